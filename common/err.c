@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text buffer is fixed so that running out of memory can be reported too. A prefix that does
+// not fit any more costs the tail of the old text, never the prefix: what failed matters more than
+// the detail.
+#include "common/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int err_set(struct err *err, int r, const char *format, ...)
+{
+    if (!err)
+        return r;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    err->hint[0] = '\0';
+    return r;
+}
+
+int err_errno(struct err *err, int r, const char *format, ...)
+{
+    if (!err)
+        return r;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    err->hint[0] = '\0';
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(-r));
+    return r;
+}
+
+int err_prefix(struct err *err, int r, const char *format, ...)
+{
+    if (!err)
+        return r;
+    char old[ERR_TEXT_MAX];
+    memcpy(old, err->text, sizeof(old));
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
+    return r;
+}
+
+int err_hint(struct err *err, int r, const char *format, ...)
+{
+    if (!err)
+        return r;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->hint, sizeof(err->hint), format, args);
+    va_end(args);
+    return r;
+}
+
+void err_print(const struct err *err, const char *program)
+{
+    if (err->hint[0])
+        fprintf(stderr, "%s: %s (%s)\n", program, err->text, err->hint);
+    else
+        fprintf(stderr, "%s: %s\n", program, err->text);
+}

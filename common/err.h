@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a failure travels. Functions return 0 or a negative errno; the sentence that a person will
+// read is gathered in a `struct err` that the caller owns, and the program prints it once, as
+// `program: what: why (what to do)`. Library code never prints.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ERR_TEXT_MAX 1024
+#define ERR_HINT_MAX 256
+
+// Zero-initialised means "no error". Texts are always terminated, cut at their limits.
+struct err {
+    char text[ERR_TEXT_MAX]; // "what: why", without program name and newline
+    char hint[ERR_HINT_MAX]; // "what to do", printed in parentheses; may be empty
+};
+
+// Each returns `r` unchanged, so that a failure is one statement: `return err_set(err, -EINVAL,
+// ...)`. `err` may be NULL where the caller does not want the text.
+__attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const char *format, ...);
+
+// As err_set(), with ": " and strerror(-r) behind it.
+__attribute__((format(printf, 3, 4))) int err_errno(struct err *err, int r, const char *format,
+                                                    ...);
+
+// Puts "PREFIX: " in front of the text that is already there.
+__attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, const char *format,
+                                                     ...);
+
+__attribute__((format(printf, 3, 4))) int err_hint(struct err *err, int r, const char *format, ...);
+
+// Prints `program: text (hint)` and a newline to stderr.
+void err_print(const struct err *err, const char *program);

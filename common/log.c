@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A log is a value that is passed along, not a global: two sessions in one process can speak to
+// different listeners, and tests can read what was said.
+#include "common/log.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+void log_line(const struct log *log, enum log_level level, const char *format, ...)
+{
+    if (!log || !log->write || level > log->max_level)
+        return;
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    log->write(log->userdata, level, line);
+}
+
+static void write_stderr(void *userdata, enum log_level level, const char *line)
+{
+    (void)level;
+    fprintf(stderr, "%s: %s\n", (const char *)userdata, line);
+}
+
+struct log log_to_stderr(const char *program, enum log_level max_level)
+{
+    return (struct log){
+        .max_level = max_level, .write = write_stderr, .userdata = (void *)(uintptr_t)program};
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two hash tables, both open-addressed with linear probing: `map64` from u64 keys to u64 values (an
+// index, an id, or a pointer cast to uintptr_t), and `strset`, which gives each distinct byte
+// string a small id.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/arena.h"
+
+struct map64_slot {
+    uint64_t key;
+    uint64_t value;
+};
+
+// All zero is an empty map. Any key is allowed.
+struct map64 {
+    struct map64_slot *slots; // owned
+    uint8_t *used;            // owned, one byte a slot
+    size_t n, capacity;
+};
+
+// The address of the value, valid until the next insertion or removal; NULL if `key` is absent.
+uint64_t *map64_find(const struct map64 *map, uint64_t key);
+
+// Inserts or replaces. 0 or -ENOMEM.
+int map64_set(struct map64 *map, uint64_t key, uint64_t value);
+
+// Address of the value of `key`, inserted as `initial` when it was absent (*ret_new says so); NULL:
+// no memory.
+uint64_t *map64_get_or_add(struct map64 *map, uint64_t key, uint64_t initial, bool *ret_new);
+
+bool map64_remove(struct map64 *map, uint64_t key);
+void map64_clear(struct map64 *map);
+void map64_done(struct map64 *map);
+
+// Iteration in no order: start with *cursor = 0; NULL at the end. The map must not change
+// meanwhile.
+const struct map64_slot *map64_next(const struct map64 *map, size_t *cursor);
+
+struct strset_entry {
+    const char *text; // owned by the set's arena, terminated
+    uint32_t size;    // bytes without the terminator
+    uint32_t hash;
+};
+
+// Ids count from 0 in order of first appearance. All zero is an empty set.
+struct strset {
+    struct arena arena;
+    struct strset_entry *entries; // owned, by id
+    uint32_t *slots;              // owned, id + 1, or 0 for empty
+    size_t n, n_allocated, n_slots;
+};
+
+#define STRSET_NONE UINT32_MAX
+
+// The id of `text`, added if it is new; STRSET_NONE when memory is out.
+uint32_t strset_add(struct strset *set, const char *text, size_t size);
+
+// The id of `text`, or STRSET_NONE.
+uint32_t strset_find(const struct strset *set, const char *text, size_t size);
+
+static inline const char *strset_text(const struct strset *set, uint32_t id)
+{
+    return id < set->n ? set->entries[id].text : NULL;
+}
+
+void strset_done(struct strset *set);
+
+// A well-mixed 64-bit hash of bytes (not for untrusted-key tables that must resist flooding).
+uint64_t hash_bytes(const void *data, size_t size);
+uint64_t hash_u64(uint64_t value);

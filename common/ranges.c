@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All set operations are one merge over the run borders of both sides: linear, and the result is
+// normal by construction because page_ranges_append() joins what touches.
+#include "common/ranges.h"
+
+#include <stdlib.h>
+
+int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end)
+{
+    if (start >= end)
+        return 0;
+    if (ranges->n) {
+        struct page_range *last = &ranges->items[ranges->n - 1];
+        if (start <= last->end) {
+            if (end > last->end)
+                last->end = end;
+            return 0;
+        }
+    }
+    return page_ranges_push(ranges, (struct page_range){.start = start, .end = end});
+}
+
+static int compare_start(const void *a, const void *b)
+{
+    const struct page_range *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+void page_ranges_normalize(struct page_ranges *ranges)
+{
+    size_t n = ranges->n;
+    if (!n)
+        return;
+    qsort(ranges->items, n, sizeof(*ranges->items), compare_start);
+    ranges->n = 0;
+    for (size_t i = 0; i < n; i++) // never grows: writes at or before i
+        page_ranges_append(ranges, ranges->items[i].start, ranges->items[i].end);
+}
+
+uint64_t page_ranges_count(const struct page_ranges *ranges)
+{
+    uint64_t n = 0;
+    vec_foreach(ranges, range)
+        n += range->end - range->start;
+    return n;
+}
+
+bool page_ranges_equal(const struct page_ranges *a, const struct page_ranges *b)
+{
+    return a->n == b->n && (!a->n || memcmp(a->items, b->items, a->n * sizeof(*a->items)) == 0);
+}
+
+// Run borders in order: border 2i is the start of run i, border 2i+1 its end; UINT64_MAX behind the
+// last.
+static uint64_t border(const struct page_ranges *ranges, size_t i)
+{
+    if (i / 2 >= ranges->n)
+        return UINT64_MAX;
+    const struct page_range *range = &ranges->items[i / 2];
+    return i % 2 ? range->end : range->start;
+}
+
+// Appends to *ret all stretches in which `wanted` (bit 0: in neither, 1: in a only, 2: in b only,
+// 3: in both) holds.
+static int combine(const struct page_ranges *a, const struct page_ranges *b, unsigned wanted,
+                   struct page_ranges *ret)
+{
+    page_ranges_clear(ret);
+    size_t i = 0, j = 0;
+    uint64_t from = 0;
+    while (i < a->n * 2 || j < b->n * 2) {
+        uint64_t next_a = border(a, i), next_b = border(b, j);
+        uint64_t to = next_a < next_b ? next_a : next_b;
+        unsigned membership = (i & 1) | (j & 1) << 1;
+        if (wanted & 1u << membership) {
+            int r = page_ranges_append(ret, from, to);
+            if (r < 0)
+                return r;
+        }
+        i += next_a == to;
+        j += next_b == to;
+        from = to;
+    }
+    return 0;
+}
+
+int page_ranges_xor(const struct page_ranges *a, const struct page_ranges *b,
+                    struct page_ranges *ret)
+{
+    return combine(a, b, 1u << 1 | 1u << 2, ret);
+}
+
+int page_ranges_and(const struct page_ranges *a, const struct page_ranges *b,
+                    struct page_ranges *ret)
+{
+    return combine(a, b, 1u << 3, ret);
+}

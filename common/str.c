@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parsers take the whole text or nothing: "10x" is an error, not ten. The C library's
+// strtoull() accepts signs and leading blanks, hence the checks in front of it.
+#include "common/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+static bool strbuf_reserve(struct strbuf *buf, size_t more)
+{
+    if (buf->failed)
+        return false;
+    if (more >= SIZE_MAX / 4 - buf->size) {
+        buf->failed = true;
+        return false;
+    }
+    size_t needed = buf->size + more + 1;
+    if (needed <= buf->capacity)
+        return true;
+    size_t capacity = buf->capacity ? buf->capacity * 2 : 64;
+    if (capacity < needed)
+        capacity = needed;
+    char *grown = realloc(buf->text, capacity);
+    if (!grown) {
+        buf->failed = true;
+        return false;
+    }
+    buf->text = grown;
+    buf->capacity = capacity;
+    return true;
+}
+
+void strbuf_add(struct strbuf *buf, const void *bytes, size_t size)
+{
+    if (!strbuf_reserve(buf, size))
+        return;
+    if (size)
+        memcpy(buf->text + buf->size, bytes, size);
+    buf->size += size;
+    buf->text[buf->size] = '\0';
+}
+
+void strbuf_add_str(struct strbuf *buf, const char *text)
+{
+    strbuf_add(buf, text, strlen(text));
+}
+
+void strbuf_add_char(struct strbuf *buf, char c)
+{
+    strbuf_add(buf, &c, 1);
+}
+
+void strbuf_addf(struct strbuf *buf, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int needed = vsnprintf(NULL, 0, format, args);
+    if (needed >= 0 && strbuf_reserve(buf, (size_t)needed)) {
+        vsnprintf(buf->text + buf->size, (size_t)needed + 1, format, again);
+        buf->size += (size_t)needed;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+void strbuf_clear(struct strbuf *buf)
+{
+    buf->size = 0;
+    if (buf->text)
+        buf->text[0] = '\0';
+}
+
+void strbuf_done(struct strbuf *buf)
+{
+    int saved = errno;
+    free(buf->text);
+    *buf = (struct strbuf){0};
+    errno = saved;
+}
+
+char *strbuf_steal(struct strbuf *buf)
+{
+    strbuf_add(buf, "", 0);
+    char *text = buf->failed ? NULL : buf->text;
+    if (!text)
+        free(buf->text);
+    *buf = (struct strbuf){0};
+    return text;
+}
+
+bool str_ends_with(const char *text, const char *suffix)
+{
+    size_t text_size = strlen(text), suffix_size = strlen(suffix);
+    return text_size >= suffix_size && str_eq(text + text_size - suffix_size, suffix);
+}
+
+int str_parse_u64(const char *text, uint64_t *ret)
+{
+    int base = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
+    const char *digits = base == 16 ? text + 2 : text;
+    if (base == 16 ? !isxdigit((unsigned char)*digits) : !isdigit((unsigned char)*digits))
+        return -EINVAL;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(digits, &end, base);
+    if (*end)
+        return -EINVAL;
+    if (errno)
+        return -ERANGE;
+    *ret = value;
+    return 0;
+}
+
+int str_parse_u32(const char *text, uint32_t *ret)
+{
+    uint64_t value;
+    int r = str_parse_u64(text, &value);
+    if (r < 0)
+        return r;
+    if (value > UINT32_MAX)
+        return -ERANGE;
+    *ret = (uint32_t)value;
+    return 0;
+}
+
+int str_parse_i64(const char *text, int64_t *ret)
+{
+    bool negative = text[0] == '-';
+    uint64_t magnitude;
+    int r = str_parse_u64(text + negative, &magnitude);
+    if (r < 0)
+        return r;
+    if (magnitude > (uint64_t)INT64_MAX + negative)
+        return -ERANGE;
+    *ret = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return 0;
+}
+
+bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret)
+{
+    const char *p = *cursor;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    if (p == end || *p < '0' || *p > '9')
+        return false;
+    uint64_t value = 0;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            return false;
+    }
+    *cursor = p;
+    *ret = value;
+    return true;
+}
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+// A whole number directly followed by one of `units`, the last of which has the name NULL.
+static int parse_with_unit(const char *text, const struct unit *units, uint64_t *ret)
+{
+    const char *p = text;
+    uint64_t value;
+    if (!isdigit((unsigned char)*p))
+        return -EINVAL;
+    if (!str_scan_u64(&p, text + strlen(text), &value))
+        return -ERANGE;
+    for (; units->name; units++) {
+        if (strcasecmp(p, units->name) != 0)
+            continue;
+        return __builtin_mul_overflow(value, units->factor, ret) ? -ERANGE : 0;
+    }
+    return -EINVAL;
+}
+
+int str_parse_duration(const char *text, nsec_t *ret)
+{
+    static const struct unit units[] = {
+        {"", 1000000000},      {"ns", 1},          {"us", 1000},         {"ms", 1000000},
+        {"s", 1000000000},     {"m", 60000000000}, {"min", 60000000000}, {"h", 3600000000000},
+        {"d", 86400000000000}, {NULL, 0},
+    };
+    uint64_t value;
+    int r = parse_with_unit(text, units, &value);
+    if (r < 0)
+        return r;
+    if (value > INT64_MAX)
+        return -ERANGE;
+    *ret = (nsec_t)value;
+    return 0;
+}
+
+int str_parse_size(const char *text, uint64_t *ret)
+{
+    static const struct unit units[] = {
+        {"", 1},          {"b", 1},        {"k", 1 << 10},   {"kb", 1 << 10},
+        {"kib", 1 << 10}, {"m", 1 << 20},  {"mb", 1 << 20},  {"mib", 1 << 20},
+        {"g", 1 << 30},   {"gb", 1 << 30}, {"gib", 1 << 30}, {NULL, 0},
+    };
+    return parse_with_unit(text, units, ret);
+}
+
+#define NEAREST_MAX 64
+
+static size_t edit_distance(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    size_t row[NEAREST_MAX + 1];
+    for (size_t j = 0; j <= b_size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_size; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_size; j++) {
+            size_t replace = diagonal + (a[i - 1] != b[j - 1]);
+            size_t best = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
+            diagonal = row[j];
+            row[j] = replace < best ? replace : best;
+        }
+    }
+    return row[b_size];
+}
+
+const char *str_nearest(const char *text, const char *const *candidates, size_t n)
+{
+    size_t size = strlen(text);
+    if (!size || size > NEAREST_MAX)
+        return NULL;
+    const char *best = NULL;
+    size_t best_distance = size / 3 + 2;
+    for (size_t i = 0; i < n; i++) {
+        size_t candidate_size = strlen(candidates[i]);
+        if (candidate_size > NEAREST_MAX)
+            continue;
+        size_t distance = edit_distance(text, size, candidates[i], candidate_size);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = candidates[i];
+        }
+    }
+    return best;
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protobuf wire format, for what is hot. Neither side allocates.
+//
+// Writer: writes into memory that the caller gives it and never past its end. The first thing that
+// does not fit sets `overflow`; from then on nothing is written, so a message is checked once, at
+// its end. wire_rollback() undoes back to a checkpoint, overflow included: "write what fits, the
+// rest goes into the next packet" is written that way.
+//
+// Reader: walks over the fields of one message. Every length is checked against the bytes that are
+// there; the first violation sets `error` and ends the walk.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum wire_type {
+    WIRE_VARINT = 0,
+    WIRE_FIXED64 = 1,
+    WIRE_BYTES = 2,
+    WIRE_FIXED32 = 5,
+};
+
+#define WIRE_VARINT_MAX 10 // bytes of the longest varint
+
+struct wire_writer {
+    uint8_t *pos;
+    uint8_t *end;
+    uint8_t *start; // borrowed
+    bool overflow;
+};
+
+static inline struct wire_writer wire_writer_over(void *memory, size_t size)
+{
+    uint8_t *start = memory;
+    return (struct wire_writer){.pos = start, .end = start + size, .start = start};
+}
+
+static inline size_t wire_size(const struct wire_writer *w)
+{
+    return (size_t)(w->pos - w->start);
+}
+
+static inline size_t wire_room(const struct wire_writer *w)
+{
+    return (size_t)(w->end - w->pos);
+}
+
+static inline size_t wire_varint_size(uint64_t value)
+{
+    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
+}
+
+// Without bounds check; returns the address behind it. For callers that reserved room before.
+static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
+{
+    while (value >= 0x80) {
+        *p++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *p++ = (uint8_t)value;
+    return p;
+}
+
+// True, and the caller may write `size` bytes at w->pos, or false with `overflow` set.
+static inline bool wire_reserve(struct wire_writer *w, size_t size)
+{
+    if (__builtin_expect(w->overflow || wire_room(w) < size, 0)) {
+        w->overflow = true;
+        return false;
+    }
+    return true;
+}
+
+// A bare varint, for packed fields.
+static inline void wire_varint(struct wire_writer *w, uint64_t value)
+{
+    if (__builtin_expect(wire_room(w) >= WIRE_VARINT_MAX, 1) && !w->overflow) {
+        w->pos = wire_put_varint(w->pos, value);
+        return;
+    }
+    if (wire_reserve(w, wire_varint_size(value)))
+        w->pos = wire_put_varint(w->pos, value);
+}
+
+static inline void wire_tag(struct wire_writer *w, uint32_t field, enum wire_type type)
+{
+    wire_varint(w, (uint64_t)field << 3 | type);
+}
+
+// uint32, uint64, bool, and enums that are not negative.
+static inline void wire_uint(struct wire_writer *w, uint32_t field, uint64_t value)
+{
+    wire_tag(w, field, WIRE_VARINT);
+    wire_varint(w, value);
+}
+
+// int32 and int64: negative values take ten bytes, as the format has it.
+static inline void wire_int(struct wire_writer *w, uint32_t field, int64_t value)
+{
+    wire_uint(w, field, (uint64_t)value);
+}
+
+static inline uint64_t wire_zigzag(int64_t value)
+{
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+static inline int64_t wire_unzigzag(uint64_t value)
+{
+    return (int64_t)(value >> 1 ^ (0 - (value & 1)));
+}
+
+// sint32 and sint64.
+static inline void wire_sint(struct wire_writer *w, uint32_t field, int64_t value)
+{
+    wire_uint(w, field, wire_zigzag(value));
+}
+
+void wire_fixed32(struct wire_writer *w, uint32_t field, uint32_t value);
+void wire_fixed64(struct wire_writer *w, uint32_t field, uint64_t value);
+void wire_double(struct wire_writer *w, uint32_t field, double value);
+void wire_bytes(struct wire_writer *w, uint32_t field, const void *bytes, size_t size);
+void wire_string(struct wire_writer *w, uint32_t field, const char *text);
+
+// Opens a submessage or a packed field; the mark goes to wire_end(). Marks nest. One length byte is
+// set aside; a body of 128 bytes or more is moved up at the end.
+static inline size_t wire_begin(struct wire_writer *w, uint32_t field)
+{
+    wire_tag(w, field, WIRE_BYTES);
+    if (wire_reserve(w, 1))
+        w->pos++;
+    return wire_size(w);
+}
+
+void wire_end_long(struct wire_writer *w, size_t mark, size_t size);
+
+static inline void wire_end(struct wire_writer *w, size_t mark)
+{
+    if (w->overflow)
+        return;
+    size_t size = wire_size(w) - mark;
+    if (__builtin_expect(size < 0x80, 1))
+        w->start[mark - 1] = (uint8_t)size;
+    else
+        wire_end_long(w, mark, size);
+}
+
+// The present state, for wire_rollback(). Marks opened before the checkpoint stay valid.
+static inline size_t wire_checkpoint(const struct wire_writer *w)
+{
+    return wire_size(w);
+}
+
+static inline void wire_rollback(struct wire_writer *w, size_t checkpoint)
+{
+    w->pos = w->start + checkpoint;
+    w->overflow = false;
+}
+
+struct wire_reader {
+    const uint8_t *pos;
+    const uint8_t *end;
+    bool error;
+};
+
+struct wire_field {
+    uint32_t number;
+    enum wire_type type;
+    uint64_t value;      // varint and fixed types; 0 for WIRE_BYTES
+    const uint8_t *data; // WIRE_BYTES: borrowed from the message
+    size_t size;
+};
+
+static inline struct wire_reader wire_reader_over(const void *bytes, size_t size)
+{
+    const uint8_t *start = bytes;
+    return (struct wire_reader){.pos = start, .end = start + size};
+}
+
+// The submessage (or packed field) in `field`; empty where the field is of another type.
+static inline struct wire_reader wire_sub(const struct wire_field *field)
+{
+    return wire_reader_over(field->data, field->size);
+}
+
+// The next field; false at the end and on damage (`error` tells which). Groups are skipped as a
+// whole.
+bool wire_next(struct wire_reader *reader, struct wire_field *ret);
+
+// Walks over all fields of a message: `struct wire_field f; wire_foreach(&reader, &f) { ... }`.
+#define wire_foreach(reader, field) while (wire_next((reader), (field)))
+
+// The next bare varint of a packed field; false at the end and on damage.
+bool wire_next_varint(struct wire_reader *reader, uint64_t *ret);
+
+// Reads a varint at *pos; false (and *pos unmoved) if it does not end before `end` or is longer
+// than ten bytes.
+static inline bool wire_get_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
+{
+    const uint8_t *p = *pos;
+    if (p < end && *p < 0x80) {
+        *ret = *p;
+        *pos = p + 1;
+        return true;
+    }
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 70 && p < end; shift += 7) {
+        uint8_t byte = *p++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *ret = value;
+            *pos = p;
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline double wire_to_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline float wire_to_float(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float value;
+    memcpy(&value, &low, sizeof(value));
+    return value;
+}
+
+// A value of a repeated scalar field that may or may not be packed: call with each field of that
+// number, and again until it returns false. `cursor` must be zeroed before each field.
+struct wire_packed {
+    struct wire_reader reader;
+    bool started;
+};
+bool wire_packed_next(struct wire_packed *cursor, const struct wire_field *field,
+                      enum wire_type element_type, uint64_t *ret);

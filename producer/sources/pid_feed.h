@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sources that see process ids in passing (ftrace) tell those that can say who they are
+// (process_stats), within one session. Publishing a pid that was seen before costs one compare.
+#pragma once
+
+#include <stdint.h>
+
+#define PID_FEED_CACHE 4096
+
+struct pid_feed {
+    int32_t recent[PID_FEED_CACHE]; // direct-mapped by pid
+    // Borrowed; NULL while nobody listens. Called once for each pid that is new to the cache.
+    void (*seen)(void *userdata, int32_t pid);
+    void *userdata;
+};
+
+static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
+{
+    if (pid <= 0)
+        return;
+    int32_t *slot = &feed->recent[(uint32_t)pid % PID_FEED_CACHE];
+    if (__builtin_expect(*slot == pid, 1))
+        return;
+    *slot = pid;
+    if (feed->seen)
+        feed->seen(feed->userdata, pid);
+}
+
+// The pid ended or changed its name: the next sight of it counts as new.
+static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
+{
+    int32_t *slot = &feed->recent[(uint32_t)pid % PID_FEED_CACHE];
+    if (*slot == pid)
+        *slot = 0;
+}

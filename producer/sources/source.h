@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A data source: turns something that the kernel knows into packets. Each is one file (or folder)
+// here that defines a `const struct source_class`, and one row in source_classes[] (sources.c).
+// Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
+// config.
+//
+// Life: open (parse and check the config, open files, no kernel state changes) -> start -> flush*
+// -> stop -> close. After a failed open nothing is left behind; after a failed start, close() is
+// still called. A source that can deliver only a part (no permission, kernel too old) says so with
+// one log line per missing part, and what would allow it, and delivers the rest; only when nothing
+// at all is left, open() fails.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/nsec.h"
+#include "producer/service/loop.h"
+#include "producer/sources/pid_feed.h"
+#include "producer/trace/packet_writer.h"
+#include "protos/config/data_source_config.pb-c.h"
+
+// Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
+// slash.
+struct source_roots {
+    const char *proc;    // "/proc"
+    const char *sys;     // "/sys"
+    const char *tracefs; // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
+};
+
+struct source_env {
+    struct loop *loop;            // borrowed, as everything here; all outlive the source
+    struct packet_writer *writer; // a sequence of its own, into the config's target buffer
+    const struct log *log;
+    const struct source_roots *roots;
+    struct pid_feed *pids;
+};
+
+// What a running source has to show on a progress line and in `status`.
+struct source_counts {
+    uint64_t events;      // ftrace events, samples, processes: what the source counts in
+    uint64_t events_lost; // by the kernel or by a full buffer
+};
+
+struct source;
+
+struct source_class {
+    const char *name;           // as configs name it: "linux.sys_stats"
+    const char *const *aliases; // further names, NULL-terminated; may be NULL
+    const char *summary;        // one line for --help
+
+    // `config` is borrowed until close(). *ret is owned by the caller and released by close().
+    int (*open)(const struct source_env *env, const Pb__DataSourceConfig *config,
+                struct source **ret, struct err *err);
+    int (*start)(struct source *source, struct err *err);
+    // Brings everything that the kernel holds at this moment into the buffer. May be NULL.
+    void (*flush)(struct source *source);
+    // Last samples and statistics; the kernel is left as it was found. Nothing is written after
+    // this.
+    void (*stop)(struct source *source);
+    struct source *(*close)(struct source *source); // takes NULL, returns NULL
+    void (*counts)(const struct source *source, struct source_counts *ret); // may be NULL
+    // Write everything again that packets refer to: names, descriptors, interned data. May be NULL.
+    void (*clear_state)(struct source *source);
+};
+
+// The first member of every source's own struct.
+struct source {
+    const struct source_class *class;
+};
+
+extern const struct source_class
+    *const source_classes[]; // NULL-terminated, in the order sources start
+
+const struct source_class *source_class_find(const char *name); // NULL: nobody provides it

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of data sources. process_stats comes first: it must listen before others publish pids.
+#include "common/str.h"
+#include "producer/sources/source.h"
+
+const struct source_class *const source_classes[] = {
+    NULL,
+};
+
+const struct source_class *source_class_find(const char *name)
+{
+    for (const struct source_class *const *class = source_classes; *class; class ++) {
+        if (str_eq((*class)->name, name))
+            return *class;
+        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
+            if (str_eq(*alias, name))
+                return *class;
+    }
+    return NULL;
+}

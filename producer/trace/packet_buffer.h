@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where packets wait for the file: one block of memory per buffer of the config, RING_BUFFER or
+// DISCARD. Sources encode straight into it (reserve, write, commit); nothing is copied until the
+// packet goes to the file.
+//
+// A ring forgets its oldest packets. Some packets must outlive that: process names, track
+// descriptors, complete residency lists, everything that later packets refer to. Their writer gives
+// them a key and a `packet_retain` rule; when the ring passes over such a packet, it moves to a
+// store beside the ring, where it comes out first when the buffer is read. So a wrapped ring still
+// explains every packet that is in it.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum packet_buffer_policy {
+    PACKET_BUFFER_RING,    // the newest data wins
+    PACKET_BUFFER_DISCARD, // the oldest data wins: once a packet does not fit, nothing is taken any
+                           // more
+};
+
+// What becomes of a packet when a ring passes over it. Keys are the writer's; they are told apart
+// by sequence.
+enum packet_retain {
+    PACKET_PLAIN,          // forgotten
+    PACKET_RETAIN_REPLACE, // kept; everything kept under this key before goes
+    PACKET_RETAIN_APPEND,  // kept behind what is kept under this key
+    PACKET_RETAIN_FORGET,  // not kept itself, and everything kept under this key goes
+};
+
+struct packet_meta {
+    uint32_t sequence_id;
+    enum packet_retain retain;
+    uint64_t key; // of `retain`; ignored for PACKET_PLAIN
+};
+
+// Counted from the buffer's beginning; TraceStats.BufferStats is made from it.
+struct packet_buffer_stats {
+    uint64_t size_bytes;
+    uint64_t packets_written, bytes_written;
+    uint64_t packets_overwritten,
+        bytes_overwritten;      // by the ring; those that were retained do not count
+    uint64_t packets_discarded; // refused: DISCARD and full, or larger than the buffer
+    uint64_t packets_read, bytes_read;
+    uint64_t wraps;
+    uint64_t retained_packets, retained_bytes; // at present, beside the ring
+    uint64_t retained_dropped;                 // lost because the store had reached its limit
+};
+
+struct packet_buffer;
+
+// `size_bytes` of memory (rounded up to pages, touched only as it fills), at least 4096. The
+// retained store may grow to a quarter of that or 1 MiB, whichever is more.
+int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
+                      struct packet_buffer **ret, struct err *err);
+struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer);
+
+// At least `min` and at most `want` contiguous bytes to write one packet into, `*ret_size` says how
+// many; a ring passes over its oldest packets for them. NULL when the packet must be refused (it is
+// counted). One reservation at a time, ended by commit or cancel.
+uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t want,
+                               size_t *ret_size);
+void packet_buffer_commit(struct packet_buffer *buffer, size_t size,
+                          const struct packet_meta *meta);
+void packet_buffer_cancel(struct packet_buffer *buffer);
+
+struct packet_view {
+    const uint8_t *data; // borrowed, until the buffer is written to or consumed; without the
+                         // Trace.packet framing
+    size_t size;
+    uint32_t sequence_id;
+};
+
+// The oldest packet, the retained store's first. False when empty. packet_buffer_consume() takes it
+// away.
+bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret);
+void packet_buffer_consume(struct packet_buffer *buffer);
+
+// Walks over everything without taking it away (for snapshots): zeroed cursor at first.
+struct packet_cursor {
+    uint64_t position;
+    bool started;
+};
+bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,
+                        struct packet_view *ret);
+
+void packet_buffer_get_stats(const struct packet_buffer *buffer, struct packet_buffer_stats *ret);
