@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole test suite of mmtrace.
+
+usage: ./check [--fast] [--list] [NAME...]
+
+Without arguments every step runs. NAME picks steps (see --list), or single tests: a unit test or
+fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
+--fast runs the steps that take seconds. Builds stay in build/check/ and are taken up again.
+The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
+when something failed.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILDS = ROOT / "build" / "check"
+CI = os.environ.get("CI") == "true"
+STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
+GOLDEN_TRACES = ("mm_pressure",)
+REFERENCE_CLANG_FORMAT = 14
+INSTALLED = ("bin/mmtrace", "bin/mmsql")
+TAIL_LINES = 60
+
+
+class Step:
+    """What one step found out: counts, and a text for each thing that failed or was skipped."""
+
+    def __init__(self, name):
+        self.name = name
+        self.passed = 0
+        self.failures = []
+        self.skips = []
+
+    def ok(self, n=1):
+        self.passed += n
+
+    def fail(self, what, log=""):
+        self.failures.append((what, log))
+
+    def skip(self, what, why):
+        self.skips.append((what, why))
+
+    def expect(self, good, what, log=""):
+        if good:
+            self.ok()
+        else:
+            self.fail(what, log)
+
+
+def run(argv, timeout_s=600, env=None, cwd=ROOT):
+    """Run to the end or the timeout, with everything it started. Returns (exit code, output)."""
+    full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {}))
+    with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
+        try:
+            child = subprocess.Popen(
+                [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True)
+        except OSError as error:
+            return 127, f"{argv[0]}: {error.strerror}"
+        note = ""
+        try:
+            code = child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code, note = 124, f"\n(stopped after {timeout_s} s)"
+        finally:
+            if child.poll() is None:
+                stop_group(child)
+        output.seek(0)
+        return code, output.read() + note
+
+
+def stop_group(child):
+    """Tests restore kernel settings when they are asked to stop: ask first."""
+    for sig, grace_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(child.pid, sig)
+            child.wait(grace_s)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def tail(text, n=TAIL_LINES):
+    lines = text.rstrip().splitlines()
+    return "\n".join((["..."] if len(lines) > n else []) + lines[-n:])
+
+
+def build(step, name, options=(), compiler="gcc", flags=""):
+    """Configure (once) and build build/check/NAME with warnings as errors. True if it worked."""
+    directory = BUILDS / name
+    env = {"CC": compiler}
+    if flags:
+        env["CFLAGS"] = flags
+    what = f"build of {name}"
+    arguments = ["-Dwerror=true", *options]
+    if (directory / "build.ninja").exists():
+        code, log = run(["meson", "configure", directory, *[a for a in arguments if a[:2] == "-D"]])
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+        code, log = run(["meson", "setup", directory, *arguments], env=env)
+    if code == 0:
+        code, log = run(["ninja", "-C", directory], env=env, timeout_s=900)
+        errors = [line for line in log.splitlines() if re.search(r"error|warning|FAILED", line)]
+        log = log if len(log.splitlines()) < TAIL_LINES else "\n".join(errors)
+    step.expect(code == 0, what, log)
+    return code == 0
+
+
+def count_cmocka(text):
+    """(passed, failed, skipped) of a cmocka program's report, or None if it is no such report."""
+    if not re.search(r"\[=+\] .*Running \d+ test", text):
+        return None
+    counts = []
+    for label in ("PASSED", "FAILED", "SKIPPED"):
+        found = re.findall(r"\[ +%s +\].*? (\d+) test\(s\)" % label, text)
+        counts.append(sum(map(int, found)))
+    return tuple(counts)
+
+
+def meson_tests(step, directory, suite, only=(), env=None):
+    """Run a meson suite and count its tests, cmocka programs by their cases."""
+    log_file = directory / "meson-logs" / "testlog.json"
+    log_file.unlink(missing_ok=True)
+    env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
+           "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", **(env or {})}
+    argv = ["meson", "test", "-C", directory, "--no-rebuild", "--suite", suite, *only]
+    code, output = run(argv, env=env, timeout_s=900)
+    if not log_file.exists():
+        if "No tests defined" in output or "No suitable tests defined" in output:
+            step.skip(suite, "no such tests in this build")
+        else:
+            step.fail(f"meson test --suite {suite}", tail(output))
+        return
+    n_failed_before = len(step.failures)
+    for line in log_file.read_text(errors="replace").splitlines():
+        test = json.loads(line)
+        text = test.get("stdout", "") + test.get("stderr", "")
+        name = test["name"].rsplit(" / ", 1)[-1]
+        if test["result"] == "SKIP":
+            step.skip(name, tail(text, 1) or "the test says so")
+            continue
+        counts = count_cmocka(text)
+        if test["result"] == "OK":
+            step.ok(counts[0] if counts else 1)
+            if counts and counts[2]:
+                step.skip(f"{name}: {counts[2]} cases", "the test says so")
+        else:
+            step.ok(counts[0] if counts else 0)
+            step.fail(f"{suite} test {name}: {test['result']}", tail(text))
+    if code != 0 and len(step.failures) == n_failed_before:
+        step.fail(f"meson test --suite {suite}", tail(output))
+
+
+def python_tests(step, folder, directory, only=()):
+    """Run every tests/FOLDER/test_*.py in a process of its own, as root where that is possible."""
+    files = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+    files = [f for f in files if not only or f.stem in only]
+    for file in files:
+        with tempfile.TemporaryDirectory() as tmp:
+            result = pathlib.Path(tmp) / "result.json"
+            argv = [sys.executable, "-B", ROOT / "scripts" / "run_unittests.py", file, result]
+            if os.geteuid() != 0 and shutil.which("sudo"):
+                argv = ["sudo", "-n", "env", f"MMTRACE_BUILD={directory}", f"CI={str(CI).lower()}",
+                        "PYTHONDONTWRITEBYTECODE=1", *argv]
+            code, output = run(argv, env={"MMTRACE_BUILD": str(directory)}, timeout_s=400)
+            rows = json.loads(result.read_text()) if result.exists() else []
+        for name, outcome, text in rows:
+            if outcome == "passed":
+                step.ok()
+            elif outcome == "failed":
+                step.fail(f"{folder}/{name}", text.rstrip())
+            elif CI and "root" in text:
+                step.fail(f"{folder}/{name}", f"skipped in CI: {text}")
+            else:
+                step.skip(f"{folder}/{name}", text)
+        if code not in (0, 1) or not rows or (code == 1 and all(r[1] != "failed" for r in rows)):
+            step.fail(f"{folder}/{file.name}", tail(output))
+
+
+def golden(step, directory):
+    """check.py's own counts, for the traces that the converter is to know."""
+    mmsql = directory / "converter" / "mmsql"
+    names = [f.stem for t in GOLDEN_TRACES
+             for f in sorted((ROOT / "tests/golden/expected").glob(f"{t}.*.csv"))]
+    code, output = run([sys.executable, "tests/golden/check.py", mmsql, *names])
+    counts = re.search(r"^(\d+) passed, (\d+) failed$", output, re.M)
+    if not counts:
+        step.fail("golden traces", tail(output))
+        return
+    step.ok(int(counts[1]))
+    problems = [line for line in output.splitlines() if line.split(":")[0] in names]
+    for line in problems:
+        step.fail("golden " + line)
+    if int(counts[2]) != len(problems):
+        step.fail("golden traces", tail(output))
+
+
+def step_format(step, only):
+    """clang-format over every C file."""
+    tools = [shutil.which(f"clang-format-{REFERENCE_CLANG_FORMAT}"), shutil.which("clang-format")]
+    tool = next((t for t in tools if t), None)
+    if not tool:
+        step.skip("format", "no clang-format")
+        return
+    version = int(re.search(r"version (\d+)", run([tool, "--version"])[1])[1])
+    if version < REFERENCE_CLANG_FORMAT:
+        step.skip("format", f"clang-format {version} is older than {REFERENCE_CLANG_FORMAT}")
+        return
+    files = [f for d in STYLE_DIRS for f in sorted((ROOT / d).rglob("*.[ch]"))]
+    code, output = run([tool, "--dry-run", "-Werror", *files])
+    if code != 0 and version != REFERENCE_CLANG_FORMAT:
+        step.skip("format", f"clang-format {version} formats otherwise than version "
+                            f"{REFERENCE_CLANG_FORMAT}, which is the reference")
+        return
+    step.expect(code == 0, "clang-format", tail(output))
+
+
+def step_gcc(step, only):
+    """Build with gcc, warnings as errors."""
+    build(step, "gcc")
+
+
+def step_unit(step, only):
+    """Unit tests (cmocka)."""
+    meson_tests(step, BUILDS / "gcc", "unit", only)
+
+
+def step_fuzz(step, only):
+    """Fuzz targets over their corpora and a bounded number of mutations."""
+    meson_tests(step, BUILDS / "gcc", "fuzz", only)
+
+
+def step_golden(step, only):
+    """Traces with known answers."""
+    if not only:
+        golden(step, BUILDS / "gcc")
+    python_tests(step, "golden", BUILDS / "gcc", only)
+
+
+def step_e2e(step, only):
+    """The real programs on this kernel."""
+    python_tests(step, "e2e", BUILDS / "gcc", only)
+
+
+def step_install(step, only):
+    """meson install into an empty directory."""
+    with tempfile.TemporaryDirectory() as destination:
+        code, output = run(["meson", "install", "--no-rebuild", "-C", BUILDS / "gcc"],
+                           env={"DESTDIR": destination})
+        step.expect(code == 0, "meson install", tail(output))
+        files = {str(f.relative_to(destination)) for f in pathlib.Path(destination).rglob("*")
+                 if f.is_file()}
+        configs = [f"share/mmtrace/configs/{f.name}" for f in (ROOT / "configs").glob("*.cfg")]
+        for wanted in (*INSTALLED, *configs):
+            step.expect(any(f.endswith("/" + wanted) for f in files), f"installs {wanted}",
+                        "installed: " + " ".join(sorted(files)))
+
+
+def step_clang(step, only):
+    """Build with clang, ASan and UBSan; unit tests, fuzz targets and golden traces with it."""
+    options = ("-Db_sanitize=address,undefined", "-Db_lundef=false")
+    if build(step, "clang-asan", options, compiler="clang"):
+        meson_tests(step, BUILDS / "clang-asan", "unit")
+        meson_tests(step, BUILDS / "clang-asan", "fuzz")
+        golden(step, BUILDS / "clang-asan")
+
+
+def needed_libraries(program):
+    return re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-d", program])[1])
+
+
+def step_producer_only(step, only):
+    """-Dconverter=disabled: no sqlite, no libunwind."""
+    if not build(step, "producer-only", ("-Dconverter=disabled", "-Dtests=disabled")):
+        return
+    directory = BUILDS / "producer-only"
+    needed = needed_libraries(directory / "producer" / "mmtrace")
+    step.expect("libc.so.6" in needed, "mmtrace is a dynamic program", str(needed))
+    unwanted = [n for n in needed if re.search("sqlite|unwind", n)]
+    step.expect(not unwanted, "mmtrace without sqlite and libunwind", " ".join(unwanted))
+    step.expect(not (directory / "converter").exists() or
+                not list((directory / "converter").rglob("mmsql")), "no converter is built")
+
+
+def step_fallback(step, only):
+    """-Dwrap_mode=forcefallback from subprojects/packagecache: protobuf-c, sqlite3 and zlib built here."""
+    code, output = run([ROOT / "scripts" / "fill-package-cache"])
+    if code == 77 and not CI:
+        step.skip("fallback", tail(output, 1))
+        return
+    if code != 0:
+        step.fail("scripts/fill-package-cache", tail(output))
+        return
+    options = ("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled",
+               "-Dprotobuf-c:werror=false", "-Dsqlite3:werror=false", "-Dzlib:werror=false")
+    if not build(step, "fallback", options):
+        return
+    directory = BUILDS / "fallback"
+    for program in ("producer/mmtrace", "converter/mmsql"):
+        system = [n for n in needed_libraries(directory / program)
+                  if re.search("sqlite|protobuf|libz", n)]
+        step.expect(not system, f"{program} without the system's libraries", " ".join(system))
+    golden(step, directory)
+
+
+STEPS = {
+    "format": (step_format, True),
+    "gcc": (step_gcc, True),
+    "unit": (step_unit, True),
+    "fuzz": (step_fuzz, True),
+    "golden": (step_golden, True),
+    "install": (step_install, True),
+    "e2e": (step_e2e, False),
+    "clang": (step_clang, False),
+    "producer-only": (step_producer_only, False),
+    "fallback": (step_fallback, False),
+}
+NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
+
+
+def find_test(name):
+    """The step that a single test belongs to."""
+    for folder in ("e2e", "golden"):
+        if (ROOT / "tests" / folder / f"{name}.py").exists():
+            return folder
+    for folder in ("unit", "fuzz"):
+        if list((ROOT / "tests" / folder).glob(f"{name}.c*")):
+            return folder
+    sys.exit(f"check: {name}: no such step or test (steps: {', '.join(STEPS)})")
+
+
+def pick(arguments):
+    """[(step name, names of single tests)] in the order of STEPS, with the build they need."""
+    wanted = {}
+    for name in arguments:
+        if name in STEPS:
+            wanted.setdefault(name, []).clear()
+        else:
+            wanted.setdefault(find_test(name), []).append(name)
+    if any(name in NEEDS_GCC for name in wanted):
+        wanted.setdefault("gcc", [])
+    return [(name, wanted[name]) for name in STEPS if name in wanted]
+
+
+def main():
+    arguments = sys.argv[1:]
+    if any(a in ("-h", "--help") for a in arguments):
+        print(__doc__.strip())
+        return 0
+    if "--list" in arguments:
+        for name, (function, _) in STEPS.items():
+            print(f"{name:14} {function.__doc__}")
+        return 0
+    fast = "--fast" in arguments
+    names = [a for a in arguments if a != "--fast"]
+    bad = [a for a in names if a.startswith("-")]
+    if bad:
+        print(f"check: unknown option {bad[0]}; see ./check --help", file=sys.stderr)
+        return 2
+    chosen = pick(names or [n for n, (_, is_fast) in STEPS.items() if is_fast or not fast])
+
+    passed = failed = skipped = 0
+    broken = False
+    for name, only in chosen:
+        step = Step(name)
+        started = time.monotonic()
+        if broken and name in NEEDS_GCC:
+            step.fail(name, "not run: the build with gcc failed")
+        else:
+            STEPS[name][0](step, only)
+        broken = broken or (name == "gcc" and bool(step.failures))
+        seconds = time.monotonic() - started
+        counts = f"{step.passed:5} passed"
+        counts += f", {len(step.failures)} failed" if step.failures else ""
+        counts += f", {len(step.skips)} skipped" if step.skips else ""
+        print(f"{'FAIL' if step.failures else 'ok':4} {name:14} {seconds:6.1f} s {counts}")
+        for what, log in step.failures:
+            print(f"     failed: {what}")
+            if log:
+                print("       | " + log.replace("\n", "\n       | "))
+        for what, why in step.skips:
+            print(f"     skipped: {what}: {why}")
+        sys.stdout.flush()
+        passed += step.passed
+        failed += len(step.failures)
+        skipped += len(step.skips)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
