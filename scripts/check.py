@@ -5,7 +5,7 @@ usage: ./check [--fast] [--list] [NAME...]
 
 Without arguments every step runs. NAME picks steps (see --list), or single tests: a unit test or
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
---fast runs the steps that take seconds. Builds stay in build/check/ and are taken up again.
+--fast runs the steps that take seconds. Builds stay in build-check/ and are taken up again.
 The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
 when something failed.
 """
@@ -21,7 +21,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILDS = ROOT / "build" / "check"
+BUILDS = ROOT / "build-check"
 CI = os.environ.get("CI") == "true"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("mm_pressure",)
@@ -96,7 +96,7 @@ def tail(text, n=TAIL_LINES):
 
 
 def build(step, name, options=(), compiler="gcc", flags=""):
-    """Configure (once) and build build/check/NAME with warnings as errors. True if it worked."""
+    """Configure (once) and build build-check/NAME with warnings as errors. True if it worked."""
     directory = BUILDS / name
     env = {"CC": compiler}
     if flags:
