@@ -11,6 +11,7 @@
 
 struct loop;
 
+// Everything that was added has to be removed before loop_free().
 int loop_new(struct loop **ret);
 struct loop *loop_free(struct loop *loop);
 
@@ -21,11 +22,15 @@ struct loop_timer;
 typedef void (*loop_io_fn)(void *userdata, uint32_t events);
 int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
                 struct loop_io **ret);
+// Waits for other events from now on (0: only for errors and hang-up). 0 or a negative errno.
+int loop_set_io(struct loop_io *io, uint32_t events);
+// Before `fd` is closed. Takes NULL, returns NULL; loop_remove_timer() too.
 struct loop_io *loop_remove_io(struct loop_io *io);
 
 // Calls `fire` at `first` (CLOCK_BOOTTIME) and, if `period` > 0, every `period` from there. Times
 // are kept exactly on that grid; where the process slept through some, they come as one call whose
-// `n_due` counts them.
+// `n_due` counts them and whose `due` is the last of them. A timer without period fires once and
+// then rests until loop_set_timer() or loop_remove_timer().
 typedef void (*loop_timer_fn)(void *userdata, nsec_t due, uint64_t n_due);
 int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn fire,
                    void *userdata, struct loop_timer **ret);

@@ -45,8 +45,9 @@ struct packet_buffer_stats {
     uint64_t packets_overwritten,
         bytes_overwritten;      // by the ring; those that were retained do not count
     uint64_t packets_discarded; // refused: DISCARD and full, or larger than the buffer
+    bool full;                  // DISCARD: nothing is taken any more
     uint64_t packets_read, bytes_read;
-    uint64_t wraps;
+    uint64_t wraps; // times that writing went on at the beginning while there was unread data
     uint64_t retained_packets, retained_bytes; // at present, beside the ring
     uint64_t retained_dropped;                 // lost because the store had reached its limit
 };
@@ -60,8 +61,9 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
 struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer);
 
 // At least `min` and at most `want` contiguous bytes to write one packet into, `*ret_size` says how
-// many; a ring passes over its oldest packets for them. NULL when the packet must be refused (it is
-// counted). One reservation at a time, ended by commit or cancel.
+// many. A ring passes over its oldest packets for them, but for what goes beyond `min` it gives up
+// at most a sixteenth of its size. NULL when the packet must be refused (it is counted). One
+// reservation at a time, ended by commit or cancel.
 uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t want,
                                size_t *ret_size);
 void packet_buffer_commit(struct packet_buffer *buffer, size_t size,
@@ -80,9 +82,14 @@ struct packet_view {
 bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret);
 void packet_buffer_consume(struct packet_buffer *buffer);
 
-// Walks over everything without taking it away (for snapshots): zeroed cursor at first.
+// Walks over what is there at the first call, oldest first, without taking it away (for snapshots);
+// zeroed cursor at first. The buffer may be written to and consumed between the calls: what has
+// been lost or consumed meanwhile is left out, nothing comes twice.
 struct packet_cursor {
-    uint64_t position;
+    uint64_t position; // of what comes next; see packet_buffer.c
+    uint64_t end;
+    uint64_t store_epoch;
+    size_t store_offset;
     bool started;
 };
 bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,

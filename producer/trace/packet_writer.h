@@ -11,8 +11,12 @@
 //     wire_end(w, mark);
 //     packet_writer_end(writer);
 //
-// The writer adds trusted_packet_sequence_id, timestamp and, where they belong,
-// first_packet_on_sequence, previous_packet_dropped, sequence_flags, trusted_uid and trusted_pid.
+// The writer adds timestamp and trusted_packet_sequence_id to every packet and, where they belong,
+// first_packet_on_sequence and previous_packet_dropped, trusted_uid and trusted_pid (in the first
+// packet of a sequence, and where its state begins anew) and sequence_flags.
+//
+// Readers ignore the packets of an incremental sequence from a loss on until its state begins anew.
+// A source that uses packet_writer_clear_state() has to look at `dropped` and call it again then.
 #pragma once
 
 #include <stdbool.h>
@@ -26,14 +30,16 @@
 struct packet_writer {
     struct packet_buffer *buffer; // borrowed
     uint32_t sequence_id;
-    bool
-        incremental; // packets need the state that the sequence built up (interned data, keyed ids)
+    uint32_t uid; // of this process
+    int32_t pid;
+    bool incremental;         // packets need the state that the sequence built up: interned data
+    bool clear_pending;       // the next packet begins that state anew
     bool first_written;       // first_packet_on_sequence has been sent
     bool dropped;             // something was refused since the last packet
+    bool open;                // between begin and end
     uint64_t packets, bytes;  // written so far
     uint64_t packets_dropped; // refused, or cut because they outgrew their room
     struct wire_writer wire;  // of the open packet
-    bool open;
 };
 
 // Sequence ids are unique in a session; 1 is the service's own.
@@ -59,5 +65,5 @@ bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain
 void packet_writer_cancel(struct packet_writer *writer);
 
 // The next packet says SEQ_INCREMENTAL_STATE_CLEARED: readers forget ids and interned data of this
-// sequence, and later packets say SEQ_NEEDS_INCREMENTAL_STATE.
+// sequence. Packets after it say SEQ_NEEDS_INCREMENTAL_STATE.
 void packet_writer_clear_state(struct packet_writer *writer);

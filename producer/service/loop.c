@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All timers share one timerfd, armed for the earliest of them: the kernel wakes the process for
+// that one moment and for nothing else. The timers are a binary heap over (due, order of creation),
+// so that timers of the same moment fire in the order in which they were added. The heap's array
+// grows when timers are added, never while the loop runs; a disarmed timer leaves the heap but
+// keeps its place in the array reserved.
+//
+// Callbacks may remove anything, also what the present round has yet to call. So removal only marks
+// and unhooks; the memory is released when no round is running any more.
+#include "producer/service/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "common/cleanup.h"
+#include "common/vec.h"
+
+#define EVENTS_PER_ROUND 32
+#define NOT_IN_HEAP      SIZE_MAX
+
+struct loop_io {
+    struct loop *loop; // borrowed
+    int fd;            // borrowed
+    bool removed;
+    loop_io_fn ready;
+    void *userdata;
+    struct loop_io *next_removed;
+};
+
+struct loop_timer {
+    struct loop *loop; // borrowed
+    nsec_t due;
+    nsec_t period;
+    uint64_t order;
+    size_t heap_index;
+    loop_timer_fn fire;
+    void *userdata;
+    struct loop_timer *next_removed;
+};
+
+VEC_DEFINE(timer_heap, struct loop_timer *);
+
+struct loop {
+    int epoll_fd;
+    int timer_fd;
+    struct timer_heap heap; // of what is armed; room for all that exist
+    size_t n_timers;
+    uint64_t next_order;
+    nsec_t armed; // what timer_fd waits for; NSEC_MAX: nothing
+    unsigned depth;
+    bool quit;
+    struct loop_io *removed_ios;       // owned
+    struct loop_timer *removed_timers; // owned
+};
+
+DEFINE_CLEANUP(loop_freep, struct loop, loop_free);
+
+int loop_new(struct loop **ret)
+{
+    CLEANUP(loop_freep) struct loop *loop = calloc(1, sizeof(*loop));
+    if (!loop)
+        return -ENOMEM;
+    loop->armed = NSEC_MAX;
+    loop->timer_fd = -1;
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll_fd < 0)
+        return -errno;
+    loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (loop->timer_fd < 0)
+        return -errno;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->timer_fd, &event) < 0)
+        return -errno;
+    *ret = STEAL(loop);
+    return 0;
+}
+
+static void release_removed(struct loop *loop)
+{
+    while (loop->removed_ios) {
+        struct loop_io *io = loop->removed_ios;
+        loop->removed_ios = io->next_removed;
+        free(io);
+    }
+    while (loop->removed_timers) {
+        struct loop_timer *timer = loop->removed_timers;
+        loop->removed_timers = timer->next_removed;
+        free(timer);
+    }
+}
+
+struct loop *loop_free(struct loop *loop)
+{
+    if (!loop)
+        return NULL;
+    int saved = errno;
+    release_removed(loop);
+    timer_heap_done(&loop->heap);
+    close_fd(loop->timer_fd);
+    close_fd(loop->epoll_fd);
+    free(loop);
+    errno = saved;
+    return NULL;
+}
+
+int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
+                struct loop_io **ret)
+{
+    struct loop_io *io = malloc(sizeof(*io));
+    if (!io)
+        return -ENOMEM;
+    *io = (struct loop_io){.loop = loop, .fd = fd, .ready = ready, .userdata = userdata};
+    struct epoll_event event = {.events = events, .data.ptr = io};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        int r = -errno;
+        free(io);
+        return r;
+    }
+    *ret = io;
+    return 0;
+}
+
+int loop_set_io(struct loop_io *io, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = io};
+    return epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_MOD, io->fd, &event) < 0 ? -errno : 0;
+}
+
+struct loop_io *loop_remove_io(struct loop_io *io)
+{
+    if (!io)
+        return NULL;
+    int saved = errno;
+    struct loop *loop = io->loop;
+    epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+    io->removed = true;
+    io->next_removed = loop->removed_ios;
+    loop->removed_ios = io;
+    if (!loop->depth)
+        release_removed(loop);
+    errno = saved;
+    return NULL;
+}
+
+static bool timer_before(const struct loop_timer *a, const struct loop_timer *b)
+{
+    return a->due != b->due ? a->due < b->due : a->order < b->order;
+}
+
+static void heap_put(struct timer_heap *heap, size_t index, struct loop_timer *timer)
+{
+    heap->items[index] = timer;
+    timer->heap_index = index;
+}
+
+// Restores the order around `timer`, which may have to go either way.
+static void heap_settle(struct timer_heap *heap, struct loop_timer *timer)
+{
+    size_t i = timer->heap_index;
+    for (; i > 0 && timer_before(timer, heap->items[(i - 1) / 2]); i = (i - 1) / 2)
+        heap_put(heap, i, heap->items[(i - 1) / 2]);
+    for (size_t child = 2 * i + 1; child < heap->n; child = 2 * i + 1) {
+        if (child + 1 < heap->n && timer_before(heap->items[child + 1], heap->items[child]))
+            child++;
+        if (!timer_before(heap->items[child], timer))
+            break;
+        heap_put(heap, i, heap->items[child]);
+        i = child;
+    }
+    heap_put(heap, i, timer);
+}
+
+static void heap_remove(struct timer_heap *heap, struct loop_timer *timer)
+{
+    if (timer->heap_index == NOT_IN_HEAP)
+        return;
+    size_t hole = timer->heap_index;
+    struct loop_timer *last = heap->items[--heap->n];
+    timer->heap_index = NOT_IN_HEAP;
+    if (last == timer)
+        return;
+    heap_put(heap, hole, last);
+    heap_settle(heap, last);
+}
+
+void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period)
+{
+    struct timer_heap *heap = &timer->loop->heap;
+    timer->due = first;
+    timer->period = period;
+    if (first == NSEC_MAX) {
+        heap_remove(heap, timer);
+        return;
+    }
+    if (timer->heap_index == NOT_IN_HEAP)
+        heap_put(heap, heap->n++, timer);
+    heap_settle(heap, timer);
+}
+
+int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn fire,
+                   void *userdata, struct loop_timer **ret)
+{
+    int r = timer_heap_reserve(&loop->heap, loop->n_timers + 1);
+    if (r < 0)
+        return r;
+    struct loop_timer *timer = malloc(sizeof(*timer));
+    if (!timer)
+        return -ENOMEM;
+    *timer = (struct loop_timer){
+        .loop = loop,
+        .order = loop->next_order++,
+        .heap_index = NOT_IN_HEAP,
+        .fire = fire,
+        .userdata = userdata,
+    };
+    loop->n_timers++;
+    loop_set_timer(timer, first, period);
+    *ret = timer;
+    return 0;
+}
+
+struct loop_timer *loop_remove_timer(struct loop_timer *timer)
+{
+    if (!timer)
+        return NULL;
+    struct loop *loop = timer->loop;
+    heap_remove(&loop->heap, timer);
+    loop->n_timers--;
+    timer->next_removed = loop->removed_timers;
+    loop->removed_timers = timer;
+    if (!loop->depth)
+        release_removed(loop);
+    return NULL;
+}
+
+// Setting the time also takes back an expiry that was already signalled, so timer_fd is never read.
+static int arm_timer_fd(struct loop *loop)
+{
+    nsec_t earliest = loop->heap.n ? loop->heap.items[0]->due : NSEC_MAX;
+    if (earliest == loop->armed)
+        return 0;
+    struct itimerspec spec = {0};
+    if (earliest != NSEC_MAX)
+        spec.it_value = nsec_to_timespec(earliest > 0 ? earliest : 1); // 0 would mean "never"
+    if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) < 0)
+        return -errno;
+    loop->armed = earliest;
+    return 0;
+}
+
+// Moves a due timer to its next time behind `now` first, since its callback may move or remove it.
+static void fire_timer(struct loop_timer *timer, nsec_t now)
+{
+    uint64_t n_due = 1;
+    nsec_t due = timer->due, next = NSEC_MAX;
+    if (timer->period > 0) {
+        n_due += ((uint64_t)now - (uint64_t)due) / (uint64_t)timer->period;
+        due += (nsec_t)(n_due - 1) * timer->period;
+        if (__builtin_add_overflow(due, timer->period, &next))
+            next = NSEC_MAX;
+    }
+    loop_set_timer(timer, next, timer->period);
+    timer->fire(timer->userdata, due, n_due);
+}
+
+// At most as many calls as there were timers: one that sets itself into the past must not keep the
+// file descriptors waiting.
+static void fire_due_timers(struct loop *loop)
+{
+    if (!loop->heap.n)
+        return;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    for (size_t left = loop->heap.n; left && loop->heap.n; left--) {
+        struct loop_timer *earliest = loop->heap.items[0];
+        if (earliest->due > now)
+            return;
+        fire_timer(earliest, now);
+    }
+}
+
+static int timeout_ms(nsec_t timeout)
+{
+    if (timeout == NSEC_MAX)
+        return -1;
+    if (timeout <= 0)
+        return 0;
+    nsec_t ms = (timeout - 1) / NSEC_PER_MSEC + 1;
+    return ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+int loop_run_once(struct loop *loop, nsec_t timeout)
+{
+    int r = arm_timer_fd(loop);
+    if (r < 0)
+        return r;
+    struct epoll_event events[EVENTS_PER_ROUND];
+    int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_ROUND, timeout_ms(timeout));
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    loop->depth++;
+    fire_due_timers(loop);
+    for (int i = 0; i < n; i++) {
+        struct loop_io *io = events[i].data.ptr;
+        if (io && !io->removed)
+            io->ready(io->userdata, events[i].events);
+    }
+    if (--loop->depth == 0)
+        release_removed(loop);
+    return 0;
+}
+
+int loop_run(struct loop *loop)
+{
+    int r = 0;
+    while (r == 0 && !loop->quit)
+        r = loop_run_once(loop, NSEC_MAX);
+    loop->quit = false;
+    return r;
+}
+
+void loop_quit(struct loop *loop)
+{
+    loop->quit = true;
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records lie one behind the other in a block of memory: a header of 16 bytes, the packet, and
+// padding to the next multiple of 16. A packet is always contiguous, so that it can be encoded in
+// place and written out from where it lies; where the end of the memory is too near, a padding
+// record fills it and writing goes on at the beginning.
+//
+// Places in the buffer are 64-bit positions that only grow; a position's offset in memory is its
+// remainder by the capacity. Between `tail` (the oldest unread record) and `head` (where the next
+// one goes) never lie more than `capacity` bytes. Reading moves the tail, and so does a ring that
+// needs room: what it passes over unread goes to the retained store or is forgotten. What was read
+// has left the buffer and can never get into the store, so every packet comes out at most once, and
+// everything in the store is older than everything in the ring. Positions also make cursors: they
+// stay meaningful when records move to the store under a walk, because entries there keep the
+// position that they had.
+//
+// An empty buffer starts over at the beginning of its memory. One that is drained often enough thus
+// touches, and keeps in the processor's cache, only as many pages as it needs between two drains.
+#include "producer/trace/packet_buffer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "producer/trace/retained_store.h"
+
+#define ALIGNMENT     16
+#define SIZE_MIN      4096
+#define STORE_MIN     ((size_t)1 << 20)
+#define PACKET_MAX    (((size_t)1 << 29) - 1) // bits of record.size
+#define GENEROSITY    16                      // part of the ring that goes for more than `min`
+#define RECORD_FILLER 4                       // beyond enum packet_retain
+
+struct record {
+    uint32_t size : 29; // of the packet, which follows
+    uint32_t rule : 3;  // enum packet_retain, or RECORD_FILLER
+    uint32_t sequence_id;
+    uint64_t key;
+};
+
+static_assert(sizeof(struct record) == ALIGNMENT, "a header fits wherever there is any room");
+
+struct place {
+    uint64_t position;
+    size_t offset; // position % capacity
+};
+
+struct packet_buffer {
+    uint8_t *memory; // owned, mapped, `capacity` bytes
+    size_t capacity;
+    enum packet_buffer_policy policy;
+    struct place head, tail;
+    size_t reserved; // bytes of the open reservation
+    bool is_reserved;
+    struct retained_store *store; // owned; NULL for DISCARD
+    struct packet_buffer_stats stats;
+};
+
+DEFINE_CLEANUP(packet_buffer_freep, struct packet_buffer, packet_buffer_free);
+
+static size_t record_bytes(size_t size)
+{
+    return (sizeof(struct record) + size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+static struct record *record_at(const struct packet_buffer *buffer, size_t offset)
+{
+    return (struct record *)(buffer->memory + offset);
+}
+
+static bool is_empty(const struct packet_buffer *buffer)
+{
+    return buffer->head.position == buffer->tail.position;
+}
+
+static void advance(const struct packet_buffer *buffer, struct place *place, size_t bytes)
+{
+    place->position += bytes;
+    place->offset += bytes;
+    if (place->offset == buffer->capacity)
+        place->offset = 0;
+}
+
+int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
+                      struct packet_buffer **ret, struct err *err)
+{
+    if (size_bytes < SIZE_MIN)
+        return err_set(err, -EINVAL, "A buffer of %zu bytes is too small, %d is the least",
+                       size_bytes, SIZE_MIN);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (size_bytes > SIZE_MAX / 2)
+        return err_errno(err, -ENOMEM, "Buffer of %zu bytes", size_bytes);
+    CLEANUP(packet_buffer_freep) struct packet_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (!buffer)
+        return err_errno(err, -ENOMEM, "Buffer");
+    buffer->policy = policy;
+    buffer->capacity = (size_bytes + page - 1) / page * page;
+    buffer->stats.size_bytes = buffer->capacity;
+    void *memory = mmap(NULL, buffer->capacity, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return err_errno(err, -errno, "Buffer of %zu bytes", buffer->capacity);
+    buffer->memory = memory;
+    if (policy == PACKET_BUFFER_RING) {
+        size_t quarter = buffer->capacity / 4;
+        int r = retained_store_new(quarter > STORE_MIN ? quarter : STORE_MIN, &buffer->store, err);
+        if (r < 0)
+            return r;
+    }
+    *ret = STEAL(buffer);
+    return 0;
+}
+
+struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer)
+{
+    if (!buffer)
+        return NULL;
+    int saved = errno;
+    retained_store_free(buffer->store);
+    if (buffer->memory)
+        munmap(buffer->memory, buffer->capacity);
+    free(buffer);
+    errno = saved;
+    return NULL;
+}
+
+// The ring gives up its oldest record.
+static void pass_over(struct packet_buffer *buffer)
+{
+    const struct record *record = record_at(buffer, buffer->tail.offset);
+    if (record->rule != RECORD_FILLER) {
+        struct packet_meta meta = {
+            .sequence_id = record->sequence_id,
+            .retain = (enum packet_retain)record->rule,
+            .key = record->key,
+        };
+        bool kept = meta.retain != PACKET_PLAIN &&
+                    retained_store_take(buffer->store, &meta, buffer->tail.position,
+                                        (const uint8_t *)(record + 1), record->size);
+        if (!kept) {
+            buffer->stats.packets_overwritten++;
+            buffer->stats.bytes_overwritten += record->size;
+        }
+    }
+    advance(buffer, &buffer->tail, record_bytes(record->size));
+}
+
+static void rewind_empty(struct packet_buffer *buffer)
+{
+    if (buffer->head.offset)
+        advance(buffer, &buffer->head, buffer->capacity - buffer->head.offset);
+    buffer->tail = buffer->head;
+}
+
+static void fill_to_end(struct packet_buffer *buffer)
+{
+    size_t bytes = buffer->capacity - buffer->head.offset;
+    *record_at(buffer, buffer->head.offset) = (struct record){
+        .size = (uint32_t)(bytes - sizeof(struct record)) & PACKET_MAX,
+        .rule = RECORD_FILLER,
+    };
+    advance(buffer, &buffer->head, bytes);
+    buffer->stats.wraps++;
+}
+
+// Makes `least` contiguous bytes free at the head, up to `most` where they are contiguous too.
+// False: impossible without losing what a DISCARD buffer must keep.
+static bool make_room(struct packet_buffer *buffer, size_t least, size_t most)
+{
+    for (;;) {
+        if (is_empty(buffer))
+            rewind_empty(buffer);
+        size_t contiguous = buffer->capacity - buffer->head.offset;
+        size_t filler = contiguous < least ? contiguous : 0;
+        if (filler)
+            contiguous = buffer->capacity;
+        uint64_t needed = buffer->head.position + filler + (most < contiguous ? most : contiguous);
+        if (needed <= buffer->tail.position + buffer->capacity) {
+            if (filler)
+                fill_to_end(buffer);
+            return true;
+        }
+        if (buffer->policy == PACKET_BUFFER_DISCARD)
+            return false;
+        pass_over(buffer);
+    }
+}
+
+static size_t size_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t want,
+                               size_t *ret_size)
+{
+    assert(!buffer->is_reserved && min <= want);
+    size_t header = sizeof(struct record);
+    if (min > size_min(buffer->capacity - header, PACKET_MAX) || buffer->stats.full) {
+        buffer->stats.packets_discarded++;
+        return NULL;
+    }
+    size_t least = record_bytes(min), most = least;
+    if (buffer->policy == PACKET_BUFFER_RING && want > min) {
+        size_t generous =
+            size_min(record_bytes(size_min(want, PACKET_MAX)), buffer->capacity / GENEROSITY);
+        most = generous > least ? generous : least;
+    }
+    if (!make_room(buffer, least, most)) {
+        buffer->stats.full = true;
+        buffer->stats.packets_discarded++;
+        return NULL;
+    }
+    size_t contiguous = buffer->capacity - buffer->head.offset;
+    size_t used = (size_t)(buffer->head.position - buffer->tail.position);
+    size_t room = size_min(contiguous, buffer->capacity - used) - header;
+    buffer->reserved = size_min(size_min(want, room), PACKET_MAX);
+    buffer->is_reserved = true;
+    *ret_size = buffer->reserved;
+    return buffer->memory + buffer->head.offset + header;
+}
+
+void packet_buffer_commit(struct packet_buffer *buffer, size_t size, const struct packet_meta *meta)
+{
+    assert(buffer->is_reserved && size <= buffer->reserved);
+    *record_at(buffer, buffer->head.offset) = (struct record){
+        .size = (uint32_t)size & PACKET_MAX,
+        .rule = meta->retain,
+        .sequence_id = meta->sequence_id,
+        .key = meta->key,
+    };
+    buffer->is_reserved = false;
+    buffer->stats.packets_written++;
+    buffer->stats.bytes_written += size;
+    advance(buffer, &buffer->head, record_bytes(size));
+    if (buffer->head.offset == 0)
+        buffer->stats.wraps++;
+}
+
+void packet_buffer_cancel(struct packet_buffer *buffer)
+{
+    assert(buffer->is_reserved);
+    buffer->is_reserved = false;
+}
+
+static struct packet_view view_of(const struct record *record)
+{
+    return (struct packet_view){
+        .data = (const uint8_t *)(record + 1),
+        .size = record->size,
+        .sequence_id = record->sequence_id,
+    };
+}
+
+bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret)
+{
+    if (buffer->store && retained_store_peek(buffer->store, ret))
+        return true;
+    for (; !is_empty(buffer);) {
+        const struct record *record = record_at(buffer, buffer->tail.offset);
+        if (record->rule != RECORD_FILLER) {
+            *ret = view_of(record);
+            return true;
+        }
+        advance(buffer, &buffer->tail, record_bytes(record->size));
+    }
+    return false;
+}
+
+void packet_buffer_consume(struct packet_buffer *buffer)
+{
+    struct packet_view view;
+    if (!packet_buffer_peek(buffer, &view))
+        return;
+    buffer->stats.packets_read++;
+    buffer->stats.bytes_read += view.size;
+    if (buffer->store && retained_store_peek(buffer->store, &view))
+        retained_store_drop_first(buffer->store);
+    else
+        advance(buffer, &buffer->tail, record_bytes(view.size));
+}
+
+bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,
+                        struct packet_view *ret)
+{
+    if (!cursor->started) {
+        cursor->started = true;
+        cursor->end = buffer->head.position;
+    }
+    if (buffer->store && retained_store_next(buffer->store, cursor, ret))
+        return true;
+    if (cursor->position < buffer->tail.position)
+        cursor->position = buffer->tail.position;
+    while (cursor->position < cursor->end) {
+        const struct record *record =
+            record_at(buffer, (size_t)(cursor->position % buffer->capacity));
+        cursor->position += record_bytes(record->size);
+        if (record->rule != RECORD_FILLER) {
+            *ret = view_of(record);
+            return true;
+        }
+    }
+    return false;
+}
+
+void packet_buffer_get_stats(const struct packet_buffer *buffer, struct packet_buffer_stats *ret)
+{
+    *ret = buffer->stats;
+    if (!buffer->store)
+        return;
+    struct retained_store_stats retained = retained_store_get_stats(buffer->store);
+    ret->retained_packets = retained.packets;
+    ret->retained_bytes = retained.bytes;
+    ret->retained_dropped = retained.dropped;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the writer adds stands in front of the payload, so that one pass of unchecked writes is
+// enough: every reservation is larger by the most that it can come to. Flags that a packet carries
+// ("first", "something was lost", "state begins anew") count as delivered only when that packet is
+// committed; one that is cancelled or overflows leaves them to its successor.
+//
+// The sequence id is in every packet. Who wrote the sequence (uid, pid) does not change within it,
+// so it is said where a reader can begin: in the first packet and where the state begins anew.
+#include "producer/trace/packet_writer.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "protos/fields.h"
+
+#define PREFIX_MAX 48 // seven fields: tags of 1 or 2 bytes, values of at most 10, 5, 5, 5, 1, 1, 1
+
+enum {
+    STATE_CLEARED = 1, // SEQ_INCREMENTAL_STATE_CLEARED
+    NEEDS_STATE = 2,   // SEQ_NEEDS_INCREMENTAL_STATE
+};
+
+struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t sequence_id)
+{
+    return (struct packet_writer){
+        .buffer = buffer,
+        .sequence_id = sequence_id,
+        .uid = getuid(),
+        .pid = getpid(),
+    };
+}
+
+static uint8_t *put_field(uint8_t *p, uint32_t field, uint64_t value)
+{
+    p = wire_put_varint(p, (uint64_t)field << 3 | WIRE_VARINT);
+    return wire_put_varint(p, value);
+}
+
+static uint8_t *put_rare_fields(const struct packet_writer *writer, uint8_t *p)
+{
+    if (!writer->first_written || writer->clear_pending) {
+        p = put_field(p, PB_TracePacket_trusted_uid, writer->uid);
+        p = put_field(p, PB_TracePacket_trusted_pid, (uint32_t)writer->pid);
+    }
+    if (!writer->first_written)
+        p = put_field(p, PB_TracePacket_first_packet_on_sequence, 1);
+    if (writer->dropped)
+        p = put_field(p, PB_TracePacket_previous_packet_dropped, 1);
+    return p;
+}
+
+static uint8_t *put_prefix(const struct packet_writer *writer, uint8_t *p, nsec_t timestamp)
+{
+    if (timestamp)
+        p = put_field(p, PB_TracePacket_timestamp, (uint64_t)timestamp);
+    p = put_field(p, PB_TracePacket_trusted_packet_sequence_id, writer->sequence_id);
+    if (writer->incremental)
+        p = put_field(p, PB_TracePacket_sequence_flags,
+                      writer->clear_pending ? STATE_CLEARED : NEEDS_STATE);
+    if (__builtin_expect(!writer->first_written || writer->clear_pending || writer->dropped, 0))
+        p = put_rare_fields(writer, p);
+    return p;
+}
+
+static void count_drop(struct packet_writer *writer)
+{
+    writer->packets_dropped++;
+    writer->dropped = true;
+}
+
+struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
+                                              size_t min, size_t want)
+{
+    assert(!writer->open);
+    size_t size;
+    uint8_t *memory =
+        packet_buffer_reserve(writer->buffer, min + PREFIX_MAX, want + PREFIX_MAX, &size);
+    if (!memory) {
+        count_drop(writer);
+        return NULL;
+    }
+    writer->wire = wire_writer_over(memory, size);
+    writer->wire.pos = put_prefix(writer, memory, timestamp);
+    writer->open = true;
+    return &writer->wire;
+}
+
+struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t timestamp, size_t room)
+{
+    return packet_writer_begin_range(writer, timestamp, room, room);
+}
+
+bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
+                                uint64_t key)
+{
+    assert(writer->open);
+    if (writer->wire.overflow) {
+        packet_writer_cancel(writer);
+        count_drop(writer);
+        return false;
+    }
+    size_t size = wire_size(&writer->wire);
+    struct packet_meta meta = {
+        .sequence_id = writer->sequence_id,
+        .retain = retain,
+        .key = key,
+    };
+    packet_buffer_commit(writer->buffer, size, &meta);
+    writer->open = false;
+    writer->packets++;
+    writer->bytes += size;
+    writer->first_written = true;
+    writer->clear_pending = false;
+    writer->dropped = false;
+    return true;
+}
+
+bool packet_writer_end(struct packet_writer *writer)
+{
+    return packet_writer_end_retained(writer, PACKET_PLAIN, 0);
+}
+
+void packet_writer_cancel(struct packet_writer *writer)
+{
+    assert(writer->open);
+    packet_buffer_cancel(writer->buffer);
+    writer->open = false;
+}
+
+void packet_writer_clear_state(struct packet_writer *writer)
+{
+    writer->incremental = true;
+    writer->clear_pending = true;
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A log: packets are appended, those that are superseded or read are marked dead where they lie,
+// and compaction slides the living ones together. It runs when the log has reached the end of its
+// memory, or earlier when more than half of the log is dead, so that a store with little to keep
+// stays little. Either way it frees at least a part of the log that is proportional to what it
+// moves: the cost per packet stays constant however long this goes on, and nothing fragments.
+//
+// Packets of one key are found by a hash table of chains through the log. Chains may run over dead
+// packets; compaction builds them anew. When a packet is over the limit, the oldest ones go,
+// whatever their key: among packets that build on each other that is the base, so a reader sees
+// that the base is missing instead of a gap in the middle.
+#include "producer/trace/retained_store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/cleanup.h"
+#include "common/map.h"
+
+#define ALIGNMENT          16
+#define BUCKET_BYTES       512         // of the limit, for each bucket
+#define DEAD_BYTES_IGNORED (64u << 10) // not worth a compaction
+#define NO_LINK            0
+
+struct entry {
+    uint64_t position;
+    uint64_t key;
+    uint32_t sequence_id;
+    uint32_t size; // of the packet, which follows
+    uint32_t next; // link to an older entry of the bucket
+    bool dead;
+    uint8_t padding[3];
+};
+
+static_assert(sizeof(struct entry) % ALIGNMENT == 0, "packets and entries stay aligned");
+
+struct retained_store {
+    uint8_t *memory; // owned, mapped, `limit` bytes
+    size_t limit;
+    size_t first; // offset; everything before it is dead
+    size_t end;
+    size_t live; // bytes of living entries, with their headers
+    uint64_t n_packets, n_bytes, n_dropped;
+    uint64_t epoch;    // counts what moves entries, for cursors
+    uint32_t *buckets; // owned
+    size_t n_buckets;  // a power of two
+};
+
+DEFINE_CLEANUP(retained_store_freep, struct retained_store, retained_store_free);
+
+static size_t entry_bytes(size_t size)
+{
+    return (sizeof(struct entry) + size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+static struct entry *entry_at(const struct retained_store *store, size_t offset)
+{
+    return (struct entry *)(store->memory + offset);
+}
+
+static size_t offset_behind(size_t offset, const struct entry *entry)
+{
+    return offset + entry_bytes(entry->size);
+}
+
+// A link is an entry's offset in units of the alignment, plus one.
+static uint32_t link_to(size_t offset)
+{
+    return (uint32_t)(offset / ALIGNMENT + 1);
+}
+
+static struct entry *entry_linked(const struct retained_store *store, uint32_t link)
+{
+    return link == NO_LINK ? NULL : entry_at(store, (size_t)(link - 1) * ALIGNMENT);
+}
+
+static uint32_t *bucket_of(const struct retained_store *store, uint32_t sequence_id, uint64_t key)
+{
+    uint64_t hash = hash_u64(key ^ hash_u64(sequence_id));
+    return &store->buckets[hash & (store->n_buckets - 1)];
+}
+
+int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err)
+{
+    CLEANUP(retained_store_freep) struct retained_store *store = calloc(1, sizeof(*store));
+    if (!store)
+        return err_errno(err, -ENOMEM, "Packet store");
+    // Links have 32 bits.
+    size_t most = (size_t)(UINT32_MAX - 1) * ALIGNMENT;
+    store->limit = (limit_bytes < most ? limit_bytes : most) & ~(size_t)(ALIGNMENT - 1);
+    store->n_buckets = 64;
+    while (store->n_buckets < store->limit / BUCKET_BYTES)
+        store->n_buckets *= 2;
+    store->buckets = calloc(store->n_buckets, sizeof(*store->buckets));
+    void *memory = mmap(NULL, store->limit, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED)
+        store->memory = memory;
+    if (!store->buckets || !store->memory)
+        return err_errno(err, -ENOMEM, "Packet store of %zu bytes", store->limit);
+    *ret = STEAL(store);
+    return 0;
+}
+
+struct retained_store *retained_store_free(struct retained_store *store)
+{
+    if (!store)
+        return NULL;
+    int saved = errno;
+    if (store->memory)
+        munmap(store->memory, store->limit);
+    free(store->buckets);
+    free(store);
+    errno = saved;
+    return NULL;
+}
+
+static void kill_entry(struct retained_store *store, struct entry *entry)
+{
+    entry->dead = true;
+    store->live -= entry_bytes(entry->size);
+    store->n_packets--;
+    store->n_bytes -= entry->size;
+}
+
+static void skip_dead(struct retained_store *store)
+{
+    while (store->first < store->end && entry_at(store, store->first)->dead)
+        store->first = offset_behind(store->first, entry_at(store, store->first));
+}
+
+static void forget_links(struct retained_store *store)
+{
+    memset(store->buckets, 0, store->n_buckets * sizeof(*store->buckets));
+    store->epoch++;
+}
+
+static void link_entry(struct retained_store *store, size_t offset)
+{
+    struct entry *entry = entry_at(store, offset);
+    uint32_t *bucket = bucket_of(store, entry->sequence_id, entry->key);
+    entry->next = *bucket;
+    *bucket = link_to(offset);
+}
+
+static void compact(struct retained_store *store)
+{
+    forget_links(store);
+    size_t to = 0, next;
+    for (size_t from = store->first; from < store->end; from = next) {
+        struct entry *entry = entry_at(store, from);
+        next = offset_behind(from, entry);
+        if (entry->dead)
+            continue;
+        if (to != from)
+            memmove(store->memory + to, entry, next - from);
+        link_entry(store, to);
+        to += next - from;
+    }
+    store->first = 0;
+    store->end = to;
+}
+
+// Makes room for `bytes` at the end of the log, at the cost of the oldest if need be. A quarter of
+// the memory stays free then, so that the next compaction is far away.
+static bool make_room(struct retained_store *store, size_t bytes)
+{
+    if (bytes > store->limit / 4 * 3)
+        return false;
+    size_t dead = store->end - store->live;
+    if (bytes <= store->limit - store->end && dead <= store->live + DEAD_BYTES_IGNORED)
+        return true;
+    if (bytes > store->limit - store->end) {
+        while (store->live + bytes > store->limit / 4 * 3) {
+            skip_dead(store);
+            kill_entry(store, entry_at(store, store->first));
+            store->n_dropped++;
+        }
+    }
+    compact(store);
+    return true;
+}
+
+static void forget_key(struct retained_store *store, uint32_t sequence_id, uint64_t key)
+{
+    uint32_t *link = bucket_of(store, sequence_id, key);
+    for (struct entry *entry; (entry = entry_linked(store, *link));) {
+        bool same = entry->key == key && entry->sequence_id == sequence_id;
+        if (same && !entry->dead)
+            kill_entry(store, entry);
+        if (entry->dead)
+            *link = entry->next;
+        else
+            link = &entry->next;
+    }
+}
+
+static void reset_if_empty(struct retained_store *store)
+{
+    if (store->n_packets || !store->end)
+        return;
+    forget_links(store);
+    store->first = store->end = 0;
+}
+
+bool retained_store_take(struct retained_store *store, const struct packet_meta *meta,
+                         uint64_t position, const uint8_t *data, size_t size)
+{
+    if (meta->retain == PACKET_PLAIN)
+        return false;
+    if (meta->retain != PACKET_RETAIN_APPEND)
+        forget_key(store, meta->sequence_id, meta->key);
+    if (meta->retain == PACKET_RETAIN_FORGET)
+        return false;
+    if (!make_room(store, entry_bytes(size))) {
+        store->n_dropped++;
+        return false;
+    }
+    size_t offset = store->end;
+    struct entry *entry = entry_at(store, offset);
+    *entry = (struct entry){
+        .position = position,
+        .key = meta->key,
+        .sequence_id = meta->sequence_id,
+        .size = (uint32_t)size,
+    };
+    memcpy(entry + 1, data, size);
+    link_entry(store, offset);
+    store->end = offset_behind(offset, entry);
+    store->live += entry_bytes(size);
+    store->n_packets++;
+    store->n_bytes += size;
+    return true;
+}
+
+static struct packet_view view_of(const struct entry *entry)
+{
+    return (struct packet_view){
+        .data = (const uint8_t *)(entry + 1),
+        .size = entry->size,
+        .sequence_id = entry->sequence_id,
+    };
+}
+
+bool retained_store_peek(struct retained_store *store, struct packet_view *ret)
+{
+    if (!store->n_packets)
+        return false;
+    skip_dead(store);
+    *ret = view_of(entry_at(store, store->first));
+    return true;
+}
+
+void retained_store_drop_first(struct retained_store *store)
+{
+    assert(store->n_packets);
+    skip_dead(store);
+    kill_entry(store, entry_at(store, store->first));
+    reset_if_empty(store);
+}
+
+bool retained_store_next(const struct retained_store *store, struct packet_cursor *cursor,
+                         struct packet_view *ret)
+{
+    bool moved = cursor->store_epoch != store->epoch;
+    size_t offset =
+        moved || cursor->store_offset < store->first ? store->first : cursor->store_offset;
+    for (; offset < store->end; offset = offset_behind(offset, entry_at(store, offset))) {
+        const struct entry *entry = entry_at(store, offset);
+        if (!entry->dead && entry->position >= cursor->position)
+            break;
+    }
+    cursor->store_epoch = store->epoch;
+    cursor->store_offset = offset;
+    if (offset >= store->end || entry_at(store, offset)->position >= cursor->end)
+        return false;
+    *ret = view_of(entry_at(store, offset));
+    cursor->position = entry_at(store, offset)->position + 1;
+    cursor->store_offset = offset_behind(offset, entry_at(store, offset));
+    return true;
+}
+
+struct retained_store_stats retained_store_get_stats(const struct retained_store *store)
+{
+    return (struct retained_store_stats){
+        .packets = store->n_packets,
+        .bytes = store->n_bytes,
+        .dropped = store->n_dropped,
+    };
+}

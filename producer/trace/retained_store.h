@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a ring has passed over but must not forget (packet_buffer.h): packets under keys, in the
+// order in which they came. Bounded; the oldest go first when the limit is reached. Only
+// packet_buffer.c uses this.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "producer/trace/packet_buffer.h"
+
+struct retained_store;
+
+// `limit_bytes` of address space, touched only as it fills.
+int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err);
+struct retained_store *retained_store_free(struct retained_store *store);
+
+// Does what meta->retain says. `position` is the packet's place in the ring; it only grows. True if
+// the packet was kept.
+bool retained_store_take(struct retained_store *store, const struct packet_meta *meta,
+                         uint64_t position, const uint8_t *data, size_t size);
+
+// The oldest packet; false when there is none. Views last until the next take or drop.
+bool retained_store_peek(struct retained_store *store, struct packet_view *ret);
+void retained_store_drop_first(struct retained_store *store);
+
+// The first packet whose position is at least cursor->position; leaves the cursor behind it.
+bool retained_store_next(const struct retained_store *store, struct packet_cursor *cursor,
+                         struct packet_view *ret);
+
+struct retained_store_stats {
+    uint64_t packets, bytes; // at present
+    uint64_t dropped;        // lost to the limit, ever
+};
+struct retained_store_stats retained_store_get_stats(const struct retained_store *store);

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The buffer is compared with a model that has no memory layout: a list of what is unread in the
+// ring and a list of what is kept beside it. The model does not know when a ring has to give up a
+// packet; it finds the number that explains what the buffer shows, and checks that giving up was
+// needed.
+#include "producer/trace/packet_buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "producer/trace/retained_store.h"
+#include "tests/unit/unit.h"
+
+#define MODEL_MAX 8192
+#define HEADER    16
+
+static uint32_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+static uint32_t random_below(uint64_t *seed, uint32_t n)
+{
+    return next_random(seed) % n;
+}
+
+struct model_packet {
+    uint32_t id;
+    uint32_t size;
+    struct packet_meta meta;
+};
+
+struct model_list {
+    struct model_packet items[MODEL_MAX];
+    size_t n;
+};
+
+struct model {
+    struct model_list ring, kept;
+    uint64_t n_overwritten;
+};
+
+static void list_push(struct model_list *list, struct model_packet packet)
+{
+    assert_true(list->n < MODEL_MAX);
+    list->items[list->n++] = packet;
+}
+
+static void list_pop_first(struct model_list *list)
+{
+    assert_true(list->n > 0);
+    list->n--;
+    memmove(list->items, list->items + 1, list->n * sizeof(list->items[0]));
+}
+
+static void list_forget(struct model_list *list, const struct packet_meta *meta)
+{
+    size_t to = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (list->items[i].meta.key != meta->key ||
+            list->items[i].meta.sequence_id != meta->sequence_id)
+            list->items[to++] = list->items[i];
+    list->n = to;
+}
+
+static bool list_keep(struct model_list *kept, struct model_packet packet)
+{
+    if (packet.meta.retain == PACKET_RETAIN_REPLACE || packet.meta.retain == PACKET_RETAIN_FORGET)
+        list_forget(kept, &packet.meta);
+    bool keep =
+        packet.meta.retain == PACKET_RETAIN_REPLACE || packet.meta.retain == PACKET_RETAIN_APPEND;
+    if (keep)
+        list_push(kept, packet);
+    return keep;
+}
+
+static void model_pass_over(struct model *model)
+{
+    struct model_packet oldest = model->ring.items[0];
+    list_pop_first(&model->ring);
+    if (!list_keep(&model->kept, oldest))
+        model->n_overwritten++;
+}
+
+static size_t record_bytes(size_t size)
+{
+    return (HEADER + size + 15) / 16 * 16;
+}
+
+static size_t model_ring_bytes(const struct model *model)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < model->ring.n; i++)
+        bytes += record_bytes(model->ring.items[i].size);
+    return bytes;
+}
+
+static void fill_packet(uint8_t *data, uint32_t id, size_t size)
+{
+    memcpy(data, &id, sizeof(id));
+    for (size_t i = sizeof(id); i < size; i++)
+        data[i] = (uint8_t)(id * 31 + i);
+}
+
+static void assert_view(const struct packet_view *view, const struct model_packet *want)
+{
+    uint32_t id;
+    assert_int_equal(view->size, want->size);
+    assert_int_equal(view->sequence_id, want->meta.sequence_id);
+    memcpy(&id, view->data, sizeof(id));
+    assert_int_equal(id, want->id);
+    for (size_t i = sizeof(id); i < view->size; i++)
+        if (view->data[i] != (uint8_t)(id * 31 + i))
+            fail_msg("packet %u has a wrong byte at %zu", id, i);
+}
+
+static uint32_t first_id_in_ring(const struct packet_buffer *buffer, size_t n_kept)
+{
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    uint32_t id = UINT32_MAX;
+    for (size_t i = 0; i <= n_kept; i++)
+        if (!packet_buffer_next(buffer, &cursor, &view))
+            return UINT32_MAX;
+    memcpy(&id, view.data, sizeof(id));
+    return id;
+}
+
+// Lets the model give up as many packets as the buffer did; returns how many.
+static size_t model_follow(struct model *model, const struct packet_buffer *buffer)
+{
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(buffer, &stats);
+    uint32_t first = first_id_in_ring(buffer, stats.retained_packets);
+    size_t n = 0;
+    for (; model->ring.n && model->ring.items[0].id != first; n++)
+        model_pass_over(model);
+    return n;
+}
+
+static void assert_same(const struct model *model, const struct packet_buffer *buffer)
+{
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    for (size_t i = 0; i < model->kept.n; i++) {
+        assert_true(packet_buffer_next(buffer, &cursor, &view));
+        assert_view(&view, &model->kept.items[i]);
+    }
+    for (size_t i = 0; i < model->ring.n; i++) {
+        assert_true(packet_buffer_next(buffer, &cursor, &view));
+        assert_view(&view, &model->ring.items[i]);
+    }
+    assert_false(packet_buffer_next(buffer, &cursor, &view));
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(buffer, &stats);
+    assert_int_equal(stats.packets_overwritten, model->n_overwritten);
+    assert_int_equal(stats.retained_packets, model->kept.n);
+    assert_int_equal(stats.retained_dropped, 0);
+}
+
+static struct packet_meta random_meta(uint64_t *seed)
+{
+    return (struct packet_meta){
+        .sequence_id = 1 + random_below(seed, 3),
+        .retain = random_below(seed, 2) ? PACKET_PLAIN : random_below(seed, 4),
+        .key = random_below(seed, 12),
+    };
+}
+
+static uint32_t random_size(uint64_t *seed, size_t capacity)
+{
+    uint32_t kind = random_below(seed, 40);
+    if (kind == 0)
+        return 4 + random_below(seed, (uint32_t)capacity + 100); // up to too large
+    return 4 + random_below(seed, kind < 8 ? (uint32_t)capacity / 4 : 120);
+}
+
+static void write_random(struct model *model, struct packet_buffer *buffer, size_t capacity,
+                         uint32_t id, uint64_t *seed)
+{
+    size_t min = random_size(seed, capacity), size;
+    size_t want = min + (random_below(seed, 2) ? random_below(seed, 5000) : 0);
+    size_t before = model_ring_bytes(model);
+    uint8_t *data = packet_buffer_reserve(buffer, min, want, &size);
+    if (!data) {
+        assert_true(min > capacity - HEADER);
+        return;
+    }
+    assert_true(size >= min && size <= want);
+    size_t n_given_up = model_follow(model, buffer);
+    size_t generous = record_bytes(want) < capacity / 16 ? record_bytes(want) : capacity / 16;
+    size_t most = record_bytes(min) > generous ? record_bytes(min) : generous;
+    if (n_given_up) // a filler at the end is smaller than the least that was asked for
+        assert_true(before + most + record_bytes(min) + HEADER > capacity);
+    if (random_below(seed, 10) == 0) {
+        packet_buffer_cancel(buffer);
+        return;
+    }
+    struct model_packet packet = {
+        .id = id,
+        .size = (uint32_t)(random_below(seed, 2) ? min : 4 + random_below(seed, size - 3)),
+        .meta = random_meta(seed),
+    };
+    fill_packet(data, id, packet.size);
+    packet_buffer_commit(buffer, packet.size, &packet.meta);
+    list_push(&model->ring, packet);
+}
+
+static void read_one(struct model *model, struct packet_buffer *buffer)
+{
+    struct model_list *list = model->kept.n ? &model->kept : &model->ring;
+    struct packet_view view;
+    if (!list->n) {
+        assert_false(packet_buffer_peek(buffer, &view));
+        return;
+    }
+    assert_true(packet_buffer_peek(buffer, &view));
+    assert_view(&view, &list->items[0]);
+    packet_buffer_consume(buffer);
+    list_pop_first(list);
+}
+
+static void ring_equals_model(void **state)
+{
+    (void)state;
+    struct model *model = malloc(sizeof(*model));
+    for (uint64_t run = 1; run <= 40; run++) {
+        uint64_t seed = run;
+        size_t capacity = run % 2 ? 4096 : 4096 * (1 + run % 7);
+        uint32_t read_share = random_below(&seed, 60);
+        struct packet_buffer *buffer;
+        assert_int_equal(packet_buffer_new(capacity, PACKET_BUFFER_RING, &buffer, NULL), 0);
+        *model = (struct model){0};
+        for (uint32_t id = 0; id < 1500; id++) {
+            write_random(model, buffer, capacity, id, &seed);
+            while (random_below(&seed, 100) < read_share)
+                read_one(model, buffer);
+            assert_same(model, buffer);
+        }
+        while (model->kept.n || model->ring.n)
+            read_one(model, buffer);
+        read_one(model, buffer);
+        packet_buffer_free(buffer);
+    }
+    free(model);
+}
+
+static bool put(struct packet_buffer *buffer, uint32_t id, size_t size, enum packet_retain retain,
+                uint64_t key)
+{
+    size_t room;
+    uint8_t *data = packet_buffer_reserve(buffer, size, size, &room);
+    if (!data)
+        return false;
+    assert_int_equal(room, size);
+    fill_packet(data, id, size);
+    packet_buffer_commit(buffer, size,
+                         &(struct packet_meta){.sequence_id = 7, .retain = retain, .key = key});
+    return true;
+}
+
+// Asserts the ids that come next, ended by UINT32_MAX, and takes them away.
+static void take_ids(struct packet_buffer *buffer, const uint32_t *ids)
+{
+    struct packet_view view;
+    for (; *ids != UINT32_MAX; ids++) {
+        uint32_t id;
+        assert_true(packet_buffer_peek(buffer, &view));
+        memcpy(&id, view.data, sizeof(id));
+        assert_int_equal(id, *ids);
+        packet_buffer_consume(buffer);
+    }
+    assert_false(packet_buffer_peek(buffer, &view));
+}
+
+#define TAKE_IDS(buffer, ...) take_ids((buffer), (const uint32_t[]){__VA_ARGS__, UINT32_MAX})
+
+static void what_was_read_is_never_kept(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    assert_int_equal(packet_buffer_new(4096, PACKET_BUFFER_RING, &buffer, NULL), 0);
+    assert_true(put(buffer, 1, 1000, PACKET_RETAIN_REPLACE, 5));
+    assert_true(put(buffer, 2, 1000, PACKET_RETAIN_REPLACE, 6));
+    packet_buffer_consume(buffer);
+    for (uint32_t id = 3; id < 8; id++)
+        assert_true(put(buffer, id, 1000, PACKET_PLAIN, 0));
+    TAKE_IDS(buffer, 2, 5, 6, 7);
+    packet_buffer_free(buffer);
+}
+
+static void rules_of_keys(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    assert_int_equal(packet_buffer_new(4096, PACKET_BUFFER_RING, &buffer, NULL), 0);
+    put(buffer, 1, 100, PACKET_RETAIN_REPLACE, 1);
+    put(buffer, 2, 100, PACKET_RETAIN_APPEND, 1);
+    put(buffer, 3, 100, PACKET_RETAIN_REPLACE, 2);
+    put(buffer, 4, 100, PACKET_RETAIN_APPEND, 3);
+    put(buffer, 5, 100, PACKET_RETAIN_REPLACE, 2);
+    put(buffer, 6, 100, PACKET_RETAIN_FORGET, 3);
+    put(buffer, 7, 100, PACKET_RETAIN_APPEND, 3);
+    put(buffer, 8, 4000, PACKET_PLAIN, 0);
+    TAKE_IDS(buffer, 1, 2, 5, 7, 8);
+    packet_buffer_free(buffer);
+}
+
+static void discard_keeps_the_beginning(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    assert_int_equal(packet_buffer_new(4096, PACKET_BUFFER_DISCARD, &buffer, NULL), 0);
+    for (uint32_t id = 0; id < 4; id++)
+        assert_true(put(buffer, id, 1000, PACKET_PLAIN, 0));
+    assert_false(put(buffer, 4, 1000, PACKET_PLAIN, 0));
+    assert_false(put(buffer, 5, 4, PACKET_PLAIN, 0));
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(buffer, &stats);
+    assert_int_equal(stats.packets_discarded, 2);
+    assert_true(stats.full);
+    assert_int_equal(stats.packets_written, 4);
+    TAKE_IDS(buffer, 0, 1, 2, 3);
+    assert_false(put(buffer, 6, 4, PACKET_PLAIN, 0));
+    packet_buffer_free(buffer);
+}
+
+static void drained_discard_goes_on(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    assert_int_equal(packet_buffer_new(4096, PACKET_BUFFER_DISCARD, &buffer, NULL), 0);
+    for (uint32_t id = 0; id < 100; id++) {
+        assert_true(put(buffer, id, 1200, PACKET_RETAIN_REPLACE, 1));
+        if (id)
+            packet_buffer_consume(buffer);
+    }
+    TAKE_IDS(buffer, 99);
+    packet_buffer_free(buffer);
+}
+
+static void too_large_is_refused(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    size_t room;
+    assert_int_equal(packet_buffer_new(4096, PACKET_BUFFER_RING, &buffer, NULL), 0);
+    assert_true(put(buffer, 1, 4, PACKET_PLAIN, 0));
+    assert_null(packet_buffer_reserve(buffer, 4096 - HEADER + 1, 1 << 20, &room));
+    assert_null(packet_buffer_reserve(buffer, SIZE_MAX, SIZE_MAX, &room));
+    TAKE_IDS(buffer, 1);
+    assert_true(put(buffer, 2, 4096 - HEADER, PACKET_PLAIN, 0));
+    assert_non_null(packet_buffer_reserve(buffer, 1, SIZE_MAX, &room));
+    packet_buffer_cancel(buffer);
+    packet_buffer_free(buffer);
+    struct err err = {0};
+    assert_int_equal(packet_buffer_new(100, PACKET_BUFFER_RING, &buffer, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "too small"));
+}
+
+// A walk over a ring that is written to and read meanwhile: what was there and still is comes
+// exactly once and in order, whether it moved beside the ring or not.
+static void walk_survives_writing(void **state)
+{
+    (void)state;
+    for (uint64_t run = 1; run <= 50; run++) {
+        uint64_t seed = run;
+        struct packet_buffer *buffer;
+        assert_int_equal(packet_buffer_new(8192, PACKET_BUFFER_RING, &buffer, NULL), 0);
+        uint32_t n_there = 20 + random_below(&seed, 200), id = 0;
+        for (; id < n_there; id++)
+            put(buffer, id, 50 + random_below(&seed, 100), PACKET_RETAIN_APPEND, id % 3);
+        uint32_t n_consumed = 0, next = 0;
+        struct packet_cursor cursor = {0};
+        struct packet_view view;
+        bool done = false;
+        while (!done) {
+            for (uint32_t n = random_below(&seed, 4); n; n--)
+                put(buffer, id++, 50 + random_below(&seed, 100), PACKET_RETAIN_APPEND, 9);
+            for (uint32_t n = random_below(&seed, 20) ? 0 : random_below(&seed, 9); n; n--) {
+                packet_buffer_consume(buffer);
+                n_consumed++;
+            }
+            uint32_t seen;
+            if (packet_buffer_next(buffer, &cursor, &view)) {
+                memcpy(&seen, view.data, sizeof(seen));
+                if (next == 0) // the walk begins with this call
+                    n_there = id;
+                next = next < n_consumed ? n_consumed : next;
+                assert_int_equal(seen, next);
+                next++;
+            } else {
+                done = true;
+            }
+        }
+        assert_true(next >= n_there || n_consumed >= n_there);
+        packet_buffer_free(buffer);
+    }
+}
+
+// Packets of one key replace each other for a long time, next to some that stay: the store holds
+// what the model holds and only loses the oldest, when it is really full.
+static void store_equals_model(void **state)
+{
+    (void)state;
+    const size_t limit = 16384;
+    struct model_list *list = malloc(sizeof(*list));
+    for (uint64_t run = 1; run <= 30; run++) {
+        uint64_t seed = run, n_dropped = 0;
+        uint32_t n_keys = 1 + random_below(&seed, 200);
+        struct retained_store *store;
+        assert_int_equal(retained_store_new(limit, &store, NULL), 0);
+        list->n = 0;
+        for (uint32_t id = 0; id < 4000; id++) {
+            struct model_packet packet = {.id = id, .size = 4 + random_below(&seed, 300)};
+            packet.meta = random_meta(&seed);
+            packet.meta.key = random_below(&seed, n_keys);
+            if (random_below(&seed, 500) == 0)
+                packet.size = 13000; // more than the store takes
+            uint8_t data[16384];
+            fill_packet(data, id, packet.size);
+            bool kept =
+                retained_store_take(store, &packet.meta, (uint64_t)id * 512, data, packet.size);
+            bool wanted = list_keep(list, packet);
+            size_t bytes = 0;
+            for (size_t i = 0; i < list->n; i++)
+                bytes += 32 + (list->items[i].size + 15) / 16 * 16;
+            if (wanted && !kept) {
+                assert_true(packet.size > limit / 2);
+                list->n--;
+                n_dropped++;
+            }
+            assert_true(wanted || !kept);
+            for (; n_dropped < retained_store_get_stats(store).dropped; n_dropped++) {
+                assert_true(bytes > limit / 4 * 3);
+                list_pop_first(list);
+            }
+            if (random_below(&seed, 50) == 0 && list->n) {
+                retained_store_drop_first(store);
+                list_pop_first(list);
+            }
+            assert_int_equal(retained_store_get_stats(store).packets, list->n);
+            struct packet_cursor cursor = {.end = UINT64_MAX};
+            struct packet_view view;
+            for (size_t i = 0; i < list->n; i++) {
+                assert_true(retained_store_next(store, &cursor, &view));
+                assert_view(&view, &list->items[i]);
+            }
+            assert_false(retained_store_next(store, &cursor, &view));
+        }
+        retained_store_free(store);
+    }
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring_equals_model),       cmocka_unit_test(what_was_read_is_never_kept),
+        cmocka_unit_test(rules_of_keys),           cmocka_unit_test(discard_keeps_the_beginning),
+        cmocka_unit_test(drained_discard_goes_on), cmocka_unit_test(too_large_is_refused),
+        cmocka_unit_test(walk_survives_writing),   cmocka_unit_test(store_equals_model),
+    };
+    return cmocka_run_group_tests_name("packet_buffer", tests, NULL, NULL);
+}
