@@ -3,8 +3,10 @@
 // The table of data sources. process_stats comes first: it must listen before others publish pids.
 #include "common/str.h"
 #include "producer/sources/source.h"
+#include "producer/sources/sys_stats.h"
 
 const struct source_class *const source_classes[] = {
+    &sys_stats_class, //
     NULL,
 };
 

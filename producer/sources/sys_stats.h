@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// linux.sys_stats: counters of the whole machine, polled.
+#pragma once
+
+#include "producer/sources/source.h"
+
+extern const struct source_class sys_stats_class;
