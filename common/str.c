@@ -209,6 +209,68 @@ int str_parse_size(const char *text, uint64_t *ret)
     return parse_with_unit(text, units, ret);
 }
 
+size_t str_utf8_decode(const char *text, const char *end, uint32_t *ret)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (text >= end)
+        return 0;
+    unsigned char first = (unsigned char)*text;
+    size_t size = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (!size || first >= 0xf8 || (size_t)(end - text) < size)
+        return 0;
+    uint32_t code_point = size == 1 ? first : first & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        if ((byte & 0xc0) != 0x80)
+            return 0;
+        code_point = code_point << 6 | (byte & 0x3f);
+    }
+    bool surrogate = code_point >= 0xd800 && code_point < 0xe000;
+    if (code_point < smallest[size] || code_point > 0x10ffff || surrogate)
+        return 0;
+    if (ret)
+        *ret = code_point;
+    return size;
+}
+
+size_t str_character(const char *text, const char *end, bool *ret_printable)
+{
+    uint32_t c = 0;
+    size_t size = str_utf8_decode(text, end, &c);
+    *ret_printable = size && (c == '\t' || (c >= 0x20 && c < 0x7f) || c >= 0xa0);
+    return size ? size : 1;
+}
+
+const char *str_printable(char *ret, size_t ret_size, const char *text, size_t size)
+{
+    const char *end = text + size;
+    size_t n = 0, limit = size < ret_size ? ret_size - 1 : ret_size - 4;
+    while (text < end) {
+        bool printable;
+        size_t length = str_character(text, end, &printable);
+        if (n + length > limit)
+            break;
+        if (printable)
+            memcpy(ret + n, text, length);
+        else
+            ret[n] = '?';
+        n += printable ? length : 1;
+        text += length;
+    }
+    memcpy(ret + n, text < end ? "..." : "", text < end ? 4 : 1);
+    return ret;
+}
+
+void strbuf_add_utf8(struct strbuf *buf, uint32_t c)
+{
+    char bytes[4];
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6)
+        bytes[i] = (char)(0x80 | (c & 0x3f));
+    bytes[0] = (char)(n == 1 ? c : (0xf00u >> n) | c);
+    strbuf_add(buf, bytes, n);
+}
+
 #define NEAREST_MAX 64
 
 static size_t edit_distance(const char *a, size_t a_size, const char *b, size_t b_size)

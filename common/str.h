@@ -56,6 +56,21 @@ int str_parse_duration(const char *text, nsec_t *ret);
 // "32mb", "512k", "1g", "4096"; powers of 1024, bare numbers are bytes, case does not matter.
 int str_parse_size(const char *text, uint64_t *ret);
 
+// The length (1 to 4) of the well-formed UTF-8 character at `text`, or 0: there is none before
+// `end`. `ret` may be NULL.
+size_t str_utf8_decode(const char *text, const char *end, uint32_t *ret);
+
+// The character at `text`, which is before `end`: its length, at least 1 (a broken byte counts as
+// one). *ret_printable: it is well-formed and no control character; tabs count as printable.
+size_t str_character(const char *text, const char *end, bool *ret_printable);
+
+// Fills `ret` with `text` for people to read: terminated, what is not printable as `?`, cut with
+// `...` where it is longer than `ret_size` - 1. `ret_size` is at least 4. Returns `ret`.
+const char *str_printable(char *ret, size_t ret_size, const char *text, size_t size);
+
+// Appends `code_point`, which must be at most 0x10ffff, as UTF-8.
+void strbuf_add_utf8(struct strbuf *buf, uint32_t code_point);
+
 // The nearest of `candidates` (n of them) to `text` by edit distance, or NULL if none is near
 // enough to be worth suggesting.
 const char *str_nearest(const char *text, const char *const *candidates, size_t n);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The words of the protobuf text format, and errors that point at one of them. For pbtext.c.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/str.h"
+
+enum pbtext_token_type {
+    PBTEXT_END,
+    PBTEXT_IDENTIFIER,
+    PBTEXT_NUMBER, // starts with a digit or a point; whether it is a number, reading it tells
+    PBTEXT_STRING, // with its quotes, closed on its line
+    PBTEXT_SYMBOL, // one character
+};
+
+struct pbtext_token {
+    enum pbtext_token_type type;
+    const char *start; // borrowed from the text; its end for PBTEXT_END
+    size_t size;
+};
+
+struct pbtext_lexer {
+    const char *name; // of the text, for errors; borrowed
+    const char *text; // borrowed
+    const char *end;
+    const char *pos;
+    struct pbtext_token token; // the present one
+    struct err *err;           // borrowed, may be NULL
+};
+
+// Takes the text's first token as the present one. 0 or -EINVAL, as pbtext_lexer_next().
+int pbtext_lexer_start(struct pbtext_lexer *lexer, const char *name, const char *text, size_t size,
+                       struct err *err);
+
+// Steps to the next token, over blanks and comments.
+int pbtext_lexer_next(struct pbtext_lexer *lexer);
+
+// Fills err with `NAME:LINE:COLUMN: message`, the line and a caret under `at`. Returns `r`.
+__attribute__((format(printf, 4, 5))) int pbtext_lexer_error(const struct pbtext_lexer *lexer,
+                                                             int r, const char *at,
+                                                             const char *format, ...);
+
+// The line of `at`, counted from 1.
+size_t pbtext_lexer_line(const struct pbtext_lexer *lexer, const char *at);
+
+static inline bool pbtext_token_is(const struct pbtext_token *token, char symbol)
+{
+    return token->type == PBTEXT_SYMBOL && *token->start == symbol;
+}
+
+static inline bool pbtext_token_eq(const struct pbtext_token *token, const char *text)
+{
+    return strlen(text) == token->size && memcmp(token->start, text, token->size) == 0;
+}
+
+// How an error names the present token: `"word"`, cut where it is long, or `the end of the text`.
+#define PBTEXT_TOKEN_TEXT_MAX 64
+const char *pbtext_token_text(const struct pbtext_token *token, char ret[PBTEXT_TOKEN_TEXT_MAX]);
+
+// Decimal, hexadecimal or octal. 0, -EINVAL: not a whole number, -ERANGE: more than 64 bits.
+int pbtext_token_to_u64(const struct pbtext_token *token, uint64_t *ret);
+
+// Decimal, with or without fraction, exponent and `f`. 0 or -EINVAL.
+int pbtext_token_to_double(const struct pbtext_token *token, double *ret);
+
+// Appends what the present string token says, escapes resolved. 0 or -EINVAL.
+int pbtext_lexer_unescape(const struct pbtext_lexer *lexer, struct strbuf *out);

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Perfetto's own rules for sessions are errors here too, so that a config behaves alike in both.
+// What Perfetto accepts and then ignores is a warning, with two exceptions that are errors because
+// the recording would not be what was asked for: triggers without a mode (Perfetto records at
+// once), and a trace filter (which is not implemented, and unfiltered data must not get into the
+// file).
+//
+// Strings of a binary config are any bytes, so every text from the config passes through
+// str_printable() before a person sees it.
+#include "producer/service/config_check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "producer/service/config.h"
+
+#define BUFFERS_MAX             128
+#define BUFFER_SIZE_KB_MAX      (UINT32_MAX / 1024)
+#define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
+#define GUARDED_DURATION_MS_MAX (24u * 3600 * 1000)
+#define GUARDED_BUFFERS_KB_MAX  (128u * 1024)
+#define SESSION_NAME_MAX        255 // bytes
+#define QUOTED_MAX              68
+
+struct check {
+    const Pb__TraceConfig *trace;
+    const struct config_check_env *env;
+    struct err *err;
+};
+
+#define FAIL(check, ...) err_set((check)->err, -EINVAL, __VA_ARGS__)
+#define WARN(check, ...) log_warning((check)->env->log, __VA_ARGS__)
+
+static bool is_set(const char *text)
+{
+    return text && *text;
+}
+
+static const char *quoted(const char *text, char ret[QUOTED_MAX])
+{
+    return str_printable(ret, QUOTED_MAX, text ? text : "", text ? strlen(text) : 0);
+}
+
+static int check_buffer_names(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    char name[QUOTED_MAX];
+    for (size_t i = 0; i < trace->n_buffers; i++)
+        for (size_t j = 0; is_set(trace->buffers[i]->name) && j < i; j++)
+            if (trace->buffers[j]->name && str_eq(trace->buffers[i]->name, trace->buffers[j]->name))
+                return FAIL(check, "buffers[%zu].name: \"%s\" is the name of buffers[%zu] already",
+                            i, quoted(trace->buffers[i]->name, name), j);
+    return 0;
+}
+
+static int check_buffer(const struct check *check, size_t i)
+{
+    const Pb__TraceConfig__BufferConfig *buffer = check->trace->buffers[i];
+    if (!buffer->size_kb)
+        return FAIL(check, "buffers[%zu].size_kb: %s", i,
+                    buffer->has_size_kb ? "is 0, must be 1 at least" : "is missing");
+    if (buffer->size_kb > BUFFER_SIZE_KB_MAX)
+        return FAIL(check, "buffers[%zu].size_kb: %" PRIu32 " is more than the maximum of %" PRIu32,
+                    i, buffer->size_kb, BUFFER_SIZE_KB_MAX);
+    if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
+        return FAIL(check,
+                    "buffers[%zu].size_kb: %" PRIu32
+                    " is no multiple of 4, as enable_extra_guardrails wants it",
+                    i, buffer->size_kb);
+    if ((unsigned)buffer->fill_policy > PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
+        WARN(check, "buffers[%zu].fill_policy: %d is unknown here, taken as RING_BUFFER", i,
+             (int)buffer->fill_policy);
+    return 0;
+}
+
+static int check_buffer_sum(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    uint64_t sum_kb = 0, memory_kb = check->env->memory_bytes / 1024;
+    for (size_t i = 0; i < trace->n_buffers; i++)
+        sum_kb += trace->buffers[i]->size_kb;
+    if (memory_kb && sum_kb > memory_kb)
+        return FAIL(check,
+                    "buffers: size_kb adds up to %" PRIu64 ", but the machine has %" PRIu64
+                    " kB of memory",
+                    sum_kb, memory_kb);
+    if (memory_kb && sum_kb > memory_kb / 2)
+        WARN(check,
+             "buffers: size_kb adds up to %" PRIu64 ", more than half of the machine's %" PRIu64
+             " kB of memory",
+             sum_kb, memory_kb);
+    uint64_t limit_kb = GUARDED_BUFFERS_KB_MAX;
+    if (trace->guardrail_overrides &&
+        trace->guardrail_overrides->max_tracing_buffer_size_kb > limit_kb)
+        limit_kb = trace->guardrail_overrides->max_tracing_buffer_size_kb;
+    if (trace->enable_extra_guardrails && sum_kb > limit_kb)
+        return FAIL(check,
+                    "buffers: size_kb adds up to %" PRIu64 ", more than the %" PRIu64
+                    " that enable_extra_guardrails allows",
+                    sum_kb, limit_kb);
+    return 0;
+}
+
+static int check_buffers(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    // A config may do nothing but fire triggers of other sessions.
+    if (!trace->n_buffers && (!trace->n_activate_triggers || trace->n_data_sources)) {
+        FAIL(check, "buffers: there is none");
+        return err_hint(check->err, -EINVAL, "add: buffers { size_kb: 16384 }");
+    }
+    if (trace->n_buffers > BUFFERS_MAX)
+        return FAIL(check, "buffers: %zu are more than the maximum of %d", trace->n_buffers,
+                    BUFFERS_MAX);
+    for (size_t i = 0; i < trace->n_buffers; i++) {
+        int r = check_buffer(check, i);
+        if (r < 0)
+            return r;
+    }
+    int r = check_buffer_names(check);
+    return r < 0 ? r : check_buffer_sum(check);
+}
+
+static int check_target(const struct check *check, size_t i, const Pb__DataSourceConfig *source)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    char name[QUOTED_MAX];
+    uint32_t target;
+    if (config_target_buffer(trace, source, &target) < 0) {
+        if (is_set(source->target_buffer_name))
+            return FAIL(check,
+                        "data_sources[%zu].config.target_buffer_name: no buffer is called \"%s\"",
+                        i, quoted(source->target_buffer_name, name));
+        return FAIL(check,
+                    "data_sources[%zu].config.target_buffer: %" PRIu32
+                    " is out of range, there %s %zu buffer%s, counted from 0",
+                    i, source->target_buffer, trace->n_buffers == 1 ? "is" : "are",
+                    trace->n_buffers, trace->n_buffers == 1 ? "" : "s");
+    }
+    if (source->target_buffer && source->target_buffer != target)
+        return FAIL(check,
+                    "data_sources[%zu].config.target_buffer: %" PRIu32
+                    " contradicts target_buffer_name \"%s\", which is buffer %" PRIu32,
+                    i, source->target_buffer, quoted(source->target_buffer_name, name), target);
+    return 0;
+}
+
+static void check_source_name(const struct check *check, size_t i, const char *name)
+{
+    char printable[QUOTED_MAX];
+    const char *const *names = check->env->source_names;
+    size_t n = 0;
+    for (; names && names[n]; n++)
+        if (str_eq(names[n], name))
+            return;
+    if (!names)
+        return;
+    const char *near = str_nearest(name, names, n);
+    WARN(check,
+         "data_sources[%zu].config.name: nobody here provides \"%s\", nothing is recorded%s%s%s", i,
+         quoted(name, printable), near ? ", did you mean \"" : "", near ? near : "",
+         near ? "\"?" : "");
+}
+
+// The field of DataSourceConfig in which a data source finds its own config.
+static const struct {
+    const char *source;
+    const char *field;
+} own_configs[] = {
+    {"android.heapprofd", "heapprofd_config"},
+    {"android.java_hprof", "java_hprof_config"},
+    {"linux.ftrace", "ftrace_config"},
+    {"linux.inode_file_map", "inode_file_config"},
+    {"linux.page_residency", "page_residency_config"},
+    {"linux.perf", "perf_event_config"},
+    {"linux.process_stats", "process_stats_config"},
+    {"linux.sys_stats", "sys_stats_config"},
+    {"linux.system_info", "system_info_config"},
+    {"track_event", "track_event_config"},
+};
+
+#define FIRST_SOURCE_CONFIG 100 // fields of DataSourceConfig from here on belong to one source each
+
+static void check_own_config(const struct check *check, size_t i,
+                             const Pb__DataSourceConfig *source)
+{
+    const char *own = NULL;
+    for (size_t k = 0; k < sizeof(own_configs) / sizeof(own_configs[0]); k++)
+        if (str_eq(own_configs[k].source, source->name))
+            own = own_configs[k].field;
+    const ProtobufCMessageDescriptor *descriptor = source->base.descriptor;
+    for (unsigned k = 0; own && k < descriptor->n_fields; k++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[k];
+        if (field->id < FIRST_SOURCE_CONFIG || field->type != PROTOBUF_C_TYPE_MESSAGE ||
+            str_eq(field->name, "interceptor_config") || str_eq(field->name, own))
+            continue;
+        if (*(const void *const *)((const char *)source + field->offset))
+            WARN(check, "data_sources[%zu].config.%s: has no effect on \"%s\", which reads %s", i,
+                 field->name, source->name, own);
+    }
+}
+
+static void check_sys_stats(const struct check *check, size_t i, const Pb__SysStatsConfig *stats)
+{
+    const struct {
+        const char *name;
+        size_t n_counters;
+        uint32_t period_ms;
+    } parts[] = {
+        {"meminfo", stats->n_meminfo_counters, stats->meminfo_period_ms},
+        {"vmstat", stats->n_vmstat_counters, stats->vmstat_period_ms},
+        {"stat", stats->n_stat_counters, stats->stat_period_ms},
+    };
+    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+        if (parts[k].n_counters && !parts[k].period_ms)
+            WARN(check,
+                 "data_sources[%zu].config.sys_stats_config.%s_counters: has no effect without "
+                 "%s_period_ms",
+                 i, parts[k].name, parts[k].name);
+}
+
+static int check_data_sources(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    if (!trace->n_data_sources && !trace->n_activate_triggers)
+        WARN(check, "data_sources: there is none, only the service's own packets are recorded");
+    for (size_t i = 0; i < trace->n_data_sources; i++) {
+        const Pb__DataSourceConfig *source = trace->data_sources[i]->config;
+        if (!source)
+            return FAIL(check, "data_sources[%zu].config: is missing", i);
+        if (!is_set(source->name))
+            return FAIL(check, "data_sources[%zu].config.name: is missing", i);
+        int r = check_target(check, i, source);
+        if (r < 0)
+            return r;
+        check_source_name(check, i, source->name);
+        check_own_config(check, i, source);
+        if (source->sys_stats_config)
+            check_sys_stats(check, i, source->sys_stats_config);
+    }
+    return 0;
+}
+
+static uint32_t duration_ms_max(const Pb__TraceConfig *trace)
+{
+    return trace->enable_extra_guardrails ? GUARDED_DURATION_MS_MAX : DURATION_MS_MAX;
+}
+
+static int check_trigger(const struct check *check, const Pb__TraceConfig__TriggerConfig *config,
+                         size_t i)
+{
+    const Pb__TraceConfig__TriggerConfig__Trigger *trigger = config->triggers[i];
+    char name[QUOTED_MAX];
+    if (!is_set(trigger->name))
+        return FAIL(check, "trigger_config.triggers[%zu].name: is missing", i);
+    for (size_t j = 0; j < i; j++)
+        if (str_eq(config->triggers[j]->name, trigger->name))
+            return FAIL(check,
+                        "trigger_config.triggers[%zu].name: \"%s\" is the name of triggers[%zu] "
+                        "already",
+                        i, quoted(trigger->name, name), j);
+    if (trigger->stop_delay_ms > DURATION_MS_MAX)
+        return FAIL(check,
+                    "trigger_config.triggers[%zu].stop_delay_ms: %" PRIu32 " is more than 7 days",
+                    i, trigger->stop_delay_ms);
+    if (!(trigger->skip_probability >= 0 && trigger->skip_probability <= 1))
+        return FAIL(check,
+                    "trigger_config.triggers[%zu].skip_probability: %g is out of range, it goes "
+                    "from 0 to 1",
+                    i, trigger->skip_probability);
+    return 0;
+}
+
+static int check_trigger_mode(const struct check *check,
+                              const Pb__TraceConfig__TriggerConfig *config)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    bool is_stop =
+        config->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING;
+    bool is_start =
+        config->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING;
+    const char *mode = is_stop ? "STOP_TRACING" : is_start ? "START_TRACING" : "CLONE_SNAPSHOT";
+    if (!config->trigger_timeout_ms)
+        return FAIL(check, "trigger_config.trigger_timeout_ms: %s, must be positive for %s",
+                    config->has_trigger_timeout_ms ? "is 0" : "is missing", mode);
+    if (config->trigger_timeout_ms > duration_ms_max(trace))
+        return FAIL(check, "trigger_config.trigger_timeout_ms: %" PRIu32 " is more than %s",
+                    config->trigger_timeout_ms,
+                    trace->enable_extra_guardrails ? "24 hours" : "7 days");
+    if (trace->duration_ms)
+        return FAIL(check, "duration_ms: must not be set together with trigger_config, where "
+                           "trigger_timeout_ms and stop_delay_ms say how long");
+    if (trace->write_into_file && !is_start)
+        return FAIL(check, "write_into_file: does not go together with trigger_mode %s", mode);
+    if (!config->n_triggers)
+        WARN(check, "trigger_config.triggers: there is none, so nothing ends the wait but the "
+                    "timeout");
+    return 0;
+}
+
+static int check_triggers(const struct check *check)
+{
+    const Pb__TraceConfig__TriggerConfig *config = check->trace->trigger_config;
+    if (!config)
+        return 0;
+    if (!protobuf_c_enum_descriptor_get_value(
+            &pb__trace_config__trigger_config__trigger_mode__descriptor, (int)config->trigger_mode))
+        return FAIL(check, "trigger_config.trigger_mode: %d is unknown here",
+                    (int)config->trigger_mode);
+    if (config->use_clone_snapshot_if_available &&
+        config->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING)
+        return FAIL(check, "trigger_config.use_clone_snapshot_if_available: is for trigger_mode "
+                           "STOP_TRACING only");
+    bool has_mode =
+        config->trigger_mode != PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__UNSPECIFIED;
+    if (!has_mode && config->n_triggers)
+        return FAIL(check, "trigger_config.trigger_mode: is missing, so the triggers would do "
+                           "nothing");
+    for (size_t i = 0; i < config->n_triggers; i++) {
+        int r = check_trigger(check, config, i);
+        if (r < 0)
+            return r;
+    }
+    return has_mode ? check_trigger_mode(check, config) : 0;
+}
+
+static void check_file(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    if (trace->write_into_file) {
+        if (trace->file_write_period_ms &&
+            trace->file_write_period_ms != config_file_write_period_ms(trace))
+            WARN(check, "file_write_period_ms: %" PRIu32 " is raised to %" PRIu32,
+                 trace->file_write_period_ms, config_file_write_period_ms(trace));
+        return;
+    }
+    const struct {
+        const char *name;
+        bool set;
+    } fields[] = {
+        {"file_write_period_ms", trace->file_write_period_ms != 0},
+        {"max_file_size_bytes", trace->max_file_size_bytes != 0},
+        {"output_path", is_set(trace->output_path)},
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].set)
+            WARN(check, "%s: has no effect without write_into_file", fields[i].name);
+}
+
+static void check_compression(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    const Pb__TraceConfig__CompressionConfig *compression = trace->compression;
+    bool has_deflate =
+        (compression && compression->deflate) ||
+        trace->compression_type == PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE;
+    if ((unsigned)trace->compression_type >
+        PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE)
+        WARN(check, "compression_type: %d is unknown here and has no effect",
+             (int)trace->compression_type);
+    if (compression && compression->zstd)
+        WARN(check, "compression.zstd: is not supported, the trace is %s",
+             has_deflate ? "deflated" : "not compressed");
+}
+
+static int check_names(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    const char *name = trace->unique_session_name ? trace->unique_session_name : "";
+    if (strlen(name) > SESSION_NAME_MAX)
+        return FAIL(check, "unique_session_name: longer than %d bytes", SESSION_NAME_MAX);
+    for (const char *p = name, *end = p + strlen(p); p < end;) {
+        bool printable;
+        p += str_character(p, end, &printable);
+        if (!printable || p[-1] == '\t')
+            return FAIL(check, "unique_session_name: holds a control character or broken UTF-8");
+    }
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    const char *file = trace->bugreport_filename;
+    if (file && file[strspn(file, allowed)])
+        return FAIL(check, "bugreport_filename: only letters, digits, \"-\", \"_\" and \".\" are "
+                           "allowed");
+    return 0;
+}
+
+static int check_session(const struct check *check)
+{
+    const Pb__TraceConfig *trace = check->trace;
+    const Pb__TraceConfig__CmdTraceStartDelay *delay = trace->cmd_trace_start_delay;
+    if (trace->duration_ms > duration_ms_max(trace))
+        return FAIL(check, "duration_ms: %" PRIu32 " is more than %s", trace->duration_ms,
+                    trace->enable_extra_guardrails ? "24 hours" : "7 days");
+    if (trace->enable_extra_guardrails && trace->deferred_start)
+        return FAIL(check, "deferred_start: does not go together with enable_extra_guardrails");
+    if (delay && (!delay->has_min_delay_ms || !delay->has_max_delay_ms))
+        return FAIL(check, "cmd_trace_start_delay.%s: is missing",
+                    delay->has_min_delay_ms ? "max_delay_ms" : "min_delay_ms");
+    if (delay && delay->min_delay_ms > delay->max_delay_ms)
+        return FAIL(check, "cmd_trace_start_delay.min_delay_ms: is more than max_delay_ms");
+    if (trace->trace_filter) {
+        FAIL(check, "trace_filter: is not supported");
+        return err_hint(check->err, -EINVAL,
+                        "without it the trace would hold what it is meant to leave out");
+    }
+    if (trace->incident_report_config)
+        WARN(check, "incident_report_config: has no effect here");
+    if (trace->android_report_config)
+        WARN(check, "android_report_config: has no effect here");
+    return 0;
+}
+
+int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err)
+{
+    static int (*const parts[])(const struct check *) = {
+        check_buffers, check_data_sources, check_triggers, check_session, check_names,
+    };
+    struct check check = {.trace = trace, .env = env, .err = err};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int r = parts[i](&check);
+        if (r < 0)
+            return r;
+    }
+    check_file(&check);
+    check_compression(&check);
+    return 0;
+}
+
+uint64_t config_machine_memory_bytes(void)
+{
+    long n_pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
+}
