@@ -328,15 +328,18 @@ STEPS = {
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
 
 
-def find_test(name):
-    """The step that a single test belongs to."""
-    for folder in ("e2e", "golden"):
-        if (ROOT / "tests" / folder / f"{name}.py").exists():
-            return folder
-    for folder in ("unit", "fuzz"):
-        if list((ROOT / "tests" / folder).glob(f"{name}.c*")):
-            return folder
-    sys.exit(f"check: {name}: no such step or test (steps: {', '.join(STEPS)})")
+def find_tests(name):
+    """[(step, test's name in that step)] of a single test; a module may have several kinds."""
+    tests = ROOT / "tests"
+    found = [(folder, name) for folder in ("e2e", "golden") if (tests / folder / f"{name}.py").exists()]
+    if (tests / "unit" / f"{name}.c").exists():
+        found.append(("unit", name))
+    fuzz = name.removeprefix("fuzz_")
+    if (tests / "fuzz" / f"{fuzz}.c").exists():
+        found.append(("fuzz", f"fuzz_{fuzz}"))
+    if not found:
+        sys.exit(f"check: {name}: no such step or test (steps: {', '.join(STEPS)})")
+    return found
 
 
 def pick(arguments):
@@ -346,7 +349,8 @@ def pick(arguments):
         if name in STEPS:
             wanted.setdefault(name, []).clear()
         else:
-            wanted.setdefault(find_test(name), []).append(name)
+            for step, test in find_tests(name):
+                wanted.setdefault(step, []).append(test)
     if any(name in NEEDS_GCC for name in wanted):
         wanted.setdefault("gcc", [])
     return [(name, wanted[name]) for name in STEPS if name in wanted]
