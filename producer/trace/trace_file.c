@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets are copied, framed, into one output buffer, and from there go to the descriptor in large
+// writes. The copy is what makes slow readers harmless: the packet has left the ring, and a write
+// that was cut short goes on where it stopped. The buffer is reset only when everything in it is
+// out, so its beginning is always a packet border, and the last border before any point is found by
+// walking over the frames: no list of borders is kept. It is address space for the largest packet;
+// only what is used is ever touched.
+//
+// Deflate works into the same buffer, behind the finished frames. The frame's header stands in
+// front of data whose length is not known yet, so its two lengths are written with a fixed number
+// of bytes. Each chunk is a zlib stream of its own, of at most CHUNK_MAX bytes of packets: a reader
+// can start at any of them, and a cut costs no more than one.
+#include "producer/trace/trace_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "common/wire.h"
+#include "protos/fields.h"
+
+#define WRITE_BYTES    ((size_t)128 << 10) // gathered before they are written
+#define CHUNK_MAX      ((size_t)256 << 10) // of packets in one compressed packet
+#define CLOCK_BYTES    ((size_t)64 << 10)  // pumped between two looks at the clock
+#define FRAME_MAX      (1 + WIRE_VARINT_MAX)
+#define LENGTH_BYTES   4 // of the fixed-size lengths of a chunk
+#define CHUNK_HEADER   (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
+#define DEFLATE_LEVEL  6
+#define PACKET_TAG     (PB_Trace_packet << 3 | WIRE_BYTES)
+#define COMPRESSED_TAG (PB_TracePacket_compressed_packets << 3 | WIRE_BYTES)
+
+struct trace_file {
+    int fd;     // owned
+    char *name; // owned
+    struct trace_file_options options;
+    struct trace_file_stats stats;
+    bool is_regular;
+    bool was_linked;   // a name led to the file when writing began
+    bool would_block;  // neither regular nor non-blocking
+    uint64_t start;    // offset in a regular file where our data begins
+    uint64_t accepted; // bytes of all finished frames
+    int failed;        // the error that ended writing
+    bool full;
+
+    uint8_t *out; // owned, mapped
+    size_t capacity;
+    size_t used; // bytes of finished frames
+    size_t sent; // of these, bytes that are written
+
+    bool has_zlib;
+    bool chunk_open;
+    size_t chunk_input; // bytes of packets in the open chunk
+    size_t chunk_bound; // of CHUNK_MAX bytes, deflated
+    z_stream zlib;
+};
+
+DEFINE_CLEANUP(trace_file_freep, struct trace_file, trace_file_free);
+
+static int open_error(struct err *err, const char *path)
+{
+    int r = -errno;
+    if (r == -EEXIST) {
+        err_set(err, r, "%s: exists already", path);
+        return err_hint(err, r, "remove it or choose another name");
+    }
+    if (r != -ENOENT)
+        return err_errno(err, r, "%s", path);
+    const char *slash = strrchr(path, '/');
+    err_set(err, r, "%s: No such directory", path);
+    return slash ? err_hint(err, r, "create %.*s", (int)(slash - path), path) : r;
+}
+
+int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err)
+{
+    if (str_eq(path, "-")) {
+        if (isatty(STDOUT_FILENO)) {
+            err_set(err, -EINVAL, "Standard output is a terminal, a trace is binary");
+            return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
+        }
+        int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0)
+            return err_errno(err, -errno, "Standard output");
+        *ret_fd = fd;
+        return 0;
+    }
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (no_clobber ? O_EXCL : O_TRUNC);
+    int fd;
+    do
+        fd = open(path, flags, 0644);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return open_error(err, path);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int inspect_fd(struct trace_file *file, int fd, struct err *err)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", file->name);
+    if ((flags & O_ACCMODE) == O_RDONLY)
+        return err_set(err, -EBADF, "%s: not open for writing", file->name);
+    file->is_regular = S_ISREG(st.st_mode);
+    file->was_linked = st.st_nlink > 0;
+    file->would_block = !file->is_regular && !(flags & O_NONBLOCK);
+    if (file->is_regular) {
+        off_t offset = flags & O_APPEND ? st.st_size : lseek(fd, 0, SEEK_CUR);
+        if (offset < 0)
+            return err_errno(err, -errno, "%s", file->name);
+        file->start = (uint64_t)offset;
+    }
+    return 0;
+}
+
+static int prepare_deflate(struct trace_file *file, struct err *err)
+{
+    if (deflateInit(&file->zlib, DEFLATE_LEVEL) != Z_OK)
+        return err_errno(err, -ENOMEM, "%s: deflate", file->name);
+    file->has_zlib = true;
+    file->chunk_bound = deflateBound(&file->zlib, CHUNK_MAX);
+    return 0;
+}
+
+int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
+                   struct err *err)
+{
+    CLEANUP(trace_file_freep) struct trace_file *file = calloc(1, sizeof(*file));
+    if (!file)
+        return err_errno(err, -ENOMEM, "%s", options->name);
+    file->fd = -1;
+    file->options = *options;
+    file->options.name = file->name = strdup(options->name);
+    if (!file->name)
+        return err_errno(err, -ENOMEM, "%s", options->name);
+    int r = inspect_fd(file, fd, err);
+    if (r == 0 && options->deflate)
+        r = prepare_deflate(file, err);
+    if (r < 0)
+        return r;
+    file->capacity = WRITE_BYTES + TRACE_FILE_PACKET_MAX + FRAME_MAX;
+    void *memory = mmap(NULL, file->capacity, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return err_errno(err, -errno, "%s: output buffer", file->name);
+    file->out = memory;
+    file->fd = fd;
+    *ret = STEAL(file);
+    return 0;
+}
+
+struct trace_file *trace_file_free(struct trace_file *file)
+{
+    if (!file)
+        return NULL;
+    int saved = errno;
+    if (file->has_zlib)
+        deflateEnd(&file->zlib);
+    if (file->out)
+        munmap(file->out, file->capacity);
+    close_fd(file->fd);
+    free(file->name);
+    free(file);
+    errno = saved;
+    return NULL;
+}
+
+// The end of the last whole frame among the first `sent` bytes of the output buffer.
+static size_t last_border(const struct trace_file *file)
+{
+    const uint8_t *start = file->out, *end = file->out + file->sent, *border = start;
+    while (border < end) {
+        const uint8_t *p = border + 1; // the tag
+        uint64_t size;
+        if (!wire_get_varint(&p, end, &size) || size > (size_t)(end - p))
+            break;
+        border = p + size;
+    }
+    return (size_t)(border - start);
+}
+
+// Ends writing for good. A packet that is half out is taken back where that is possible.
+static int fail(struct trace_file *file, int r, struct err *err)
+{
+    file->failed = r;
+    size_t torn = file->sent - last_border(file);
+    uint64_t end = file->start + file->stats.bytes_written;
+    struct stat st;
+    if (file->is_regular && torn && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size == end &&
+        ftruncate(file->fd, (off_t)(end - torn)) == 0)
+        file->stats.bytes_written -= torn;
+    file->used = file->sent = 0;
+    file->chunk_open = false;
+    if (r == -ENOENT)
+        return err_set(err, r, "%s: deleted while it was being written", file->name);
+    if (r == -ETIMEDOUT)
+        return err_set(err, r, "%s: the reader did not take the rest in time", file->name);
+    err_errno(err, r, "%s", file->name);
+    if (file->is_regular)
+        err_hint(err, r, "its first %llu bytes are a readable trace",
+                 (unsigned long long)(file->start + file->stats.bytes_written));
+    return r;
+}
+
+static int refuse(const struct trace_file *file, struct err *err)
+{
+    return err_errno(err, file->failed, "%s: not written any more", file->name);
+}
+
+// Number of bytes, or a negative errno. Pipes take PIPE_BUF bytes without blocking when they are
+// writable at all.
+static ssize_t write_some(const struct trace_file *file)
+{
+    size_t size = file->used - file->sent;
+    if (file->would_block) {
+        struct pollfd poll_fd = {.fd = file->fd, .events = POLLOUT};
+        if (poll(&poll_fd, 1, 0) == 0)
+            return -EAGAIN;
+        size = size < PIPE_BUF ? size : PIPE_BUF;
+    }
+    ssize_t n = write(file->fd, file->out + file->sent, size);
+    return n < 0 ? -errno : n;
+}
+
+static void release_output(struct trace_file *file)
+{
+    if (file->used > 2 * WRITE_BYTES + CHUNK_MAX)
+        madvise(file->out, file->capacity, MADV_DONTNEED);
+    file->used = file->sent = 0;
+}
+
+// Writes all finished frames; no chunk is open.
+static int drain(struct trace_file *file, struct err *err)
+{
+    assert(!file->chunk_open);
+    while (file->sent < file->used) {
+        ssize_t n = write_some(file);
+        if (n == -EINTR)
+            continue;
+        if (n == -EAGAIN)
+            return TRACE_FILE_BLOCKED;
+        if (n <= 0)
+            return fail(file, n < 0 ? (int)n : -EIO, err);
+        file->sent += (size_t)n;
+        file->stats.bytes_written += (uint64_t)n;
+    }
+    release_output(file);
+    return 0;
+}
+
+static uint8_t *put_fixed_length(uint8_t *p, size_t value)
+{
+    for (int i = 0; i < LENGTH_BYTES; i++, value >>= 7)
+        *p++ = (uint8_t)((value & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80 : 0));
+    return p;
+}
+
+static void deflate_input(struct trace_file *file, const void *data, size_t size, int flush)
+{
+    file->zlib.next_in = (Bytef *)(uintptr_t)data;
+    file->zlib.avail_in = (uInt)size;
+    int z = deflate(&file->zlib, flush);
+    // chunk_bound bytes of room are set aside for every chunk, so there is no way to fail.
+    assert(z == (flush == Z_FINISH ? Z_STREAM_END : Z_OK) && file->zlib.avail_in == 0);
+    (void)z;
+}
+
+static void open_chunk(struct trace_file *file)
+{
+    deflateReset(&file->zlib);
+    file->zlib.next_out = file->out + file->used + CHUNK_HEADER;
+    file->zlib.avail_out = (uInt)file->chunk_bound;
+    file->chunk_open = true;
+    file->chunk_input = 0;
+}
+
+static void close_chunk(struct trace_file *file)
+{
+    if (!file->chunk_open)
+        return;
+    deflate_input(file, NULL, 0, Z_FINISH);
+    size_t size = file->chunk_bound - file->zlib.avail_out;
+    uint8_t *p = file->out + file->used;
+    p = wire_put_varint(p, PACKET_TAG);
+    p = put_fixed_length(p, CHUNK_HEADER - 1 - LENGTH_BYTES + size);
+    p = wire_put_varint(p, COMPRESSED_TAG);
+    p = put_fixed_length(p, size);
+    file->used += CHUNK_HEADER + size;
+    file->accepted += CHUNK_HEADER + size;
+    file->chunk_open = false;
+}
+
+// Whether the file keeps within its limit with `bytes` more of framed packets.
+static bool fits(struct trace_file *file, size_t bytes, bool compress)
+{
+    uint64_t limit = file->options.max_size_bytes;
+    if (!limit)
+        return true;
+    size_t deflated = (file->chunk_open ? file->chunk_input : 0) + (compress ? bytes : 0);
+    uint64_t more = compress ? 0 : bytes;
+    if (deflated)
+        more += CHUNK_HEADER + deflateBound(&file->zlib, deflated);
+    return file->accepted + more <= limit;
+}
+
+// Makes sure that `bytes` fit behind the finished frames.
+static int make_room(struct trace_file *file, size_t bytes, struct err *err)
+{
+    if (file->used < WRITE_BYTES && bytes <= file->capacity - file->used)
+        return 0;
+    int r = drain(file, err);
+    if (r == TRACE_FILE_BLOCKED && bytes <= file->capacity - file->used &&
+        file->used < 2 * WRITE_BYTES)
+        return 0;
+    return r;
+}
+
+static int add_raw(struct trace_file *file, const uint8_t *header, size_t header_size,
+                   const struct packet_view *packet, struct err *err)
+{
+    close_chunk(file);
+    int r = make_room(file, header_size + packet->size, err);
+    if (r)
+        return r;
+    memcpy(file->out + file->used, header, header_size);
+    if (packet->size)
+        memcpy(file->out + file->used + header_size, packet->data, packet->size);
+    file->used += header_size + packet->size;
+    file->accepted += header_size + packet->size;
+    return 0;
+}
+
+static int add_deflated(struct trace_file *file, const uint8_t *header, size_t header_size,
+                        const struct packet_view *packet, struct err *err)
+{
+    size_t framed = header_size + packet->size;
+    if (file->chunk_open && file->chunk_input + framed > CHUNK_MAX)
+        close_chunk(file);
+    if (!file->chunk_open) {
+        int r = make_room(file, CHUNK_HEADER + file->chunk_bound, err);
+        if (r)
+            return r;
+        open_chunk(file);
+    }
+    deflate_input(file, header, header_size, Z_NO_FLUSH);
+    if (packet->size)
+        deflate_input(file, packet->data, packet->size, Z_NO_FLUSH);
+    file->chunk_input += framed;
+    return 0;
+}
+
+int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err)
+{
+    if (file->failed)
+        return refuse(file, err);
+    if (file->full)
+        return TRACE_FILE_FULL;
+    if (packet->size > TRACE_FILE_PACKET_MAX) {
+        file->stats.packets_too_large++;
+        return 0;
+    }
+    uint8_t header[FRAME_MAX] = {PACKET_TAG};
+    size_t header_size = (size_t)(wire_put_varint(header + 1, packet->size) - header);
+    size_t framed = header_size + packet->size;
+    bool compress = file->options.deflate && framed <= CHUNK_MAX;
+    if (!fits(file, framed, compress)) {
+        close_chunk(file); // known to be smaller than it could have become
+        if (!fits(file, framed, compress)) {
+            file->full = true;
+            return TRACE_FILE_FULL;
+        }
+    }
+    int r = compress ? add_deflated(file, header, header_size, packet, err)
+                     : add_raw(file, header, header_size, packet, err);
+    if (r == 0)
+        file->stats.packets++;
+    return r;
+}
+
+int trace_file_pump(struct trace_file *file, struct packet_buffer *buffer,
+                    struct packet_cursor *cursor, nsec_t budget, struct err *err)
+{
+    nsec_t start = nsec_now(CLOCK_MONOTONIC);
+    size_t since_clock = 0;
+    for (;;) {
+        struct packet_view packet;
+        struct packet_cursor before = cursor ? *cursor : (struct packet_cursor){0};
+        if (!(cursor ? packet_buffer_next(buffer, cursor, &packet)
+                     : packet_buffer_peek(buffer, &packet)))
+            return 0;
+        int r = trace_file_add(file, &packet, err);
+        if (r != 0) {
+            if (cursor)
+                *cursor = before;
+            return r;
+        }
+        if (!cursor)
+            packet_buffer_consume(buffer);
+        since_clock += packet.size + FRAME_MAX;
+        if (since_clock >= CLOCK_BYTES || budget <= 0) {
+            since_clock = 0;
+            if (nsec_now(CLOCK_MONOTONIC) - start >= budget)
+                return TRACE_FILE_MORE;
+        }
+    }
+}
+
+int trace_file_flush(struct trace_file *file, struct err *err)
+{
+    if (file->failed)
+        return refuse(file, err);
+    close_chunk(file);
+    int r = drain(file, err);
+    if (r)
+        return r;
+    struct stat st;
+    if (file->was_linked && fstat(file->fd, &st) == 0 && st.st_nlink == 0)
+        return fail(file, -ENOENT, err);
+    if (file->options.sync && file->is_regular && fdatasync(file->fd) < 0)
+        return fail(file, -errno, err);
+    return 0;
+}
+
+static int wait_writable(struct trace_file *file, nsec_t deadline, struct err *err)
+{
+    nsec_t left = deadline == NSEC_MAX ? NSEC_MAX : deadline - nsec_now(CLOCK_MONOTONIC);
+    if (left <= 0)
+        return fail(file, -ETIMEDOUT, err);
+    struct timespec timeout = nsec_to_timespec(left);
+    struct pollfd poll_fd = {.fd = file->fd, .events = POLLOUT};
+    if (ppoll(&poll_fd, 1, left == NSEC_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
+        return fail(file, -errno, err);
+    return 0;
+}
+
+int trace_file_finish(struct trace_file *file, nsec_t timeout, struct err *err)
+{
+    nsec_t deadline;
+    if (__builtin_add_overflow(nsec_now(CLOCK_MONOTONIC), timeout, &deadline))
+        deadline = NSEC_MAX;
+    int r;
+    while ((r = trace_file_flush(file, err)) == TRACE_FILE_BLOCKED) {
+        r = wait_writable(file, deadline, err);
+        if (r < 0)
+            break;
+    }
+    int fd = steal_fd(&file->fd);
+    if (fd >= 0 && close(fd) < 0 && errno != EINTR && r == 0) {
+        r = err_errno(err, -errno, "%s", file->name);
+        file->failed = r;
+    }
+    return r;
+}
+
+int trace_file_fd(const struct trace_file *file)
+{
+    return file->fd;
+}
+
+void trace_file_get_stats(const struct trace_file *file, struct trace_file_stats *ret)
+{
+    *ret = file->stats;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where packets leave the program: frames them as Trace.packet, deflates them if asked and writes
+// them to a file, a pipe or a socket. A session's event loop uses it so, once per write period:
+//
+//     r = trace_file_pump(file, buffer, NULL, 2 * NSEC_PER_MSEC, &err);   // for each buffer
+//     r = trace_file_flush(file, &err);
+//
+// and repeats on TRACE_FILE_MORE at its next round, on TRACE_FILE_BLOCKED when the descriptor takes
+// bytes again. At the end, trace_file_finish().
+//
+// Whatever happens, a regular file ends on a packet border. The first error is final: the rest is
+// refused with the same code. Descriptors that belong to others are never made non-blocking, and
+// still never block the caller. The program has to ignore SIGPIPE and SIGXFSZ.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "producer/trace/packet_buffer.h"
+
+enum trace_file_result {
+    TRACE_FILE_MORE = 1,    // time is up, there is more to do
+    TRACE_FILE_BLOCKED = 2, // a pipe's reader is slow; wait until trace_file_fd() is writable
+    TRACE_FILE_FULL = 3,    // max_size_bytes would be exceeded; nothing is taken any more
+};
+
+struct trace_file_options {
+    const char *name;        // for messages; copied
+    uint64_t max_size_bytes; // 0: no limit
+    bool deflate;            // several packets at a time, as TracePacket.compressed_packets
+    bool sync;               // each trace_file_flush() ends with the data on the disk
+};
+
+struct trace_file_stats {
+    uint64_t bytes_written;     // to the descriptor
+    uint64_t packets;           // taken
+    uint64_t packets_too_large; // above TRACE_FILE_PACKET_MAX, left out
+};
+
+#define TRACE_FILE_PACKET_MAX ((size_t)16 << 20)
+
+struct trace_file;
+
+// Creates (mode 0644 less umask) or truncates `path`; "-" is standard output. With `no_clobber` an
+// existing file is an error, -EEXIST. The caller owns *ret_fd.
+int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err);
+
+// Takes `fd` over if it succeeds. All memory is set aside here.
+int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
+                   struct err *err);
+
+// Closes without writing what is still held back; see trace_file_finish().
+struct trace_file *trace_file_free(struct trace_file *file);
+
+// Takes one packet. 0, TRACE_FILE_BLOCKED or TRACE_FILE_FULL (not taken, both), or a negative
+// errno.
+int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
+
+// Takes packets out of `buffer` for about `budget` (at least one packet, NSEC_MAX: no limit), or,
+// if `cursor` is given, copies them and moves the cursor. 0: nothing is left there.
+int trace_file_pump(struct trace_file *file, struct packet_buffer *buffer,
+                    struct packet_cursor *cursor, nsec_t budget, struct err *err);
+
+// Hands everything that was taken to the descriptor. 0, TRACE_FILE_BLOCKED or a negative errno;
+// -ENOENT if somebody deleted the file.
+int trace_file_flush(struct trace_file *file, struct err *err);
+
+// Flushes, waiting up to `timeout` for a slow reader (-ETIMEDOUT), and closes the descriptor.
+int trace_file_finish(struct trace_file *file, nsec_t timeout, struct err *err);
+
+int trace_file_fd(const struct trace_file *file); // -1 after trace_file_finish()
+void trace_file_get_stats(const struct trace_file *file, struct trace_file_stats *ret);
