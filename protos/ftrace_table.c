@@ -40,6 +40,26 @@ const struct ftrace_event_type *ftrace_event_type_by_number(uint32_t number)
     return NULL;
 }
 
+const struct ftrace_event_type *ftrace_event_type_by_kernel_name(const char *group,
+                                                                 const char *name)
+{
+    size_t low = 0, high = n_ftrace_kernel_names;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct ftrace_kernel_name *entry = &ftrace_kernel_names[middle];
+        int order = strcmp(name, entry->name);
+        if (order == 0)
+            order = strcmp(group, entry->group);
+        if (order == 0)
+            return ftrace_event_type_by_number(entry->number);
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
 const struct ftrace_field_type *ftrace_field_type_by_name(const struct ftrace_event_type *type,
                                                           const char *name)
 {

@@ -40,6 +40,21 @@ extern const uint16_t ftrace_event_types_by_name[]; // indexes, by name
 const struct ftrace_event_type *ftrace_event_type_by_name(const char *name);
 const struct ftrace_event_type *ftrace_event_type_by_number(uint32_t number);
 
+// What the kernel calls the events: mostly as the table does, but vendors reuse names across groups.
+// Generated from ftrace_kernel_names.csv; by name, then group.
+struct ftrace_kernel_name {
+    const char *group;
+    const char *name;
+    uint16_t number;
+};
+
+extern const struct ftrace_kernel_name ftrace_kernel_names[];
+extern const size_t n_ftrace_kernel_names;
+
+// The type of the kernel's event GROUP/NAME, or NULL.
+const struct ftrace_event_type *ftrace_event_type_by_kernel_name(const char *group,
+                                                                 const char *name);
+
 // The field called `name` of `type`, or NULL.
 const struct ftrace_field_type *ftrace_field_type_by_name(const struct ftrace_event_type *type,
                                                           const char *name);

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running a plan is the hot path of the whole producer. So everything that can be known before is:
+// tags stand ready as bytes, the record's size is compared once with what all fixed fields need,
+// and the caller has made room for the longest outcome, so that nothing is checked while writing.
+// What remains to be checked for each record is where its variable parts point.
+//
+// Lengths of submessages take one byte nearly always. It is set aside, and the body moved where it
+// turns out to be longer; that is cheaper than computing sizes first or spending bytes on each
+// event.
+#include "producer/sources/ftrace/event_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire.h"
+#include "producer/sources/ftrace/plan_fields.h"
+#include "protos/fields.h"
+
+#define TAG_BUNDLE_EVENT    (PB_FtraceEventBundle_event << 3 | WIRE_BYTES)
+#define TAG_EVENT_TIMESTAMP (FTRACE_EVENT_TIMESTAMP << 3 | WIRE_VARINT)
+#define TAG_EVENT_PID       (FTRACE_EVENT_PID << 3 | WIRE_VARINT)
+
+// Event, timestamp, pid, event's own tag: tags and lengths (of up to three bytes each).
+#define EVENT_OVERHEAD_MAX (1 + 3 + 1 + WIRE_VARINT_MAX + 1 + WIRE_VARINT_MAX + 4 + 3)
+
+#define COMMON_PID_OFFSET 4
+
+#define LOAD(type, p)                                                                              \
+    ({                                                                                             \
+        type load_value_;                                                                          \
+        memcpy(&load_value_, (p), sizeof(load_value_));                                            \
+        load_value_;                                                                               \
+    })
+
+static inline uint8_t *put_tag(uint8_t *p, uint32_t tag, uint8_t tag_size)
+{
+    memcpy(p, &tag, sizeof(tag));
+    return p + tag_size;
+}
+
+static inline uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t size)
+{
+    p = wire_put_varint(p, size);
+    memcpy(p, bytes, size);
+    return p + size;
+}
+
+static inline uint8_t *put_text(uint8_t *p, const uint8_t *text, size_t size_max)
+{
+    return put_bytes(p, text, strnlen((const char *)text, size_max));
+}
+
+// Closes a submessage whose one length byte stands in front of `body`.
+static inline uint8_t *close_message(uint8_t *body, uint8_t *end)
+{
+    size_t size = (size_t)(end - body);
+    if (__builtin_expect(size < 0x80, 1)) {
+        body[-1] = (uint8_t)size;
+        return end;
+    }
+    size_t extra = wire_varint_size(size) - 1;
+    memmove(body + extra, body, size);
+    wire_put_varint(body - 1, size);
+    return end + extra;
+}
+
+// The kernel packs a device as 12 bits major, 20 bits minor; user space has them interleaved.
+static inline uint64_t user_dev(uint64_t kernel_dev, size_t size)
+{
+    uint64_t major = kernel_dev >> 20, minor = kernel_dev & 0xfffff;
+    uint64_t dev = (major & 0xfffff000) << 32 | (major & 0xfff) << 8 | (minor & 0xffffff00) << 12 |
+                   (minor & 0xff);
+    return size == 4 ? (uint32_t)dev : dev;
+}
+
+static inline uint64_t load_element(const uint8_t *p, size_t size, bool is_signed)
+{
+    switch (size) {
+    case 1:
+        return is_signed ? (uint64_t)LOAD(int8_t, p) : LOAD(uint8_t, p);
+    case 2:
+        return is_signed ? (uint64_t)LOAD(int16_t, p) : LOAD(uint16_t, p);
+    case 4:
+        return is_signed ? (uint64_t)LOAD(int32_t, p) : LOAD(uint32_t, p);
+    default:
+        return LOAD(uint64_t, p);
+    }
+}
+
+static uint8_t *put_elements(uint8_t *p, const struct plan_op *op, const uint8_t *data, size_t size)
+{
+    for (size_t at = 0; at + op->element_size <= size; at += op->element_size) {
+        p = put_tag(p, op->tag, op->tag_size);
+        p = wire_put_varint(p, load_element(data + at, op->element_size, op->is_signed));
+    }
+    return p;
+}
+
+// Where a __data_loc or __rel_loc field points. False: beyond the record.
+static inline bool locate(const struct plan_op *op, const struct page_record *record,
+                          const uint8_t **ret_data, size_t *ret_size)
+{
+    uint32_t word = LOAD(uint32_t, record->data + op->offset);
+    size_t offset = word & 0xffff, size = word >> 16;
+    if (op->kind >= PLAN_REL_TEXT)
+        offset += (size_t)op->offset + sizeof(word);
+    if (size && (offset > record->size || size > record->size - offset))
+        return false;
+    *ret_data = record->data + (size ? offset : 0);
+    *ret_size = size;
+    return true;
+}
+
+// Kernel texts by their address. One that user space passed in has no text here: its address says
+// more than nothing, and is no secret.
+static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context, uint64_t address)
+{
+    const char *text = kernel_strings_find(context->strings, address);
+    if (text)
+        return put_bytes(p, text, strnlen(text, PLAN_POINTED_TEXT_MAX));
+    char hex[2 + 16];
+    size_t n = 0;
+    if (address && !(address >> 63)) {
+        unsigned digits = (unsigned)(63 - __builtin_clzll(address)) / 4 + 1;
+        hex[n++] = '0';
+        hex[n++] = 'x';
+        while (digits--)
+            hex[n++] = "0123456789abcdef"[address >> (4 * digits) & 15];
+    }
+    return put_bytes(p, hex, n);
+}
+
+// The rarer kinds. NULL where the record is wrong.
+static __attribute__((noinline)) uint8_t *run_rare(const struct plan_op *op,
+                                                   const struct event_context *context,
+                                                   const struct page_record *record, uint8_t *p)
+{
+    const uint8_t *from = record->data + op->offset, *data;
+    size_t size;
+    switch (op->kind) {
+    case PLAN_DEV32:
+        return wire_put_varint(put_tag(p, op->tag, op->tag_size),
+                               user_dev(LOAD(uint32_t, from), 4));
+    case PLAN_DEV64:
+        return wire_put_varint(put_tag(p, op->tag, op->tag_size),
+                               user_dev(LOAD(uint64_t, from), 8));
+    case PLAN_SYMBOL32:
+        return wire_put_varint(put_tag(p, op->tag, op->tag_size),
+                               kernel_symbols_number(context->symbols, LOAD(uint32_t, from)));
+    case PLAN_SYMBOL64:
+        return wire_put_varint(put_tag(p, op->tag, op->tag_size),
+                               kernel_symbols_number(context->symbols, LOAD(uint64_t, from)));
+    case PLAN_POINTED32:
+        return put_pointed_text(put_tag(p, op->tag, op->tag_size), context, LOAD(uint32_t, from));
+    case PLAN_POINTED64:
+        return put_pointed_text(put_tag(p, op->tag, op->tag_size), context, LOAD(uint64_t, from));
+    case PLAN_BYTES:
+        return put_bytes(put_tag(p, op->tag, op->tag_size), from, op->size);
+    case PLAN_ELEMENTS:
+        return put_elements(p, op, from, op->size);
+    case PLAN_REST_ELEMENTS:
+        return put_elements(p, op, from, record->size - op->offset);
+    case PLAN_REST_BYTES:
+        return put_bytes(put_tag(p, op->tag, op->tag_size), from, record->size - op->offset);
+    case PLAN_LOC_BYTES:
+    case PLAN_REL_BYTES:
+        if (!locate(op, record, &data, &size))
+            return NULL;
+        return put_bytes(put_tag(p, op->tag, op->tag_size), data, size);
+    case PLAN_LOC_ELEMENTS:
+    case PLAN_REL_ELEMENTS:
+        if (!locate(op, record, &data, &size))
+            return NULL;
+        return put_elements(p, op, data, size);
+    default:
+        return NULL;
+    }
+}
+
+static inline uint8_t *run_op(const struct plan_op *op, const struct event_context *context,
+                              const struct page_record *record, uint8_t *p)
+{
+    const uint8_t *from = record->data + op->offset;
+    uint64_t value;
+    switch (op->kind) {
+    case PLAN_U8:
+        value = LOAD(uint8_t, from);
+        break;
+    case PLAN_U16:
+        value = LOAD(uint16_t, from);
+        break;
+    case PLAN_U32:
+        value = LOAD(uint32_t, from);
+        break;
+    case PLAN_64:
+        value = LOAD(uint64_t, from);
+        break;
+    case PLAN_S8:
+        value = (uint64_t)(int64_t)LOAD(int8_t, from);
+        break;
+    case PLAN_S16:
+        value = (uint64_t)(int64_t)LOAD(int16_t, from);
+        break;
+    case PLAN_S32:
+        value = (uint64_t)(int64_t)LOAD(int32_t, from);
+        break;
+    case PLAN_64_AS_U32:
+        value = LOAD(uint64_t, from);
+        if (value > UINT32_MAX)
+            return p;
+        break;
+    case PLAN_64_AS_S32:
+        value = LOAD(uint64_t, from);
+        if ((uint64_t)(int64_t)(int32_t)value != value)
+            return p;
+        break;
+    case PLAN_BOOL:
+        value = LOAD(uint8_t, from) != 0;
+        break;
+    case PLAN_PID32: {
+        int32_t pid = LOAD(int32_t, from);
+        pid_feed_publish(context->pids, pid);
+        value = (uint64_t)(int64_t)pid;
+        break;
+    }
+    case PLAN_TEXT:
+        return put_text(put_tag(p, op->tag, op->tag_size), from, op->size);
+    case PLAN_REST_TEXT:
+        return put_text(put_tag(p, op->tag, op->tag_size), from, record->size - op->offset);
+    case PLAN_LOC_TEXT:
+    case PLAN_REL_TEXT: {
+        const uint8_t *data;
+        size_t size;
+        if (!locate(op, record, &data, &size))
+            return NULL;
+        return put_text(put_tag(p, op->tag, op->tag_size), data, size);
+    }
+    default:
+        return run_rare(op, context, record, p);
+    }
+    return wire_put_varint(put_tag(p, op->tag, op->tag_size), value);
+}
+
+// One GenericFtraceEvent.field around one op (an op with several values repeats itself under one
+// name).
+static uint8_t *run_named_op(const struct event_plan *plan, const struct plan_op *op,
+                             const struct event_context *context, const struct page_record *record,
+                             uint8_t *p)
+{
+    memcpy(p, plan->bytes + op->prefix, op->prefix_size);
+    uint8_t *body = p + 2; // behind the field's tag and its length
+    p = run_op(op, context, record, p + op->prefix_size);
+    return p ? close_message(body, p) : NULL;
+}
+
+struct event_plan *event_plan_free(struct event_plan *plan)
+{
+    if (!plan)
+        return NULL;
+    free(plan->bytes);
+    free(plan->descriptor);
+    free(plan);
+    return NULL;
+}
+
+uint8_t *event_plan_encode(const struct event_plan *plan, const struct event_context *context,
+                           const struct page_record *record, uint8_t *out)
+{
+    if (__builtin_expect(record->size < plan->record_min, 0))
+        return NULL;
+    if (__builtin_expect(plan->pid_changes, 0))
+        pid_feed_forget(context->pids, LOAD(int32_t, record->data + plan->pid_changes));
+
+    uint8_t *p = out;
+    *p++ = TAG_BUNDLE_EVENT;
+    uint8_t *event = ++p;
+    *p++ = TAG_EVENT_TIMESTAMP;
+    p = wire_put_varint(p, record->timestamp);
+    *p++ = TAG_EVENT_PID;
+    int32_t pid = LOAD(int32_t, record->data + COMMON_PID_OFFSET);
+    pid_feed_publish(context->pids, pid);
+    p = wire_put_varint(p, (uint64_t)(int64_t)pid);
+    p = put_tag(p, plan->tag, plan->tag_size);
+    uint8_t *body = ++p;
+    if (__builtin_expect(plan->prefix_size, 0)) {
+        memcpy(p, plan->bytes, plan->prefix_size);
+        p += plan->prefix_size;
+    }
+    const struct plan_op *op = plan->ops, *end = plan->ops + plan->n_ops;
+    for (; op < end; op++) {
+        p = __builtin_expect(op->prefix_size, 0) ? run_named_op(plan, op, context, record, p)
+                                                 : run_op(op, context, record, p);
+        if (__builtin_expect(!p, 0))
+            return NULL;
+    }
+    p = close_message(body, p);
+    return close_message(event, p);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Format files are text made for people, so the parser takes one line at a time and wants only what
+// it needs: `field:DECLARATION; offset:N; size:N; signed:N;`. Lines that say something else (the
+// print format, remarks of later kernels) are passed over. Declarations are C, but only their last
+// identifier (the name) and an array suffix are told apart; what is in front is the type and is
+// judged by those who use it. Numbers are bounded here, so that no later sum of offset and size
+// overflows.
+#include "producer/sources/ftrace/format.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/str.h"
+
+struct span {
+    const char *text;
+    size_t size;
+};
+
+static struct span span_trim(struct span span)
+{
+    while (span.size && isspace((unsigned char)span.text[0])) {
+        span.text++;
+        span.size--;
+    }
+    while (span.size && isspace((unsigned char)span.text[span.size - 1]))
+        span.size--;
+    return span;
+}
+
+static bool span_skip(struct span *span, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    if (span->size < size || memcmp(span->text, prefix, size) != 0)
+        return false;
+    span->text += size;
+    span->size -= size;
+    return true;
+}
+
+// Cuts everything up to `separator` off the front of *rest.
+static struct span span_cut(struct span *rest, char separator)
+{
+    const char *end = rest->size ? memchr(rest->text, separator, rest->size) : NULL;
+    size_t size = end ? (size_t)(end - rest->text) : rest->size;
+    struct span head = {rest->text, size};
+    size_t gone = end ? size + 1 : size;
+    rest->text += gone;
+    rest->size -= gone;
+    return head;
+}
+
+static bool span_u16(struct span span, uint16_t *ret)
+{
+    const char *cursor = span.text;
+    uint64_t value;
+    if (!str_scan_u64(&cursor, span.text + span.size, &value) || value > FORMAT_END_MAX)
+        return false;
+    *ret = (uint16_t)value;
+    return true;
+}
+
+static bool is_identifier(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+// "unsigned long args[6]" becomes "unsigned long" and "args". An array suffix that belongs to the
+// type ("char[] name") stays there.
+static int parse_declaration(struct span text, struct arena *arena, struct format_field *field)
+{
+    text = span_trim(text);
+    size_t end = text.size;
+    if (end && text.text[end - 1] == ']') {
+        while (end && text.text[end - 1] != '[')
+            end--;
+        if (!end)
+            return -EINVAL;
+        span_u16((struct span){text.text + end, text.size - end}, &field->n_elements);
+        end--;
+        field->is_array = true;
+    }
+    size_t start = end;
+    while (start && is_identifier(text.text[start - 1]))
+        start--;
+    if (start == end)
+        return -EINVAL;
+    struct span type = span_trim((struct span){text.text, start});
+    field->name = arena_strndup(arena, text.text + start, end - start);
+    field->type = arena_strndup(arena, type.text, type.size);
+    return field->name && field->type ? 0 : -ENOMEM;
+}
+
+// 1: a field; 0: some other line; negative: a field, but not a sound one.
+static int parse_field_line(struct span line, struct arena *arena, struct format_field *ret)
+{
+    line = span_trim(line);
+    if (!span_skip(&line, "field:"))
+        return 0;
+    *ret = (struct format_field){0};
+    int r = parse_declaration(span_cut(&line, ';'), arena, ret);
+    if (r < 0)
+        return r;
+    bool has_offset = false, has_size = false;
+    while (line.size) {
+        struct span part = span_trim(span_cut(&line, ';'));
+        uint16_t is_signed;
+        if (span_skip(&part, "offset:"))
+            has_offset = span_u16(part, &ret->offset);
+        else if (span_skip(&part, "size:"))
+            has_size = span_u16(part, &ret->size);
+        else if (span_skip(&part, "signed:"))
+            ret->is_signed = span_u16(part, &is_signed) && is_signed;
+    }
+    if (!has_offset || !has_size || ret->offset + ret->size > FORMAT_END_MAX)
+        return -EINVAL;
+    return 1;
+}
+
+static int parse_line(struct span line, struct event_format *ret, bool *ret_has_id)
+{
+    struct span rest = line;
+    if (span_skip(&rest, "name:")) {
+        rest = span_trim(rest);
+        ret->name = arena_strndup(&ret->arena, rest.text, rest.size);
+        return ret->name ? 0 : -ENOMEM;
+    }
+    if (span_skip(&rest, "ID:")) {
+        *ret_has_id = span_u16(rest, &ret->id);
+        return *ret_has_id ? 0 : -EINVAL;
+    }
+    struct format_field field;
+    int r = parse_field_line(line, &ret->arena, &field);
+    if (r <= 0)
+        return r;
+    struct format_fields *to = str_starts_with(field.name, "common_") ? &ret->common : &ret->fields;
+    if (to->n == FORMAT_FIELDS_MAX)
+        return -EINVAL;
+    return format_fields_push(to, field);
+}
+
+int event_format_parse(const char *text, size_t size, struct event_format *ret, struct err *err)
+{
+    *ret = (struct event_format){0};
+    struct span rest = {text, size};
+    bool has_id = false;
+    for (unsigned number = 1; rest.size; number++) {
+        int r = parse_line(span_cut(&rest, '\n'), ret, &has_id);
+        if (r < 0) {
+            event_format_done(ret);
+            return err_errno(err, r, "event format, line %u", number);
+        }
+    }
+    if (!ret->name || !*ret->name || !has_id) {
+        event_format_done(ret);
+        return err_set(err, -EINVAL, "event format: no name or no ID");
+    }
+    return 0;
+}
+
+void event_format_done(struct event_format *format)
+{
+    format_fields_done(&format->common);
+    format_fields_done(&format->fields);
+    arena_done(&format->arena);
+    *format = (struct event_format){0};
+}
+
+const struct format_field *event_format_field(const struct event_format *format, const char *name)
+{
+    vec_foreach(&format->fields, field)
+        if (str_eq(field->name, name))
+            return field;
+    vec_foreach(&format->common, field)
+        if (str_eq(field->name, name))
+            return field;
+    return NULL;
+}
+
+int page_layout_parse(const char *text, size_t size, struct page_layout *ret, struct err *err)
+{
+    struct span rest = {text, size};
+    struct arena arena = {0};
+    struct page_layout layout = {0};
+    while (rest.size) {
+        struct format_field field;
+        if (parse_field_line(span_cut(&rest, '\n'), &arena, &field) <= 0)
+            continue;
+        if (str_eq(field.name, "commit") && field.offset == 8) {
+            layout.commit_size = field.size;
+        } else if (str_eq(field.name, "data")) {
+            layout.data_offset = field.offset;
+            layout.data_size = field.size;
+        }
+    }
+    arena_done(&arena);
+    if ((layout.commit_size != 4 && layout.commit_size != 8) ||
+        layout.data_offset < 8 + layout.commit_size || !layout.data_size)
+        return err_set(err, -EINVAL, "events/header_page: not the layout of a ring buffer page");
+    *ret = layout;
+    return 0;
+}
+
+struct page_layout page_layout_default(size_t long_size, size_t page_size)
+{
+    uint16_t offset = (uint16_t)(8 + long_size);
+    return (struct page_layout){.commit_size = (uint16_t)long_size,
+                                .data_offset = offset,
+                                .data_size = (uint32_t)(page_size - offset)};
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One sub-buffer of the kernel's ring buffer, as read from trace_pipe_raw: which records it holds
+// and when they happened.
+//
+//     u64 timestamp                 of the first record, deltas count from here
+//     long commit                   bytes of records; bit 31: events were lost before this page,
+//                                   bit 30: their number stands behind the records
+//     records                       each a u32 header: type_len in 5 bits, time delta in 27
+//
+// type_len 1..28: 4 * type_len bytes of data; 0: a u32 with the length (counting itself), then the
+// data; 29: padding, a u32 with its length; 30: a u32 with the delta's upper bits; 31: the same as
+// an absolute time.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "producer/sources/ftrace/format.h"
+
+// Values of FtraceParseStatus.
+enum page_status {
+    PAGE_OK = 1,
+    PAGE_READ_ERROR = 2,
+    PAGE_PARTIAL_READ = 3,
+    PAGE_BAD_HEADER = 4,
+    PAGE_SHORT_EVENT_HEADER = 5,
+    PAGE_NULL_PADDING = 6,
+    PAGE_SHORT_PADDING_LENGTH = 7,
+    PAGE_BAD_PADDING_LENGTH = 8,
+    PAGE_SHORT_TIME_EXTEND = 9,
+    PAGE_SHORT_TIME_STAMP = 10,
+    PAGE_SHORT_DATA_LENGTH = 11,
+    PAGE_ZERO_DATA_LENGTH = 12,
+    PAGE_BAD_DATA_LENGTH = 13,
+    PAGE_SHORT_EVENT_ID = 14,
+    PAGE_END_OVERFLOW = 15,
+    PAGE_SHORT_COMPACT_EVENT = 16,
+    PAGE_BAD_EVENT = 17,
+};
+
+#define PAGE_STATUSES 18
+
+struct page_record {
+    const uint8_t *data; // borrowed from the page; begins with the u16 event id
+    uint32_t size;       // at least 2
+    uint16_t id;
+    uint64_t timestamp;
+};
+
+struct page_reader {
+    const uint8_t *pos, *end;
+    uint64_t timestamp;
+    bool lost;       // events were lost before the first record
+    uint64_t n_lost; // how many, where the kernel says so; else 0
+    enum page_status status;
+};
+
+// Starts on the page in `bytes`. False when its header makes no sense (status PAGE_BAD_HEADER).
+bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
+               size_t size);
+
+// The next record with data. False at the end (status PAGE_OK) and at damage: what follows on this
+// page cannot be read then.
+bool page_next(struct page_reader *page, struct page_record *ret);
