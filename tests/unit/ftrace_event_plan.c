@@ -215,7 +215,7 @@ static void pointed_texts_are_looked_up(void **state)
     memset(record + 11, 0, 5); // a pointer of user space: 0x1f
     record[8] = 0x1f;
     assert_true(encode(f, record, sizeof(record)));
-    assert_memory_equal(f->out + 13,
+    assert_memory_equal(f->out + 12,
                         "\x04"
                         "0x1f",
                         5);
@@ -230,7 +230,7 @@ static void unknown_events_describe_themselves(void **state)
             EVENT_PLAN_DESCRIBED);
     static const uint8_t want[] = {
         0x08, 0x87, 0x80, 0x04,                                   // field_id 65543
-        0x12, 32,                                                 // event_descriptor
+        0x12, 30,                                                 // event_descriptor
         0x0a, 4,    'm',  'i',  'n', 'e',                         // name
         0x12, 9,    0x0a, 1,    'a', 0x18, 1,   0x20, 1, 0x28, 3, // a: 1, optional, int64
         0x12, 11,   0x0a, 3,    'm', 'a',  'c', 0x18, 2, 0x20, 1,
@@ -282,7 +282,7 @@ static void long_texts_take_longer_lengths(void **state)
     memset(record + 16, 'x', 200);
     assert_true(encode(f, record, sizeof(record)));
     static const uint8_t start[] = {
-        0x12, 0xd6, 0x01,             // event, 214 bytes
+        0x12, 0xd5, 0x01,             // event, 213 bytes
         0x08, 0xac, 0x02, 0x10, 0x01, // timestamp, pid
         0x1a, 0xcd, 0x01,             // print, 205 bytes
         0x08, 9,                      // ip
