@@ -161,10 +161,8 @@ static int strset_grow(struct strset *set)
     size_t n_slots = set->n_slots ? set->n_slots * 2 : MIN_CAPACITY * 2;
     uint32_t *slots = calloc(n_slots, sizeof(*slots));
     struct strset_entry *entries = realloc(set->entries, n_slots / 2 * sizeof(*entries));
-    if (entries) {
+    if (entries)
         set->entries = entries;
-        set->n_allocated = n_slots / 2;
-    }
     if (!slots || !entries) {
         free(slots);
         return -ENOMEM;
@@ -172,6 +170,7 @@ static int strset_grow(struct strset *set)
     free(set->slots);
     set->slots = slots;
     set->n_slots = n_slots;
+    set->n_allocated = n_slots / 2;
     for (size_t id = 0; id < set->n; id++) {
         size_t i = set->entries[id].hash & (n_slots - 1);
         while (slots[i])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parsers take the whole text or nothing: "10x" is an error, not ten. The C library's
-// strtoull() accepts signs and leading blanks, hence the checks in front of it.
+// The parsers take the whole text or nothing: "10x" is an error, not ten. Digits are
+// read here, since the C library's strtoull() accepts signs, leading blanks and a second 0x.
 #include "common/str.h"
 
 #include <ctype.h>
@@ -102,16 +102,21 @@ bool str_ends_with(const char *text, const char *suffix)
 
 int str_parse_u64(const char *text, uint64_t *ret)
 {
-    int base = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
-    const char *digits = base == 16 ? text + 2 : text;
-    if (base == 16 ? !isxdigit((unsigned char)*digits) : !isdigit((unsigned char)*digits))
+    bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    const char *p = hex ? text + 2 : text;
+    uint64_t value = 0;
+    bool overflow = false;
+    if (!*p)
         return -EINVAL;
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(digits, &end, base);
-    if (*end)
-        return -EINVAL;
-    if (errno)
+    for (; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (hex ? !isxdigit(c) : !isdigit(c))
+            return -EINVAL;
+        uint64_t digit = isdigit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
+        overflow |= __builtin_mul_overflow(value, (uint64_t)(hex ? 16 : 10), &value);
+        overflow |= __builtin_add_overflow(value, digit, &value);
+    }
+    if (overflow)
         return -ERANGE;
     *ret = value;
     return 0;

@@ -146,20 +146,19 @@ static bool skip_group(struct wire_reader *reader, uint32_t number)
 bool wire_next(struct wire_reader *reader, struct wire_field *ret)
 {
     while (!reader->error && reader->pos < reader->end) {
+        const uint8_t *start = reader->pos;
         unsigned type;
-        if (!read_tag(reader, &ret->number, &type))
-            break;
-        if (type == WIRE_GROUP_START) {
-            if (!skip_group(reader, ret->number))
-                break;
-            continue;
+        bool ok = read_tag(reader, &ret->number, &type);
+        if (ok && type == WIRE_GROUP_START) {
+            ok = skip_group(reader, ret->number);
+            if (ok)
+                continue;
         }
-        if (!read_value(reader, type, ret))
-            break;
-        return true;
-    }
-    if (reader->pos < reader->end)
+        if (ok && read_value(reader, type, ret))
+            return true;
+        reader->pos = start;
         reader->error = true;
+    }
     return false;
 }
 

@@ -186,8 +186,8 @@ static inline struct wire_reader wire_sub(const struct wire_field *field)
     return wire_reader_over(field->data, field->size);
 }
 
-// The next field; false at the end and on damage (`error` tells which). Groups are skipped as a
-// whole.
+// The next field; false at the end and on damage: then `error` is set and `pos` is where the
+// damaged field begins. Groups are skipped as a whole.
 bool wire_next(struct wire_reader *reader, struct wire_field *ret);
 
 // Walks over all fields of a message: `struct wire_field f; wire_foreach(&reader, &f) { ... }`.

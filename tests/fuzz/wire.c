@@ -66,7 +66,7 @@ static void walk(const uint8_t *data, size_t size, unsigned depth)
         if (field.type == WIRE_BYTES && depth < 8)
             walk(field.data, field.size, depth + 1);
     }
-    if (reader.error ? reader.pos >= reader.end : reader.pos != reader.end)
+    if (reader.error == (reader.pos == reader.end))
         abort();
 }
 
