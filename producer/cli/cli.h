@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a verb of the command line is. The table of all of them is verbs[] in main.c.
+#pragma once
+
+#define CLI_PROGRAM "mmtrace"
+
+// Exit codes: the work is done; it failed; the command line is wrong.
+enum cli_exit {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+};
+
+struct cli_verb {
+    const char *name;
+    const char *summary; // one line for --help
+    // argv[0] is the verb's name. Prints its own errors; returns an exit code.
+    int (*run)(int argc, char **argv);
+};
+
+int cli_record(int argc, char **argv);
+int cli_sources(int argc, char **argv);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The config that the flags -t, -b, -s and bare event names stand for when no file gives one.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "producer/service/config.h"
+
+struct light_config {
+    nsec_t duration;         // 0: not given
+    uint64_t buffer_bytes;   // 0: the default, 32 MiB
+    uint64_t max_file_bytes; // 0: everything stays in the buffer until the end
+    char **events;           // borrowed: "group/name", "group/*"
+    size_t n_events;
+};
+
+#define LIGHT_CONFIG_DURATION     (10 * NSEC_PER_SEC)
+#define LIGHT_CONFIG_BUFFER_BYTES ((uint64_t)32 << 20)
+
+int light_config_make(const struct light_config *light, struct config *ret, struct err *err);
+
+// Lets -t, -b and -s win over what a config file says. -b needs a config with one buffer.
+int light_config_override(const struct light_config *light, struct config *config, struct err *err);

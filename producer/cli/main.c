@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the verb and leaves everything to it.
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/str.h"
+#include "producer/cli/cli.h"
+
+static const struct cli_verb verbs[] = {
+    {"record", "record a trace into a file", cli_record},
+    {"sources", "list the data sources that can be recorded", cli_sources},
+};
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static int print_help(void)
+{
+    printf("usage: mmtrace COMMAND [OPTION...]\n"
+           "\n"
+           "Records what memory does on this machine, into traces that Perfetto's tools open.\n"
+           "\n"
+           "Commands:\n");
+    for (size_t i = 0; i < N_VERBS; i++)
+        printf("  %-12s%s\n", verbs[i].name, verbs[i].summary);
+    printf("\n"
+           "  -h, --help    this text; after a command, the command's own\n"
+           "  --version     the version\n"
+           "\n"
+           "Examples:\n"
+           "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"
+           "  mmtrace record -t 10s -o trace.pftrace vmscan/* kmem/rss_stat\n"
+           "  mmtrace record --help\n");
+    return CLI_DONE;
+}
+
+static int wrong_verb(const char *word)
+{
+    const char *names[N_VERBS];
+    for (size_t i = 0; i < N_VERBS; i++)
+        names[i] = verbs[i].name;
+    const char *nearest = str_nearest(word, names, N_VERBS);
+    struct err err = {0};
+    err_set(&err, 0, "unknown command \"%s\"", word);
+    if (nearest)
+        err_hint(&err, 0, "did you mean \"%s\"?", nearest);
+    else
+        err_hint(&err, 0, "see mmtrace --help");
+    err_print(&err, CLI_PROGRAM);
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "mmtrace: no command given (see mmtrace --help)\n");
+        return CLI_USAGE;
+    }
+    const char *word = argv[1];
+    if (str_eq(word, "--help") || str_eq(word, "-h") || str_eq(word, "help"))
+        return print_help();
+    if (str_eq(word, "--version")) {
+        printf("mmtrace " MMTRACE_VERSION "\n");
+        return CLI_DONE;
+    }
+    for (size_t i = 0; i < N_VERBS; i++)
+        if (str_eq(word, verbs[i].name))
+            return verbs[i].run(argc - 1, argv + 1);
+    return wrong_verb(word);
+}

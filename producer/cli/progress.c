@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A ring that passes over old packets does what it was asked for; that is told apart from what was
+// lost against anybody's will.
+#include "producer/cli/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+
+static void add_count(struct strbuf *out, uint64_t n)
+{
+    char digits[24];
+    int size = snprintf(digits, sizeof(digits), "%" PRIu64, n);
+    for (int i = 0; i < size; i++) {
+        if (i > 0 && (size - i) % 3 == 0)
+            strbuf_add_char(out, ',');
+        strbuf_add_char(out, digits[i]);
+    }
+}
+
+static void add_size(struct strbuf *out, uint64_t bytes)
+{
+    static const char *const units[] = {"KB", "MB", "GB", "TB"};
+    if (bytes < 1024) {
+        strbuf_addf(out, "%" PRIu64 " bytes", bytes);
+        return;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 3; unit++)
+        value /= 1024;
+    strbuf_addf(out, value < 10 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+void progress_format(const struct session_counts *counts, uint64_t bytes, struct strbuf *out)
+{
+    strbuf_addf(out, "%.1f s, ", (double)counts->elapsed / 1e9);
+    add_count(out, counts->events);
+    strbuf_add_str(out, counts->events == 1 ? " event, " : " events, ");
+    add_size(out, bytes);
+    if (counts->events_lost + counts->packets_discarded + counts->packets_overwritten == 0)
+        strbuf_add_str(out, ", nothing lost");
+    if (counts->events_lost > 0) {
+        strbuf_add_str(out, ", ");
+        add_count(out, counts->events_lost);
+        strbuf_add_str(out, " events lost");
+    }
+    if (counts->packets_discarded > 0) {
+        strbuf_add_str(out, ", ");
+        add_count(out, counts->packets_discarded);
+        strbuf_add_str(out, " packets refused by full buffers");
+    }
+    if (counts->packets_overwritten > 0) {
+        strbuf_add_str(out, ", ");
+        add_count(out, counts->packets_overwritten);
+        strbuf_add_str(out, " old packets overwritten");
+    }
+}
+
+void progress_show(const struct session_counts *counts)
+{
+    struct strbuf line CLEANUP(strbuf_done) = {0};
+    progress_format(counts, counts->bytes, &line);
+    if (line.text)
+        fprintf(stderr, "\r%s\033[K", line.text);
+}
+
+void progress_erase(void)
+{
+    fputs("\r\033[K", stderr);
+}

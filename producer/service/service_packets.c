@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything here is small (the config apart) and bounded: snapshots and events that wait to be
+// written live in fixed arrays. A session that is never read keeps the newest snapshots, and of
+// the events those that happen once rather than those of periodic flushes.
+//
+// The synchronization marker must be byte for byte what other readers search for: uid, sequence
+// id, then the marker as the last field.
+#include "producer/service/service_packets.h"
+
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "protos/fields.h"
+
+#ifndef MMTRACE_VERSION
+#define MMTRACE_VERSION "0"
+#endif
+
+static const uint8_t sync_marker[16] = {0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba,
+                                        0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79};
+
+bool packet_list_peek(const struct packet_list *list, struct packet_view *ret)
+{
+    uint32_t size;
+    if (list->read + sizeof(size) > list->bytes.n)
+        return false;
+    memcpy(&size, list->bytes.items + list->read, sizeof(size));
+    *ret = (struct packet_view){
+        .data = list->bytes.items + list->read + sizeof(size),
+        .size = size,
+        .sequence_id = SERVICE_SEQUENCE_ID,
+    };
+    return true;
+}
+
+void packet_list_advance(struct packet_list *list)
+{
+    struct packet_view view;
+    if (packet_list_peek(list, &view))
+        list->read += sizeof(uint32_t) + view.size;
+}
+
+void packet_list_clear(struct packet_list *list)
+{
+    byte_vec_clear(&list->bytes);
+    list->read = 0;
+}
+
+void packet_list_done(struct packet_list *list)
+{
+    byte_vec_done(&list->bytes);
+    *list = (struct packet_list){0};
+}
+
+// Opens a packet of at most `room` bytes behind what the list holds. Without memory the writer has
+// no room at all, and list_end() drops the packet.
+static struct wire_writer list_begin(struct packet_list *list, size_t room)
+{
+    size_t all = list->bytes.n + sizeof(uint32_t) + room + 64;
+    if (byte_vec_reserve(&list->bytes, all) < 0) {
+        list->failed = true;
+        return wire_writer_over(NULL, 0);
+    }
+    struct wire_writer w =
+        wire_writer_over(list->bytes.items + list->bytes.n + sizeof(uint32_t), room + 64);
+    wire_uint(&w, PB_TracePacket_trusted_uid, geteuid());
+    wire_uint(&w, PB_TracePacket_trusted_packet_sequence_id, SERVICE_SEQUENCE_ID);
+    return w;
+}
+
+static void list_end(struct packet_list *list, const struct wire_writer *w)
+{
+    if (w->overflow)
+        return;
+    uint32_t size = (uint32_t)wire_size(w);
+    memcpy(list->bytes.items + list->bytes.n, &size, sizeof(size));
+    list->bytes.n += sizeof(size) + size;
+}
+
+void service_packets_init(struct service_packets *packets, const struct clock_reader *clock,
+                          const struct session_settings *settings, const uint8_t *config,
+                          size_t config_size)
+{
+    *packets = (struct service_packets){
+        .clock = clock,
+        .settings = settings,
+        .config = config,
+        .config_size = config_size,
+        .sync_due = true,
+    };
+}
+
+void service_packets_snapshot(struct service_packets *packets)
+{
+    if (!packets->settings->clock_snapshots)
+        return;
+    struct clock_set now;
+    clock_set_read(packets->clock, &now);
+    if (packets->n_snapshots > 0 &&
+        !clock_set_drifted(&packets->snapshots[packets->n_snapshots - 1], &now))
+        return;
+    if (packets->n_snapshots == SERVICE_SNAPSHOTS_MAX) {
+        memmove(&packets->snapshots[1], &packets->snapshots[2],
+                (SERVICE_SNAPSHOTS_MAX - 2) * sizeof(packets->snapshots[0]));
+        packets->n_snapshots--;
+    }
+    packets->snapshots[packets->n_snapshots++] = now;
+}
+
+static bool is_periodic(uint32_t field)
+{
+    return field == PB_TracingServiceEvent_flush_started ||
+           field == PB_TracingServiceEvent_all_data_sources_flushed;
+}
+
+void service_packets_event(struct service_packets *packets, uint32_t field)
+{
+    if (!packets->settings->service_events)
+        return;
+    if (packets->n_events == SERVICE_EVENTS_MAX) {
+        size_t victim = 0;
+        while (victim < packets->n_events - 1 && !is_periodic(packets->events[victim].field))
+            victim++;
+        memmove(&packets->events[victim], &packets->events[victim + 1],
+                (packets->n_events - victim - 1) * sizeof(packets->events[0]));
+        packets->n_events--;
+    }
+    packets->events[packets->n_events++] = (struct service_event){
+        .field = field,
+        .time = clock_read(packets->clock, CLOCK_BOOTTIME),
+    };
+}
+
+static void put_snapshots(struct service_packets *packets, struct packet_list *list)
+{
+    for (size_t i = 0; i < packets->n_snapshots; i++) {
+        const struct clock_set *set = &packets->snapshots[i];
+        struct wire_writer w = list_begin(list, 32 + 24 * CLOCK_SET_MAX);
+        size_t snapshot = wire_begin(&w, PB_TracePacket_clock_snapshot);
+        for (size_t c = 0; c < set->n; c++) {
+            size_t clock = wire_begin(&w, PB_ClockSnapshot_clocks);
+            wire_uint(&w, PB_ClockSnapshot_Clock_clock_id, set->clocks[c].id);
+            wire_uint(&w, PB_ClockSnapshot_Clock_timestamp, set->clocks[c].timestamp);
+            wire_end(&w, clock);
+        }
+        wire_uint(&w, PB_ClockSnapshot_primary_trace_clock, packets->settings->primary_clock);
+        wire_end(&w, snapshot);
+        list_end(list, &w);
+    }
+    packets->n_snapshots = 0;
+}
+
+static void put_sync_marker(struct packet_list *list)
+{
+    struct wire_writer w = list_begin(list, 32);
+    wire_bytes(&w, PB_TracePacket_synchronization_marker, sync_marker, sizeof(sync_marker));
+    list_end(list, &w);
+}
+
+static void put_config(const struct service_packets *packets, struct packet_list *list)
+{
+    struct wire_writer w = list_begin(list, packets->config_size + 32);
+    wire_bytes(&w, PB_TracePacket_trace_config, packets->config, packets->config_size);
+    list_end(list, &w);
+}
+
+static void put_uuid(const struct service_packets *packets, struct packet_list *list)
+{
+    struct wire_writer w = list_begin(list, 64);
+    size_t uuid = wire_begin(&w, PB_TracePacket_trace_uuid);
+    wire_int(&w, PB_TraceUuid_msb, packets->settings->uuid_msb);
+    wire_int(&w, PB_TraceUuid_lsb, packets->settings->uuid_lsb);
+    wire_end(&w, uuid);
+    list_end(list, &w);
+}
+
+static int32_t timezone_off_mins(const struct clock_reader *clock)
+{
+    time_t now = (time_t)(clock_read(clock, CLOCK_REALTIME) / NSEC_PER_SEC);
+    struct tm local;
+    return localtime_r(&now, &local) ? (int32_t)(local.tm_gmtoff / 60) : 0;
+}
+
+static void put_system_info(const struct service_packets *packets, struct packet_list *list)
+{
+    struct utsname name;
+    struct wire_writer w = list_begin(list, 512 + sizeof(name));
+    size_t info = wire_begin(&w, PB_TracePacket_system_info);
+    if (uname(&name) == 0) {
+        size_t utsname = wire_begin(&w, PB_SystemInfo_utsname);
+        wire_string(&w, PB_Utsname_sysname, name.sysname);
+        wire_string(&w, PB_Utsname_version, name.version);
+        wire_string(&w, PB_Utsname_release, name.release);
+        wire_string(&w, PB_Utsname_machine, name.machine);
+        wire_end(&w, utsname);
+    }
+    wire_int(&w, PB_SystemInfo_hz, sysconf(_SC_CLK_TCK));
+    wire_string(&w, PB_SystemInfo_tracing_service_version, "mmtrace " MMTRACE_VERSION);
+    wire_uint(&w, PB_SystemInfo_page_size, (uint64_t)sysconf(_SC_PAGESIZE));
+    wire_int(&w, PB_SystemInfo_timezone_off_mins, timezone_off_mins(packets->clock));
+    wire_uint(&w, PB_SystemInfo_num_cpus, (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
+    wire_uint(&w, PB_SystemInfo_system_ram_bytes,
+              (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    wire_end(&w, info);
+    list_end(list, &w);
+}
+
+static void put_events(struct service_packets *packets, struct packet_list *list)
+{
+    for (size_t i = 0; i < packets->n_events; i++) {
+        struct wire_writer w = list_begin(list, 64);
+        wire_uint(&w, PB_TracePacket_timestamp, (uint64_t)packets->events[i].time);
+        size_t event = wire_begin(&w, PB_TracePacket_service_event);
+        wire_uint(&w, packets->events[i].field, 1);
+        wire_end(&w, event);
+        list_end(list, &w);
+    }
+    packets->n_events = 0;
+}
+
+void service_packets_put_head(struct service_packets *packets, struct packet_list *list)
+{
+    put_snapshots(packets, list);
+    if (packets->sync_due)
+        put_sync_marker(list);
+    packets->sync_due = false;
+    if (!packets->initial_written) {
+        if (packets->settings->trace_config)
+            put_config(packets, list);
+        put_uuid(packets, list);
+        if (packets->settings->system_info)
+            put_system_info(packets, list);
+        packets->initial_written = true;
+    }
+    put_events(packets, list);
+}
+
+static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_stats *stats,
+                             uint64_t writer_losses)
+{
+    // Packets that the buffer refused are in both counts.
+    uint64_t cut =
+        writer_losses > stats->packets_discarded ? writer_losses - stats->packets_discarded : 0;
+    size_t mark = wire_begin(w, PB_TraceStats_buffer_stats);
+    wire_uint(w, PB_TraceStats_BufferStats_bytes_written, stats->bytes_written);
+    wire_uint(w, PB_TraceStats_BufferStats_chunks_written, stats->packets_written);
+    wire_uint(w, PB_TraceStats_BufferStats_chunks_overwritten, stats->packets_overwritten);
+    wire_uint(w, PB_TraceStats_BufferStats_write_wrap_count, stats->wraps);
+    wire_uint(w, PB_TraceStats_BufferStats_buffer_size, stats->size_bytes);
+    wire_uint(w, PB_TraceStats_BufferStats_bytes_overwritten, stats->bytes_overwritten);
+    wire_uint(w, PB_TraceStats_BufferStats_bytes_read, stats->bytes_read);
+    wire_uint(w, PB_TraceStats_BufferStats_chunks_read, stats->packets_read);
+    wire_uint(w, PB_TraceStats_BufferStats_chunks_discarded, stats->packets_discarded);
+    wire_uint(w, PB_TraceStats_BufferStats_trace_writer_packet_loss, cut + stats->retained_dropped);
+    wire_end(w, mark);
+}
+
+static void put_stats(const struct service_stats *stats, struct packet_list *list)
+{
+    struct wire_writer w = list_begin(list, 256 + 160 * stats->n_buffers);
+    size_t mark = wire_begin(&w, PB_TracePacket_trace_stats);
+    for (size_t i = 0; i < stats->n_buffers; i++)
+        put_buffer_stats(&w, &stats->buffers[i], stats->writer_losses[i]);
+    wire_uint(&w, PB_TraceStats_producers_connected, 1);
+    wire_uint(&w, PB_TraceStats_producers_seen, 1);
+    wire_uint(&w, PB_TraceStats_data_sources_registered, stats->n_classes);
+    wire_uint(&w, PB_TraceStats_data_sources_seen, stats->n_sources);
+    wire_uint(&w, PB_TraceStats_tracing_sessions, 1);
+    wire_uint(&w, PB_TraceStats_total_buffers, stats->n_buffers);
+    wire_uint(&w, PB_TraceStats_invalid_packets, 0);
+    wire_uint(&w, PB_TraceStats_flushes_requested, stats->flushes_requested);
+    wire_uint(&w, PB_TraceStats_flushes_succeeded, stats->flushes_succeeded);
+    wire_uint(&w, PB_TraceStats_flushes_failed,
+              stats->flushes_requested - stats->flushes_succeeded);
+    wire_uint(&w, PB_TraceStats_final_flush_outcome,
+              stats->final_flush_done ? PB_FINAL_FLUSH_SUCCEEDED : PB_FINAL_FLUSH_UNSPECIFIED);
+    wire_end(&w, mark);
+    list_end(list, &w);
+}
+
+void service_packets_put_tail(struct service_packets *packets, const struct service_stats *stats,
+                              struct packet_list *list)
+{
+    put_events(packets, list);
+    put_stats(stats, list);
+}

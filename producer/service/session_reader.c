@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sources go on writing while a read-out is under way. So that it ends all the same, it takes no
+// more from a buffer than the buffer could hold when its turn came.
+#include "producer/service/session_reader.h"
+
+static void enter_buffer(struct session_reader *reader, size_t buffer)
+{
+    reader->buffer = buffer;
+    if (buffer == reader->n_buffers) {
+        reader->phase = SESSION_READER_TAIL;
+        packet_list_clear(&reader->list);
+        reader->put_tail(reader->userdata, &reader->list);
+        return;
+    }
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(reader->buffers[buffer], &stats);
+    reader->phase = SESSION_READER_BUFFERS;
+    reader->bytes_left = stats.size_bytes + stats.retained_bytes;
+}
+
+void session_reader_begin(struct session_reader *reader)
+{
+    if (!session_reader_active(reader))
+        packet_list_clear(&reader->list);
+    service_packets_put_head(reader->packets, &reader->list);
+    reader->phase = SESSION_READER_HEAD;
+}
+
+bool session_reader_peek(struct session_reader *reader, struct packet_view *ret)
+{
+    reader->from_buffer = false;
+    for (;;) {
+        switch (reader->phase) {
+        case SESSION_READER_IDLE:
+            return false;
+        case SESSION_READER_HEAD:
+            if (packet_list_peek(&reader->list, ret))
+                return true;
+            enter_buffer(reader, 0);
+            break;
+        case SESSION_READER_BUFFERS:
+            if (reader->bytes_left > 0 &&
+                packet_buffer_peek(reader->buffers[reader->buffer], ret)) {
+                reader->from_buffer = true;
+                reader->size = ret->size;
+                return true;
+            }
+            enter_buffer(reader, reader->buffer + 1);
+            break;
+        case SESSION_READER_TAIL:
+            if (packet_list_peek(&reader->list, ret))
+                return true;
+            packet_list_clear(&reader->list);
+            reader->phase = SESSION_READER_IDLE;
+            return false;
+        }
+    }
+}
+
+void session_reader_advance(struct session_reader *reader)
+{
+    if (!reader->from_buffer) {
+        packet_list_advance(&reader->list);
+        return;
+    }
+    packet_buffer_consume(reader->buffers[reader->buffer]);
+    reader->bytes_left -= reader->size < reader->bytes_left ? reader->size : reader->bytes_left;
+    reader->from_buffer = false;
+}
+
+void session_reader_done(struct session_reader *reader)
+{
+    packet_list_done(&reader->list);
+}

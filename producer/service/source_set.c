@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Classes are walked in table order and, within one, the config in its own order: a source that
+// listens to others (process names, to the pids that ftrace sees) is in place before they speak.
+// They stop the other way round, so that it hears their last words.
+//
+// A machine rarely allows everything that a config asks for. Whatever fails is logged once and left
+// out; a recording is refused only when nothing of it would be left.
+#include "producer/service/source_set.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdlib.h>
+
+#include "common/str.h"
+#include "producer/service/config.h"
+
+#define FIRST_SOURCE_SEQUENCE_ID 2
+
+// Names under which the filters of a config may mean this program: its own, and that of the
+// producer whose data sources it stands in for.
+static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"};
+#define N_PRODUCER_NAMES (sizeof(producer_names) / sizeof(producer_names[0]))
+
+static bool regex_matches_all(const char *pattern, const char *text)
+{
+    regex_t regex;
+    if (regcomp(&regex, pattern, REG_EXTENDED) != 0)
+        return false;
+    regmatch_t match;
+    bool matches = regexec(&regex, text, 1, &match, 0) == 0 && match.rm_so == 0 &&
+                   (size_t)match.rm_eo == strlen(text);
+    regfree(&regex);
+    return matches;
+}
+
+static bool filters_match(const Pb__TraceConfig__DataSource *entry)
+{
+    if (entry->n_producer_name_filter == 0 && entry->n_producer_name_regex_filter == 0)
+        return true;
+    for (size_t name = 0; name < N_PRODUCER_NAMES; name++) {
+        for (size_t i = 0; i < entry->n_producer_name_filter; i++)
+            if (str_eq(entry->producer_name_filter[i], producer_names[name]))
+                return true;
+        for (size_t i = 0; i < entry->n_producer_name_regex_filter; i++)
+            if (regex_matches_all(entry->producer_name_regex_filter[i], producer_names[name]))
+                return true;
+    }
+    return false;
+}
+
+static bool is_class(const struct source_class *class, const char *name)
+{
+    if (str_eq(class->name, name))
+        return true;
+    for (const char *const *alias = class->aliases; alias && *alias; alias++)
+        if (str_eq(*alias, name))
+            return true;
+    return false;
+}
+
+static int open_slot(struct source_set *set, const struct source_set_env *env,
+                     const struct source_class *class, const Pb__TraceConfig *config,
+                     const Pb__DataSourceConfig *source_config, struct err *err)
+{
+    struct source_slot *slot = &set->slots[set->n];
+    *slot = (struct source_slot){.class = class, .config = source_config, .stop_due = NSEC_MAX};
+    int r = config_target_buffer(config, source_config, &slot->buffer);
+    if (r < 0)
+        return err_set(err, r, "its target buffer does not exist");
+    slot->writer =
+        packet_writer_over(env->buffers[slot->buffer], FIRST_SOURCE_SEQUENCE_ID + (uint32_t)set->n);
+    struct source_env source_env = {
+        .loop = env->loop,
+        .writer = &slot->writer,
+        .log = env->log,
+        .roots = env->roots,
+        .pids = &set->pids,
+    };
+    r = class->open(&source_env, source_config, &slot->source, err);
+    if (r < 0)
+        return r;
+    set->n++;
+    return 0;
+}
+
+// A failure that costs only one of several sources is told here; that of a single one travels as
+// the session's own.
+static void log_left_out(const struct source_set *set, const char *name, const struct err *err)
+{
+    if (err->hint[0])
+        log_warning(set->log, "%s is not recorded: %s (%s)", name, err->text, err->hint);
+    else
+        log_warning(set->log, "%s is not recorded: %s", name, err->text);
+}
+
+static int forward_single(struct err *err, int r, const char *name, const struct err *source_err)
+{
+    if (err)
+        *err = *source_err;
+    return err_prefix(err, r, "%s", name);
+}
+
+static bool wants(const Pb__TraceConfig__DataSource *entry, const struct source_class *class)
+{
+    return entry->config && entry->config->name && is_class(class, entry->config->name) &&
+           filters_match(entry);
+}
+
+static size_t count_wanted(const struct source_set_env *env, const Pb__TraceConfig *config)
+{
+    size_t n = 0;
+    for (const struct source_class *const *class = env->classes; *class; class ++)
+        for (size_t i = 0; i < config->n_data_sources; i++)
+            n += wants(config->data_sources[i], *class);
+    return n;
+}
+
+int source_set_open(struct source_set *set, const struct source_set_env *env,
+                    const Pb__TraceConfig *config, struct err *err)
+{
+    *set = (struct source_set){.log = env->log};
+    set->slots = calloc(config->n_data_sources + 1, sizeof(set->slots[0]));
+    if (!set->slots)
+        return err_errno(err, -ENOMEM, "data sources");
+    size_t n_wanted = count_wanted(env, config);
+    if (n_wanted == 0 && config->n_data_sources > 0) {
+        err_set(err, -ENOENT, "nothing to record: none of the config's data sources is known");
+        return err_hint(err, -ENOENT, "see mmtrace sources");
+    }
+    for (const struct source_class *const *class = env->classes; *class; class ++) {
+        for (size_t i = 0; i < config->n_data_sources; i++) {
+            const Pb__TraceConfig__DataSource *entry = config->data_sources[i];
+            if (!wants(entry, *class))
+                continue;
+            struct err source_err = {0};
+            int r = open_slot(set, env, *class, config, entry->config, &source_err);
+            if (r < 0 && n_wanted == 1)
+                return forward_single(err, r, entry->config->name, &source_err);
+            if (r < 0)
+                log_left_out(set, entry->config->name, &source_err);
+        }
+    }
+    if (set->n == 0 && n_wanted > 0)
+        return err_set(err, -ENODEV, "nothing is left to record");
+    return 0;
+}
+
+int source_set_start(struct source_set *set, nsec_t now, struct err *err)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        struct source_slot *slot = &set->slots[i];
+        struct err source_err = {0};
+        int r = slot->class->start(slot->source, &source_err);
+        if (r < 0 && set->n == 1)
+            return forward_single(err, r, slot->config->name, &source_err);
+        if (r < 0) {
+            log_left_out(set, slot->config->name, &source_err);
+            continue;
+        }
+        slot->running = true;
+        set->n_running++;
+        if (slot->config->trace_duration_ms > 0)
+            slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
+    }
+    if (set->n_running == 0 && set->n > 0)
+        return err_set(err, -ENODEV, "nothing is left to record");
+    return 0;
+}
+
+static void flush_slot(struct source_slot *slot)
+{
+    if (slot->running && slot->class->flush)
+        slot->class->flush(slot->source);
+}
+
+void source_set_flush(struct source_set *set)
+{
+    for (size_t i = set->n; i-- > 0;)
+        flush_slot(&set->slots[i]);
+}
+
+void source_set_clear_state(struct source_set *set)
+{
+    memset(set->pids.recent, 0, sizeof(set->pids.recent));
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].running && set->slots[i].class->clear_state)
+            set->slots[i].class->clear_state(set->slots[i].source);
+}
+
+static void stop_slot(struct source_set *set, struct source_slot *slot)
+{
+    if (!slot->running)
+        return;
+    slot->class->stop(slot->source);
+    slot->running = false;
+    slot->stop_due = NSEC_MAX;
+    set->n_running--;
+}
+
+void source_set_stop(struct source_set *set)
+{
+    for (size_t i = set->n; i-- > 0;)
+        stop_slot(set, &set->slots[i]);
+}
+
+nsec_t source_set_stop_due(struct source_set *set, nsec_t now)
+{
+    nsec_t next = NSEC_MAX;
+    for (size_t i = set->n; i-- > 0;) {
+        struct source_slot *slot = &set->slots[i];
+        if (slot->stop_due <= now) {
+            flush_slot(slot);
+            stop_slot(set, slot);
+        } else if (slot->stop_due < next) {
+            next = slot->stop_due;
+        }
+    }
+    return next;
+}
+
+void source_set_counts(const struct source_set *set, struct source_counts *ret)
+{
+    *ret = (struct source_counts){0};
+    for (size_t i = 0; i < set->n; i++) {
+        struct source_counts counts = {0};
+        if (set->slots[i].class->counts)
+            set->slots[i].class->counts(set->slots[i].source, &counts);
+        ret->events += counts.events;
+        ret->events_lost += counts.events_lost;
+    }
+}
+
+uint64_t source_set_writer_losses(const struct source_set *set, size_t buffer)
+{
+    uint64_t losses = 0;
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].buffer == buffer)
+            losses += set->slots[i].writer.packets_dropped;
+    return losses;
+}
+
+void source_set_done(struct source_set *set)
+{
+    source_set_stop(set);
+    for (size_t i = set->n; i-- > 0;)
+        set->slots[i].source = set->slots[i].class->close(set->slots[i].source);
+    free(set->slots);
+    *set = (struct source_set){0};
+}

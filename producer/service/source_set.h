@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data sources of one session: opened from its config, each with a sequence of its own into its
+// target buffer, and driven together in the order of the table of classes.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "producer/service/loop.h"
+#include "producer/sources/source.h"
+#include "producer/trace/packet_buffer.h"
+#include "producer/trace/packet_writer.h"
+#include "protos/config/trace_config.pb-c.h"
+
+struct source_slot {
+    const struct source_class *class;
+    const Pb__DataSourceConfig *config; // borrowed
+    struct source *source;              // owned
+    struct packet_writer writer;
+    uint32_t buffer;
+    nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX without one or when it stands
+    bool running;
+};
+
+// All zero is an empty set.
+struct source_set {
+    struct source_slot *slots; // owned; their addresses stay, sources borrow the writers
+    size_t n;
+    size_t n_running;
+    struct pid_feed pids;
+    const struct log *log; // borrowed
+};
+
+struct source_set_env {
+    struct loop *loop;
+    const struct log *log;
+    const struct source_roots *roots;
+    const struct source_class *const *classes; // NULL-terminated, in starting order
+    struct packet_buffer **buffers;            // as many as the config has
+};
+
+// Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. One
+// that cannot be opened is logged and left out; it is an error only if none is left of those that
+// the config asks for, and the error is then the last one's.
+int source_set_open(struct source_set *set, const struct source_set_env *env,
+                    const Pb__TraceConfig *config, struct err *err);
+
+// Starts what was opened, at the time `now` (boot time). As above: an error only if nothing starts.
+int source_set_start(struct source_set *set, nsec_t now, struct err *err);
+
+void source_set_flush(struct source_set *set);
+void source_set_clear_state(struct source_set *set);
+void source_set_stop(struct source_set *set);
+
+// Stops those whose own duration is over. The next such time, or NSEC_MAX.
+nsec_t source_set_stop_due(struct source_set *set, nsec_t now);
+
+void source_set_counts(const struct source_set *set, struct source_counts *ret);
+
+// Packets into `buffer` that the writers lost.
+uint64_t source_set_writer_losses(const struct source_set *set, size_t buffer);
+
+void source_set_done(struct source_set *set);
