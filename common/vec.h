@@ -47,7 +47,8 @@
 
 // `ptr` walks over the elements of `v`, which must not grow meanwhile.
 #define vec_foreach(v, ptr)                                                                        \
-    for (__typeof__((v)->items + 0)(ptr) = (v)->items; (ptr) < (v)->items + (v)->n; (ptr)++)
+    for (__typeof__((v)->items + 0)(ptr) = (v)->items; (v)->n > 0 && (ptr) < (v)->items + (v)->n;  \
+         (ptr)++)
 
 static inline int vec_reserve(void **items, size_t *capacity, size_t n, size_t item_size)
 {

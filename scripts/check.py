@@ -156,6 +156,7 @@ def meson_tests(step, directory, suite, only=(), env=None):
                 step.skip(f"{name}: {counts[2]} cases", "the test says so")
         else:
             step.ok(counts[0] if counts else 0)
+            text = re.sub(r"^\[ +(RUN|OK) +\].*\n", "", text, flags=re.M)
             step.fail(f"{suite} test {name}: {test['result']}", tail(text))
     if code != 0 and len(step.failures) == n_failed_before:
         step.fail(f"meson test --suite {suite}", tail(output))

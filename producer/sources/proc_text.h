@@ -18,7 +18,7 @@ struct span {
 
 static inline struct span span_over(const char *text, size_t size)
 {
-    return (struct span){.pos = text, .end = text + size};
+    return (struct span){.pos = text, .end = size > 0 ? text + size : text};
 }
 
 static inline size_t span_size(struct span span)
