@@ -3,10 +3,12 @@
 
 MMTRACE_BUILD names the build directory to test (default: build/ in the source tree).
 """
+import codecs
 import os
 import pathlib
 import subprocess
 import unittest
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MMTRACE_BUILD", ROOT / "build")).resolve()
@@ -35,3 +37,112 @@ def needs_tracefs(test):
     if os.access(TRACEFS / "instances", os.W_OK) or os.environ.get("CI") == "true":
         return test
     return unittest.skip(f"needs root and a tracefs at {TRACEFS}")(test)
+
+
+class Message(dict):
+    """A decoded protobuf message: field name -> list of values (int, float, str, or Message)."""
+
+    def one(self, *path, default=None):
+        """The first value at a path of field names, or the default."""
+        value = self
+        for name in path:
+            if not isinstance(value, Message) or name not in value:
+                return default
+            value = value[name][0]
+        return value
+
+    def all(self, *path):
+        """All values at a path, in order."""
+        values = [self]
+        for name in path:
+            values = [v for value in values for v in value.get(name, [])]
+        return values
+
+
+def _scalar(text):
+    if text.startswith('"'):
+        return codecs.escape_decode(text[1:-1].encode())[0].decode("utf-8", "surrogateescape")
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": True, "false": False}.get(text, text)
+
+
+def parse_text(text):
+    """What protoc --decode prints, as a Message."""
+    stack = [Message()]
+    for line in text.splitlines():
+        line = line.strip()
+        if line.endswith(" {"):
+            message = Message()
+            stack[-1].setdefault(line[:-2], []).append(message)
+            stack.append(message)
+        elif line == "}":
+            stack.pop()
+        elif line:
+            name, value = line.split(": ", 1)
+            stack[-1].setdefault(name, []).append(_scalar(value))
+    return stack[0]
+
+
+def _varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def frames(data):
+    """The bytes of each Trace.packet; raises for a file that does not end at a packet's border."""
+    at = 0
+    while at < len(data):
+        if data[at] != 0x0A:
+            raise ValueError(f"no packet at byte {at}")
+        size, start = _varint(data, at + 1)
+        at = start + size
+        if at > len(data):
+            raise ValueError(f"the packet in front of byte {start} is cut")
+        yield data[start:at]
+
+
+def inflate(data):
+    """The trace with the contents of its compressed packets in their place."""
+    tag = bytes([50 << 3 & 0x7F | 0x82, 50 >> 4])  # TracePacket.compressed_packets
+    out = bytearray()
+    for packet in frames(data):
+        if packet.startswith(tag):
+            size, start = _varint(packet, len(tag))
+            out += zlib.decompress(packet[start:start + size])
+        else:
+            head = bytearray([0x0A])
+            size = len(packet)
+            while size >= 0x80:
+                head.append(size & 0x7F | 0x80)
+                size >>= 7
+            head.append(size)
+            out += head + packet
+    return bytes(out)
+
+
+def decode(trace):
+    """The packets of a trace (bytes, or a path), as protoc reads them through protos/."""
+    data = trace if isinstance(trace, bytes) else pathlib.Path(trace).read_bytes()
+    argv = ["protoc", f"-I{ROOT}", f"-I{BUILD}", "--decode=perfetto.protos.Trace",
+            "protos/trace/trace_packet.proto"]
+    done = subprocess.run(argv, input=inflate(data), capture_output=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stderr.decode())
+    return parse_text(done.stdout.decode()).all("packet")
+
+
+def of_kind(packets, kind):
+    """The packets that have the field `kind`."""
+    return [p for p in packets if kind in p]
