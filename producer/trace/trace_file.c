@@ -33,7 +33,6 @@
 
 #define WRITE_BYTES    ((size_t)128 << 10) // gathered before they are written
 #define CHUNK_MAX      ((size_t)256 << 10) // of packets in one compressed packet
-#define CLOCK_BYTES    ((size_t)64 << 10)  // pumped between two looks at the clock
 #define FRAME_MAX      (1 + WIRE_VARINT_MAX)
 #define LENGTH_BYTES   4 // of the fixed-size lengths of a chunk
 #define CHUNK_HEADER   (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
@@ -388,34 +387,6 @@ int trace_file_add(struct trace_file *file, const struct packet_view *packet, st
     if (r == 0)
         file->stats.packets++;
     return r;
-}
-
-int trace_file_pump(struct trace_file *file, struct packet_buffer *buffer,
-                    struct packet_cursor *cursor, nsec_t budget, struct err *err)
-{
-    nsec_t start = nsec_now(CLOCK_MONOTONIC);
-    size_t since_clock = 0;
-    for (;;) {
-        struct packet_view packet;
-        struct packet_cursor before = cursor ? *cursor : (struct packet_cursor){0};
-        if (!(cursor ? packet_buffer_next(buffer, cursor, &packet)
-                     : packet_buffer_peek(buffer, &packet)))
-            return 0;
-        int r = trace_file_add(file, &packet, err);
-        if (r != 0) {
-            if (cursor)
-                *cursor = before;
-            return r;
-        }
-        if (!cursor)
-            packet_buffer_consume(buffer);
-        since_clock += packet.size + FRAME_MAX;
-        if (since_clock >= CLOCK_BYTES || budget <= 0) {
-            since_clock = 0;
-            if (nsec_now(CLOCK_MONOTONIC) - start >= budget)
-                return TRACE_FILE_MORE;
-        }
-    }
 }
 
 int trace_file_flush(struct trace_file *file, struct err *err)

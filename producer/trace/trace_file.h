@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where packets leave the program: frames them as Trace.packet, deflates them if asked and writes
-// them to a file, a pipe or a socket. A session's event loop uses it so, once per write period:
+// them to a file, a pipe or a socket.
 //
-//     r = trace_file_pump(file, buffer, NULL, 2 * NSEC_PER_MSEC, &err);   // for each buffer
-//     r = trace_file_flush(file, &err);
-//
-// and repeats on TRACE_FILE_MORE at its next round, on TRACE_FILE_BLOCKED when the descriptor takes
-// bytes again. At the end, trace_file_finish().
+// Packets are added until there are no more, then flushed; at the end comes trace_file_finish().
+// When a pipe's reader is slow, add and flush say TRACE_FILE_BLOCKED and are repeated once the
+// descriptor takes bytes again. Except for options.sync, a call costs no more than one packet's
+// copy or deflation and a write of about 128 KiB, so an event loop decides after each packet
+// whether it has time for another.
 //
 // Whatever happens, a regular file ends on a packet border. The first error is final: the rest is
 // refused with the same code. Descriptors that belong to others are never made non-blocking, and
@@ -23,9 +23,8 @@
 #include "producer/trace/packet_buffer.h"
 
 enum trace_file_result {
-    TRACE_FILE_MORE = 1,    // time is up, there is more to do
-    TRACE_FILE_BLOCKED = 2, // a pipe's reader is slow; wait until trace_file_fd() is writable
-    TRACE_FILE_FULL = 3,    // max_size_bytes would be exceeded; nothing is taken any more
+    TRACE_FILE_BLOCKED = 1, // a pipe's reader is slow; wait until trace_file_fd() is writable
+    TRACE_FILE_FULL = 2,    // max_size_bytes would be exceeded; nothing is taken any more
 };
 
 struct trace_file_options {
@@ -59,11 +58,6 @@ struct trace_file *trace_file_free(struct trace_file *file);
 // Takes one packet. 0, TRACE_FILE_BLOCKED or TRACE_FILE_FULL (not taken, both), or a negative
 // errno.
 int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
-
-// Takes packets out of `buffer` for about `budget` (at least one packet, NSEC_MAX: no limit), or,
-// if `cursor` is given, copies them and moves the cursor. 0: nothing is left there.
-int trace_file_pump(struct trace_file *file, struct packet_buffer *buffer,
-                    struct packet_cursor *cursor, nsec_t budget, struct err *err);
 
 // Hands everything that was taken to the descriptor. 0, TRACE_FILE_BLOCKED or a negative errno;
 // -ENOENT if somebody deleted the file.
