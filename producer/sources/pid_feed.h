@@ -10,8 +10,11 @@
 
 struct pid_feed {
     int32_t recent[PID_FEED_CACHE]; // direct-mapped by pid
-    // Borrowed; NULL while nobody listens. Called once for each pid that is new to the cache.
+    // Borrowed; NULL while nobody listens. Called for each pid that is new to the cache: at least
+    // once for every pid that is published, again when pids drive each other out.
     void (*seen)(void *userdata, int32_t pid);
+    // As `seen`; called each time that a pid ended or changed its name.
+    void (*changed)(void *userdata, int32_t pid);
     void *userdata;
 };
 
@@ -30,7 +33,11 @@ static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
 // The pid ended or changed its name: the next sight of it counts as new.
 static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
 {
+    if (pid <= 0)
+        return;
     int32_t *slot = &feed->recent[(uint32_t)pid % PID_FEED_CACHE];
     if (*slot == pid)
         *slot = 0;
+    if (feed->changed)
+        feed->changed(feed->userdata, pid);
 }

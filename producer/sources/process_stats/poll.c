@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory counters of all processes, at the poll period. A counter is written when it differs from
+// what was last written for its process; how long that memory lasts is the config's
+// proc_stats_cache_ttl_ms. A process whose counters all stay the same costs two reads and no bytes.
+//
+// Kernel threads and zombies have no memory: they are looked at in every sixteenth poll only.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "producer/sources/process_stats/internal.h"
+#include "protos/fields.h"
+
+#define STATS_ROOM_WANTED (16u << 10)
+#define PROCESS_ROOM      320 // one process with all counters, and the packet's end
+#define FD_PATH_MAX       512
+#define FD_ROOM           (PROCESS_ROOM + FD_PATH_MAX + 32)
+#define N_POLLS_SKIPPED   16
+#define N_FDS_MAX         65536 // of a process
+
+static void end_packet(struct process_stats *ps)
+{
+    if (!ps->stats)
+        return;
+    wire_uint(ps->stats, PB_ProcessStats_collection_end_timestamp,
+              (uint64_t)nsec_now(CLOCK_BOOTTIME));
+    wire_end(ps->stats, ps->stats_mark);
+    packet_writer_end(ps->env.writer);
+    ps->stats = NULL;
+}
+
+// A packet with at least `room` left; NULL if the buffer refuses.
+static struct wire_writer *packet_with_room(struct process_stats *ps, size_t room)
+{
+    if (ps->stats && wire_room(ps->stats) >= room)
+        return ps->stats;
+    end_packet(ps);
+    ps->stats = packet_writer_begin_range(ps->env.writer, ps->scan_time, room, STATS_ROOM_WANTED);
+    if (ps->stats)
+        ps->stats_mark = wire_begin(ps->stats, PB_TracePacket_process_stats);
+    return ps->stats;
+}
+
+static void write_changes(struct process_stats *ps, struct process *process,
+                          const struct process_counters *now)
+{
+    uint32_t changed = 0;
+    for (unsigned i = 0; i < N_PROCESS_COUNTERS; i++)
+        if ((now->present & 1u << i) &&
+            (!(process->last.present & 1u << i) || process->last.values[i] != now->values[i]))
+            changed |= 1u << i;
+    if (!changed)
+        return;
+    struct wire_writer *w = packet_with_room(ps, PROCESS_ROOM);
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, PB_ProcessStats_processes);
+    wire_int(w, PB_ProcessStats_Process_pid, process->pid);
+    for (unsigned i = 0; i < N_PROCESS_COUNTERS; i++) {
+        if (!(changed & 1u << i))
+            continue;
+        wire_int(w, process_counter_fields[i], now->values[i]);
+        process->last.values[i] = now->values[i];
+    }
+    wire_end(w, mark);
+    process->last.present |= changed;
+}
+
+static void read_oom_score_adj(struct process_stats *ps, struct process *process,
+                               struct process_counters *counters)
+{
+    char text[32];
+    struct span span;
+    int64_t value;
+    if (process_read(ps, process, PROCESS_OOM_SCORE_ADJ, true, text, sizeof(text), &span) == 0 &&
+        span_take_i64(&span, &value))
+        process_counters_set(counters, COUNTER_OOM_SCORE_ADJ, value);
+}
+
+static void read_times(struct process_stats *ps, struct process *process,
+                       struct process_counters *counters)
+{
+    char text[1024];
+    struct span span;
+    struct process_times times;
+    if (process_read(ps, process, PROCESS_STAT, true, text, sizeof(text), &span) < 0 ||
+        !process_stat_parse(span, &times))
+        return;
+    process_counters_set(counters, COUNTER_RUNTIME_USER,
+                         (int64_t)(times.user_ticks * ps->ns_per_tick));
+    process_counters_set(counters, COUNTER_RUNTIME_KERNEL,
+                         (int64_t)(times.kernel_ticks * ps->ns_per_tick));
+}
+
+static void read_rollup(struct process_stats *ps, const struct process *process,
+                        struct process_counters *counters)
+{
+    ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc,
+                                    "/%d/smaps_rollup", process->pid);
+    if (n > 0)
+        smaps_rollup_parse(span_over(ps->text, (size_t)n), counters);
+}
+
+static void read_dmabuf(struct process_stats *ps, const struct process *process,
+                        struct process_counters *counters)
+{
+    char text[64];
+    ssize_t n = text_file_read_once(text, sizeof(text), ps->env.roots->proc, "/%d/dmabuf_rss",
+                                    process->pid);
+    struct span span = span_over(text, n > 0 ? (size_t)n : 0);
+    uint64_t bytes;
+    if (span_take_u64(&span, &bytes))
+        process_counters_set(counters, COUNTER_DMABUF_RSS, (int64_t)(bytes / 1024));
+}
+
+static void write_fd(struct process_stats *ps, const struct process *process, uint32_t fd)
+{
+    uint64_t key = (uint64_t)process->pid << 32 | fd;
+    const uint64_t *mark = map64_find(&ps->seen_fds, key);
+    if (mark && *mark == process_mark(process))
+        return;
+    char link[PATH_MAX], path[FD_PATH_MAX];
+    int n = snprintf(link, sizeof(link), "%s/%d/fd/%u", ps->env.roots->proc, process->pid, fd);
+    ssize_t n_path = n > 0 && (size_t)n < sizeof(link) ? readlink(link, path, sizeof(path)) : -1;
+    struct wire_writer *w = n_path >= 0 ? packet_with_room(ps, FD_ROOM) : NULL;
+    if (!w)
+        return;
+    size_t outer = wire_begin(w, PB_ProcessStats_processes);
+    wire_int(w, PB_ProcessStats_Process_pid, process->pid);
+    size_t inner = wire_begin(w, PB_ProcessStats_Process_fds);
+    wire_uint(w, PB_ProcessStats_FDInfo_fd, fd);
+    wire_bytes(w, PB_ProcessStats_FDInfo_path, path, (size_t)n_path);
+    wire_end(w, inner);
+    wire_end(w, outer);
+    map64_set(&ps->seen_fds, key, process_mark(process));
+}
+
+static void write_fds(struct process_stats *ps, const struct process *process)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/%d/fd", ps->env.roots->proc, process->pid);
+    DIR *dir = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
+    if (!dir)
+        return;
+    unsigned n_fds = 0;
+    for (const struct dirent *entry; n_fds < N_FDS_MAX && (entry = readdir(dir)); n_fds++) {
+        uint32_t fd;
+        if (entry->d_name[0] != '.' && str_parse_u32(entry->d_name, &fd) == 0)
+            write_fd(ps, process, fd);
+    }
+    closedir(dir);
+}
+
+void poll_fds_of_all(struct process_stats *ps)
+{
+    ps->scan_time = nsec_now(CLOCK_BOOTTIME);
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
+        write_fds(ps, (const struct process *)(uintptr_t)slot->value);
+    end_packet(ps);
+}
+
+// Without a descriptor that is bound to the process, its start time tells if it still is the same.
+static bool is_same(struct process_stats *ps, struct process *process)
+{
+    if (process->fds[PROCESS_STATUS] >= 0)
+        return true;
+    char text[1024];
+    struct span span;
+    struct process_times times;
+    if (process_read(ps, process, PROCESS_STAT, false, text, sizeof(text), &span) < 0 ||
+        !process_stat_parse(span, &times))
+        return true;
+    uint64_t known = process->start_ticks;
+    process->start_ticks = times.start_ticks;
+    return known == 0 || known == times.start_ticks;
+}
+
+// The status of what `pid` is now, in ps->status; a process that it was before is ended. NULL:
+// gone.
+static struct process *read_status(struct process_stats *ps, int32_t pid,
+                                   struct process_status *ret, struct process_counters *counters)
+{
+    struct process *process = process_get(ps, pid);
+    if (!process)
+        return NULL;
+    struct span text;
+    int r = process_read(ps, process, PROCESS_STATUS, !process->no_memory, ps->status,
+                         sizeof(ps->status), &text);
+    if (r == -ESRCH || (r == 0 && !is_same(ps, process))) {
+        process_end(ps, process);
+        process = process_get(ps, pid);
+        if (!process)
+            return NULL;
+        r = process_read(ps, process, PROCESS_STATUS, true, ps->status, sizeof(ps->status), &text);
+        if (r < 0)
+            process_end(ps, process);
+    }
+    if (r < 0 || !process_status_parse(text, ret, counters) || ret->tgid != pid)
+        return NULL;
+    return process;
+}
+
+static bool may_skip(const struct process_stats *ps, struct process *process)
+{
+    if (!process || !process->no_memory || ps->config->record_process_runtime)
+        return false;
+    return ++process->n_skipped % N_POLLS_SKIPPED != 0;
+}
+
+static bool has_new_name(const struct process *process, const struct process_status *status)
+{
+    size_t n = span_size(status->name);
+    return n < COMM_BYTES_MAX && !span_eq(status->name, process->comm);
+}
+
+static void poll_process(struct process_stats *ps, int32_t pid)
+{
+    struct process *process = process_find(ps, pid);
+    if (may_skip(ps, process)) {
+        process->generation = ps->generation;
+        return;
+    }
+    struct process_counters counters = {0};
+    struct process_status status;
+    process = read_status(ps, pid, &status, &counters);
+    if (!process)
+        return;
+    process->generation = ps->generation;
+    process->no_memory = !status.has_memory;
+    if (process->no_memory) {
+        process_close_files(ps, process);
+    } else {
+        read_oom_score_adj(ps, process, &counters);
+        if (ps->with_rollup)
+            read_rollup(ps, process, &counters);
+        if (ps->with_dmabuf)
+            read_dmabuf(ps, process, &counters);
+    }
+    if (ps->config->record_process_runtime)
+        read_times(ps, process, &counters);
+    if (counters.present)
+        write_changes(ps, process, &counters);
+    if (ps->config->resolve_process_fds)
+        write_fds(ps, process);
+    process->unnamed = counters.present && (!process->written || has_new_name(process, &status));
+    process->new_threads = counters.present && status.n_threads != process->n_threads;
+}
+
+static void name_process(struct process_stats *ps, struct process *process)
+{
+    struct process_status status;
+    struct span text;
+    bool unnamed = process->unnamed, new_threads = process->new_threads;
+    process->unnamed = process->new_threads = false;
+    if (!(unnamed || new_threads) ||
+        process_read(ps, process, PROCESS_STATUS, false, ps->status, sizeof(ps->status), &text) <
+            0 ||
+        !process_status_parse(text, &status, NULL) || status.tgid != process->pid)
+        return;
+    if (unnamed)
+        tree_write_process(ps, process, &status);
+    if (new_threads && (ps->config->record_thread_names || ps->config->scan_all_processes_on_start))
+        tree_write_new_threads(ps, process, &status);
+}
+
+static void age_cache(struct process_stats *ps)
+{
+    if (++ps->n_ticks < ps->n_ttl_ticks)
+        return;
+    ps->n_ticks = 0;
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
+        ((struct process *)(uintptr_t)slot->value)->last.present = 0;
+}
+
+void poll_all(struct process_stats *ps)
+{
+    ps->scan_time = nsec_now(CLOCK_BOOTTIME);
+    ps->generation++;
+    rewinddir(ps->proc_dir);
+    for (int32_t pid; (pid = next_pid(ps->proc_dir));)
+        poll_process(ps, pid);
+    end_packet(ps);
+    ps->scan_time = nsec_now(CLOCK_BOOTTIME);
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
+        name_process(ps, (struct process *)(uintptr_t)slot->value);
+    process_end_unmet(ps);
+    age_cache(ps);
+    ps->n_written++;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pids are reused. An open file of /proc/PID is bound to the process and not to the number: reading
+// it fails with ESRCH from the moment that the process is gone. So the files that are polled stay
+// open, which also saves open and close in every poll, and a reused pid cannot be mistaken. Where
+// descriptors run out, the start time tells two owners of a pid apart.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "producer/sources/process_stats/internal.h"
+
+VEC_DEFINE(id_vec, uint64_t);
+
+static const char *const file_names[N_PROCESS_FILES] = {
+    [PROCESS_STATUS] = "status",
+    [PROCESS_OOM_SCORE_ADJ] = "oom_score_adj",
+    [PROCESS_STAT] = "stat",
+};
+
+struct process *process_find(const struct process_stats *ps, int32_t pid)
+{
+    uint64_t *slot = map64_find(&ps->processes, (uint64_t)pid);
+    return slot ? (struct process *)(uintptr_t)*slot : NULL;
+}
+
+const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark)
+{
+    const struct process *process = process_find(ps, (int32_t)(mark & INT32_MAX));
+    return process && process_mark(process) == mark ? process : NULL;
+}
+
+struct process *process_get(struct process_stats *ps, int32_t pid)
+{
+    struct process *process = process_find(ps, pid);
+    if (process)
+        return process;
+    process = calloc(1, sizeof(*process));
+    if (!process)
+        return NULL;
+    process->pid = pid;
+    process->serial = ++ps->last_serial;
+    process->generation = ps->generation;
+    for (unsigned i = 0; i < N_PROCESS_FILES; i++)
+        process->fds[i] = -1;
+    if (map64_set(&ps->processes, (uint64_t)pid, (uint64_t)(uintptr_t)process) < 0) {
+        free(process);
+        return NULL;
+    }
+    return process;
+}
+
+void process_close_files(struct process_stats *ps, struct process *process)
+{
+    for (unsigned i = 0; i < N_PROCESS_FILES; i++) {
+        ps->n_fds -= process->fds[i] >= 0;
+        process->fds[i] = close_fd(process->fds[i]);
+    }
+}
+
+static int open_file(const struct process_stats *ps, const struct process *process,
+                     enum process_file file)
+{
+    struct text_file opened;
+    int r =
+        text_file_open(&opened, 0, ps->env.roots->proc, "/%d/%s", process->pid, file_names[file]);
+    return r < 0 ? r : opened.fd;
+}
+
+int process_read(struct process_stats *ps, struct process *process, enum process_file file,
+                 bool keep, char *buffer, size_t size, struct span *ret)
+{
+    int fd = process->fds[file];
+    bool is_kept = fd >= 0;
+    if (!is_kept) {
+        fd = open_file(ps, process, file);
+        if (fd < 0)
+            return fd == -ENOENT ? -ESRCH : fd;
+        if (keep && ps->n_fds < ps->n_fds_max) {
+            process->fds[file] = fd;
+            ps->n_fds++;
+            is_kept = true;
+        }
+    }
+    ssize_t n = text_file_read(&(struct text_file){.fd = fd, .n_piece = SIZE_MAX}, buffer, size);
+    if (!is_kept)
+        close_fd(fd);
+    if (n < 0)
+        return (int)n;
+    *ret = span_over(buffer, (size_t)n);
+    return 0;
+}
+
+// A packet that says nothing and, when the ring passes over it, takes away what `key` kept.
+static void forget(struct process_stats *ps, uint64_t key)
+{
+    if (packet_writer_begin(ps->env.writer, nsec_now(CLOCK_BOOTTIME), 16))
+        packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
+}
+
+void process_end(struct process_stats *ps, struct process *process)
+{
+    uint64_t pid = (uint64_t)process->pid;
+    if (process->written)
+        forget(ps, pid);
+    process_close_files(ps, process);
+    map64_remove(&ps->processes, pid);
+    free(process);
+}
+
+// Appends the keys whose process has ended.
+static int list_orphans(const struct process_stats *ps, const struct map64 *map, struct id_vec *ret)
+{
+    size_t cursor = 0;
+    int r = 0;
+    for (const struct map64_slot *slot; r == 0 && (slot = map64_next(map, &cursor));)
+        if (!process_of_mark(ps, slot->value))
+            r = id_vec_push(ret, slot->key);
+    return r;
+}
+
+void process_end_orphans(struct process_stats *ps)
+{
+    CLEANUP(id_vec_done) struct id_vec threads = {0};
+    CLEANUP(id_vec_done) struct id_vec fds = {0};
+    if (list_orphans(ps, &ps->threads, &threads) < 0 || list_orphans(ps, &ps->seen_fds, &fds) < 0)
+        return;
+    vec_foreach(&threads, tid) {
+        forget(ps, THREAD_KEY(*tid));
+        map64_remove(&ps->threads, *tid);
+    }
+    vec_foreach(&fds, fd)
+        map64_remove(&ps->seen_fds, *fd);
+}
+
+void process_end_unmet(struct process_stats *ps)
+{
+    CLEANUP(id_vec_done) struct id_vec ended = {0};
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
+        const struct process *process = (const struct process *)(uintptr_t)slot->value;
+        if (process->generation != ps->generation && id_vec_push(&ended, slot->key) < 0)
+            return;
+    }
+    vec_foreach(&ended, pid)
+        process_end(ps, process_find(ps, (int32_t)*pid));
+    if (ended.n)
+        process_end_orphans(ps);
+}
+
+void process_sweep(struct process_stats *ps)
+{
+    if (ps->processes.n + ps->threads.n <= ps->n_known_max)
+        return;
+    ps->generation++;
+    rewinddir(ps->proc_dir);
+    for (int32_t pid; (pid = next_pid(ps->proc_dir));) {
+        struct process *process = process_find(ps, pid);
+        if (process)
+            process->generation = ps->generation;
+    }
+    process_end_unmet(ps);
+    ps->n_known_max = 2 * (ps->processes.n + ps->threads.n) + N_KNOWN_MIN;
+}
+
+void process_table_clear(struct process_stats *ps)
+{
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
+        struct process *process = (struct process *)(uintptr_t)slot->value;
+        process_close_files(ps, process);
+        free(process);
+    }
+    map64_done(&ps->processes);
+    map64_done(&ps->threads);
+    map64_done(&ps->seen_fds);
+}
+
+int32_t next_pid(DIR *dir)
+{
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        uint32_t number;
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            str_parse_u32(entry->d_name, &number) == 0 && number <= INT32_MAX)
+            return (int32_t)number;
+    }
+    return 0;
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of processes are chosen by the processes: stat's may hold blanks and parentheses, so its
+// fields are counted from the last ')'. status escapes newlines in names, so its lines can be
+// trusted to be lines.
+#include "producer/sources/process_stats/texts.h"
+
+#include "protos/fields.h"
+
+const uint8_t process_counter_fields[N_PROCESS_COUNTERS] = {
+    [COUNTER_VM_SIZE] = PB_ProcessStats_Process_vm_size_kb,
+    [COUNTER_VM_RSS] = PB_ProcessStats_Process_vm_rss_kb,
+    [COUNTER_RSS_ANON] = PB_ProcessStats_Process_rss_anon_kb,
+    [COUNTER_RSS_FILE] = PB_ProcessStats_Process_rss_file_kb,
+    [COUNTER_RSS_SHMEM] = PB_ProcessStats_Process_rss_shmem_kb,
+    [COUNTER_VM_SWAP] = PB_ProcessStats_Process_vm_swap_kb,
+    [COUNTER_VM_LOCKED] = PB_ProcessStats_Process_vm_locked_kb,
+    [COUNTER_VM_HWM] = PB_ProcessStats_Process_vm_hwm_kb,
+    [COUNTER_OOM_SCORE_ADJ] = PB_ProcessStats_Process_oom_score_adj,
+    [COUNTER_SMR_RSS] = PB_ProcessStats_Process_smr_rss_kb,
+    [COUNTER_SMR_PSS] = PB_ProcessStats_Process_smr_pss_kb,
+    [COUNTER_SMR_PSS_ANON] = PB_ProcessStats_Process_smr_pss_anon_kb,
+    [COUNTER_SMR_PSS_FILE] = PB_ProcessStats_Process_smr_pss_file_kb,
+    [COUNTER_SMR_PSS_SHMEM] = PB_ProcessStats_Process_smr_pss_shmem_kb,
+    [COUNTER_SMR_SWAP_PSS] = PB_ProcessStats_Process_smr_swap_pss_kb,
+    [COUNTER_RUNTIME_USER] = PB_ProcessStats_Process_runtime_user_mode,
+    [COUNTER_RUNTIME_KERNEL] = PB_ProcessStats_Process_runtime_kernel_mode,
+    [COUNTER_DMABUF_RSS] = PB_ProcessStats_Process_dmabuf_rss_kb,
+};
+
+struct counter_key {
+    const char *key;
+    enum process_counter counter;
+};
+
+static const struct counter_key status_keys[] = {
+    {"VmSize", COUNTER_VM_SIZE},     {"VmLck", COUNTER_VM_LOCKED},  {"VmHWM", COUNTER_VM_HWM},
+    {"VmRSS", COUNTER_VM_RSS},       {"RssAnon", COUNTER_RSS_ANON}, {"RssFile", COUNTER_RSS_FILE},
+    {"RssShmem", COUNTER_RSS_SHMEM}, {"VmSwap", COUNTER_VM_SWAP},   {NULL, 0},
+};
+
+static const struct counter_key rollup_keys[] = {
+    {"Rss", COUNTER_SMR_RSS},
+    {"Pss", COUNTER_SMR_PSS},
+    {"Pss_Anon", COUNTER_SMR_PSS_ANON},
+    {"Pss_File", COUNTER_SMR_PSS_FILE},
+    {"Pss_Shmem", COUNTER_SMR_PSS_SHMEM},
+    {"SwapPss", COUNTER_SMR_SWAP_PSS},
+    {NULL, 0},
+};
+
+bool span_take_i64(struct span *rest, int64_t *ret)
+{
+    struct span after = span_trim(*rest);
+    bool negative = span_take_prefix(&after, "-");
+    uint64_t magnitude;
+    if (!span_take_u64(&after, &magnitude) || magnitude > INT64_MAX)
+        return false;
+    *ret = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    *rest = after;
+    return true;
+}
+
+static int32_t number_i32(struct span value)
+{
+    uint64_t number;
+    return span_take_u64(&value, &number) && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+// Splits "Key:\tvalue".
+static bool take_key(struct span *line, struct span *ret)
+{
+    const char *colon = memchr(line->pos, ':', span_size(*line));
+    if (!colon)
+        return false;
+    *ret = (struct span){line->pos, colon};
+    line->pos = colon + 1;
+    return true;
+}
+
+static void take_counter(const struct counter_key *keys, struct span key, struct span value,
+                         struct process_counters *counters)
+{
+    uint64_t number;
+    for (; keys->key; keys++) {
+        if (!span_eq(key, keys->key))
+            continue;
+        if (span_take_u64(&value, &number) && number <= INT64_MAX)
+            process_counters_set(counters, keys->counter, (int64_t)number);
+        return;
+    }
+}
+
+bool process_status_parse(struct span text, struct process_status *ret,
+                          struct process_counters *counters)
+{
+    *ret = (struct process_status){.pid = -1, .tgid = -1, .ppid = 0, .kthread = -1};
+    struct span line, key, word;
+    while (span_take_line(&text, &line)) {
+        if (!take_key(&line, &key))
+            continue;
+        if (*key.pos == 'V' || *key.pos == 'R') {
+            ret->has_memory |= span_eq(key, "VmSize");
+            if (counters)
+                take_counter(status_keys, key, line, counters);
+        } else if (span_eq(key, "Name")) {
+            ret->name = span_trim(line);
+        } else if (span_eq(key, "Tgid")) {
+            ret->tgid = number_i32(line);
+        } else if (span_eq(key, "Pid")) {
+            ret->pid = number_i32(line);
+        } else if (span_eq(key, "PPid")) {
+            ret->ppid = number_i32(line);
+        } else if (span_eq(key, "Uid")) {
+            uint64_t uid;
+            ret->uid = span_take_u64(&line, &uid) ? (uint32_t)uid : 0;
+        } else if (span_eq(key, "NSpid")) {
+            if (span_take_word(&line, &word)) // the id that the root sees
+                ret->nspid = line;
+        } else if (span_eq(key, "Kthread")) {
+            ret->kthread = number_i32(line);
+        } else if (span_eq(key, "Threads")) {
+            int32_t n = number_i32(line);
+            ret->n_threads = n > 0 ? (uint32_t)n : 0;
+        }
+    }
+    return ret->pid > 0 && ret->tgid > 0;
+}
+
+void smaps_rollup_parse(struct span text, struct process_counters *counters)
+{
+    struct span line, key;
+    while (span_take_line(&text, &line))
+        if (take_key(&line, &key))
+            take_counter(rollup_keys, key, line, counters);
+}
+
+// Numbered from 1 in proc(5): the state is field 3.
+#define STAT_FIELD_BEHIND_NAME 3
+#define STAT_FIELD_UTIME       14
+#define STAT_FIELD_STIME       15
+#define STAT_FIELD_STARTTIME   22
+
+bool process_stat_parse(struct span text, struct process_times *ret)
+{
+    const char *name_end = memrchr(text.pos, ')', span_size(text));
+    if (!name_end)
+        return false;
+    struct span rest = {name_end + 1, text.end}, word;
+    for (unsigned field = STAT_FIELD_BEHIND_NAME; span_take_word(&rest, &word); field++) {
+        uint64_t *target = field == STAT_FIELD_UTIME       ? &ret->user_ticks
+                           : field == STAT_FIELD_STIME     ? &ret->kernel_ticks
+                           : field == STAT_FIELD_STARTTIME ? &ret->start_ticks
+                                                           : NULL;
+        if (target && !span_take_u64(&word, target))
+            return false;
+        if (field == STAT_FIELD_STARTTIME)
+            return true;
+    }
+    return false;
+}
+
+unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field)
+{
+    unsigned n = 0;
+    while (text.pos < text.end) {
+        const char *end = memchr(text.pos, '\0', span_size(text));
+        if (!end)
+            end = text.end;
+        if (end > text.pos) {
+            wire_bytes(w, field, text.pos, (size_t)(end - text.pos));
+            n++;
+        }
+        text.pos = end < text.end ? end + 1 : end;
+    }
+    return n;
+}
+
+bool nspid_write(struct span nspid, struct wire_writer *w, uint32_t field)
+{
+    uint64_t id;
+    bool any = false;
+    while (nspid.pos && span_take_u64(&nspid, &id)) {
+        wire_uint(w, field, id & INT32_MAX);
+        any = true;
+    }
+    return any;
+}

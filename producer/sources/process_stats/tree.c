@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names. Every process and every thread is a packet of its own, kept beside the ring under its own
+// key, so that a name lives as long as anything that may need it, and a new name replaces the old.
+//
+// A process that dies loses its command line before it disappears. What was written while it lived
+// is better than what a zombie still tells, and is left as it is.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "common/str.h"
+#include "producer/sources/process_stats/internal.h"
+#include "protos/fields.h"
+
+#define PROCESS_ROOM 768 // beside the arguments: ids of 32 nested namespaces, twice, and names
+#define THREAD_ROOM  384
+
+static void write_thread_message(const struct process_stats *ps, struct wire_writer *w, int32_t tid,
+                                 int32_t tgid, const struct process_status *status)
+{
+    size_t mark = wire_begin(w, PB_ProcessTree_threads);
+    wire_int(w, PB_ProcessTree_Thread_tid, tid);
+    wire_int(w, PB_ProcessTree_Thread_tgid, tgid);
+    if (status) {
+        nspid_write(status->nspid, w, PB_ProcessTree_Thread_nstid);
+        if (ps->config->record_thread_names)
+            wire_bytes(w, PB_ProcessTree_Thread_name, status->name.pos, span_size(status->name));
+    }
+    wire_end(w, mark);
+}
+
+static bool end_tree(struct process_stats *ps, struct wire_writer *w, size_t mark, uint64_t key)
+{
+    wire_uint(w, PB_ProcessTree_collection_end_timestamp, (uint64_t)nsec_now(CLOCK_BOOTTIME));
+    wire_end(w, mark);
+    bool written = packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
+    ps->n_written += written;
+    return written;
+}
+
+static struct span limit_name(struct span name)
+{
+    if (span_size(name) >= COMM_BYTES_MAX)
+        name.end = name.pos + COMM_BYTES_MAX - 1;
+    return name;
+}
+
+static void write_age(struct process_stats *ps, struct process *process, struct wire_writer *w)
+{
+    char text[1024];
+    struct span stat;
+    struct process_times times;
+    if (process_read(ps, process, PROCESS_STAT, false, text, sizeof(text), &stat) == 0 &&
+        process_stat_parse(stat, &times))
+        wire_uint(w, PB_ProcessTree_Process_process_start_from_boot,
+                  times.start_ticks * ps->ns_per_tick);
+}
+
+static void write_process_message(struct process_stats *ps, struct process *process,
+                                  const struct process_status *status, struct span cmdline,
+                                  struct wire_writer *w)
+{
+    size_t mark = wire_begin(w, PB_ProcessTree_processes);
+    wire_int(w, PB_ProcessTree_Process_pid, process->pid);
+    wire_int(w, PB_ProcessTree_Process_ppid, status->ppid);
+    bool with_cmdline = cmdline_write(cmdline, w, PB_ProcessTree_Process_cmdline) > 0;
+    if (!with_cmdline)
+        wire_bytes(w, PB_ProcessTree_Process_cmdline, status->name.pos, span_size(status->name));
+    wire_int(w, PB_ProcessTree_Process_uid, (int32_t)status->uid);
+    nspid_write(status->nspid, w, PB_ProcessTree_Process_nspid);
+    if (ps->config->record_process_age)
+        write_age(ps, process, w);
+    if (status->kthread >= 0)
+        wire_uint(w, PB_ProcessTree_Process_is_kthread, status->kthread > 0);
+    if (!with_cmdline)
+        wire_uint(w, PB_ProcessTree_Process_cmdline_is_comm, 1);
+    wire_end(w, mark);
+    process->with_cmdline = with_cmdline;
+}
+
+void tree_write_process(struct process_stats *ps, struct process *process,
+                        const struct process_status *status)
+{
+    ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc, "/%d/cmdline",
+                                    process->pid);
+    struct span cmdline = span_over(ps->text, n > 0 ? (size_t)n : 0);
+    struct process_status limited = *status;
+    limited.name = limit_name(status->name);
+    snprintf(process->comm, sizeof(process->comm), "%.*s", (int)span_size(limited.name),
+             limited.name.pos);
+    if (process->with_cmdline && !status->has_memory) {
+        process->written = true;
+        return;
+    }
+    struct wire_writer *w = packet_writer_begin(
+        ps->env.writer, ps->scan_time, PROCESS_ROOM + span_size(cmdline) + span_size(cmdline) / 2);
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, PB_TracePacket_process_tree);
+    write_process_message(ps, process, &limited, cmdline, w);
+    if (!ps->config->skip_main_thread_message)
+        write_thread_message(ps, w, process->pid, process->pid, &limited);
+    if (end_tree(ps, w, mark, (uint64_t)process->pid))
+        process->written = true;
+}
+
+static void write_thread(struct process_stats *ps, int32_t tid, const struct process *process,
+                         const struct process_status *status)
+{
+    struct process_status limited;
+    if (status) {
+        limited = *status;
+        limited.name = limit_name(status->name);
+    }
+    struct wire_writer *w = packet_writer_begin(ps->env.writer, ps->scan_time, THREAD_ROOM);
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, PB_TracePacket_process_tree);
+    write_thread_message(ps, w, tid, process->pid, status ? &limited : NULL);
+    if (end_tree(ps, w, mark, THREAD_KEY(tid)))
+        map64_set(&ps->threads, (uint64_t)tid, process_mark(process));
+}
+
+// True if `tid` was written as a thread of this very process.
+static bool thread_is_written(const struct process_stats *ps, int32_t tid,
+                              const struct process *process)
+{
+    const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
+    return mark && *mark == process_mark(process);
+}
+
+void tree_write_new_threads(struct process_stats *ps, struct process *process,
+                            const struct process_status *status)
+{
+    process->n_threads = status->n_threads;
+    if (status->n_threads == 1)
+        return;
+    bool with_status = ps->config->record_thread_names || span_size(span_trim(status->nspid)) > 0;
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/%d/task", ps->env.roots->proc, process->pid);
+    DIR *dir = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
+    if (!dir)
+        return;
+    char text[STATUS_BYTES_MAX];
+    for (int32_t tid; (tid = next_pid(dir));) {
+        if (tid == process->pid || thread_is_written(ps, tid, process))
+            continue;
+        struct process_status thread;
+        bool known = false;
+        if (with_status) {
+            ssize_t size = text_file_read_once(text, sizeof(text), path, "/%d/status", tid);
+            known = size > 0 && process_status_parse(span_over(text, (size_t)size), &thread, NULL);
+            if (!known)
+                continue; // it has just ended
+        }
+        write_thread(ps, tid, process, known ? &thread : NULL);
+    }
+    closedir(dir);
+}
+
+static void write_main_of(struct process_stats *ps, int32_t pid)
+{
+    char text[STATUS_BYTES_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text), ps->env.roots->proc, "/%d/status", pid);
+    struct process_status status;
+    if (n <= 0 || !process_status_parse(span_over(text, (size_t)n), &status, NULL) ||
+        status.tgid != pid)
+        return;
+    struct process *process = process_get(ps, pid);
+    if (process)
+        tree_write_process(ps, process, &status);
+}
+
+void tree_look_up(struct process_stats *ps, int32_t tid)
+{
+    struct process *process = process_find(ps, tid);
+    if (process && process->written)
+        return;
+    const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
+    if (mark && process_of_mark(ps, *mark))
+        return;
+    ssize_t n =
+        text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc, "/%d/status", tid);
+    struct process_status status;
+    if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL)) {
+        if (process) {
+            process_end(ps, process);
+            process_end_orphans(ps);
+        }
+        return;
+    }
+    if (status.tgid == tid) {
+        process = process_get(ps, tid);
+        if (process)
+            tree_write_process(ps, process, &status);
+        return;
+    }
+    process = process_find(ps, status.tgid);
+    if (!process || !process->written) {
+        write_main_of(ps, status.tgid);
+        process = process_find(ps, status.tgid);
+    }
+    if (process)
+        write_thread(ps, tid, process, &status);
+}
+
+void tree_write_all(struct process_stats *ps)
+{
+    ps->scan_time = nsec_now(CLOCK_BOOTTIME);
+    rewinddir(ps->proc_dir);
+    for (int32_t pid; (pid = next_pid(ps->proc_dir));) {
+        ssize_t n = text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc,
+                                        "/%d/status", pid);
+        struct process_status status;
+        if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL) ||
+            status.tgid != pid)
+            continue;
+        struct process *process = process_get(ps, pid);
+        if (!process)
+            return;
+        tree_write_process(ps, process, &status);
+        tree_write_new_threads(ps, process, &status);
+    }
+}
