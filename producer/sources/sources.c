@@ -8,7 +8,7 @@
 
 const struct source_class *const source_classes[] = {
     &process_stats_class,
-    &sys_stats_class, //
+    &sys_stats_class,
     NULL,
 };
 

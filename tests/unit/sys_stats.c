@@ -32,8 +32,7 @@ static struct counts take_packets(struct source_fixture *f, uint32_t meminfo_ms,
         uint64_t timestamp = message_number(view.data, view.size, PB_TracePacket_timestamp);
         if (!start)
             start = timestamp;
-        uint64_t end = message_number(stats.data, stats.size,
-                                      PB_SysStats_collection_end_timestamp);
+        uint64_t end = message_number(stats.data, stats.size, PB_SysStats_collection_end_timestamp);
         assert_true(end >= timestamp);
         bool meminfo = message_count(stats.data, stats.size, PB_SysStats_meminfo) > 0;
         bool vmstat = message_count(stats.data, stats.size, PB_SysStats_vmstat) > 0;
@@ -213,16 +212,15 @@ static void sysfs_values(void **state)
     assert_int_equal(message_number(stats.data, stats.size, PB_SysStats_cpufreq_khz), 1200000);
     assert_true(message_field(stats.data, stats.size, PB_SysStats_cpuidle_state, &field));
     assert_int_equal(message_number(field.data, field.size, PB_SysStats_CpuIdleState_cpu_id), 2);
-    assert_int_equal(message_count(field.data, field.size,
-                                   PB_SysStats_CpuIdleState_cpuidle_state_entry),
-                     12);
+    assert_int_equal(
+        message_count(field.data, field.size, PB_SysStats_CpuIdleState_cpuidle_state_entry), 12);
     struct wire_reader states = wire_sub(&field);
     for (unsigned i = 0; wire_next(&states, &inner);) {
         if (inner.number != PB_SysStats_CpuIdleState_cpuidle_state_entry)
             continue;
-        assert_int_equal(message_number(inner.data, inner.size,
-                                        PB_SysStats_CpuIdleStateEntry_duration_us),
-                         1000 + i);
+        assert_int_equal(
+            message_number(inner.data, inner.size, PB_SysStats_CpuIdleStateEntry_duration_us),
+            1000 + i);
         i++;
     }
     assert_int_equal(message_count(stats.data, stats.size, PB_SysStats_thermal_zone), 2);
@@ -240,13 +238,17 @@ static void sysfs_values(void **state)
 static void broken_files(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "\n", "\0\0\0", "no newline", "Node 0,\ncpu\nintr\n",
+    static const char *const texts[] = {"",
+                                        "\n",
+                                        "\0\0\0",
+                                        "no newline",
+                                        "Node 0,\ncpu\nintr\n",
                                         "some total=99999999999999999999999\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         struct source_fixture f;
         fixture_init(&f, "linux.sys_stats", 1 << 16);
-        static const char *const files[] = {"meminfo",   "vmstat",          "stat",
-                                            "buddyinfo", "diskstats",       "slabinfo",
+        static const char *const files[] = {"meminfo",      "vmstat",      "stat",
+                                            "buddyinfo",    "diskstats",   "slabinfo",
                                             "pressure/cpu", "pressure/io", "pressure/memory"};
         for (size_t j = 0; j < sizeof(files) / sizeof(*files); j++) {
             char path[64];
