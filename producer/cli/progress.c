@@ -47,7 +47,8 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
         add_count(out, counts->events_lost);
         strbuf_add_str(out, " events lost");
     }
-    if (counts->packets_discarded > 0) {
+    // Where sources tell what they lost, refused packets are in it.
+    if (counts->events_lost == 0 && counts->packets_discarded > 0) {
         strbuf_add_str(out, ", ");
         add_count(out, counts->packets_discarded);
         strbuf_add_str(out, " packets refused by full buffers");

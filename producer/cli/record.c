@@ -301,9 +301,11 @@ static int record_trace(struct record *record, struct err *err)
     if (prepare(record, err) < 0)
         return CLI_FAILED;
     int r = run(record, err);
-    if (!record->options.quiet && session_get_state(record->session) == SESSION_DONE)
+    if (r < 0)
+        return CLI_FAILED;
+    if (!record->options.quiet)
         print_summary(record);
-    return r < 0 ? CLI_FAILED : CLI_DONE;
+    return CLI_DONE;
 }
 
 int cli_record(int argc, char **argv)

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmtrace record: how recordings begin and end, where they go, and what is said when they cannot.
+
+The data source is linux.sys_stats throughout: it needs no root, and at a period of 1 ms it makes
+about 1 MB a second.
+"""
+import fcntl
+import os
+import pathlib
+import pty
+import resource
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+import unittest
+
+import lib
+
+FAST = "sys_stats_config { vmstat_period_ms: 1 }"
+SLOW = "sys_stats_config { meminfo_period_ms: 50 meminfo_counters: MEMINFO_MEM_FREE }"
+INTO_FILE = "write_into_file: true file_write_period_ms: 100 flush_period_ms: 100\n"
+NOBODY = 65534
+
+
+def config(source=SLOW, *, size_kb=4096, policy="RING_BUFFER", duration_ms=500, more=""):
+    return (f"buffers {{ size_kb: {size_kb} fill_policy: {policy} }}\n"
+            f'data_sources {{ config {{ name: "linux.sys_stats" {source} }} }}\n'
+            + (f"duration_ms: {duration_ms}\n" if duration_ms else "") + more)
+
+
+def stats_of(packets):
+    return lib.of_kind(packets, "trace_stats")[-1].one("trace_stats")
+
+
+def events_of(packets):
+    """The service's events, in order."""
+    return [name for p in lib.of_kind(packets, "service_event") for name in p.one("service_event")]
+
+
+class RecordCase(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-test-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.trace = self.dir / "trace.pftrace"
+
+    def write_config(self, text):
+        path = self.dir / "config.cfg"
+        path.write_text(text)
+        return path
+
+    def record(self, config_text, *args, out=None, **options):
+        return lib.run(lib.MMTRACE, "record", "-c", self.write_config(config_text), "-o",
+                       out or self.trace, *args, **options)
+
+    def start(self, config_text, *args, out=None, **options):
+        options.setdefault("stderr", subprocess.PIPE)
+        child = subprocess.Popen(
+            [str(a) for a in (lib.MMTRACE, "record", "-c", self.write_config(config_text), "-o",
+                              out or self.trace, *args)], text=True, **options)
+        self.addCleanup(child.stderr.close if child.stderr else lambda: None)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def wait_for(self, condition, what, timeout_s=20):
+        end = time.monotonic() + timeout_s
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"waited in vain for {what}")
+            time.sleep(0.01)
+
+    def wait_recording(self, child):
+        """Until the child's loop runs: it has masked SIGINT, and the file is there."""
+        def masked():
+            status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+            blocked = [line for line in status.splitlines() if line.startswith("SigBlk:")]
+            return int(blocked[0].split()[1], 16) & 1 << (signal.SIGINT - 1)
+        self.wait_for(masked, "the signal mask")
+        time.sleep(0.3)
+
+
+class Ending(RecordCase):
+    def test_duration(self):
+        started = time.monotonic()
+        done = self.record(config(duration_ms=700))
+        elapsed = time.monotonic() - started
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(elapsed, 0.7)
+        self.assertLess(elapsed, 5)
+        self.assertRegex(done.stderr, r"mmtrace: \S+/trace\.pftrace: 0\.7 s, 1[3-5] events, "
+                                      r"\S+ (bytes|KB), nothing lost\n$")
+        packets = lib.decode(self.trace)
+        times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
+        self.assertIn(len(times), (13, 14, 15))
+        self.assertEqual(events_of(packets), [
+            "tracing_started", "all_data_sources_started", "flush_started",
+            "all_data_sources_flushed", "tracing_disabled", "read_tracing_buffers_completed"])
+        started_at, disabled_at = (
+            p.one("timestamp") for p in lib.of_kind(packets, "service_event")
+            if p.one("service_event", "tracing_started") or p.one("service_event",
+                                                                   "tracing_disabled"))
+        self.assertAlmostEqual((disabled_at - started_at) / 1e9, 0.7, delta=0.2)
+        self.assertTrue(all(started_at <= t <= disabled_at for t in times))
+
+    def test_time_flag_wins(self):
+        done = self.record(config(duration_ms=60000), "-t", "300ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(": 0.3 s, ", done.stderr)
+
+    def end_by(self, number):
+        child = self.start(config(duration_ms=0))
+        self.wait_recording(child)
+        child.send_signal(number)
+        self.assertEqual(child.wait(timeout=10), 0)
+        packets = lib.decode(self.trace)
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 2)
+        self.assertIn("tracing_disabled", events_of(packets))
+        self.assertEqual(stats_of(packets).one("final_flush_outcome"), "FINAL_FLUSH_SUCCEEDED")
+
+    def test_interrupt(self):
+        self.end_by(signal.SIGINT)
+
+    def test_terminate(self):
+        self.end_by(signal.SIGTERM)
+
+    def test_hangup(self):
+        self.end_by(signal.SIGHUP)
+
+    def test_second_interrupt_ends_at_once(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        child = self.start(config(FAST, duration_ms=0), out="-", stdout=writer)
+        os.close(writer)
+        self.wait_recording(child)
+        child.send_signal(signal.SIGINT)  # nobody reads, so the pipe stays full
+        time.sleep(0.5)
+        self.assertIsNone(child.poll())
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=5), 1)
+        self.assertIn("mmtrace: <stdout>: ", child.stderr.read())
+
+    def test_kill_leaves_a_readable_prefix(self):
+        for more in (INTO_FILE, INTO_FILE + "compression { deflate {} }"):
+            with self.subTest(more):
+                child = self.start(config(FAST, duration_ms=0, more=more))
+                self.wait_for(lambda: self.trace.exists() and self.trace.stat().st_size > 5000,
+                              "the file to grow")
+                time.sleep(0.25)
+                child.kill()
+                child.wait()
+                packets = lib.decode(self.trace)
+                self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 50)
+                self.assertEqual(len(lib.of_kind(packets, "trace_config")), 1)
+                self.trace.unlink()
+
+
+class Output(RecordCase):
+    def test_standard_output(self):
+        done = self.record(config(), out="-", text=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len(lib.of_kind(lib.decode(done.stdout), "sys_stats")), 5)
+        self.assertIn(b"mmtrace: <stdout>: 0.5 s", done.stderr)
+
+    def test_no_clobber(self):
+        self.trace.write_text("precious")
+        done = self.record(config(), "--no-clobber")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("trace.pftrace: exists already", done.stderr)
+        self.assertEqual(self.trace.read_text(), "precious")
+        self.assertEqual(self.record(config()).returncode, 0)
+        self.assertGreater(len(lib.decode(self.trace)), 10)
+
+    def test_output_path_of_the_config(self):
+        path = self.write_config(config(more=f'output_path: "{self.trace}"\n'))
+        self.assertEqual(lib.run(lib.MMTRACE, "record", "-c", path).returncode, 0)
+        self.assertGreater(len(lib.decode(self.trace)), 10)
+        again = lib.run(lib.MMTRACE, "record", "-c", path)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("exists already", again.stderr)
+
+    def test_no_output(self):
+        done = lib.run(lib.MMTRACE, "record", "-c", self.write_config(config()))
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "mmtrace: no output file (give one with -o FILE)\n")
+
+    def test_unwritable_places(self):
+        for out, message in ((self.dir / "no" / "where", "No such directory"),
+                             (self.dir, "Is a directory")):
+            with self.subTest(message):
+                done = self.record(config(), out=out)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(message, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_reader_goes_away(self):
+        child = self.start(config(FAST, duration_ms=0, more=INTO_FILE), out="-",
+                           stdout=subprocess.PIPE)
+        child.stdout.buffer.read(100)
+        child.stdout.close()
+        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertIn("<stdout>: Broken pipe", child.stderr.read())
+
+    def test_slow_reader_gets_everything(self):
+        child = self.start(config(FAST, size_kb=16384, duration_ms=1000, more=INTO_FILE),
+                           out="-", stdout=subprocess.PIPE)
+        data = bytearray()
+        while True:
+            time.sleep(0.02)
+            piece = os.read(child.stdout.fileno(), 16384)
+            if not piece:
+                break
+            data += piece
+        child.stdout.close()
+        self.assertEqual(child.wait(timeout=10), 0)
+        stats = stats_of(lib.decode(bytes(data))).one("buffer_stats")
+        self.assertGreater(stats.one("chunks_written"), 300)
+        self.assertEqual(stats.one("chunks_overwritten"), 0)
+
+    def test_file_may_not_grow(self):
+        limit = 200 * 1024
+        done = self.record(
+            config(FAST, duration_ms=0, more=INTO_FILE),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("trace.pftrace: File too large", done.stderr)
+        self.assertLessEqual(self.trace.stat().st_size, limit)
+        self.assertGreater(len(lib.of_kind(lib.decode(self.trace), "sys_stats")), 50)
+
+    @lib.needs_root
+    def test_full_disk(self):
+        disk = self.dir / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        out = disk / "trace.pftrace"
+        done = self.record(config(FAST, duration_ms=0, more=INTO_FILE), out=out)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("trace.pftrace: No space left on device", done.stderr)
+        self.assertGreater(len(lib.of_kind(lib.decode(out), "sys_stats")), 50)
+
+    def test_vanished_directory(self):
+        there = self.dir / "there"
+        there.mkdir()
+        child = self.start(config(FAST, duration_ms=0, more=INTO_FILE), out=there / "t.pftrace")
+        self.wait_for(lambda: (there / "t.pftrace").exists(), "the file")
+        shutil.rmtree(there)
+        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertIn("t.pftrace: deleted while it was being written", child.stderr.read())
+
+
+class Buffers(RecordCase):
+    def test_ring_keeps_the_newest(self):
+        self.assertEqual(self.record(config(FAST, size_kb=64, duration_ms=800)).returncode, 0)
+        packets = lib.decode(self.trace)
+        stats = stats_of(packets).one("buffer_stats")
+        self.assertGreater(stats.one("chunks_overwritten"), 100)
+        self.assertEqual(stats.one("chunks_discarded"), 0)
+        disabled = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
+                    if p.one("service_event", "tracing_disabled")][0]
+        newest = max(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
+        self.assertLess((disabled - newest) / 1e6, 100)
+
+    def test_discard_keeps_the_oldest(self):
+        self.assertEqual(self.record(config(FAST, size_kb=64, duration_ms=800,
+                                            policy="DISCARD")).returncode, 0)
+        packets = lib.decode(self.trace)
+        stats = stats_of(packets).one("buffer_stats")
+        self.assertEqual(stats.one("chunks_overwritten"), 0)
+        self.assertGreater(stats.one("chunks_discarded"), 100)
+        started = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
+                   if p.one("service_event", "tracing_started")][0]
+        times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
+        self.assertLess((min(times) - started) / 1e6, 300)
+        self.assertLess((max(times) - min(times)) / 1e6, 600)
+
+    def test_several_buffers(self):
+        text = ('buffers { size_kb: 64 name: "small" } buffers { size_kb: 4096 name: "large" }\n'
+                'data_sources { config { name: "linux.sys_stats" target_buffer_name: "small"\n'
+                f"{FAST} }} }}\n"
+                'data_sources { config { name: "linux.sys_stats" target_buffer: 1\n'
+                f"{SLOW} }} }}\nduration_ms: 800\n")
+        self.assertEqual(self.record(text).returncode, 0)
+        packets = lib.decode(self.trace)
+        small, large = stats_of(packets).all("buffer_stats")
+        self.assertGreater(small.one("chunks_overwritten"), 100)
+        self.assertEqual(large.one("chunks_overwritten"), 0)
+        sequences = [p.one("trusted_packet_sequence_id")
+                     for p in lib.of_kind(packets, "sys_stats")]
+        self.assertEqual(sorted(set(sequences)), [2, 3])
+        self.assertEqual(sequences, sorted(sequences))  # buffer after buffer
+        self.assertIn(sequences.count(3), (15, 16, 17))
+
+    def test_deflate_both_spellings(self):
+        sizes = {}
+        for more in ("", "compression_type: COMPRESSION_TYPE_DEFLATE",
+                     "compression { deflate {} }"):
+            done = self.record(config(FAST, more=more))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            sizes[more] = self.trace.stat().st_size
+            plain = [p for p in lib.frames(self.trace.read_bytes())]
+            self.assertGreater(len(lib.decode(self.trace)), 200)
+            if more:
+                self.assertLess(len(plain), 20)
+                self.assertLess(sizes[more], sizes[""] / 4)
+        done = self.record(config(more="compression { zstd {} }"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("zstd", done.stderr)
+
+    def test_file_grows_while_recording(self):
+        child = self.start(config(FAST, duration_ms=0, more=INTO_FILE))
+        sizes = []
+        for _ in range(3):
+            last = sizes[-1] if sizes else 0
+            self.wait_for(lambda: self.trace.exists() and self.trace.stat().st_size > last + 20000,
+                          "the file to grow")
+            sizes.append(self.trace.stat().st_size)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=10), 0)
+        packets = lib.decode(self.trace)
+        self.assertEqual(stats_of(packets).one("buffer_stats", "chunks_overwritten"), 0)
+        self.assertGreater(stats_of(packets).one("flushes_requested"), 2)
+
+    def test_default_period_writes_nothing_early(self):
+        child = self.start(config(FAST, duration_ms=0, more="write_into_file: true\n"))
+        self.wait_recording(child)
+        time.sleep(0.7)
+        self.assertEqual(self.trace.stat().st_size, 0)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=10), 0)
+
+    def test_maximum_file_size(self):
+        done = self.record(config(FAST, duration_ms=20000,
+                                  more=INTO_FILE + "max_file_size_bytes: 300000\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the file has its maximum size", done.stderr)
+        size = self.trace.stat().st_size
+        self.assertLessEqual(size, 300000)
+        self.assertGreater(size, 250000)
+        self.assertGreater(len(lib.of_kind(lib.decode(self.trace), "sys_stats")), 50)
+
+    def test_size_flag(self):
+        done = self.record(config(FAST, duration_ms=20000, more="file_write_period_ms: 100\n"),
+                           "-s", "200kb")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(self.trace.stat().st_size, 200 * 1024)
+
+
+class ServicePackets(RecordCase):
+    def test_everything_the_service_writes(self):
+        uuid = "trace_uuid_msb: 11 trace_uuid_lsb: -22\n"
+        self.assertEqual(self.record(config(more=uuid)).returncode, 0)
+        packets = lib.decode(self.trace)
+        first_sample = next(i for i, p in enumerate(packets) if "sys_stats" in p)
+        head = packets[:first_sample]
+        self.assertTrue(all(p.one("trusted_packet_sequence_id") == 1 for p in head))
+        kinds = [next(k for k in p if k not in ("trusted_uid", "timestamp",
+                                                "trusted_packet_sequence_id")) for p in head]
+        self.assertEqual(kinds[:5], ["clock_snapshot", "synchronization_marker", "trace_config",
+                                     "trace_uuid", "system_info"])
+        clocks = head[0].one("clock_snapshot")
+        self.assertEqual(clocks.one("primary_trace_clock"), "BUILTIN_CLOCK_BOOTTIME")
+        ids = [c.one("clock_id") for c in clocks.all("clocks")]
+        self.assertEqual(ids[:6], [6, 2, 4, 1, 3, 5])
+        self.assertIn(ids[6:], ([], [9]))
+        self.assertEqual(head[3].one("trace_uuid"), {"msb": [11], "lsb": [-22]})
+        info = head[4].one("system_info")
+        self.assertEqual(info.one("utsname", "release"), os.uname().release)
+        self.assertEqual(info.one("page_size"), resource.getpagesize())
+        self.assertEqual(info.one("num_cpus"), os.cpu_count())
+        self.assertTrue(info.one("tracing_service_version").startswith("mmtrace "))
+        self.assertGreater(info.one("system_ram_bytes"), 1 << 20)
+        stats = packets[-1].one("trace_stats")
+        samples = lib.of_kind(packets, "sys_stats")
+        self.assertEqual(stats.one("buffer_stats", "chunks_read"), len(samples))
+        self.assertEqual(stats.one("buffer_stats", "buffer_size"), 4096 * 1024)
+
+    def test_config_goes_into_the_trace(self):
+        path = self.write_config(config(more='unique_session_name: "me"\n'))
+        self.assertEqual(self.record(path.read_text()).returncode, 0)
+        recorded = lib.of_kind(lib.decode(self.trace), "trace_config")[0].one("trace_config")
+        self.assertEqual(recorded.one("unique_session_name"), "me")
+        self.assertEqual(recorded.one("duration_ms"), 500)
+        source = recorded.one("data_sources", "config")
+        self.assertEqual(source.one("name"), "linux.sys_stats")
+        self.assertEqual(source.one("sys_stats_config", "meminfo_period_ms"), 50)
+
+    def test_stats_at_each_write(self):
+        self.assertEqual(self.record(config(FAST, duration_ms=1000, more=INTO_FILE)).returncode, 0)
+        packets = lib.decode(self.trace)
+        read = [p.one("trace_stats", "buffer_stats", "chunks_read")
+                for p in lib.of_kind(packets, "trace_stats")]
+        self.assertGreater(len(read), 6)
+        self.assertEqual(read, sorted(read))
+        self.assertEqual(len(lib.of_kind(packets, "trace_config")), 1)
+        self.assertEqual(len(lib.of_kind(packets, "trace_uuid")), 1)
+        self.assertIn("trace_stats", packets[-1])
+
+
+class CommandLine(RecordCase):
+    def expect_usage(self, message, *args):
+        done = lib.run(lib.MMTRACE, *args)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(message, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_mistakes(self):
+        for message, args in (
+            ("no command given", []),
+            ('unknown command "recrod" (did you mean "record"?)', ["recrod"]),
+            ("unknown option --ouput (did you mean --out?)", ["record", "--ouput", "x"]),
+            ("unknown option -z", ["record", "-z"]),
+            ("-o needs an argument", ["record", "-o"]),
+            ("--txt takes no argument", ["record", "--txt=1"]),
+            ("--time 5x: not a time", ["record", "-t", "5x"]),
+            ("--buffer lots: not a size", ["record", "-b", "lots"]),
+            ("nothing to record", ["record", "-o", "x"]),
+            ('"vmscan" is not an event', ["record", "vmscan"]),
+            ("--upload: ", ["record", "--upload"]),
+            ("-d: ", ["record", "-d"]),
+            ("events and --config do not go together", ["record", "-c", "x", "a/b"]),
+        ):
+            with self.subTest(message):
+                self.expect_usage(message, *args)
+
+    def test_help(self):
+        for args in (["--help"], ["-h"], ["help"], ["record", "--help"], ["record", "-h"],
+                     ["sources", "--help"]):
+            with self.subTest(args):
+                done = lib.run(lib.MMTRACE, *args)
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual(done.stderr, "")
+                self.assertTrue(done.stdout.startswith("usage: mmtrace"))
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 90)
+
+    def test_version_and_sources(self):
+        self.assertRegex(lib.run(lib.MMTRACE, "--version").stdout, r"^mmtrace \d+\.\d+\.\d+\n$")
+        sources = lib.run(lib.MMTRACE, "sources").stdout
+        self.assertRegex(sources, r"(?m)^linux\.sys_stats +\S")
+
+    def test_check_prints_the_config(self):
+        path = self.write_config(config(more="compression_type: 1"))
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("compression_type: COMPRESSION_TYPE_DEFLATE\n", done.stdout)
+        again = self.write_config(done.stdout)
+        self.assertEqual(lib.run(lib.MMTRACE, "record", "-c", again, "--dry-run").stdout,
+                         done.stdout)
+        self.assertEqual(list(self.dir.iterdir()), [again])
+
+    def test_light_flags_make_a_config(self):
+        done = lib.run(lib.MMTRACE, "record", "--check", "-t", "5s", "-b", "1mb", "-s", "2mb",
+                       "vmscan/*", "kmem/rss_stat")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = lib.parse_text(done.stdout)
+        self.assertEqual(made.one("duration_ms"), 5000)
+        self.assertEqual(made.one("buffers", "size_kb"), 1024)
+        self.assertEqual(made.one("max_file_size_bytes"), 2 << 20)
+        self.assertEqual(made.one("write_into_file"), True)
+        self.assertEqual(made.all("data_sources", "config", "ftrace_config", "ftrace_events"),
+                         ["vmscan/*", "kmem/rss_stat"])
+
+    def test_config_from_stdin_and_binary(self):
+        text = config(duration_ms=200)
+        for args in (["--txt"], []):
+            done = lib.run(lib.MMTRACE, "record", "-c", "-", "-o", self.trace, *args, input=text)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        binary = subprocess.run(
+            ["protoc", f"-I{lib.ROOT}", "--encode=perfetto.protos.TraceConfig",
+             "protos/config/trace_config.proto"], input=text.encode(), cwd=lib.ROOT,
+            capture_output=True, check=True).stdout
+        done = lib.run(lib.MMTRACE, "record", "-c", "-", "-o", self.trace, input=binary,
+                       text=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len(lib.of_kind(lib.decode(self.trace), "sys_stats")), 1)
+
+    def test_bad_configs(self):
+        for text, message in (
+            ("buffers { size_kb: 64 }\nduratoin_ms: 5\n", r'config\.cfg:2:1: .*duration_ms'),
+            ("buffers { size_kb: x }\n", r"config\.cfg:1:20: "),
+            ("duration_ms: 100\n", r"buffers"),
+            (config().replace("config {", "config { target_buffer: 7", 1), r"target_buffer"),
+            ('buffers { size_kb: 64 } data_sources { config { name: "no.such" } }', r"no\.such"),
+        ):
+            with self.subTest(message):
+                done = self.record(text)
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stderr, message)
+                self.assertTrue(done.stderr.startswith("mmtrace: "), done.stderr)
+                self.assertFalse(self.trace.exists())
+
+    def test_quiet(self):
+        done = self.record(config(duration_ms=100), "-q")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_progress_on_a_terminal(self):
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        child = self.start(config(duration_ms=1000), stderr=terminal)
+        os.close(terminal)
+        shown = b""
+        while select.select([controller], [], [], 10)[0]:
+            try:
+                piece = os.read(controller, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        self.assertEqual(child.wait(timeout=10), 0)
+        lines = shown.decode().split("\r\x1b[K")
+        self.assertGreaterEqual(lines[0].count("\r"), 3)
+        self.assertRegex(lines[0], r"0\.[2-3] s, \d+ events, ")
+        self.assertRegex(lines[-1], r"^mmtrace: \S+: 1\.0 s, ")
+
+
+@lib.needs_root
+class Unprivileged(RecordCase):
+    def test_what_can_be_recorded_is(self):
+        self.dir.chmod(0o777)
+        done = self.record(config(), user=NOBODY, group=NOBODY, extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        packets = lib.decode(self.trace)
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 5)
+        self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
+
+
+if __name__ == "__main__":
+    unittest.main()
