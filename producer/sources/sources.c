@@ -3,12 +3,14 @@
 // The table of data sources. process_stats comes first: it must listen before others publish pids.
 #include "common/str.h"
 #include "producer/sources/process_stats.h"
+#include "producer/sources/residency/sampler.h"
 #include "producer/sources/source.h"
 #include "producer/sources/sys_stats.h"
 
 const struct source_class *const source_classes[] = {
     &process_stats_class,
     &sys_stats_class,
+    &page_residency_class,
     NULL,
 };
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A maps line is `START-END PERMS OFFSET MAJOR:MINOR INODE   PATH`. The path is the rest of the
+// line, blanks included; only newlines in it are escaped, as \012. The kernel writes backslashes as
+// they are, so a name that really holds the four characters \012 cannot be told apart: it is taken
+// for a newline, and opening it fails cleanly.
+#include "producer/sources/residency/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define DELETED " (deleted)"
+
+static bool scan_number(const char **cursor, const char *end, unsigned base, uint64_t *ret)
+{
+    const char *p = *cursor;
+    uint64_t value = 0;
+    for (; p < end; p++) {
+        unsigned digit;
+        if (*p >= '0' && *p <= '9')
+            digit = (unsigned)(*p - '0');
+        else if (*p >= 'a' && *p <= 'f')
+            digit = (unsigned)(*p - 'a') + 10;
+        else
+            break;
+        if (digit >= base || value > (UINT64_MAX - digit) / base)
+            return false;
+        value = value * base + digit;
+    }
+    if (p == *cursor)
+        return false;
+    *cursor = p;
+    *ret = value;
+    return true;
+}
+
+static bool scan_char(const char **cursor, const char *end, char c)
+{
+    if (*cursor >= end || **cursor != c)
+        return false;
+    (*cursor)++;
+    return true;
+}
+
+bool mapping_parse(const char *line, size_t size, struct mapping *ret)
+{
+    const char *p = line, *end = line + size;
+    uint64_t major, minor;
+    if (!scan_number(&p, end, 16, &ret->start) || !scan_char(&p, end, '-') ||
+        !scan_number(&p, end, 16, &ret->end) || !scan_char(&p, end, ' ') || end - p < 5)
+        return false;
+    memcpy(ret->permissions, p, 4);
+    ret->permissions[4] = 0;
+    p += 4;
+    if (!scan_char(&p, end, ' ') || !scan_number(&p, end, 16, &ret->offset) ||
+        !scan_char(&p, end, ' ') || !scan_number(&p, end, 16, &major) || !scan_char(&p, end, ':') ||
+        !scan_number(&p, end, 16, &minor) || !scan_char(&p, end, ' ') ||
+        !scan_number(&p, end, 10, &ret->inode))
+        return false;
+    if (major > UINT32_MAX || minor > UINT32_MAX || ret->start >= ret->end)
+        return false;
+    ret->major = (uint32_t)major;
+    ret->minor = (uint32_t)minor;
+    while (p < end && *p == ' ')
+        p++;
+    ret->path = p;
+    ret->path_size = (size_t)(end - p);
+    return true;
+}
+
+bool mapping_get_path(const struct mapping *mapping, char *text, size_t room)
+{
+    if (!mapping->path_size || mapping->path[0] != '/')
+        return false;
+    size_t n = 0;
+    for (size_t i = 0; i < mapping->path_size; n++) {
+        if (n + 1 >= room || !mapping->path[i])
+            return false;
+        bool newline = mapping->path_size - i >= 4 && memcmp(mapping->path + i, "\\012", 4) == 0;
+        text[n] = newline ? '\n' : mapping->path[i];
+        i += newline ? 4 : 1;
+    }
+    text[n] = 0;
+    return true;
+}
+
+bool mapping_is_deleted(const struct mapping *mapping)
+{
+    size_t n = strlen(DELETED);
+    return mapping->path_size > n &&
+           memcmp(mapping->path + mapping->path_size - n, DELETED, n) == 0;
+}
+
+int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/%d/maps", proc, pid);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return -ENAMETOOLONG;
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (reader->fd < 0)
+        return -errno;
+    reader->begin = reader->end = 0;
+    reader->at_end = reader->overlong = false;
+    return 0;
+}
+
+// More bytes behind reader->end; at_end if there are none.
+static int fill(struct maps_reader *reader)
+{
+    memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
+    reader->end -= reader->begin;
+    reader->begin = 0;
+    if (reader->end == sizeof(reader->buffer)) { // no newline in all of it
+        reader->end = 0;
+        reader->overlong = true;
+    }
+    ssize_t n;
+    do
+        n = read(reader->fd, reader->buffer + reader->end, sizeof(reader->buffer) - reader->end);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    reader->at_end = n == 0;
+    reader->end += (size_t)n;
+    return 0;
+}
+
+int maps_next(struct maps_reader *reader, struct mapping *ret)
+{
+    for (;;) {
+        char *line = reader->buffer + reader->begin;
+        char *newline = memchr(line, '\n', reader->end - reader->begin);
+        if (!newline && !reader->at_end) {
+            int r = fill(reader);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        size_t size = newline ? (size_t)(newline - line) : reader->end - reader->begin;
+        if (!newline && !size)
+            return 0;
+        reader->begin += size + (newline != NULL);
+        bool whole = !reader->overlong;
+        reader->overlong = false;
+        if (whole && mapping_parse(line, size, ret))
+            return 1;
+    }
+}
+
+void maps_close(struct maps_reader *reader)
+{
+    reader->fd = close_fd(reader->fd);
+}

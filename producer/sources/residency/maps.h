@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// /proc/PID/maps, line by line: which files a process has mapped, and where.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mapping {
+    uint64_t start, end; // addresses
+    uint64_t offset;     // bytes in the file
+    uint32_t major, minor;
+    uint64_t inode; // 0: no file
+    char permissions[5];
+    const char *path; // borrowed from the line, escaped as the kernel does; may be empty
+    size_t path_size;
+};
+
+// One line without its newline. False: this is no maps line.
+bool mapping_parse(const char *line, size_t size, struct mapping *ret);
+
+// Writes the path to `text`, terminated, with the kernel's escapes (a newline as \012) undone.
+// False: longer than `room`, or not absolute ("[heap]", "anon_inode:...").
+bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
+
+// True if the kernel marked the file as removed (" (deleted)" behind the path).
+bool mapping_is_deleted(const struct mapping *mapping);
+
+#define MAPS_BUFFER_SIZE 32768
+
+// Reads a maps file with constant memory; lines longer than the buffer are passed over. Set up by
+// maps_open(), ended by maps_close().
+struct maps_reader {
+    int fd; // owned
+    size_t begin, end;
+    bool at_end, overlong;
+    char buffer[MAPS_BUFFER_SIZE];
+};
+
+// `proc` is "/proc" or a directory that looks like it. 0 or a negative errno.
+int maps_open(struct maps_reader *reader, const char *proc, int32_t pid);
+// 1: the next mapping, borrowed until the next call; 0: the end; or a negative errno.
+int maps_next(struct maps_reader *reader, struct mapping *ret);
+void maps_close(struct maps_reader *reader);

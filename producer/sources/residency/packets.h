@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How residency gets into the trace: protos/trace/page_residency.proto for tools that know it, a
+// counter track per file for those that don't. Everything that later packets need is retained
+// beside a ring (packet_buffer.h), each file under four keys of its own, and given up when the file
+// is gone.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/nsec.h"
+#include "common/ranges.h"
+#include "producer/sources/residency/probe.h"
+#include "producer/trace/packet_writer.h"
+
+struct residency_file_info {
+    uint32_t id;
+    const char *path; // borrowed
+    uint64_t device, inode;
+    uint32_t page_size_bytes;
+};
+
+enum residency_sample_kind {
+    SAMPLE_COUNTS,   // numbers of pages
+    SAMPLE_COMPLETE, // and `runs`, whole
+    SAMPLE_CHANGED,  // and `runs` that differ from the revision before; may be empty or NULL
+    SAMPLE_UNKNOWN,  // the kernel does not tell
+    SAMPLE_ERROR,    // `error` says why
+};
+
+struct residency_sample {
+    enum residency_sample_kind kind;
+    uint32_t file_id;
+    struct residency_counts counts;
+    uint64_t revision;
+    const struct page_ranges *runs; // borrowed
+    int error;                      // positive errno
+    nsec_t timestamp, duration;
+    bool chained; // counts only, but between samples with runs: kept with them
+};
+
+// Each returns false if the buffer refused a packet.
+
+// What makes readers of a wrapped ring accept the sequence: the packet that clears its state, kept.
+bool packets_clear_state(struct packet_writer *writer);
+
+bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
+                        const struct residency_file_info *file);
+// Runs that are too many for one packet go into several.
+bool packets_write_sample(struct packet_writer *writer, const struct residency_sample *sample);
+bool packets_write_track(struct packet_writer *writer, const struct residency_file_info *file);
+bool packets_write_counter(struct packet_writer *writer, nsec_t timestamp,
+                           const struct residency_file_info *file, uint64_t resident_bytes);
+// The last words on a file; its track, if it has one, falls to 0.
+void packets_write_gone(struct packet_writer *writer, nsec_t timestamp,
+                        const struct residency_file_info *file, bool has_track);
+bool packets_write_round(struct packet_writer *writer, nsec_t timestamp, nsec_t duration,
+                         uint32_t n_files, uint32_t n_changed, uint32_t n_missed);

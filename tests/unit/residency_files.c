@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which files are found: real temporary trees, and a /proc made of plain files and links.
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/sources/residency/file_set.h"
+#include "producer/sources/residency/maps.h"
+#include "tests/unit/unit.h"
+
+static char root[PATH_MAX];
+
+static void make_file(const char *name, size_t size)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)size), 0);
+    close(fd);
+}
+
+static void write_text(const char *name, const char *text, size_t size)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), size);
+    close(fd);
+}
+
+static void make_dir(const char *name)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static char *path_of(const char *name)
+{
+    char *path = NULL;
+    assert_true(asprintf(&path, "%s/%s", root, name) > 0);
+    return path;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    assert_non_null(getcwd(root, sizeof(root) - 40));
+    strcat(root, "/residency_files.XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct file_set *scan(const struct file_set_options *options)
+{
+    struct file_set *set;
+    assert_int_equal(file_set_new(options, &set, NULL), 0);
+    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    return set;
+}
+
+static bool has(const struct file_set *set, const char *name)
+{
+    CLEANUP(freep) char *path = path_of(name);
+    vec_foreach(file_set_files(set), file)
+        if (str_eq((*file)->path, path) && !(*file)->gone)
+            return true;
+    return false;
+}
+
+static void trees_globs_and_names_give_each_file_once(void **state)
+{
+    (void)state;
+    make_dir("a");
+    make_dir("a/b");
+    make_file("a/one", 5000);
+    make_file("a/b/two", 5000);
+    make_file("a/b/small", 10);
+    make_file("odd[1]", 5000);
+    CLEANUP(freep)
+    char *dir = path_of("a"),
+         *glob = path_of("a/*/t*o"), *odd = path_of("odd[1]"), *link = path_of("a/link"),
+         *one = path_of("a/one"), *fifo = path_of("a/fifo"), *twin = path_of("a/twin"),
+         *missing = path_of("missing");
+    assert_int_equal(symlink("/", link), 0); // never followed
+    assert_int_equal(mkfifo(fifo, 0644), 0);
+    assert_int_equal(linkat(AT_FDCWD, one, AT_FDCWD, twin, 0), 0);
+    char *paths[] = {missing, one, dir, glob, odd, fifo};
+    struct file_set_options options = {
+        .paths = paths, .n_paths = 6, .min_size_bytes = 100, .max_files = 100, .proc = "/proc"};
+    struct file_set *set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 3); // one and its twin are one file
+    assert_true(has(set, "a/one"));
+    assert_true(has(set, "a/b/two"));
+    assert_true(has(set, "odd[1]"));
+
+    // In slices, the same; and a second scan finds nothing new.
+    int r, n_slices = 0;
+    while ((r = file_set_scan(set, 0)) == FILE_SET_E_AGAIN)
+        n_slices++;
+    assert_int_equal(r, 0);
+    assert_true(n_slices > 5);
+    assert_int_equal(file_set_files(set)->n, 3);
+    file_set_free(set);
+
+    options.max_files = 2;
+    set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 2);
+    file_set_free(set);
+}
+
+static void count_forgotten(void *userdata, struct residency_file *file)
+{
+    (void)file;
+    ++*(int *)userdata;
+}
+
+static void deletion_and_replacement_are_noticed(void **state)
+{
+    (void)state;
+    make_dir("d");
+    make_file("d/stays", 5000);
+    make_file("d/goes", 5000);
+    make_file("d/replaced", 5000);
+    CLEANUP(freep)
+    char *dir = path_of("d"),
+         *goes = path_of("d/goes"), *replaced = path_of("d/replaced"), *fresh = path_of("d/fresh");
+    char *paths[] = {dir};
+    struct file_set_options options = {
+        .paths = paths, .n_paths = 1, .max_files = 100, .proc = "/proc"};
+    struct file_set *set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 3);
+    uint32_t old_id = 0;
+    vec_foreach(file_set_files(set), file)
+        if (str_eq((*file)->path, replaced))
+            old_id = (*file)->id;
+
+    assert_int_equal(unlink(goes), 0);
+    make_file("d/fresh", 6000);
+    assert_int_equal(rename(fresh, replaced), 0);
+    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    int n_forgotten = 0;
+    file_set_sweep(set, count_forgotten, &n_forgotten);
+    assert_int_equal(n_forgotten, 2);
+    assert_int_equal(file_set_files(set)->n, 2);
+    vec_foreach(file_set_files(set), file) {
+        int fd;
+        if (str_eq((*file)->path, replaced))
+            assert_int_not_equal((*file)->id, old_id);
+        assert_int_equal(file_set_acquire(*file, &fd), 0);
+        file_set_release(*file, fd);
+    }
+    file_set_free(set);
+}
+
+static void make_process(int pid, const char *argv0, const char *maps)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "proc/%d", pid);
+    make_dir(name);
+    snprintf(name, sizeof(name), "proc/%d/cmdline", pid);
+    write_text(name, argv0, strlen(argv0) + 1);
+    snprintf(name, sizeof(name), "proc/%d/maps", pid);
+    write_text(name, maps, strlen(maps));
+    snprintf(name, sizeof(name), "proc/%d/root", pid);
+    CLEANUP(freep) char *link = path_of(name);
+    assert_int_equal(symlink("/", link), 0);
+}
+
+static void processes_lead_to_mapped_files(void **state)
+{
+    (void)state;
+    make_dir("proc");
+    make_dir("m");
+    make_file("m/lib with blanks.so", 5000);
+    make_file("m/other.so", 5000);
+    struct stat lib, other;
+    CLEANUP(freep)
+    char *lib_path = path_of("m/lib with blanks.so"),
+         *other_path = path_of("m/other.so"), *proc = path_of("proc");
+    assert_int_equal(stat(lib_path, &lib), 0);
+    assert_int_equal(stat(other_path, &other), 0);
+    char maps[4 * PATH_MAX];
+    snprintf(maps, sizeof(maps),
+             "00400000-00401000 r-xp 00000000 %02x:%02x %lu    %.2000s\n"
+             "00401000-00402000 r--p 00001000 %02x:%02x %lu    %.2000s\n"
+             "00500000-00501000 rw-p 00000000 00:00 0          [heap]\n"
+             "not a line\n"
+             "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
+             major(lib.st_dev), minor(lib.st_dev), lib.st_ino, lib_path, major(lib.st_dev),
+             minor(lib.st_dev), lib.st_ino, lib_path, major(other.st_dev), minor(other.st_dev),
+             other.st_ino + 1000, other_path); // the name leads to another file by now
+    make_process(10, "/usr/bin/server", maps);
+    snprintf(maps, sizeof(maps), "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
+             major(other.st_dev), minor(other.st_dev), other.st_ino, other_path);
+    make_process(11, "worker", maps);
+
+    char *patterns[] = {"serv*"};
+    struct file_set_options options = {
+        .cmdlines = patterns, .n_cmdlines = 1, .max_files = 100, .proc = proc};
+    struct file_set *set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 1);
+    assert_true(has(set, "m/lib with blanks.so"));
+    assert_true(file_set_files(set)->items[0]->by_process);
+    file_set_free(set);
+
+    const int32_t pids[] = {11, 12};
+    options = (struct file_set_options){.pids = pids, .n_pids = 2, .max_files = 100, .proc = proc};
+    set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 1);
+    assert_true(has(set, "m/other.so"));
+
+    // The process ends: its file goes.
+    CLEANUP(freep) char *gone = path_of("proc/11/maps");
+    assert_int_equal(unlink(gone), 0);
+    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    assert_true(file_set_files(set)->items[0]->gone);
+    file_set_free(set);
+}
+
+static void own_mapped_files_are_found(void **state)
+{
+    (void)state;
+    const int32_t pids[] = {getpid()};
+    struct file_set_options options = {
+        .pids = pids, .n_pids = 1, .max_files = 100, .proc = "/proc"};
+    struct file_set *set = scan(&options);
+    bool found = false;
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    vec_foreach(file_set_files(set), file)
+        found |= str_eq((*file)->path, self);
+    assert_true(found);
+    file_set_free(set);
+}
+
+static void maps_lines_are_parsed_or_refused(void **state)
+{
+    (void)state;
+    struct mapping m;
+    char path[64];
+    static const char good[] = "7f00-7f10 r-xs 0000a000 103:0a 18446744073709551615   /a\\012b";
+    assert_true(mapping_parse(good, strlen(good), &m));
+    assert_int_equal(m.start, 0x7f00);
+    assert_int_equal(m.end, 0x7f10);
+    assert_int_equal(m.offset, 0xa000);
+    assert_int_equal(m.major, 0x103);
+    assert_int_equal(m.minor, 10);
+    assert_true(m.inode == UINT64_MAX);
+    assert_string_equal(m.permissions, "r-xs");
+    assert_true(mapping_get_path(&m, path, sizeof(path)));
+    assert_string_equal(path, "/a\nb");
+    assert_false(mapping_get_path(&m, path, 4));
+    assert_false(mapping_is_deleted(&m));
+    static const char deleted[] = "1-2 ---p 0 0:0 5 /tmp/x (deleted)";
+    assert_true(mapping_parse(deleted, strlen(deleted), &m));
+    assert_true(mapping_is_deleted(&m));
+    static const char *const bad[] = {"",
+                                      "7f00",
+                                      "7f00-",
+                                      "7f00-7f10",
+                                      "7f10-7f00 r-xp 0 0:0 1 /a",
+                                      "7f00-7f10 r-x",
+                                      "7f00-7f10 r-xp g 0:0 1",
+                                      "7f00-7f10 r-xp 0 0 1",
+                                      "7f00-7f10 r-xp 0 0:0 ",
+                                      "10000000000000000-7f10 r-xp 0 0:0 1",
+                                      "1-2 r-xp 0 100000000:0 1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_false(mapping_parse(bad[i], strlen(bad[i]), &m));
+}
+
+static void overlong_lines_are_passed_over(void **state)
+{
+    (void)state;
+    make_dir("long");
+    make_dir("long/1");
+    char *text = malloc(2 * MAPS_BUFFER_SIZE + 100);
+    assert_non_null(text);
+    memset(text, 'x', 2 * MAPS_BUFFER_SIZE);
+    strcpy(text + 2 * MAPS_BUFFER_SIZE, "\n1-2 r--p 0 0:0 7 /last");
+    write_text("long/1/maps", text, strlen(text));
+    free(text);
+    CLEANUP(freep) char *proc = path_of("long");
+    static struct maps_reader reader;
+    struct mapping m;
+    assert_int_equal(maps_open(&reader, proc, 1), 0);
+    assert_int_equal(maps_next(&reader, &m), 1);
+    assert_int_equal(m.inode, 7);
+    assert_int_equal(maps_next(&reader, &m), 0);
+    maps_close(&reader);
+    assert_int_equal(maps_open(&reader, proc, 2), -ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(trees_globs_and_names_give_each_file_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(deletion_and_replacement_are_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(processes_lead_to_mapped_files, setup, teardown),
+        cmocka_unit_test(own_mapped_files_are_found),
+        cmocka_unit_test(maps_lines_are_parsed_or_refused),
+        cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("residency_files", tests, NULL, NULL);
+}
