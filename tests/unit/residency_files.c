@@ -100,10 +100,9 @@ static void trees_globs_and_names_give_each_file_once(void **state)
     make_file("a/b/small", 10);
     make_file("odd[1]", 5000);
     CLEANUP(freep)
-    char *dir = path_of("a"),
-         *glob = path_of("a/*/t*o"), *odd = path_of("odd[1]"), *link = path_of("a/link"),
-         *one = path_of("a/one"), *fifo = path_of("a/fifo"), *twin = path_of("a/twin"),
-         *missing = path_of("missing");
+    char *dir = path_of("a"), *glob = path_of("a/*/t*o"), *odd = path_of("odd[1]"),
+         *link = path_of("a/link"), *one = path_of("a/one"), *fifo = path_of("a/fifo"),
+         *twin = path_of("a/twin"), *missing = path_of("missing");
     assert_int_equal(symlink("/", link), 0); // never followed
     assert_int_equal(mkfifo(fifo, 0644), 0);
     assert_int_equal(linkat(AT_FDCWD, one, AT_FDCWD, twin, 0), 0);
@@ -145,8 +144,8 @@ static void deletion_and_replacement_are_noticed(void **state)
     make_file("d/goes", 5000);
     make_file("d/replaced", 5000);
     CLEANUP(freep)
-    char *dir = path_of("d"),
-         *goes = path_of("d/goes"), *replaced = path_of("d/replaced"), *fresh = path_of("d/fresh");
+    char *dir = path_of("d"), *goes = path_of("d/goes"), *replaced = path_of("d/replaced"),
+         *fresh = path_of("d/fresh");
     char *paths[] = {dir};
     struct file_set_options options = {
         .paths = paths, .n_paths = 1, .max_files = 100, .proc = "/proc"};
@@ -198,8 +197,8 @@ static void processes_lead_to_mapped_files(void **state)
     make_file("m/other.so", 5000);
     struct stat lib, other;
     CLEANUP(freep)
-    char *lib_path = path_of("m/lib with blanks.so"),
-         *other_path = path_of("m/other.so"), *proc = path_of("proc");
+    char *lib_path = path_of("m/lib with blanks.so"), *other_path = path_of("m/other.so"),
+         *proc = path_of("proc");
     assert_int_equal(stat(lib_path, &lib), 0);
     assert_int_equal(stat(other_path, &other), 0);
     char maps[4 * PATH_MAX];
