@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define ZLIB_CONST
 #include <zlib.h>
 
 #include "common/cleanup.h"
@@ -209,8 +212,8 @@ static int fail(struct trace_file *file, int r, struct err *err)
         return err_set(err, r, "%s: the reader did not take the rest in time", file->name);
     err_errno(err, r, "%s", file->name);
     if (file->is_regular)
-        err_hint(err, r, "its first %llu bytes are a readable trace",
-                 (unsigned long long)(file->start + file->stats.bytes_written));
+        err_hint(err, r, "its first %" PRIu64 " bytes are a readable trace",
+                 file->start + file->stats.bytes_written);
     return r;
 }
 
@@ -269,7 +272,7 @@ static uint8_t *put_fixed_length(uint8_t *p, size_t value)
 
 static void deflate_input(struct trace_file *file, const void *data, size_t size, int flush)
 {
-    file->zlib.next_in = (Bytef *)(uintptr_t)data;
+    file->zlib.next_in = data;
     file->zlib.avail_in = (uInt)size;
     int z = deflate(&file->zlib, flush);
     // chunk_bound bytes of room are set aside for every chunk, so there is no way to fail.
@@ -296,7 +299,7 @@ static void close_chunk(struct trace_file *file)
     p = wire_put_varint(p, PACKET_TAG);
     p = put_fixed_length(p, CHUNK_HEADER - 1 - LENGTH_BYTES + size);
     p = wire_put_varint(p, COMPRESSED_TAG);
-    p = put_fixed_length(p, size);
+    put_fixed_length(p, size);
     file->used += CHUNK_HEADER + size;
     file->accepted += CHUNK_HEADER + size;
     file->chunk_open = false;

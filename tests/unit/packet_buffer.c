@@ -7,8 +7,10 @@
 #include "producer/trace/packet_buffer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "producer/trace/retained_store.h"
 #include "tests/unit/unit.h"
@@ -211,7 +213,8 @@ static void write_random(struct model *model, struct packet_buffer *buffer, size
     }
     struct model_packet packet = {
         .id = id,
-        .size = (uint32_t)(random_below(seed, 2) ? min : 4 + random_below(seed, size - 3)),
+        .size =
+            (uint32_t)(random_below(seed, 2) ? min : 4 + random_below(seed, (uint32_t)size - 3)),
         .meta = random_meta(seed),
     };
     fill_packet(data, id, packet.size);
@@ -466,13 +469,76 @@ static void store_equals_model(void **state)
     free(list);
 }
 
+static void take(struct retained_store *store, uint32_t id, uint64_t key, size_t size)
+{
+    uint8_t data[1024];
+    struct packet_meta meta = {.sequence_id = 1, .retain = PACKET_RETAIN_REPLACE, .key = key};
+    fill_packet(data, id, size);
+    assert_true(retained_store_take(store, &meta, id, data, size));
+}
+
+static void walk_survives_compaction(void **state)
+{
+    (void)state;
+    struct retained_store *store;
+    assert_int_equal(retained_store_new(16384, &store, NULL), 0);
+    struct packet_cursor cursor = {.end = 40};
+    struct packet_view view;
+    uint32_t id = 0;
+    for (; id < 40; id++)
+        take(store, id, id, 20);
+    for (uint32_t next = 0; next < 40; next += 2) {
+        uint32_t seen;
+        assert_true(retained_store_next(store, &cursor, &view));
+        memcpy(&seen, view.data, sizeof(seen));
+        assert_int_equal(seen, next);
+        take(store, id++, next + 1, 20); // leaves the walk: younger than its end
+        for (int i = 0; i < 20; i++)
+            take(store, id++, 100, 600);
+    }
+    assert_false(retained_store_next(store, &cursor, &view));
+    retained_store_free(store);
+}
+
+static size_t resident_pages(void)
+{
+    unsigned long size, resident;
+    FILE *stream = fopen("/proc/self/statm", "re");
+    assert_non_null(stream);
+    assert_int_equal(fscanf(stream, "%lu %lu", &size, &resident), 2);
+    fclose(stream);
+    return resident;
+}
+
+// What is superseded again and again takes no more memory than what is there at a time.
+static void store_with_little_stays_little(void **state)
+{
+    (void)state;
+    struct retained_store *store;
+    assert_int_equal(retained_store_new(64 << 20, &store, NULL), 0);
+    size_t before = resident_pages();
+    for (uint32_t id = 0; id < 60000; id++)
+        take(store, id, id % 3, 1000);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_true((resident_pages() - before) * page < 16 << 20);
+    assert_int_equal(retained_store_get_stats(store).bytes, 3000);
+    assert_int_equal(retained_store_get_stats(store).dropped, 0);
+    retained_store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_equals_model),       cmocka_unit_test(what_was_read_is_never_kept),
-        cmocka_unit_test(rules_of_keys),           cmocka_unit_test(discard_keeps_the_beginning),
-        cmocka_unit_test(drained_discard_goes_on), cmocka_unit_test(too_large_is_refused),
-        cmocka_unit_test(walk_survives_writing),   cmocka_unit_test(store_equals_model),
+        cmocka_unit_test(ring_equals_model),
+        cmocka_unit_test(what_was_read_is_never_kept),
+        cmocka_unit_test(rules_of_keys),
+        cmocka_unit_test(discard_keeps_the_beginning),
+        cmocka_unit_test(drained_discard_goes_on),
+        cmocka_unit_test(too_large_is_refused),
+        cmocka_unit_test(walk_survives_writing),
+        cmocka_unit_test(store_equals_model),
+        cmocka_unit_test(walk_survives_compaction),
+        cmocka_unit_test(store_with_little_stays_little),
     };
     return cmocka_run_group_tests_name("packet_buffer", tests, NULL, NULL);
 }

@@ -234,6 +234,24 @@ static void size_limit_is_kept(void **state)
     }
 }
 
+// The limit is on what the packets come to, not on what they could have come to.
+static void size_limit_counts_deflated_bytes(void **state)
+{
+    (void)state;
+    struct trace_file *file = make_file(
+        open_scratch(), (struct trace_file_options){.max_size_bytes = 20000, .deflate = true});
+    uint32_t n = add_packets(file, 5000, true), found = 0;
+    size_t raw = 0;
+    for (uint32_t i = 0; i < n; i++)
+        raw += size_of(i);
+    assert_int_equal(trace_file_finish(file, 0, NULL), 0);
+    trace_file_free(file);
+    size_t size = read_scratch();
+    assert_true(n < 5000 && size <= 20000 && raw > 200000);
+    assert_deflated_packets(contents, size, true, &found);
+    assert_int_equal(found, n);
+}
+
 static void full_disk_leaves_whole_packets(void **state)
 {
     (void)state;
@@ -378,6 +396,7 @@ static void reader_that_went_away(void **state)
     trace_file_free(file);
 }
 
+// What waits for a reader is limited, and so is the time that the end waits.
 static void reader_that_never_reads(void **state)
 {
     (void)state;
@@ -385,8 +404,17 @@ static void reader_that_never_reads(void **state)
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     struct trace_file *file = make_file(fds[1], (struct trace_file_options){0});
     struct err err = {0};
-    add_packets(file, 70, false);
+    size_t taken = 0;
+    int r = 0;
+    for (uint32_t i = 0; r == 0; i++) {
+        struct packet_view packet = make_packet(i, size_of(i), false);
+        r = trace_file_add(file, &packet, &err);
+        taken += r == 0 ? packet.size : 0;
+    }
+    assert_int_equal(r, TRACE_FILE_BLOCKED);
+    assert_true(taken > 64 << 10 && taken < 512 << 10);
     assert_int_equal(trace_file_finish(file, 2 * NSEC_PER_MSEC, &err), -ETIMEDOUT);
+    assert_string_equal(err.text, "trace: the reader did not take the rest in time");
     trace_file_free(file);
     close(fds[0]);
 }
@@ -472,6 +500,7 @@ int main(void)
         cmocka_unit_test(deflated_file_holds_the_same),
         cmocka_unit_test(large_packets_go_through),
         cmocka_unit_test(size_limit_is_kept),
+        cmocka_unit_test(size_limit_counts_deflated_bytes),
         cmocka_unit_test(full_disk_leaves_whole_packets),
         cmocka_unit_test(device_without_space),
         cmocka_unit_test(deleted_file_is_noticed),
