@@ -89,6 +89,10 @@ int light_config_override(const struct light_config *light, struct config *confi
     if (light->duration > 0) {
         r = duration_ms(light->duration, &trace->duration_ms, err);
         trace->has_duration_ms = true;
+        // A config has one or the other, and recording starts at once in any case.
+        if (trace->trigger_config)
+            protobuf_c_message_free_unpacked(&trace->trigger_config->base, NULL);
+        trace->trigger_config = NULL;
     }
     if (r == 0 && light->buffer_bytes > 0) {
         if (trace->n_buffers != 1)

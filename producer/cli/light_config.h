@@ -23,5 +23,6 @@ struct light_config {
 
 int light_config_make(const struct light_config *light, struct config *ret, struct err *err);
 
-// Lets -t, -b and -s win over what a config file says. -b needs a config with one buffer.
+// Lets -t, -b and -s win over what a config file says; -t replaces its triggers. -b needs a config
+// with one buffer.
 int light_config_override(const struct light_config *light, struct config *config, struct err *err);
