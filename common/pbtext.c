@@ -27,8 +27,9 @@
 // One message that is being read.
 struct target {
     const ProtobufCMessageDescriptor *descriptor;
-    ProtobufCMessage *message; // owned by its parent
-    const char **seen;         // owned: per field, where its first value stands, or NULL
+    ProtobufCMessage *message;   // owned by its parent
+    const struct target *parent; // borrowed; NULL for the root
+    const char **seen;           // owned: per field, where its first value stands, or NULL
     unsigned depth;
 };
 
@@ -98,6 +99,15 @@ static void suggest(const struct pbtext_token *token, const char *const *names, 
     }
 }
 
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
+                                                  const struct pbtext_token *token)
+{
+    for (unsigned i = 0; i < descriptor->n_fields; i++)
+        if (pbtext_token_eq(token, descriptor->fields[i].name))
+            return &descriptor->fields[i];
+    return NULL;
+}
+
 // The message field of `descriptor` inside which a field of the token's name exists: the usual
 // mistake is a forgotten level.
 static const ProtobufCFieldDescriptor *level_below(const ProtobufCMessageDescriptor *descriptor,
@@ -105,30 +115,38 @@ static const ProtobufCFieldDescriptor *level_below(const ProtobufCMessageDescrip
 {
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-            continue;
-        const ProtobufCMessageDescriptor *inner = field->descriptor;
-        for (unsigned j = 0; j < inner->n_fields; j++)
-            if (pbtext_token_eq(token, inner->fields[j].name))
-                return field;
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE && find_field(field->descriptor, token))
+            return field;
     }
     return NULL;
 }
 
-static int unknown_field(struct pbtext_lexer *p, const ProtobufCMessageDescriptor *descriptor)
+static bool exists_above(const struct target *target, const struct pbtext_token *token)
 {
+    for (target = target->parent; target; target = target->parent)
+        if (find_field(target->descriptor, token))
+            return true;
+    return false;
+}
+
+static int unknown_field(struct pbtext_lexer *p, const struct target *target)
+{
+    const ProtobufCMessageDescriptor *descriptor = target->descriptor;
     const struct pbtext_token *token = &p->token;
     char found[PBTEXT_TOKEN_TEXT_MAX], suggestion[SUGGESTION_MAX];
     pbtext_token_text(token, found);
     const ProtobufCFieldDescriptor *below = level_below(descriptor, token);
-    if (below)
-        return pbtext_lexer_error(
-            p, -EINVAL, token->start, "unknown field %s in %s, did you mean \"%s { %.*s }\"?",
-            found, short_name(descriptor->name), below->name, (int)token->size, token->start);
-    CLEANUP(freep) const char **names = calloc(descriptor->n_fields + 1, sizeof(*names));
-    for (unsigned i = 0; names && i < descriptor->n_fields; i++)
-        names[i] = descriptor->fields[i].name;
-    suggest(token, names, descriptor->n_fields, suggestion);
+    if (below) {
+        snprintf(suggestion, sizeof(suggestion), ", did you mean \"%s { %.*s }\"?", below->name,
+                 (int)token->size, token->start);
+    } else if (exists_above(target, token)) {
+        snprintf(suggestion, sizeof(suggestion), ", is a closing brace missing before it?");
+    } else {
+        CLEANUP(freep) const char **names = calloc(descriptor->n_fields + 1, sizeof(*names));
+        for (unsigned i = 0; names && i < descriptor->n_fields; i++)
+            names[i] = descriptor->fields[i].name;
+        suggest(token, names, descriptor->n_fields, suggestion);
+    }
     return pbtext_lexer_error(p, -EINVAL, token->start, "unknown field %s in %s%s", found,
                               short_name(descriptor->name), suggestion);
 }
@@ -328,8 +346,10 @@ static int parse_string_into(struct pbtext_lexer *p, const ProtobufCFieldDescrip
 static int parse_submessage(struct pbtext_lexer *p, const struct target *parent,
                             const ProtobufCFieldDescriptor *field, ProtobufCMessage *message)
 {
-    struct target target = {
-        .descriptor = field->descriptor, .message = message, .depth = parent->depth + 1};
+    struct target target = {.descriptor = field->descriptor,
+                            .message = message,
+                            .parent = parent,
+                            .depth = parent->depth + 1};
     const char *opened = p->token.start;
     char closer = *opened == '<' ? '>' : '}';
     if (target.depth > DEPTH_MAX)
@@ -524,15 +544,6 @@ static int refuse_extension(struct pbtext_lexer *p)
                                   : "extensions ([package.name]) are not supported");
 }
 
-static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
-                                                  const struct pbtext_token *token)
-{
-    for (unsigned i = 0; i < descriptor->n_fields; i++)
-        if (pbtext_token_eq(token, descriptor->fields[i].name))
-            return &descriptor->fields[i];
-    return NULL;
-}
-
 static int parse_field(struct pbtext_lexer *p, struct target *target)
 {
     struct pbtext_token name = p->token;
@@ -542,7 +553,7 @@ static int parse_field(struct pbtext_lexer *p, struct target *target)
         return unexpected(p, "the name of a field");
     const ProtobufCFieldDescriptor *field = find_field(target->descriptor, &name);
     if (!field)
-        return unknown_field(p, target->descriptor);
+        return unknown_field(p, target);
     int r = check_first(p, target, field, name.start);
     if (r < 0)
         return r;

@@ -195,7 +195,8 @@ static void check_own_config(const struct check *check, size_t i,
     for (unsigned k = 0; own && k < descriptor->n_fields; k++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[k];
         if (field->id < FIRST_SOURCE_CONFIG || field->type != PROTOBUF_C_TYPE_MESSAGE ||
-            str_eq(field->name, "interceptor_config") || str_eq(field->name, own))
+            str_eq(field->name, "interceptor_config") || str_eq(field->name, "for_testing") ||
+            str_eq(field->name, own))
             continue;
         if (*(const void *const *)((const char *)source + field->offset))
             WARN(check, "data_sources[%zu].config.%s: has no effect on \"%s\", which reads %s", i,

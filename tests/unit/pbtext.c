@@ -357,6 +357,13 @@ static void unknown_fields(void **state)
     FAILS("needy { nam: 1 }", "t:1:9: unknown field \"nam\" in Needy, did you mean \"name\"?\n"
                               "    needy { nam: 1 }\n"
                               "            ^");
+    FAILS("needy {\n  number: 1\ninners {}",
+          "t:3:1: unknown field \"inners\" in Needy, did you mean \"below { inners }\"?\n"
+          "    inners {}\n"
+          "    ^");
+    FAILS("color { }", "t:1:7: expected \":\" behind \"color\", found \"{\"\n"
+                       "    color { }\n"
+                       "          ^");
     FAILS("1: 5", "t:1:1: expected the name of a field, found \"1\"\n"
                   "    1: 5\n"
                   "    ^");
