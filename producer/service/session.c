@@ -25,7 +25,7 @@
 #include "producer/trace/trace_file.h"
 #include "protos/fields.h"
 
-#define SLICE_BYTES      (128 * 1024)
+#define SLICE_BYTES      (16 * 1024) // deflating that takes a fraction of a millisecond
 #define RETRY_PERIOD     (10 * NSEC_PER_MSEC)
 #define FINISH_TIMEOUT   (1 * NSEC_PER_SEC) // for what a reader has not taken when all is over
 #define BUFFER_BYTES_MIN 4096
