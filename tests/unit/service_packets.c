@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "common/wire.h"
+#include "producer/service/service_packets.h"
+#include "protos/fields.h"
+#include "tests/unit/unit.h"
+
+static nsec_t boot, ahead; // MONOTONIC and the others run ahead of boot time by this
+
+static nsec_t fake_now(void *userdata, clockid_t clock)
+{
+    (void)userdata;
+    return clock == CLOCK_BOOTTIME ? boot : boot + ahead;
+}
+
+static const struct clock_reader fake_clock = {.now = fake_now};
+static const uint8_t config[] = {0x18, 0x05}; // duration_ms: 5
+
+static struct session_settings settings = {
+    .primary_clock = PB_BUILTIN_CLOCK_BOOTTIME,
+    .uuid_msb = 1,
+    .uuid_lsb = -1,
+    .clock_snapshots = true,
+    .trace_config = true,
+    .system_info = true,
+    .service_events = true,
+};
+
+static struct service_packets make(void)
+{
+    struct service_packets packets;
+    boot = 1000 * NSEC_PER_SEC;
+    ahead = 0;
+    service_packets_init(&packets, &fake_clock, &settings, config, sizeof(config));
+    return packets;
+}
+
+// The value of `number` in `reader`; `found` counts how often it is there.
+static struct wire_field find(struct wire_reader reader, uint32_t number, int *found)
+{
+    struct wire_field field, last = {0};
+    *found = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number == number) {
+            last = field;
+            ++*found;
+        }
+    }
+    assert_false(reader.error);
+    return last;
+}
+
+static size_t count_kind(struct packet_list *list, uint32_t kind)
+{
+    size_t n = 0;
+    struct packet_view view;
+    for (list->read = 0; packet_list_peek(list, &view); packet_list_advance(list)) {
+        int found;
+        find(wire_reader_over(view.data, view.size), kind, &found);
+        n += (size_t)found;
+    }
+    return n;
+}
+
+static void head_is_written_once(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    struct packet_list list = {0};
+    service_packets_snapshot(&packets);
+    service_packets_event(&packets, PB_TracingServiceEvent_tracing_started);
+    service_packets_put_head(&packets, &list);
+    assert_int_equal(count_kind(&list, PB_TracePacket_clock_snapshot), 1);
+    assert_int_equal(count_kind(&list, PB_TracePacket_synchronization_marker), 1);
+    assert_int_equal(count_kind(&list, PB_TracePacket_trace_config), 1);
+    assert_int_equal(count_kind(&list, PB_TracePacket_trace_uuid), 1);
+    assert_int_equal(count_kind(&list, PB_TracePacket_system_info), 1);
+    assert_int_equal(count_kind(&list, PB_TracePacket_service_event), 1);
+
+    packet_list_clear(&list);
+    packets.sync_due = true;
+    service_packets_put_head(&packets, &list);
+    struct packet_view view;
+    list.read = 0;
+    assert_true(packet_list_peek(&list, &view));
+    // uid 0 or more, sequence 1, and the marker as the last 16 bytes.
+    assert_int_equal(view.data[0], 0x18);
+    assert_memory_equal(view.data + view.size - 18 - 3, "\x50\x01\xa2\x02\x10\x82\x47\x7a\x76", 9);
+    packet_list_advance(&list);
+    assert_false(packet_list_peek(&list, &view));
+    packet_list_done(&list);
+}
+
+static void config_is_byte_for_byte(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    struct packet_list list = {0};
+    service_packets_put_head(&packets, &list);
+    struct packet_view view;
+    int found = 0;
+    for (; packet_list_peek(&list, &view); packet_list_advance(&list)) {
+        struct wire_field field =
+            find(wire_reader_over(view.data, view.size), PB_TracePacket_trace_config, &found);
+        if (found) {
+            assert_int_equal(field.size, sizeof(config));
+            assert_memory_equal(field.data, config, sizeof(config));
+            break;
+        }
+    }
+    assert_int_equal(found, 1);
+    packet_list_done(&list);
+}
+
+static void snapshots_wait_for_drift(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    for (int i = 0; i < 5; i++) {
+        boot += NSEC_PER_SEC;
+        service_packets_snapshot(&packets);
+    }
+    assert_int_equal(packets.n_snapshots, 1);
+    ahead += 9 * NSEC_PER_MSEC;
+    service_packets_snapshot(&packets);
+    assert_int_equal(packets.n_snapshots, 1);
+    ahead += 1 * NSEC_PER_MSEC;
+    service_packets_snapshot(&packets);
+    assert_int_equal(packets.n_snapshots, 2);
+    // Going on and on keeps the very first and the newest.
+    for (int i = 0; i < 100; i++) {
+        ahead -= 20 * NSEC_PER_MSEC;
+        service_packets_snapshot(&packets);
+    }
+    assert_int_equal(packets.n_snapshots, SERVICE_SNAPSHOTS_MAX);
+    assert_int_equal(packets.snapshots[0].clocks[0].timestamp, 1001 * NSEC_PER_SEC);
+    assert_int_equal(packets.snapshots[SERVICE_SNAPSHOTS_MAX - 1].clocks[1].timestamp,
+                     boot + ahead);
+}
+
+static void rare_events_outlive_flushes(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    service_packets_event(&packets, PB_TracingServiceEvent_tracing_started);
+    service_packets_event(&packets, PB_TracingServiceEvent_all_data_sources_started);
+    for (int i = 0; i < 1000; i++) {
+        boot++;
+        service_packets_event(&packets, PB_TracingServiceEvent_flush_started);
+        service_packets_event(&packets, PB_TracingServiceEvent_all_data_sources_flushed);
+    }
+    service_packets_event(&packets, PB_TracingServiceEvent_tracing_disabled);
+    assert_int_equal(packets.n_events, SERVICE_EVENTS_MAX);
+    assert_int_equal(packets.events[0].field, PB_TracingServiceEvent_tracing_started);
+    assert_int_equal(packets.events[1].field, PB_TracingServiceEvent_all_data_sources_started);
+    assert_int_equal(packets.events[SERVICE_EVENTS_MAX - 1].field,
+                     PB_TracingServiceEvent_tracing_disabled);
+    assert_int_equal(packets.events[SERVICE_EVENTS_MAX - 2].time, boot);
+}
+
+static void statistics_of_every_buffer(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    struct packet_list list = {0};
+    struct packet_buffer_stats buffers[100] = {0};
+    uint64_t losses[100] = {0};
+    for (size_t i = 0; i < 100; i++)
+        buffers[i] = (struct packet_buffer_stats){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                                  UINT64_MAX, 3,          UINT64_MAX, UINT64_MAX,
+                                                  UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
+    losses[7] = 5; // of which the buffer itself refused 3
+    struct service_stats stats = {
+        .buffers = buffers,
+        .writer_losses = losses,
+        .n_buffers = 100,
+        .flushes_requested = 2,
+        .flushes_succeeded = 2,
+        .final_flush_done = true,
+    };
+    service_packets_put_tail(&packets, &stats, &list);
+    struct packet_view view;
+    assert_true(packet_list_peek(&list, &view));
+    int found;
+    struct wire_field trace_stats =
+        find(wire_reader_over(view.data, view.size), PB_TracePacket_trace_stats, &found);
+    assert_int_equal(found, 1);
+    struct wire_reader reader = wire_sub(&trace_stats);
+    struct wire_field field;
+    int n = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_TraceStats_buffer_stats)
+            continue;
+        struct wire_field loss =
+            find(wire_sub(&field), PB_TraceStats_BufferStats_trace_writer_packet_loss, &found);
+        assert_int_equal(loss.value, n == 7 ? 2 : 0);
+        n++;
+    }
+    assert_int_equal(n, 100);
+    packet_list_done(&list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(head_is_written_once),       cmocka_unit_test(config_is_byte_for_byte),
+        cmocka_unit_test(snapshots_wait_for_drift),   cmocka_unit_test(rare_events_outlive_flushes),
+        cmocka_unit_test(statistics_of_every_buffer),
+    };
+    return cmocka_run_group_tests_name("service_packets", tests, NULL, NULL);
+}
