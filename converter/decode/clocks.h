@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Conversion between the clocks of a trace. A ClockSnapshot says what several clocks showed at one
+// moment; between snapshots clocks are taken to run equally fast, from the last snapshot before.
+// Clocks that share no snapshot are converted by way of others.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/vec.h"
+
+enum {
+    CLOCK_ID_REALTIME = 1,
+    CLOCK_ID_MONOTONIC = 3,
+    CLOCK_ID_MONOTONIC_RAW = 5,
+    CLOCK_ID_BOOTTIME = 6,
+    CLOCK_ID_SEQUENCE_MIN = 64, // 64..127 belong to the sequence that uses them
+    CLOCK_ID_SEQUENCE_MAX = 127,
+};
+
+// A clock, made unique over sequences.
+typedef uint64_t clock_key_t;
+
+static inline clock_key_t clock_key(uint32_t clock_id, uint32_t sequence_id)
+{
+    bool scoped = clock_id >= CLOCK_ID_SEQUENCE_MIN && clock_id <= CLOCK_ID_SEQUENCE_MAX;
+    return scoped ? (clock_key_t)sequence_id << 32 | clock_id : clock_id;
+}
+
+struct clock_reading {
+    clock_key_t clock;
+    int64_t timestamp; // in the clock's unit
+    int64_t unit_ns;   // nanoseconds of one unit
+    bool incremental;  // time stamps of this clock are differences
+};
+
+struct clock_series;
+VEC_DEFINE(clock_series_vec, struct clock_series *);
+
+// All zero but for trace_clock is a good start.
+struct clocks {
+    clock_key_t trace_clock; // what times are converted to
+    bool has_default;        // the trace said so itself
+    uint32_t n_snapshots;
+    struct clock_series_vec series; // owned, one per clock
+    // The last conversion, valid for a range of times.
+    struct clock_series *cached; // borrowed, or NULL
+    int64_t cached_min, cached_max, cached_shift;
+};
+
+#define CLOCK_READINGS_MAX 32
+
+// Adds a snapshot; *ret_id is its number. -EINVAL: readings contradict earlier ones or each other,
+// and the snapshot is ignored. -ENOMEM.
+int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size_t n,
+               uint32_t *ret_id);
+
+// `timestamp` of `clock` as trace time; false: nothing connects the two.
+bool clocks_convert(struct clocks *clocks, clock_key_t clock, int64_t timestamp, int64_t *ret);
+
+const char *clock_name(uint32_t clock_id); // NULL: not a well-known one
+
+void clocks_done(struct clocks *clocks);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small messages as an array of their fields, for code that is not hot: fields[number] is the last
+// occurrence of a field, as protobuf wants it, with number 0 where the field is absent.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/wire.h"
+
+// Reads fields of numbers below `n`; others are skipped. False if the message is damaged; what was
+// read before stays.
+bool message_read(struct wire_reader reader, struct wire_field *fields, size_t n);
+
+// Declares `struct wire_field name[last + 1]` read from `field`, a submessage.
+#define MESSAGE(name, last, field)                                                                 \
+    struct wire_field name[(last) + 1];                                                            \
+    message_read(wire_sub(field), name, (last) + 1)
+
+static inline bool field_present(const struct wire_field *field)
+{
+    return field->number != 0;
+}
+
+// Values are 0 or empty where the field is absent or has the wrong wire type.
+static inline uint64_t field_u64(const struct wire_field *field)
+{
+    return field->value;
+}
+
+static inline int64_t field_i64(const struct wire_field *field)
+{
+    return (int64_t)field->value;
+}
+
+static inline double field_double(const struct wire_field *field)
+{
+    return field->type == WIRE_FIXED64 ? wire_to_double(field->value) : 0;
+}
+
+static inline const char *field_text(const struct wire_field *field)
+{
+    return field->data ? (const char *)field->data : "";
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entries are references into the trace, so interned data costs 32 bytes an entry however long its
+// texts are. New defaults make a new generation that shares the interned table with the one before.
+#include "converter/decode/sequence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define FIELD_IID 1 // of every interned message
+
+static uint64_t interned_key(uint32_t field, uint64_t iid)
+{
+    return hash_u64(iid) ^ (uint64_t)field * 0x9e3779b97f4a7c15ULL;
+}
+
+static int generation_start(struct sequences *sequences, struct sequence *sequence,
+                            struct generation generation)
+{
+    if (sequences->generations.n > UINT32_MAX - 1)
+        return -ENOMEM;
+    int r = generation_vec_push(&sequences->generations, generation);
+    if (r == 0)
+        sequence->generation = (uint32_t)(sequences->generations.n - 1);
+    return r;
+}
+
+struct sequence *sequences_get(struct sequences *sequences, uint32_t sequence_id)
+{
+    uint64_t *index = map64_find(&sequences->by_id, sequence_id);
+    if (index)
+        return &sequences->items.items[*index];
+    if (sequence_vec_push(&sequences->items, (struct sequence){0}) < 0 ||
+        map64_set(&sequences->by_id, sequence_id, sequences->items.n - 1) < 0)
+        return NULL;
+    struct sequence *sequence = &sequences->items.items[sequences->items.n - 1];
+    struct generation first = {.sequence_id = sequence_id};
+    return generation_start(sequences, sequence, first) < 0 ? NULL : sequence;
+}
+
+int sequence_clear(struct sequences *sequences, struct sequence *sequence)
+{
+    const struct generation *now = sequences_generation(sequences, sequence->generation);
+    sequence->valid = true;
+    if (!now->interned && !now->defaults.pos)
+        return 0;
+    return generation_start(sequences, sequence,
+                            (struct generation){.sequence_id = now->sequence_id});
+}
+
+int sequence_set_defaults(struct sequences *sequences, struct sequence *sequence,
+                          struct wire_reader defaults)
+{
+    struct generation next = *sequences_generation(sequences, sequence->generation);
+    next.defaults = defaults;
+    return generation_start(sequences, sequence, next);
+}
+
+static struct interned_table *table_get(struct sequences *sequences, struct sequence *sequence)
+{
+    struct generation *now = &sequences->generations.items[sequence->generation];
+    if (now->interned)
+        return now->interned;
+    struct interned_table *table = calloc(1, sizeof(*table));
+    if (!table || interned_table_vec_push(&sequences->tables, table) < 0) {
+        free(table);
+        return NULL;
+    }
+    return now->interned = table;
+}
+
+static const struct interned *table_find(const struct interned_table *table, uint32_t field,
+                                         uint64_t iid, uint64_t *ret_key)
+{
+    // Mixed keys may coincide; the entry itself tells, and the next key is tried.
+    uint64_t key = interned_key(field, iid);
+    const uint64_t *index;
+    for (; (index = map64_find(&table->index, key)); key++) {
+        const struct interned *entry = &table->entries.items[*index];
+        if (entry->field == field && entry->iid == iid)
+            return entry;
+    }
+    *ret_key = key;
+    return NULL;
+}
+
+static int table_add(struct interned_table *table, const struct wire_field *field)
+{
+    struct wire_reader reader = wire_sub(field);
+    struct wire_field inner;
+    uint64_t iid = 0, key;
+    wire_foreach(&reader, &inner) {
+        if (inner.number == FIELD_IID && inner.type == WIRE_VARINT)
+            iid = inner.value;
+    }
+    if (reader.error || table_find(table, field->number, iid, &key))
+        return 0;
+    struct interned entry = {
+        .iid = iid, .data = field->data, .size = (uint32_t)field->size, .field = field->number};
+    int r = interned_vec_push(&table->entries, entry);
+    return r < 0 ? r : map64_set(&table->index, key, table->entries.n - 1);
+}
+
+int sequence_intern(struct sequences *sequences, struct sequence *sequence,
+                    struct wire_reader interned_data)
+{
+    struct interned_table *table = table_get(sequences, sequence);
+    if (!table)
+        return -ENOMEM;
+    struct wire_field field;
+    wire_foreach(&interned_data, &field) {
+        int r = field.type == WIRE_BYTES ? table_add(table, &field) : 0;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+const struct interned *generation_find(const struct generation *generation, uint32_t field,
+                                       uint64_t iid)
+{
+    uint64_t key;
+    return generation->interned ? table_find(generation->interned, field, iid, &key) : NULL;
+}
+
+void sequences_done(struct sequences *sequences)
+{
+    vec_foreach(&sequences->tables, table) {
+        interned_vec_done(&(*table)->entries);
+        map64_done(&(*table)->index);
+        free(*table);
+    }
+    interned_table_vec_done(&sequences->tables);
+    generation_vec_done(&sequences->generations);
+    sequence_vec_done(&sequences->items);
+    map64_done(&sequences->by_id);
+    *sequences = (struct sequences){0};
+}

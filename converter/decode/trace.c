@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two walks. The first goes through the file once: it frames packets, inflates compressed ones,
+// follows the state of each sequence, converts time stamps and notes what is to be done when
+// (timeline.h). The second does it in order of time. Neither copies trace data; both let go of the
+// pages behind them, so memory does not grow with the file.
+//
+// A packet whose clock is not known yet waits for the end of the first walk: the snapshot may
+// follow. A packet that cannot be read is skipped and counted, because the length in front of it
+// still says where the next one starts. Only when that chain breaks is the rest of the file lost.
+#include "converter/decode/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "common/cleanup.h"
+#include "converter/decode/message.h"
+#include "converter/decode/timeline.h"
+#include "converter/input/spill.h"
+#include "protos/fields.h"
+
+#define FIELD_TRACE_PACKET 1
+#define FLAG_STATE_CLEARED 1
+#define FLAG_STATE_NEEDED  2
+#define CPU_MAX            4095
+#define PACKET_MAX         ((size_t)512 << 20)
+#define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
+#define INFLATE_CHUNK      ((size_t)64 << 10)
+#define FORGET_BYTES       ((size_t)16 << 20)
+#define DATA_FIELDS_MAX    8 // of one packet; Perfetto writes one
+#define PROGRESS_STEP      4096
+
+struct deferred {
+    struct wire_reader fields;
+    uint32_t sequence_id, generation;
+};
+VEC_DEFINE(deferred_vec, struct deferred);
+
+// The fields of a packet that say where it belongs, and those that a handler wants.
+struct header {
+    struct wire_reader fields;
+    bool has_timestamp, cleared, dropped, needs_state, compressed, other_compression;
+    int64_t timestamp;
+    uint32_t clock_id, sequence_id;
+    struct wire_field defaults, interned, snapshot, packets;
+    struct wire_field data[DATA_FIELDS_MAX];
+    enum field_interest interest[DATA_FIELDS_MAX];
+    size_t n_data;
+};
+
+struct reader {
+    struct input *input;
+    struct spill spill; // inflated packets
+    const struct trace_handler *handler;
+    struct clocks *clocks;
+    struct sequences sequences;
+    struct timeline timeline;
+    struct deferred_vec deferred;
+    struct trace_result *result;
+    struct err *err;
+    uint64_t packet_offset; // of the outermost packet at hand
+    int64_t latest_ts;
+    int64_t last_ftrace_clock; // of the clock pair added last
+    bool seen_cpu[CPU_MAX + 1];
+    size_t since_forget; // bytes read since pages were let go
+    uint64_t n_steps;
+    bool final; // no more snapshots will come
+};
+
+static void problem(struct reader *reader, enum trace_problem kind, uint32_t detail)
+{
+    reader->handler->problem(reader->handler->userdata, kind, detail);
+}
+
+static void packet_damaged(struct reader *reader, enum trace_problem kind)
+{
+    struct trace_result *result = reader->result;
+    if (result->n_damaged++ == 0) {
+        result->first_damaged_offset = reader->packet_offset;
+        result->first_damaged_packet = result->n_packets;
+    }
+    problem(reader, kind, 0);
+}
+
+// Counts bytes that were read; false: the handler wants an end.
+static bool reader_step(struct reader *reader, size_t n_bytes, double done)
+{
+    reader->since_forget += n_bytes;
+    if (reader->since_forget >= FORGET_BYTES) {
+        input_forget(reader->input);
+        spill_forget(&reader->spill);
+        reader->since_forget = 0;
+    }
+    if (++reader->n_steps % PROGRESS_STEP || !reader->handler->progress)
+        return true;
+    return reader->handler->progress(reader->handler->userdata, done);
+}
+
+static void header_data(struct reader *reader, struct header *header,
+                        const struct wire_field *field)
+{
+    enum field_interest interest =
+        reader->handler->interest(reader->handler->userdata, field->number);
+    if (interest == FIELD_IGNORED || field->type != WIRE_BYTES || header->n_data == DATA_FIELDS_MAX)
+        return;
+    header->data[header->n_data] = *field;
+    header->interest[header->n_data++] = interest;
+}
+
+static bool header_read(struct reader *reader, struct wire_reader fields, struct header *header)
+{
+    *header = (struct header){.fields = fields};
+    struct wire_field field;
+    wire_foreach(&fields, &field) {
+        switch (field.number) {
+        case PB_TracePacket_timestamp:
+            header->has_timestamp = true;
+            header->timestamp = (int64_t)field.value;
+            break;
+        case PB_TracePacket_timestamp_clock_id:
+            header->clock_id = (uint32_t)field.value;
+            break;
+        case PB_TracePacket_trusted_packet_sequence_id:
+            header->sequence_id = (uint32_t)field.value;
+            break;
+        case PB_TracePacket_sequence_flags:
+            header->cleared |= field.value & FLAG_STATE_CLEARED;
+            header->needs_state = field.value & FLAG_STATE_NEEDED;
+            break;
+        case PB_TracePacket_incremental_state_cleared:
+            header->cleared |= field.value != 0;
+            break;
+        case PB_TracePacket_previous_packet_dropped:
+            header->dropped = field.value != 0;
+            break;
+        case PB_TracePacket_trace_packet_defaults:
+            header->defaults = field;
+            break;
+        case PB_TracePacket_interned_data:
+            header->interned = field;
+            break;
+        case PB_TracePacket_clock_snapshot:
+            header->snapshot = field;
+            break;
+        case PB_TracePacket_compressed_packets:
+            header->packets = field;
+            header->compressed = true;
+            break;
+        case PB_TracePacket_zstd_compressed_packets:
+            header->other_compression = true;
+            break;
+        default:
+            header_data(reader, header, &field);
+        }
+    }
+    return !fields.error;
+}
+
+// Brings the sequence's state up to this packet; *ret is the generation it belongs to. False: it
+// cannot be understood, because what it builds on was lost.
+static int state_follow(struct reader *reader, const struct header *header, uint32_t *ret,
+                        bool *ret_usable)
+{
+    struct sequences *all = &reader->sequences;
+    struct sequence *sequence = sequences_get(all, header->sequence_id);
+    int r = sequence ? 0 : -ENOMEM;
+    if (r == 0 && header->dropped && sequence->seen)
+        problem(reader, PROBLEM_PACKETS_LOST, header->sequence_id);
+    if (r == 0 && header->cleared && header->sequence_id)
+        r = sequence_clear(all, sequence);
+    else if (r == 0 && header->dropped)
+        sequence->valid = false;
+    if (r == 0 && header->defaults.data && header->sequence_id)
+        r = sequence_set_defaults(all, sequence, wire_sub(&header->defaults));
+    if (r == 0 && header->interned.data && sequence->valid)
+        r = sequence_intern(all, sequence, wire_sub(&header->interned));
+    if (r < 0)
+        return r;
+    sequence->seen = true;
+    *ret = sequence->generation;
+    *ret_usable = !header->needs_state || sequence->valid;
+    return 0;
+}
+
+static int snapshot_add(struct reader *reader, const struct header *header)
+{
+    struct wire_reader snapshot = wire_sub(&header->snapshot);
+    struct clock_reading readings[CLOCK_READINGS_MAX];
+    size_t n = 0;
+    bool fits = true, has_boot = false;
+    uint32_t primary = 0;
+    struct wire_field field;
+    wire_foreach(&snapshot, &field) {
+        if (field.number == PB_ClockSnapshot_primary_trace_clock)
+            primary = (uint32_t)field.value;
+        if (field.number != PB_ClockSnapshot_clocks)
+            continue;
+        MESSAGE(clock, PB_ClockSnapshot_Clock_unit_multiplier_ns, &field);
+        if (n == CLOCK_READINGS_MAX) {
+            fits = false;
+            break;
+        }
+        uint32_t id = (uint32_t)field_u64(&clock[PB_ClockSnapshot_Clock_clock_id]);
+        int64_t unit_ns = field_i64(&clock[PB_ClockSnapshot_Clock_unit_multiplier_ns]);
+        has_boot |= id == CLOCK_ID_BOOTTIME;
+        readings[n++] = (struct clock_reading){
+            .clock = clock_key(id, header->sequence_id),
+            .timestamp = field_i64(&clock[PB_ClockSnapshot_Clock_timestamp]),
+            .unit_ns = unit_ns ? unit_ns : 1,
+            .incremental = field_u64(&clock[PB_ClockSnapshot_Clock_is_incremental]) != 0,
+        };
+    }
+    struct clocks *clocks = reader->clocks;
+    if (primary || has_boot) {
+        clock_key_t wanted = primary ? primary : CLOCK_ID_BOOTTIME;
+        clocks->cached = wanted == clocks->trace_clock ? clocks->cached : NULL;
+        clocks->trace_clock = wanted;
+        clocks->has_default = true;
+    }
+    uint32_t id;
+    int r = fits && !snapshot.error ? clocks_add(clocks, readings, n, &id) : -EINVAL;
+    if (r == -EINVAL) {
+        problem(reader, PROBLEM_CLOCK_SNAPSHOT, 0);
+        return 0;
+    }
+    int64_t ts = 0;
+    bool known = false;
+    for (size_t i = 0; i < n && r == 0 && !known; i++)
+        known = readings[i].clock == clocks->trace_clock &&
+                clocks_convert(clocks, readings[i].clock, readings[i].timestamp, &ts);
+    for (size_t i = 0; i < n && r == 0 && !known; i++)
+        known = !readings[i].incremental &&
+                clocks_convert(clocks, readings[i].clock, readings[i].timestamp, &ts);
+    if (known)
+        reader->handler->snapshot(reader->handler->userdata, id, ts, readings, n);
+    return r;
+}
+
+// The packet's trace time; false: its clock is unknown.
+static bool packet_time(struct reader *reader, const struct header *header,
+                        const struct generation *state, int64_t *ret)
+{
+    if (!header->has_timestamp) {
+        *ret = reader->latest_ts;
+        return true;
+    }
+    uint32_t clock_id = header->clock_id;
+    if (!clock_id && state->defaults.pos < state->defaults.end) {
+        struct wire_field defaults[PB_TracePacketDefaults_timestamp_clock_id + 1];
+        message_read(state->defaults, defaults, PB_TracePacketDefaults_timestamp_clock_id + 1);
+        clock_id = (uint32_t)field_u64(&defaults[PB_TracePacketDefaults_timestamp_clock_id]);
+    }
+    *ret = header->timestamp;
+    if (!clock_id)
+        return true;
+    return clocks_convert(reader->clocks, clock_key(clock_id, header->sequence_id),
+                          header->timestamp, ret);
+}
+
+static bool bundle_clock(struct reader *reader, const struct bundle_measure *bundle,
+                         uint32_t sequence_id, clock_key_t *ret)
+{
+    switch (bundle->clock) {
+    case PB_FTRACE_CLOCK_UNSPECIFIED:
+        *ret = CLOCK_ID_BOOTTIME;
+        return true;
+    case PB_FTRACE_CLOCK_MONO_RAW:
+        *ret = CLOCK_ID_MONOTONIC_RAW;
+        break;
+    case PB_FTRACE_CLOCK_GLOBAL:
+    case PB_FTRACE_CLOCK_LOCAL:
+        *ret = clock_key(CLOCK_ID_SEQUENCE_MIN, sequence_id);
+        break;
+    default:
+        return false;
+    }
+    if (!bundle->has_clock_pair || bundle->clock_value == reader->last_ftrace_clock)
+        return true;
+    reader->last_ftrace_clock = bundle->clock_value;
+    struct clock_reading pair[] = {
+        {.clock = *ret, .timestamp = bundle->clock_value, .unit_ns = 1},
+        {.clock = CLOCK_ID_BOOTTIME, .timestamp = bundle->boot_value, .unit_ns = 1},
+    };
+    uint32_t id;
+    if (clocks_add(reader->clocks, pair, 2, &id) < 0)
+        problem(reader, PROBLEM_CLOCK_SNAPSHOT, 0);
+    return true;
+}
+
+static void bundle_start(struct reader *reader, const struct bundle_measure *bundle,
+                         clock_key_t clock)
+{
+    struct trace_result *result = reader->result;
+    int64_t ts;
+    if (reader->seen_cpu[bundle->cpu])
+        return;
+    reader->seen_cpu[bundle->cpu] = true;
+    if (!bundle->has_start || !clocks_convert(reader->clocks, clock, bundle->start, &ts))
+        return;
+    if (!result->has_ftrace_start || ts > result->ftrace_start)
+        result->ftrace_start = ts;
+    result->has_ftrace_start = true;
+}
+
+// Which clock a run's times are of has to survive until it is walked: see run_time().
+static clock_key_t item_clock(const struct reader *reader, const struct timeline_item *item)
+{
+    switch (item->clock) {
+    case PB_FTRACE_CLOCK_MONO_RAW:
+        return CLOCK_ID_MONOTONIC_RAW;
+    case PB_FTRACE_CLOCK_GLOBAL:
+    case PB_FTRACE_CLOCK_LOCAL:
+        return clock_key(CLOCK_ID_SEQUENCE_MIN,
+                         sequences_generation(&reader->sequences, item->generation)->sequence_id);
+    default:
+        return CLOCK_ID_BOOTTIME;
+    }
+}
+
+static bool run_time(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret)
+{
+    struct reader *reader = userdata;
+    return clocks_convert(reader->clocks, item_clock(reader, item), ts, ret);
+}
+
+static int bundle_add(struct reader *reader, const struct wire_field *field, uint32_t sequence_id,
+                      uint32_t generation)
+{
+    struct bundle_measure bundle;
+    bundle_measure(wire_sub(field), &bundle);
+    clock_key_t clock;
+    if (!bundle.has_cpu || bundle.cpu > CPU_MAX ||
+        !bundle_clock(reader, &bundle, sequence_id, &clock)) {
+        packet_damaged(reader, PROBLEM_BUNDLE_DAMAGED);
+        return 0;
+    }
+    if (bundle.damaged || bundle.n_untimed)
+        packet_damaged(reader, bundle.messages[RUN_SWITCH].pos ? PROBLEM_COMPACT_SCHED_DAMAGED
+                                                               : PROBLEM_BUNDLE_DAMAGED);
+    if (bundle.lost_events)
+        problem(reader, PROBLEM_EVENTS_LOST, bundle.cpu);
+    int r = 0;
+    for (enum run_kind kind = 0; kind < N_RUN_KINDS && r == 0; kind++) {
+        const struct run_measure *run = &bundle.runs[kind];
+        struct timeline_item item = {
+            .data = bundle.messages[kind].pos,
+            .size = (uint32_t)(bundle.messages[kind].end - bundle.messages[kind].pos),
+            .generation = generation,
+            .queue = (uint16_t)(bundle.cpu + 1),
+            .kind = (uint8_t)kind,
+            .sorted = run->sorted,
+            .clock = (uint8_t)bundle.clock,
+        };
+        if (!run->n)
+            continue;
+        if (!clocks_convert(reader->clocks, clock, run->min_ts, &item.ts)) {
+            problem(reader, PROBLEM_CLOCK_UNKNOWN, 0);
+            continue;
+        }
+        if (item.ts > reader->latest_ts)
+            reader->latest_ts = item.ts;
+        r = timeline_add(&reader->timeline, item);
+    }
+    bundle_start(reader, &bundle, clock);
+    return r;
+}
+
+// A packet whose state is known: its time, what is wanted now, and what is to come later.
+static int packet_place(struct reader *reader, const struct header *header, uint32_t generation)
+{
+    const struct generation *state = sequences_generation(&reader->sequences, generation);
+    int64_t ts;
+    if (!packet_time(reader, header, state, &ts)) {
+        if (reader->final) {
+            problem(reader, PROBLEM_CLOCK_UNKNOWN, 0);
+            return 0;
+        }
+        return deferred_vec_push(
+            &reader->deferred, (struct deferred){header->fields, header->sequence_id, generation});
+    }
+    if (ts > reader->latest_ts)
+        reader->latest_ts = ts;
+    struct packet packet = {
+        .ts = ts, .fields = header->fields, .sequence_id = header->sequence_id, .state = state};
+    bool later = false;
+    for (size_t i = 0; i < header->n_data; i++) {
+        const struct wire_field *field = &header->data[i];
+        int r = 0;
+        switch (header->interest[i]) {
+        case FIELD_BUNDLE:
+            r = bundle_add(reader, field, header->sequence_id, generation);
+            break;
+        case FIELD_NOW:
+        case FIELD_BOTH:
+            r = reader->handler->now(reader->handler->userdata, &packet, field);
+            break;
+        case FIELD_SORTED:
+        case FIELD_IGNORED:
+            break;
+        }
+        if (r < 0)
+            return r;
+        later |= header->interest[i] == FIELD_SORTED || header->interest[i] == FIELD_BOTH;
+    }
+    if (!later)
+        return 0;
+    struct timeline_item item = {
+        .ts = ts,
+        .data = header->fields.pos,
+        .size = (uint32_t)(header->fields.end - header->fields.pos),
+        .generation = generation,
+        .kind = TIMELINE_PACKET,
+    };
+    return timeline_add(&reader->timeline, item);
+}
+
+static int packets_walk(struct reader *reader, struct wire_reader trace, bool outermost);
+
+static int packets_inflate(struct reader *reader, const struct wire_field *field)
+{
+    CLEANUP(freep) uint8_t *chunk = malloc(INFLATE_CHUNK);
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)field->data, .avail_in = (uInt)field->size};
+    if (!chunk || inflateInit(&z) != Z_OK)
+        return -ENOMEM;
+    size_t start = reader->spill.size;
+    int code = Z_OK, r = 0;
+    while (r == 0 && code == Z_OK && reader->spill.size - start <= INFLATED_MAX) {
+        z.next_out = chunk;
+        z.avail_out = (uInt)INFLATE_CHUNK;
+        code = inflate(&z, Z_NO_FLUSH);
+        r = spill_append(&reader->spill, chunk, INFLATE_CHUNK - z.avail_out, reader->err);
+    }
+    inflateEnd(&z);
+    if (r < 0)
+        return r;
+    if (code != Z_STREAM_END)
+        packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
+    size_t size = reader->spill.size - start;
+    if (!size)
+        return 0;
+    return packets_walk(reader, wire_reader_over(reader->spill.bytes + start, size), false);
+}
+
+static int packet_read(struct reader *reader, struct wire_reader fields, bool outermost)
+{
+    struct header header;
+    if ((size_t)(fields.end - fields.pos) > PACKET_MAX || !header_read(reader, fields, &header)) {
+        packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
+        return 0;
+    }
+    if (header.other_compression)
+        packet_damaged(reader, PROBLEM_COMPRESSED_UNSUPPORTED);
+    if (header.compressed && !outermost) // would allow bombs
+        packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
+    else if (header.compressed)
+        return packets_inflate(reader, &header.packets);
+    uint32_t generation;
+    bool usable;
+    int r = state_follow(reader, &header, &generation, &usable);
+    if (r == 0 && header.snapshot.data)
+        return snapshot_add(reader, &header);
+    if (r == 0 && !usable)
+        problem(reader, PROBLEM_STATE_MISSING, header.sequence_id);
+    else if (r == 0)
+        r = packet_place(reader, &header, generation);
+    return r;
+}
+
+// The next packet of a Trace message. 1, 0 at its end, -EBADMSG where it breaks (trace->pos then
+// stays at the start of what is broken).
+static int packet_frame(struct wire_reader *trace, struct wire_reader *ret)
+{
+    struct wire_reader next = *trace;
+    struct wire_field field;
+    while (next.pos < next.end) {
+        if (!wire_next(&next, &field))
+            return -EBADMSG;
+        if (field.number == FIELD_TRACE_PACKET && field.type == WIRE_BYTES) {
+            *trace = next;
+            *ret = wire_sub(&field);
+            return 1;
+        }
+        trace->pos = next.pos;
+    }
+    return 0;
+}
+
+static int packets_walk(struct reader *reader, struct wire_reader trace, bool outermost)
+{
+    const uint8_t *start = trace.pos;
+    size_t size = (size_t)(trace.end - trace.pos);
+    struct wire_reader fields;
+    int r;
+    for (;;) {
+        size_t offset = (size_t)(trace.pos - start);
+        if (outermost)
+            reader->packet_offset = offset;
+        r = packet_frame(&trace, &fields);
+        if (r <= 0)
+            break;
+        size_t n_bytes = (size_t)(trace.pos - start) - offset;
+        if (!reader_step(reader, n_bytes, outermost ? 0.3 * (double)offset / (double)size : 0))
+            return -ECANCELED;
+        r = packet_read(reader, fields, outermost);
+        if (r < 0)
+            return r;
+        reader->result->n_packets += outermost;
+    }
+    if (r == -EBADMSG && outermost) {
+        reader->result->truncated = true;
+        reader->result->truncated_offset = (uint64_t)(trace.pos - start);
+    } else if (r == -EBADMSG) {
+        packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
+    }
+    return r == -EBADMSG ? 0 : r;
+}
+
+static int deferred_place(struct reader *reader)
+{
+    reader->final = true;
+    vec_foreach(&reader->deferred, late) {
+        struct header header;
+        header_read(reader, late->fields, &header);
+        int r = packet_place(reader, &header, late->generation);
+        if (r < 0)
+            return r;
+    }
+    deferred_vec_done(&reader->deferred);
+    return 0;
+}
+
+static int packet_sorted(struct reader *reader, const struct timeline_item *item)
+{
+    const struct trace_handler *handler = reader->handler;
+    struct packet packet = {
+        .ts = item->ts,
+        .fields = wire_reader_over(item->data, item->size),
+        .state = sequences_generation(&reader->sequences, item->generation),
+    };
+    packet.sequence_id = packet.state->sequence_id;
+    struct header header;
+    header_read(reader, packet.fields, &header);
+    for (size_t i = 0; i < header.n_data; i++) {
+        if (header.interest[i] != FIELD_SORTED && header.interest[i] != FIELD_BOTH)
+            continue;
+        int r = handler->sorted(handler->userdata, &packet, &header.data[i]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int timeline_walk(struct reader *reader)
+{
+    struct timeline *timeline = &reader->timeline;
+    const struct trace_handler *handler = reader->handler;
+    const struct timeline_item *item;
+    const struct run_record *record;
+    int64_t ts;
+    timeline->convert = run_time;
+    timeline->userdata = reader;
+    timeline_sort(timeline);
+    int r;
+    while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
+        size_t n_bytes = item->size;
+        if (record)
+            n_bytes = record->event.pos && item->kind == RUN_EVENTS
+                          ? (size_t)(record->event.end - record->event.pos)
+                          : sizeof(*record);
+        double done = 0.3 + 0.7 * (double)timeline->next / (double)timeline->items.n;
+        if (!reader_step(reader, n_bytes, done))
+            return -ECANCELED;
+        if (record) {
+            struct ftrace_record ftrace = {
+                .ts = ts,
+                .cpu = item->queue - 1u,
+                .kind = item->kind,
+                .run = record,
+                .state = sequences_generation(&reader->sequences, item->generation),
+            };
+            r = handler->ftrace(handler->userdata, &ftrace);
+        } else {
+            r = packet_sorted(reader, item);
+        }
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+int trace_read(struct input *input, const char *spill_folder, const struct trace_handler *handler,
+               struct clocks *clocks, struct err *err, struct trace_result *ret)
+{
+    *ret = (struct trace_result){0};
+    struct reader *reader = calloc(1, sizeof(*reader));
+    if (!reader)
+        return err_errno(err, -ENOMEM, "trace");
+    *reader = (struct reader){
+        .input = input, .handler = handler, .clocks = clocks, .result = ret, .err = err};
+    if (!clocks->trace_clock)
+        clocks->trace_clock = CLOCK_ID_BOOTTIME;
+    int r = spill_init(&reader->spill, spill_folder, err);
+    if (r == 0)
+        r = packets_walk(reader, wire_reader_over(input_bytes(input), input_size(input)), true);
+    if (r == 0)
+        r = deferred_place(reader);
+    if (r == 0)
+        r = handler->indexed(handler->userdata, ret);
+    if (r == 0)
+        r = timeline_walk(reader);
+    if (r == 0)
+        r = handler->finished(handler->userdata);
+    if (r == -ENOMEM)
+        err_errno(err, r, "trace");
+    timeline_done(&reader->timeline);
+    deferred_vec_done(&reader->deferred);
+    sequences_done(&reader->sequences);
+    spill_done(&reader->spill);
+    free(reader);
+    return r;
+}

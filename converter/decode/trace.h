@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trace as a handler sees it: every packet once in file order (for what must be known early:
+// clocks, the trace's config, descriptors), then packets and single ftrace events in order of time.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "converter/decode/bundle.h"
+#include "converter/decode/clocks.h"
+#include "converter/decode/sequence.h"
+#include "converter/input/input.h"
+
+struct packet {
+    int64_t ts;                // trace time
+    struct wire_reader fields; // the whole TracePacket
+    uint32_t sequence_id;
+    const struct generation *state; // interned data and defaults in force
+};
+
+struct ftrace_record {
+    int64_t ts; // trace time
+    uint32_t cpu;
+    enum run_kind kind;
+    const struct run_record *run; // its ts is not trace time
+    const struct generation *state;
+};
+
+// When a field of TracePacket is to be handed over.
+enum field_interest {
+    FIELD_IGNORED,
+    FIELD_NOW,    // in file order
+    FIELD_SORTED, // in order of time
+    FIELD_BOTH,   // in file order, then in order of time
+    FIELD_BUNDLE, // FtraceEventBundle: its events in order of time, as ftrace records
+};
+
+// What goes wrong in a trace without ending it.
+enum trace_problem {
+    PROBLEM_PACKET_DAMAGED,         // its fields cannot be read
+    PROBLEM_COMPRESSED_DAMAGED,     // compressed packets cannot be inflated
+    PROBLEM_COMPRESSED_UNSUPPORTED, // another compression than deflate
+    PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that nothing connects
+    PROBLEM_CLOCK_SNAPSHOT,         // contradicts itself or earlier ones
+    PROBLEM_STATE_MISSING,          // needs interned data that was lost
+    PROBLEM_BUNDLE_DAMAGED,         // ftrace bundle without processor, or unreadable
+    PROBLEM_COMPACT_SCHED_DAMAGED,  // compact sched events do not fit together
+    PROBLEM_EVENTS_LOST,            // ftrace: the kernel overwrote events; detail is the cpu
+    PROBLEM_PACKETS_LOST,           // a sequence lost packets
+    N_TRACE_PROBLEMS
+};
+
+// How reading went. Offsets are in the trace as input_bytes() has it.
+struct trace_result {
+    uint64_t n_packets; // whole ones, compressed packets counted as one
+    bool truncated;     // the bytes end or break in the middle of the packet behind these
+    uint64_t truncated_offset;
+    uint64_t n_damaged; // packets whose inside cannot be read
+    uint64_t first_damaged_offset, first_damaged_packet;
+    bool has_ftrace_start;
+    int64_t ftrace_start; // moment from which all processors' ftrace data is complete
+};
+
+struct trace_handler {
+    void *userdata; // borrowed
+    enum field_interest (*interest)(void *userdata, uint32_t field);
+    // Both return 0 or a negative errno that ends the conversion.
+    int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
+    int (*sorted)(void *userdata, const struct packet *packet, const struct wire_field *field);
+    int (*ftrace)(void *userdata, const struct ftrace_record *record);
+    // Between the two: all packets were seen in file order.
+    int (*indexed)(void *userdata, const struct trace_result *result);
+    // At the end, while trace bytes can still be read.
+    int (*finished)(void *userdata);
+    void (*snapshot)(void *userdata, uint32_t id, int64_t ts, const struct clock_reading *readings,
+                     size_t n);
+    void (*problem)(void *userdata, enum trace_problem problem, uint32_t detail);
+    // From time to time, share done in 0..1; false stops the conversion with -ECANCELED. May be
+    // NULL.
+    bool (*progress)(void *userdata, double done);
+};
+
+// Reads the whole of `input`. `spill_folder` holds inflated packets. A damaged trace is no failure:
+// see *ret.
+int trace_read(struct input *input, const char *spill_folder, const struct trace_handler *handler,
+               struct clocks *clocks, struct err *err, struct trace_result *ret);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sets of named values that belong to a row of some table (the args table). Equal sets that come
+// soon after each other are stored once.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+#include "converter/tables/database.h"
+
+enum arg_type { ARG_INT, ARG_UINT, ARG_TEXT, ARG_REAL, ARG_POINTER, ARG_BOOL, ARG_JSON, ARG_NULL };
+
+// Keys and texts are borrowed and must live as long as cells do (see database.h).
+struct arg {
+    const char *key;
+    const char *flat_key; // NULL: the same as key
+    union {
+        int64_t integer;
+        double real;
+        const char *text;
+    };
+    uint32_t size; // of text
+    uint8_t type;  // enum arg_type
+};
+VEC_DEFINE(arg_vec, struct arg);
+
+static inline struct arg arg_int(const char *key, int64_t value)
+{
+    return (struct arg){.key = key, .integer = value, .type = ARG_INT};
+}
+
+static inline struct arg arg_uint(const char *key, uint64_t value)
+{
+    return (struct arg){.key = key, .integer = (int64_t)value, .type = ARG_UINT};
+}
+
+static inline struct arg arg_text(const char *key, const void *text, size_t size)
+{
+    return (struct arg){
+        .key = key, .text = text ? text : "", .size = (uint32_t)size, .type = ARG_TEXT};
+}
+
+#define ARG_SET_NONE  (-1)
+#define ARGS_CACHED_N 65536
+
+struct args_cached {
+    uint64_t hash;
+    int64_t set; // id + 1; 0: empty
+};
+
+struct args {
+    struct database *db;        // borrowed
+    struct args_cached *cached; // owned, ARGS_CACHED_N
+};
+
+int args_init(struct args *args, struct database *db);
+
+// The id of the set, written unless an equal one was lately. Of values with one key the last
+// counts. ARG_SET_NONE for an empty set.
+int64_t args_add(struct args *args, const struct arg *items, size_t n);
+
+void args_done(struct args *args);
+
+// Puts a set's id into a row, if there is one.
+static inline void cell_arg_set(struct cell *row, size_t column, int64_t set)
+{
+    if (set != ARG_SET_NONE)
+        cell_int(row, column, set);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the trace reader, which knows packets, and the importers, which know what is in them.
+#include "converter/import/import.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static const struct importer *importer_find(uint32_t field, size_t *ret_index)
+{
+    for (size_t i = 0; i < n_importers; i++)
+        if (importers[i]->field == field) {
+            *ret_index = i;
+            return importers[i];
+        }
+    return NULL;
+}
+
+static enum field_interest handle_interest(void *userdata, uint32_t field)
+{
+    (void)userdata;
+    size_t index;
+    if (field == PB_TracePacket_ftrace_events)
+        return FIELD_BUNDLE;
+    const struct importer *importer = importer_find(field, &index);
+    if (!importer)
+        return FIELD_IGNORED;
+    if (importer->now && importer->sorted)
+        return FIELD_BOTH;
+    return importer->now ? FIELD_NOW : FIELD_SORTED;
+}
+
+static int import_failure(struct import *im)
+{
+    int r = database_error(im->db, im->err);
+    return r < 0 ? r : im->tracks.failure;
+}
+
+static int handle_now(void *userdata, const struct packet *packet, const struct wire_field *field)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(field->number, &index);
+    int r = importer->now(im, im->states[index], packet, field);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_sorted(void *userdata, const struct packet *packet,
+                         const struct wire_field *field)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(field->number, &index);
+    int r = importer->sorted(im, im->states[index], packet, field);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_ftrace(void *userdata, const struct ftrace_record *record)
+{
+    (void)userdata;
+    (void)record;
+    return 0;
+}
+
+static int handle_indexed(void *userdata, const struct trace_result *result)
+{
+    struct import *im = userdata;
+    if (result->has_ftrace_start)
+        metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
+    if (result->truncated)
+        stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
+    return 0;
+}
+
+static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
+                            const struct clock_reading *readings, size_t n)
+{
+    struct import *im = userdata;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t clock_id = (uint32_t)readings[i].clock;
+        struct cell *row = database_row(im->db, TABLE_clock_snapshot, NULL);
+        cell_int(row, COL_clock_snapshot_ts, ts);
+        cell_int(row, COL_clock_snapshot_clock_id, clock_id);
+        cell_text(row, COL_clock_snapshot_clock_name, clock_name(clock_id));
+        cell_int(row, COL_clock_snapshot_clock_value,
+                 (int64_t)((uint64_t)readings[i].timestamp * (uint64_t)readings[i].unit_ns));
+        cell_int(row, COL_clock_snapshot_snapshot_id, id);
+        cell_int(row, COL_clock_snapshot_machine_id, 0);
+    }
+}
+
+static void handle_problem(void *userdata, enum trace_problem problem, uint32_t detail)
+{
+    struct import *im = userdata;
+    static const enum stat counted[N_TRACE_PROBLEMS] = {
+        [PROBLEM_PACKET_DAMAGED] = STAT_mmsql_packets_damaged,
+        [PROBLEM_COMPRESSED_DAMAGED] = STAT_mmsql_compressed_damaged,
+        [PROBLEM_COMPRESSED_UNSUPPORTED] = STAT_mmsql_compression_unknown,
+        [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure,
+        [PROBLEM_CLOCK_SNAPSHOT] = STAT_invalid_clock_snapshots,
+        [PROBLEM_STATE_MISSING] = STAT_packet_skipped_seq_needs_incremental_state_invalid,
+        [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
+        [PROBLEM_COMPACT_SCHED_DAMAGED] = STAT_compact_sched_has_parse_errors,
+        [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
+    };
+    if (problem == PROBLEM_EVENTS_LOST)
+        stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
+    else
+        stats_add(&im->stats, counted[problem], 1);
+}
+
+static bool handle_progress(void *userdata, double done)
+{
+    struct import *im = userdata;
+    return im->progress(im->userdata, done);
+}
+
+static void bounds_write(struct import *im)
+{
+    struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
+    cell_int(row, COL_trace_bounds_start_ts, im->has_bounds ? im->start_ts : 0);
+    cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? im->end_ts : 0);
+}
+
+// Everything that was held back until the whole trace was seen.
+static int handle_finished(void *userdata)
+{
+    struct import *im = userdata;
+    int r = 0;
+    for (size_t i = 0; i < n_importers && r == 0; i++)
+        if (importers[i]->finish)
+            r = importers[i]->finish(im, im->states[i]);
+    if (r == 0)
+        r = tracks_write(&im->tracks, im->db);
+    if (r == 0)
+        r = metadata_write(&im->metadata, im->db);
+    if (r == 0)
+        r = stats_write(&im->stats, im->db);
+    bounds_write(im);
+    return r < 0 ? r : database_flush(im->db, im->err);
+}
+
+static int states_make(struct import *im)
+{
+    im->states = calloc(n_importers, sizeof(*im->states));
+    if (!im->states)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_importers; i++) {
+        im->states[i] = calloc(1, importers[i]->state_size + 1);
+        if (!im->states[i])
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void import_done(struct import *im)
+{
+    for (size_t i = 0; im->states && i < n_importers; i++) {
+        if (im->states[i] && importers[i]->done)
+            importers[i]->done(im->states[i]);
+        free(im->states[i]);
+    }
+    free(im->states);
+    metadata_done(&im->metadata);
+    stats_done(&im->stats);
+    tracks_done(&im->tracks);
+    args_done(&im->args);
+    clocks_done(&im->clocks);
+    strset_done(&im->strings);
+}
+
+int import_trace(struct database *db, struct input *input, const char *spill_folder,
+                 bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
+                 struct trace_result *ret)
+{
+    struct import im = {.db = db, .page_size = 4096, .err = err};
+    im.tracks.strings = &im.strings;
+    im.tracks.args = &im.args;
+    struct trace_handler handler = {
+        .userdata = &im,
+        .interest = handle_interest,
+        .now = handle_now,
+        .sorted = handle_sorted,
+        .ftrace = handle_ftrace,
+        .indexed = handle_indexed,
+        .finished = handle_finished,
+        .snapshot = handle_snapshot,
+        .problem = handle_problem,
+        .progress = progress ? handle_progress : NULL,
+    };
+    im.progress = progress;
+    im.userdata = userdata;
+    int r = args_init(&im.args, db);
+    if (r == 0)
+        r = states_make(&im);
+    if (r == 0)
+        r = trace_read(input, spill_folder, &handler, &im.clocks, err, ret);
+    else
+        err_errno(err, r, "conversion");
+    import_done(&im);
+    return r;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of a conversion that importers share.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/map.h"
+#include "converter/decode/clocks.h"
+#include "converter/decode/trace.h"
+#include "converter/import/args.h"
+#include "converter/import/metadata.h"
+#include "converter/import/stats.h"
+#include "converter/import/tracks.h"
+#include "converter/tables/database.h"
+
+struct import {
+    struct database *db;   // borrowed
+    struct strset strings; // texts that outlive their packet
+    struct clocks clocks;
+    struct args args;
+    struct tracks tracks;
+    struct stats stats;
+    struct metadata metadata;
+    uint32_t page_size; // of the machine (bytes)
+    bool has_bounds;
+    int64_t start_ts, end_ts;                      // of all rows that have a time
+    void **states;                                 // owned, one per importer
+    bool (*progress)(void *userdata, double done); // may be NULL; false stops
+    void *userdata;
+    struct err *err;
+};
+
+// Converts the whole of `input` into `db`, which it does not finish. Damage in the trace is no
+// failure: see *ret and the stats table.
+int import_trace(struct database *db, struct input *input, const char *spill_folder,
+                 bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
+                 struct trace_result *ret);
+
+// A row has this time.
+static inline void import_bounds(struct import *im, int64_t ts)
+{
+    if (!im->has_bounds || ts < im->start_ts)
+        im->start_ts = ts;
+    if (!im->has_bounds || ts > im->end_ts)
+        im->end_ts = ts;
+    im->has_bounds = true;
+}
+
+// A value of a counter. Returns the row's id.
+static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track, double value,
+                                   int64_t arg_set)
+{
+    int64_t id;
+    struct cell *row = database_row(im->db, TABLE_counter, &id);
+    cell_int(row, COL_counter_ts, ts);
+    cell_int(row, COL_counter_track_id, track);
+    cell_real(row, COL_counter_value, value);
+    cell_arg_set(row, COL_counter_arg_set_id, arg_set);
+    import_bounds(im, ts);
+    return id;
+}

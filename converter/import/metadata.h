@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The metadata table: facts about the trace as a whole. Kept until the end, because later packets
+// may correct earlier ones.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/arena.h"
+#include "common/vec.h"
+#include "converter/tables/database.h"
+
+struct fact {
+    const char *name; // borrowed, or in the arena
+    const char *text; // in the arena; NULL: it is a number
+    size_t size;
+    int64_t number;
+    bool multi; // several rows may have this name
+};
+VEC_DEFINE(fact_vec, struct fact);
+
+// All zero is empty.
+struct metadata {
+    struct fact_vec facts;
+    struct arena arena;
+    bool failed; // memory ran out
+};
+
+// Names must outlive the metadata. A single fact replaces what was set under its name before.
+void metadata_set_int(struct metadata *metadata, const char *name, int64_t value);
+void metadata_set_text(struct metadata *metadata, const char *name, const void *text, size_t size);
+void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
+void metadata_add_text(struct metadata *metadata, const char *name, const void *text, size_t size);
+
+bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
+bool metadata_has(const struct metadata *metadata, const char *name);
+
+// A name made of `prefix` and `size` bytes, which lives as long as the metadata.
+const char *metadata_name(struct metadata *metadata, const char *prefix, const void *bytes,
+                          size_t size);
+
+int metadata_write(const struct metadata *metadata, struct database *db);
+void metadata_done(struct metadata *metadata);

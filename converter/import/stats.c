@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See stats.h.
+#include "converter/import/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/vec.h"
+
+struct stat_def {
+    const char *name, *severity, *source, *description;
+    bool indexed;
+};
+
+#define STAT_DEF(stat, at_index, how_bad, from, text)                                              \
+    [STAT_##stat] = {.name = #stat,                                                                \
+                     .severity = (how_bad),                                                        \
+                     .source = (from),                                                             \
+                     .description = (text),                                                        \
+                     .indexed = (at_index)},
+static const struct stat_def stat_defs[N_STATS] = {STAT_LIST(STAT_DEF)};
+
+static uint64_t stat_key(enum stat stat, uint32_t index)
+{
+    return (uint64_t)stat << 32 | index;
+}
+
+void stats_set(struct stats *stats, enum stat stat, int64_t value)
+{
+    stats->single[stat] = value;
+}
+
+void stats_add(struct stats *stats, enum stat stat, int64_t value)
+{
+    stats->single[stat] += value;
+}
+
+void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
+{
+    if (map64_set(&stats->indexed, stat_key(stat, index), (uint64_t)value) < 0)
+        stats->failed = true;
+}
+
+bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret)
+{
+    const uint64_t *value = map64_find(&stats->indexed, stat_key(stat, index));
+    if (value)
+        *ret = (int64_t)*value;
+    return value != NULL;
+}
+
+static void stat_write(struct database *db, enum stat stat, const uint32_t *index, int64_t value)
+{
+    const struct stat_def *def = &stat_defs[stat];
+    struct cell *row = database_row(db, TABLE_stats, NULL);
+    cell_text(row, COL_stats_name, def->name);
+    cell_int(row, COL_stats_key, stat);
+    if (index)
+        cell_int(row, COL_stats_idx, *index);
+    cell_text(row, COL_stats_severity, def->severity);
+    cell_text(row, COL_stats_source, def->source);
+    cell_int(row, COL_stats_value, value);
+    cell_text(row, COL_stats_description, def->description ? def->description : "");
+    cell_int(row, COL_stats_machine_id, 0);
+    cell_int(row, COL_stats_trace_id, 0);
+}
+
+static int key_compare(const void *left, const void *right)
+{
+    const struct map64_slot *a = left, *b = right;
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+VEC_DEFINE(slot_vec, struct map64_slot);
+
+int stats_write(const struct stats *stats, struct database *db)
+{
+    struct slot_vec slots = {0};
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    int r = stats->failed ? -ENOMEM : 0;
+    while (r == 0 && (slot = map64_next(&stats->indexed, &cursor)))
+        r = slot_vec_push(&slots, *slot);
+    if (slots.n)
+        qsort(slots.items, slots.n, sizeof(*slots.items), key_compare);
+    size_t next = 0;
+    for (enum stat stat = 0; stat < N_STATS && r == 0; stat++) {
+        if (!stat_defs[stat].indexed)
+            stat_write(db, stat, NULL, stats->single[stat]);
+        for (; next < slots.n && slots.items[next].key >> 32 == stat; next++) {
+            uint32_t index = (uint32_t)slots.items[next].key;
+            stat_write(db, stat, &index, (int64_t)slots.items[next].value);
+        }
+    }
+    slot_vec_done(&slots);
+    return r;
+}
+
+void stats_done(struct stats *stats)
+{
+    map64_done(&stats->indexed);
+    *stats = (struct stats){0};
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stats table: numbers about recording and conversion. Names are Perfetto's where it has one
+// for the same thing; those that begin with mmsql_ are ours.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "converter/tables/database.h"
+
+// S(name, indexed, severity, source, description); begin, end and delta of one thing stand
+// together.
+#define STAT_CPU_PHASES(S, what, delta_severity)                                                   \
+    S(ftrace_cpu_##what##_begin, true, "info", "trace", NULL)                                      \
+    S(ftrace_cpu_##what##_end, true, "info", "trace", NULL)                                        \
+    S(ftrace_cpu_##what##_delta, true, delta_severity, "trace", NULL)
+
+#define STAT_LIST(S)                                                                               \
+    S(ftrace_bundle_tokenizer_errors, false, "error", "analysis", NULL)                            \
+    STAT_CPU_PHASES(S, bytes, "info")                                                              \
+    STAT_CPU_PHASES(S, commit_overrun, "error")                                                    \
+    STAT_CPU_PHASES(S, dropped_events, "error")                                                    \
+    STAT_CPU_PHASES(S, entries, "info")                                                            \
+    S(ftrace_cpu_now_ts_begin, true, "info", "trace", NULL)                                        \
+    S(ftrace_cpu_now_ts_end, true, "info", "trace", NULL)                                          \
+    S(ftrace_cpu_oldest_event_ts_begin, true, "info", "trace", NULL)                               \
+    S(ftrace_cpu_oldest_event_ts_end, true, "info", "trace", NULL)                                 \
+    STAT_CPU_PHASES(S, overrun, "info")                                                            \
+    STAT_CPU_PHASES(S, read_events, "info")                                                        \
+    S(ftrace_cpu_has_data_loss, true, "data_loss", "trace",                                        \
+      "The kernel overwrote events before they were read; begins and ends may not match.")         \
+    S(ftrace_kprobe_hits_begin, false, "info", "trace", "Kprobe hits at the start.")               \
+    S(ftrace_kprobe_hits_end, false, "info", "trace", "Kprobe hits at the end.")                   \
+    S(ftrace_kprobe_hits_delta, false, "info", "trace", "Kprobe hits in the trace.")               \
+    S(ftrace_kprobe_misses_begin, false, "info", "trace", "Kprobe misses at the start.")           \
+    S(ftrace_kprobe_misses_end, false, "info", "trace", "Kprobe misses at the end.")               \
+    S(ftrace_kprobe_misses_delta, false, "data_loss", "trace", "Kprobe misses in the trace.")      \
+    S(ftrace_setup_errors, false, "info", "trace", "Events that could not be switched on.")        \
+    S(ftrace_abi_errors_skipped_zero_data_length, false, "info", "analysis", NULL)                 \
+    S(ftrace_missing_event_id, false, "info", "analysis", NULL)                                    \
+    S(ftrace_packet_before_tracing_start, false, "info", "analysis",                               \
+      "Events older than the start of recording, left in the kernel by someone else; left out.")   \
+    S(ftrace_generic_descriptor_errors, false, "info", "trace", NULL)                              \
+    S(compact_sched_has_parse_errors, false, "error", "trace", NULL)                               \
+    S(compact_sched_switch_skipped, false, "info", "analysis", NULL)                               \
+    S(compact_sched_waking_skipped, false, "info", "analysis", NULL)                               \
+    S(sched_switch_out_of_order, false, "error", "analysis", NULL)                                 \
+    S(mismatched_sched_switch_tids, false, "error", "analysis", NULL)                              \
+    S(rss_stat_negative_size, false, "info", "analysis", NULL)                                     \
+    S(rss_stat_unknown_keys, false, "error", "analysis", NULL)                                     \
+    S(rss_stat_unknown_thread_for_mm_id, false, "info", "analysis", NULL)                          \
+    S(mm_unknown_type, false, "error", "analysis", NULL)                                           \
+    S(systrace_parse_failure, false, "error", "analysis", NULL)                                    \
+    S(meminfo_unknown_keys, false, "error", "analysis", NULL)                                      \
+    S(vmstat_unknown_keys, false, "error", "analysis", NULL)                                       \
+    S(psi_unknown_resource, false, "error", "analysis", NULL)                                      \
+    S(invalid_cpu_times, false, "error", "analysis", NULL)                                         \
+    S(proc_stat_unknown_counters, false, "error", "analysis", NULL)                                \
+    S(process_tracker_errors, false, "error", "analysis", NULL)                                    \
+    S(process_tracker_parent_pid_changed, false, "info", "analysis", NULL)                         \
+    S(slice_out_of_order, false, "error", "analysis", NULL)                                        \
+    S(misplaced_end_event, false, "data_loss", "analysis", NULL)                                   \
+    S(clock_sync_failure, false, "error", "analysis",                                              \
+      "A time stamp of a clock that nothing "                                                      \
+      "connects to the trace's; left out.")                                                        \
+    S(invalid_clock_snapshots, false, "error", "analysis", NULL)                                   \
+    S(packet_skipped_seq_needs_incremental_state_invalid, false, "info", "analysis",               \
+      "Packets that build on data that was lost; left out.")                                       \
+    S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
+    S(traced_buf_abi_violations, true, "data_loss", "trace", NULL)                                 \
+    S(traced_buf_buffer_size, true, "info", "trace", NULL)                                         \
+    S(traced_buf_bytes_overwritten, true, "info", "trace", NULL)                                   \
+    S(traced_buf_bytes_read, true, "info", "trace", NULL)                                          \
+    S(traced_buf_bytes_filtered_out, true, "info", "trace", NULL)                                  \
+    S(traced_buf_bytes_written, true, "info", "trace", NULL)                                       \
+    S(traced_buf_clone_done_timestamp_ns, true, "info", "trace", NULL)                             \
+    S(traced_buf_chunks_discarded, true, "info", "trace", NULL)                                    \
+    S(traced_buf_chunks_overwritten, true, "info", "trace", NULL)                                  \
+    S(traced_buf_chunks_read, true, "info", "trace", NULL)                                         \
+    S(traced_buf_chunks_relocated, true, "info", "trace", NULL)                                    \
+    S(traced_buf_chunks_rewritten, true, "info", "trace", NULL)                                    \
+    S(traced_buf_chunks_written, true, "info", "trace", NULL)                                      \
+    S(traced_buf_chunks_committed_out_of_order, true, "info", "trace", NULL)                       \
+    S(traced_buf_padding_bytes_cleared, true, "info", "trace", NULL)                               \
+    S(traced_buf_padding_bytes_written, true, "info", "trace", NULL)                               \
+    S(traced_buf_patches_failed, true, "data_loss", "trace",                                       \
+      "Parts of packets came too late; those packets are lost.")                                   \
+    S(traced_buf_patches_succeeded, true, "info", "trace", NULL)                                   \
+    S(traced_buf_readaheads_failed, true, "info", "trace", NULL)                                   \
+    S(traced_buf_readaheads_succeeded, true, "info", "trace", NULL)                                \
+    S(traced_buf_trace_writer_packet_loss, true, "data_loss", "trace",                             \
+      "Packets that a producer could not write because its buffer was full.")                      \
+    S(traced_buf_write_wrap_count, true, "info", "trace", NULL)                                    \
+    S(traced_chunks_discarded, false, "info", "trace", NULL)                                       \
+    S(traced_clone_started_timestamp_ns, false, "info", "trace", NULL)                             \
+    S(traced_clone_trigger_timestamp_ns, false, "info", "trace", NULL)                             \
+    S(traced_data_sources_registered, false, "info", "trace", NULL)                                \
+    S(traced_data_sources_seen, false, "info", "trace", NULL)                                      \
+    S(traced_final_flush_failed, false, "data_loss", "trace", NULL)                                \
+    S(traced_final_flush_succeeded, false, "info", "trace", NULL)                                  \
+    S(traced_flushes_failed, false, "data_loss", "trace", NULL)                                    \
+    S(traced_flushes_requested, false, "info", "trace", NULL)                                      \
+    S(traced_flushes_succeeded, false, "info", "trace", NULL)                                      \
+    S(traced_patches_discarded, false, "info", "trace", NULL)                                      \
+    S(traced_producers_connected, false, "info", "trace", NULL)                                    \
+    S(traced_producers_seen, false, "info", "trace", NULL)                                         \
+    S(traced_total_buffers, false, "info", "trace", NULL)                                          \
+    S(traced_tracing_sessions, false, "info", "trace", NULL)                                       \
+    S(filter_errors, false, "error", "trace", NULL)                                                \
+    S(filter_input_bytes, false, "info", "trace", NULL)                                            \
+    S(filter_input_packets, false, "info", "trace", NULL)                                          \
+    S(filter_output_bytes, false, "info", "trace", NULL)                                           \
+    S(filter_time_taken_ns, false, "info", "trace", NULL)                                          \
+    S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
+    S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
+      "Compressed packets that cannot be inflated to their end.")                                  \
+    S(mmsql_compression_unknown, false, "error", "analysis",                                       \
+      "Packets compressed in a way that this program cannot read.")                                \
+    S(mmsql_truncated_at, false, "error", "analysis",                                              \
+      "Offset in the trace where it ends or breaks in the middle of a packet.")
+
+#define STAT_ID(name, indexed, severity, source, text) STAT_##name,
+enum stat { STAT_LIST(STAT_ID) N_STATS };
+
+// All zero is empty.
+struct stats {
+    int64_t single[N_STATS];
+    struct map64 indexed; // stat and index -> value
+    bool failed;          // memory ran out
+};
+
+void stats_set(struct stats *stats, enum stat stat, int64_t value);
+void stats_add(struct stats *stats, enum stat stat, int64_t value);
+void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
+bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
+
+// Writes all rows: single ones also when they are 0, indexed ones that were set.
+int stats_write(const struct stats *stats, struct database *db);
+void stats_done(struct stats *stats);

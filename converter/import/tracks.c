@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A track's key is its type and dimensions, written one behind the other; the string set that knows
+// them gives each its number. Rows are written at the end: names may still change until then.
+#include "converter/import/tracks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+static void key_make(struct strbuf *key, const struct track_spec *spec)
+{
+    strbuf_add(key, spec->type, strlen(spec->type) + 1);
+    strbuf_add_char(key, spec->counter ? 'c' : 's');
+    for (size_t i = 0; i < TRACK_DIMENSIONS_MAX && spec->dimensions[i].name; i++) {
+        const struct track_dimension *dimension = &spec->dimensions[i];
+        strbuf_add(key, dimension->name, strlen(dimension->name) + 1);
+        strbuf_add(key, &dimension->size, sizeof(dimension->size));
+        if (dimension->text)
+            strbuf_add(key, dimension->text, dimension->size);
+        else
+            strbuf_add(key, &dimension->number, sizeof(dimension->number));
+    }
+}
+
+static uint32_t string_add(struct tracks *tracks, const char *text, size_t size)
+{
+    if (!text)
+        return STRSET_NONE;
+    uint32_t id = strset_add(tracks->strings, text, size);
+    if (id == STRSET_NONE)
+        tracks->failure = -ENOMEM;
+    return id;
+}
+
+static struct track track_make(struct tracks *tracks, const struct track_spec *spec)
+{
+    struct track track = {
+        .type = spec->type,
+        .unit = spec->unit,
+        .name = string_add(tracks, spec->name, spec->name_size),
+        .counter = spec->counter,
+        .parent_id = -1,
+        .source_set = ARG_SET_NONE,
+        .upid = -1,
+        .utid = -1,
+        .cpu = -1,
+    };
+    struct arg set[TRACK_DIMENSIONS_MAX];
+    size_t n = 0;
+    for (; n < TRACK_DIMENSIONS_MAX && spec->dimensions[n].name; n++) {
+        const struct track_dimension *dimension = &spec->dimensions[n];
+        if (dimension->text) {
+            uint32_t id = string_add(tracks, dimension->text, dimension->size);
+            set[n] = arg_text(dimension->name, strset_text(tracks->strings, id), dimension->size);
+            continue;
+        }
+        set[n] = arg_int(dimension->name, dimension->number);
+        if (str_eq(dimension->name, "upid"))
+            track.upid = dimension->number;
+        else if (str_eq(dimension->name, "utid"))
+            track.utid = dimension->number;
+        else if (str_eq(dimension->name, "cpu"))
+            track.cpu = dimension->number;
+    }
+    track.dimension_set = args_add(tracks->args, set, n);
+    return track;
+}
+
+uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
+{
+    // Reused, because counters look up their track with every sample.
+    struct strbuf *key = &tracks->key;
+    strbuf_clear(key);
+    key_make(key, spec);
+    uint32_t id = key->failed ? STRSET_NONE : strset_add(&tracks->keys, key->text, key->size);
+    if (id != STRSET_NONE && id < tracks->items.n)
+        return id;
+    if (id == STRSET_NONE || track_vec_push(&tracks->items, track_make(tracks, spec)) < 0) {
+        tracks->failure = -ENOMEM;
+        return 0;
+    }
+    return id;
+}
+
+static void cell_unless_none(struct cell *row, size_t column, int64_t value)
+{
+    if (value >= 0)
+        cell_int(row, column, value);
+}
+
+int tracks_write(const struct tracks *tracks, struct database *db)
+{
+    for (size_t i = 0; i < tracks->items.n; i++) {
+        const struct track *track = &tracks->items.items[i];
+        if (track->replaced)
+            continue;
+        struct cell *row = database_row_with_id(db, TABLE__track, (int64_t)i);
+        cell_text(row, COL__track_name, strset_text(tracks->strings, track->name));
+        cell_text(row, COL__track_type, track->type);
+        cell_unless_none(row, COL__track_dimension_arg_set_id, track->dimension_set);
+        cell_unless_none(row, COL__track_parent_id, track->parent_id);
+        cell_unless_none(row, COL__track_source_arg_set_id, track->source_set);
+        cell_int(row, COL__track_machine_id, 0);
+        cell_int(row, COL__track_is_counter, track->counter);
+        cell_text(row, COL__track_unit, track->unit);
+        cell_text(row, COL__track_description, track->description);
+        cell_unless_none(row, COL__track_upid, track->upid);
+        cell_unless_none(row, COL__track_utid, track->utid);
+        cell_unless_none(row, COL__track_cpu, track->cpu);
+    }
+    return tracks->failure;
+}
+
+void tracks_done(struct tracks *tracks)
+{
+    strset_done(&tracks->keys);
+    track_vec_done(&tracks->items);
+    strbuf_done(&tracks->key);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tracks: what counters and slices belong to. A track is told from others by its type and
+// dimensions, so the same thing asked for twice is one track.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "converter/import/args.h"
+
+#define TRACK_DIMENSIONS_MAX 4
+
+struct track_dimension {
+    const char *name; // static; "upid", "utid" and "cpu" also fill those columns
+    const char *text; // NULL: it is a number
+    size_t size;
+    int64_t number;
+};
+
+static inline struct track_dimension dimension_int(const char *name, int64_t number)
+{
+    return (struct track_dimension){.name = name, .number = number};
+}
+
+static inline struct track_dimension dimension_text(const char *name, const void *text, size_t size)
+{
+    return (struct track_dimension){.name = name, .text = text ? text : "", .size = size};
+}
+
+struct track_spec {
+    const char *type; // static
+    const char *unit; // static; NULL: unknown
+    bool counter;
+    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // the first without name ends them
+    const char *name; // copied; not part of what tells tracks apart
+    size_t name_size;
+};
+
+struct track {
+    const char *type, *unit, *description;
+    uint32_t name; // in strings, STRSET_NONE: none
+    bool counter;
+    bool replaced; // by another one; has no row of its own
+    int64_t parent_id, dimension_set, source_set;
+    int64_t upid, utid, cpu; // -1: none
+};
+VEC_DEFINE(track_vec, struct track);
+
+struct tracks {
+    struct strset keys; // type and dimensions as bytes; ids are track ids
+    struct track_vec items;
+    struct strbuf key;      // of the track being looked up
+    struct strset *strings; // borrowed
+    struct args *args;      // borrowed
+    int failure;            // negative errno of the first failure
+};
+
+// The track of that description, made if it is new. After a failure 0, and ->failure tells.
+uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
+
+int tracks_write(const struct tracks *tracks, struct database *db);
+void tracks_done(struct tracks *tracks);

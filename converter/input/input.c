@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traces are not in order of time, so a conversion goes back and forth in them: the bytes must stay
+// reachable, however many they are. A regular file is mapped. Pipes and gzip data are first written
+// to a file without a name and then read through its mapping.
+//
+// A file that shrinks while it is mapped would kill the process when the missing pages are touched.
+// Nobody truncates a finished trace, and a copy of every trace would be a high price for that case.
+#include "converter/input/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "common/cleanup.h"
+#include "converter/input/spill.h"
+
+#define CHUNK_SIZE  ((size_t)64 * 1024)
+#define DAMAGE_SIZE 128
+
+struct input {
+    const uint8_t *bytes;
+    size_t size;
+    void *map; // owned, NULL if bytes are elsewhere
+    size_t map_size;
+    struct spill spill;
+    char damage[DAMAGE_SIZE]; // empty: none
+};
+
+DEFINE_CLEANUP(input_freep, struct input, input_free);
+
+static int file_map(struct input *input, int fd, size_t size)
+{
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    input->map = map;
+    input->map_size = size;
+    input->bytes = map;
+    input->size = size;
+    return 0;
+}
+
+static int pipe_copy(struct input *input, int fd, const char *name, struct err *err)
+{
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
+    if (!chunk)
+        return err_errno(err, -ENOMEM, "%s", name);
+    for (;;) {
+        ssize_t n = read(fd, chunk, CHUNK_SIZE);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, -errno, "%s", name);
+        if (n == 0)
+            break;
+        int r = spill_append(&input->spill, chunk, (size_t)n, err);
+        if (r < 0)
+            return r;
+    }
+    input->bytes = input->spill.bytes;
+    input->size = input->spill.size;
+    return 0;
+}
+
+static bool is_gzip(const struct input *input)
+{
+    return input->size >= 3 && input->bytes[0] == 0x1f && input->bytes[1] == 0x8b &&
+           input->bytes[2] == 8;
+}
+
+// Inflates member after member; damage ends it, with what came before kept.
+static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
+{
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
+    z_stream z = {0};
+    if (!chunk || inflateInit2(&z, 15 + 16) != Z_OK)
+        return err_errno(err, -ENOMEM, "gzip");
+    const uint8_t *from = input->bytes, *end = from + input->size;
+    int code = Z_OK, r = 0;
+    while (r == 0 && code == Z_OK) {
+        size_t available = (size_t)(end - from);
+        z.next_in = (Bytef *)(uintptr_t)from;
+        z.avail_in = available < CHUNK_SIZE ? (uInt)available : (uInt)CHUNK_SIZE;
+        z.next_out = chunk;
+        z.avail_out = (uInt)CHUNK_SIZE;
+        code = inflate(&z, Z_NO_FLUSH);
+        from = z.next_in;
+        r = spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err);
+        if (code == Z_STREAM_END && end - from >= 2 && from[0] == 0x1f && from[1] == 0x8b)
+            code = inflateReset(&z);
+    }
+    if (r == 0 && code != Z_STREAM_END)
+        snprintf(input->damage, sizeof(input->damage), "gzip data ends or breaks at offset %zu: %s",
+                 (size_t)(from - input->bytes), code == Z_BUF_ERROR ? "truncated" : "corrupt");
+    inflateEnd(&z);
+    return r;
+}
+
+static int gzip_replace(struct input *input, const char *folder, struct err *err)
+{
+    struct spill inflated;
+    int r = spill_init(&inflated, folder, err);
+    if (r == 0)
+        r = gzip_inflate(input, &inflated, err);
+    if (r < 0) {
+        spill_done(&inflated);
+        return r;
+    }
+    if (input->map)
+        munmap(input->map, input->map_size);
+    input->map = NULL;
+    spill_done(&input->spill);
+    input->spill = inflated;
+    input->bytes = inflated.bytes;
+    input->size = inflated.size;
+    return 0;
+}
+
+int input_open(const char *path, const char *spill_folder, struct err *err, struct input **ret)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    const char *name = is_stdin ? "standard input" : path;
+    CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
+    if (!input)
+        return err_errno(err, -ENOMEM, "%s", name);
+    int r = spill_init(&input->spill, spill_folder, err);
+    if (r < 0)
+        return r;
+    CLEANUP(close_fdp)
+    int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", name);
+    if (S_ISDIR(st.st_mode))
+        return err_errno(err, -EISDIR, "%s", name);
+    bool at_start = lseek(fd, 0, SEEK_CUR) == 0;
+    if (!S_ISREG(st.st_mode) || !at_start || !st.st_size || file_map(input, fd, (size_t)st.st_size))
+        r = pipe_copy(input, fd, name, err);
+    if (r == 0 && is_gzip(input))
+        r = gzip_replace(input, spill_folder, err);
+    if (r < 0)
+        return r;
+    *ret = STEAL(input);
+    return 0;
+}
+
+int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret)
+{
+    CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
+    if (!input)
+        return err_errno(err, -ENOMEM, "input");
+    int r = spill_init(&input->spill, NULL, err);
+    if (r < 0)
+        return r;
+    input->bytes = bytes;
+    input->size = size;
+    if (is_gzip(input))
+        r = gzip_replace(input, NULL, err);
+    if (r == 0)
+        *ret = STEAL(input);
+    return r;
+}
+
+const uint8_t *input_bytes(const struct input *input)
+{
+    return input->bytes;
+}
+
+size_t input_size(const struct input *input)
+{
+    return input->size;
+}
+
+const char *input_damage(const struct input *input)
+{
+    return *input->damage ? input->damage : NULL;
+}
+
+void input_forget(const struct input *input)
+{
+    if (input->map)
+        madvise(input->map, input->map_size, MADV_DONTNEED);
+    spill_forget(&input->spill);
+}
+
+struct input *input_free(struct input *input)
+{
+    if (!input)
+        return NULL;
+    int saved = errno;
+    if (input->map)
+        munmap(input->map, input->map_size);
+    spill_done(&input->spill);
+    free(input);
+    errno = saved;
+    return NULL;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where trace bytes come from: a file, standard input, either of them compressed with gzip.
+// Whatever it is, it ends up as one run of bytes in the address space, without being held in
+// memory.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct input;
+
+// `path` "-" is standard input. What has to be stored on the way goes into `spill_folder` (NULL:
+// the system's place for temporary files).
+int input_open(const char *path, const char *spill_folder, struct err *err, struct input **ret);
+
+// For bytes that are in memory already; they are borrowed.
+int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret);
+
+const uint8_t *input_bytes(const struct input *input);
+size_t input_size(const struct input *input);
+
+// What was wrong with the compressed data, or NULL; input_bytes() has all that could be read
+// before.
+const char *input_damage(const struct input *input);
+
+// Takes the pages out of this process's memory; they come back when they are read.
+void input_forget(const struct input *input);
+
+struct input *input_free(struct input *input);

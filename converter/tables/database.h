@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The database that a conversion writes. Rows are gathered in a batch per table and handed to
+// SQLite a batch at a time. Everything goes into a file beside the target, which takes the target's
+// name only when all is well: a failed conversion leaves no half database behind and an old one as
+// it was.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "converter/tables/schema.h"
+
+struct sqlite3;
+
+enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT, CELL_BLOB };
+
+// One value. Texts and blobs are borrowed and must live until the database is finished (trace bytes
+// and interned strings do); database_copy() makes such a place for those that don't.
+struct cell {
+    union {
+        int64_t integer;
+        double real;
+        const void *bytes;
+    };
+    uint32_t size;
+    uint8_t type; // enum cell_type
+};
+
+static inline void cell_int(struct cell *row, size_t column, int64_t value)
+{
+    row[column] = (struct cell){.integer = value, .type = CELL_INT};
+}
+
+static inline void cell_real(struct cell *row, size_t column, double value)
+{
+    row[column] = (struct cell){.real = value, .type = CELL_REAL};
+}
+
+static inline void cell_bytes(struct cell *row, size_t column, const void *text, size_t size)
+{
+    row[column] =
+        (struct cell){.bytes = text ? text : "", .size = (uint32_t)size, .type = CELL_TEXT};
+}
+
+void cell_text(struct cell *row, size_t column, const char *text); // NULL: stays NULL
+
+struct database;
+
+// Opens the temporary file for `path` and makes all tables. `path` NULL makes a database in memory.
+// Refuses (-EEXIST) a target that exists and is not a database of this program.
+int database_create(const char *path, struct err *err, struct database **ret);
+
+// A new row with all cells NULL but the key, which is *ret_id (may be NULL): ids count from 0. The
+// cells are valid until the next call. Never NULL: after a failure the row leads nowhere and
+// database_error() tells.
+struct cell *database_row(struct database *db, enum table_id table, int64_t *ret_id);
+
+// For rows that are known in full only later: the id now, the row then.
+int64_t database_reserve_id(struct database *db, enum table_id table);
+struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
+
+// A copy that lives until the next flush of the table whose row was made last.
+const void *database_copy(struct database *db, const void *bytes, size_t size);
+
+// The first failure, or 0.
+int database_error(const struct database *db, struct err *err);
+
+uint64_t database_n_rows(const struct database *db, enum table_id table);
+
+// Hands what is gathered to SQLite. Needed only before SQL reads the tables.
+int database_flush(struct database *db, struct err *err);
+
+// Runs SQL on the open database.
+int database_exec(struct database *db, const char *sql, struct err *err);
+
+// Flushes, makes indexes, commits and, if it is a file, gives it its name.
+int database_finish(struct database *db, struct err *err);
+
+// SQLite's handle, for queries on a database in memory after database_finish(). Borrowed.
+struct sqlite3 *database_handle(struct database *db);
+
+// Bytes of the finished file.
+uint64_t database_n_bytes(const struct database *db);
+
+// Closes; without database_finish() the temporary file is removed.
+struct database *database_free(struct database *db);
+
+// Written into every database, so that we recognise our own ("mmsq").
+#define DATABASE_APPLICATION_ID 0x6d6d7371

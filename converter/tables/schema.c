@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The lists of schema.h, expanded into data.
+#include "converter/tables/schema.h"
+
+#include "common/str.h"
+
+#define DEF_KEY(table, column, text)                                                               \
+    {.name = #column, .doc = (text), .type = COLUMN_INT, .key = true},
+#define DEF_COLUMN(table, column, kind, text)                                                      \
+    {.name = #column, .doc = (text), .type = COLUMN_##kind},
+#define DEF_GENERATED(table, column, kind, sql, text)                                              \
+    {.name = #column, .doc = (text), .type = COLUMN_##kind, .generated = (sql)},
+#define DEF_COLUMNS(table, text)                                                                   \
+    static const struct column_def columns_##table[] = {                                           \
+        COLUMNS_##table(DEF_KEY, DEF_COLUMN, DEF_GENERATED)};
+TABLE_LIST(DEF_COLUMNS)
+
+#define DEF_TABLE(table, text)                                                                     \
+    [TABLE_##table] = {.name = #table,                                                             \
+                       .doc = (text),                                                              \
+                       .columns = columns_##table,                                                 \
+                       .n_columns = sizeof(columns_##table) / sizeof(columns_##table[0]),          \
+                       .n_stored = N_COL_##table},
+const struct table_def table_defs[N_TABLES] = {TABLE_LIST(DEF_TABLE)};
+
+const char *column_type_name(enum column_type type)
+{
+    static const char *const names[] = {
+        [COLUMN_INT] = "INTEGER",
+        [COLUMN_REAL] = "REAL",
+        [COLUMN_TEXT] = "TEXT",
+        [COLUMN_BLOB] = "BLOB",
+    };
+    return names[type];
+}
+
+const struct table_def *table_def_find(const char *name)
+{
+    for (size_t i = 0; i < N_TABLES; i++)
+        if (str_eq(table_defs[i].name, name))
+            return &table_defs[i];
+    return NULL;
+}

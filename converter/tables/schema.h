@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stored tables: names, columns, types and what each column means, in one place. The lists
+// below make the DDL, the column numbers (COL_table_column), the batches and the help of `mmsql
+// tables`. Names and columns are Perfetto's public ones; what Perfetto computes (views) is in
+// converter/sql/.
+//
+// K(table, column, doc)            the row's id, INTEGER PRIMARY KEY; always the first column
+// C(table, column, type, doc)      stored; type is INT, REAL, TEXT or BLOB
+// G(table, column, type, sql, doc) computed by SQLite from the others, takes no room
+//
+// Times are nanoseconds of the trace clock (CLOCK_BOOTTIME unless the trace says otherwise).
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TABLE_LIST(T)                                                                              \
+    T(args, "Values that belong to a row of another table, a row each, found by its arg_set_id.")  \
+    T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
+    T(counter, "Values of counters over time; join counter_track for what is counted.")            \
+    T(cpu, "Processors seen in the trace.")                                                        \
+    T(filedescriptor, "Open files of processes, where they were recorded.")                        \
+    T(flow, "Arrows between slices: what made what happen.")                                       \
+    T(ftrace_event, "Every kernel event as it was recorded; its fields are in args.")              \
+    T(heap_profile, "Heap dumps of processes.")                                                    \
+    T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
+    T(machine, "Machines the trace comes from.")                                                   \
+    T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
+    T(metadata, "Facts about the trace as a whole.")                                               \
+    T(package_list, "Installed Android packages.")                                                 \
+    T(perf_sample, "Samples of call stacks taken by the kernel's perf events.")                    \
+    T(perf_session, "Sessions that perf samples belong to.")                                       \
+    T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
+    T(profiler_smaps, "Memory mappings of processes with their sizes.")                            \
+    T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
+    T(slice, "Spans of time with a name, nested per track.")                                       \
+    T(stack_profile_callsite, "Call chains: a frame and the call site that called it.")            \
+    T(stack_profile_frame, "Functions and addresses in call chains.")                              \
+    T(stack_profile_mapping, "Files mapped into profiled processes.")                              \
+    T(stack_profile_symbol, "Source positions of frames, inlined functions included.")             \
+    T(stack_sample, "Call stack samples of any source.")                                           \
+    T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
+    T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
+    T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
+    T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_track, "All tracks, with what the public track views select by.")
+
+#define COLUMNS_args(K, C, G)                                                                      \
+    K(args, id, "Row.")                                                                            \
+    C(args, arg_set_id, INT, "The set this value belongs to; equal sets are stored once.")         \
+    C(args, flat_key, TEXT, "Key without array indexes.")                                          \
+    C(args, key, TEXT, "Key, with array indexes.")                                                 \
+    C(args, int_value, INT, "Value of integers, booleans and pointers.")                           \
+    C(args, string_value, TEXT, "Value of texts.")                                                 \
+    C(args, real_value, REAL, "Value of floating point numbers.")                                  \
+    C(args, value_type, TEXT, "int, uint, string, real, pointer, bool, json or null.")             \
+    G(args, display_value, TEXT,                                                                   \
+      "CASE value_type WHEN 'bool' THEN CASE int_value WHEN 0 THEN 'false' ELSE 'true' END "       \
+      "WHEN 'pointer' THEN printf('0x%x', int_value) "                                             \
+      "WHEN 'real' THEN CAST(real_value AS TEXT) WHEN 'int' THEN CAST(int_value AS TEXT) "         \
+      "WHEN 'uint' THEN printf('%u', int_value) ELSE string_value END",                            \
+      "The value as text, whatever its type.")
+
+#define COLUMNS_clock_snapshot(K, C, G)                                                            \
+    K(clock_snapshot, id, "Row.")                                                                  \
+    C(clock_snapshot, ts, INT, "When, in trace time (ns).")                                        \
+    C(clock_snapshot, clock_id, INT, "Number of the clock, as in the trace.")                      \
+    C(clock_snapshot, clock_name, TEXT, "Name of the clock, if it is a well-known one.")           \
+    C(clock_snapshot, clock_value, INT, "What that clock showed, in its own unit.")                \
+    C(clock_snapshot, snapshot_id, INT, "Readings of one moment share this.")                      \
+    C(clock_snapshot, machine_id, INT, "Machine.")
+
+#define COLUMNS_counter(K, C, G)                                                                   \
+    K(counter, id, "Row.")                                                                         \
+    C(counter, ts, INT, "When (ns).")                                                              \
+    C(counter, track_id, INT, "Track, see counter_track.")                                         \
+    C(counter, value, REAL, "Value, in the track's unit.")                                         \
+    C(counter, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_cpu(K, C, G)                                                                       \
+    K(cpu, id, "Unique number of the processor.")                                                  \
+    G(cpu, ucpu, INT, "id", "The same as id.")                                                     \
+    C(cpu, cpu, INT, "Number of the processor on its machine.")                                    \
+    C(cpu, cluster_id, INT, "Processors of one kind share this.")                                  \
+    C(cpu, processor, TEXT, "Model.")                                                              \
+    C(cpu, machine_id, INT, "Machine.")                                                            \
+    C(cpu, capacity, INT, "Computing power, 1024 is the strongest of the machine.")                \
+    C(cpu, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_filedescriptor(K, C, G)                                                            \
+    K(filedescriptor, id, "Row.")                                                                  \
+    G(filedescriptor, ufd, INT, "id", "The same as id.")                                           \
+    C(filedescriptor, fd, INT, "Number of the file descriptor.")                                   \
+    C(filedescriptor, ts, INT, "When it was seen (ns).")                                           \
+    C(filedescriptor, upid, INT, "Process.")                                                       \
+    C(filedescriptor, path, TEXT, "File.")
+
+#define COLUMNS_flow(K, C, G)                                                                      \
+    K(flow, id, "Row.")                                                                            \
+    C(flow, slice_out, INT, "Slice where the arrow starts.")                                       \
+    C(flow, slice_in, INT, "Slice where the arrow ends.")                                          \
+    C(flow, trace_id, INT, "Number of the flow in the trace.")                                     \
+    C(flow, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_ftrace_event(K, C, G)                                                              \
+    K(ftrace_event, id, "Row, in order of time.")                                                  \
+    C(ftrace_event, ts, INT, "When (ns).")                                                         \
+    C(ftrace_event, name, TEXT, "Name of the event.")                                              \
+    G(ftrace_event, cpu, INT, "ucpu & 4095", "Processor it happened on.")                          \
+    C(ftrace_event, utid, INT, "Thread it happened in.")                                           \
+    C(ftrace_event, arg_set_id, INT, "Its fields, see args.")                                      \
+    C(ftrace_event, common_flags, INT, "The kernel's flags of the event, where recorded.")         \
+    C(ftrace_event, ucpu, INT, "Processor, see cpu.id.")
+
+#define COLUMNS_heap_profile(K, C, G)                                                              \
+    K(heap_profile, id, "Row.")                                                                    \
+    C(heap_profile, ts, INT, "When (ns).")                                                         \
+    C(heap_profile, ts_end, INT, "End of what the dump covers (ns).")                              \
+    C(heap_profile, dur, INT, "How long a time the dump covers (ns).")                             \
+    C(heap_profile, upid, INT, "Process.")                                                         \
+    C(heap_profile, heap_name, TEXT, "Allocator.")
+
+#define COLUMNS_heap_profile_allocation(K, C, G)                                                   \
+    K(heap_profile_allocation, id, "Row.")                                                         \
+    C(heap_profile_allocation, ts, INT, "When the dump was taken (ns).")                           \
+    C(heap_profile_allocation, upid, INT, "Process.")                                              \
+    C(heap_profile_allocation, heap_name, TEXT, "Allocator.")                                      \
+    C(heap_profile_allocation, callsite_id, INT, "Where, see stack_profile_callsite.")             \
+    C(heap_profile_allocation, count, INT, "Allocations; negative: frees.")                        \
+    C(heap_profile_allocation, size, INT, "Bytes; negative: freed.")
+
+#define COLUMNS_machine(K, C, G)                                                                   \
+    K(machine, id, "Unique number of the machine.")                                                \
+    C(machine, raw_id, INT, "Number of the machine in the trace.")                                 \
+    C(machine, name, TEXT, "Name that the trace gives it.")                                        \
+    C(machine, sysname, TEXT, "Operating system.")                                                 \
+    C(machine, release, TEXT, "Kernel release.")                                                   \
+    C(machine, version, TEXT, "Kernel version.")                                                   \
+    C(machine, arch, TEXT, "Architecture.")                                                        \
+    C(machine, num_cpus, INT, "Processors.")                                                       \
+    C(machine, android_build_fingerprint, TEXT, "Android build.")                                  \
+    C(machine, android_device_manufacturer, TEXT, "Maker of the Android device.")                  \
+    C(machine, android_sdk_version, INT, "Android SDK level.")                                     \
+    C(machine, system_ram_bytes, INT, "Memory (bytes).")                                           \
+    C(machine, system_ram_gb, INT, "Memory, rounded to 10^9 bytes.")                               \
+    C(machine, label_index, INT, "Position in lists of machines.")
+
+#define COLUMNS_memory_snapshot(K, C, G)                                                           \
+    K(memory_snapshot, id, "Row.")                                                                 \
+    C(memory_snapshot, timestamp, INT, "When (ns).")                                               \
+    C(memory_snapshot, track_id, INT, "Track.")                                                    \
+    C(memory_snapshot, detail_level, TEXT, "How detailed the snapshot is.")
+
+#define COLUMNS_metadata(K, C, G)                                                                  \
+    K(metadata, id, "Row.")                                                                        \
+    C(metadata, name, TEXT, "What the fact is about.")                                             \
+    C(metadata, key_type, TEXT, "single: one row has this name; multi: there may be more.")        \
+    C(metadata, int_value, INT, "The fact, if it is a number.")                                    \
+    C(metadata, str_value, TEXT, "The fact, if it is a text.")                                     \
+    C(metadata, machine_id, INT, "Machine it is about, if it is about one.")                       \
+    C(metadata, trace_id, INT, "Trace it is about, if it is about one.")
+
+#define COLUMNS_package_list(K, C, G)                                                              \
+    K(package_list, id, "Row.")                                                                    \
+    C(package_list, package_name, TEXT, "Name.")                                                   \
+    C(package_list, uid, INT, "User id its processes run as.")                                     \
+    C(package_list, debuggable, INT, "1 if it may be debugged.")                                   \
+    C(package_list, profileable_from_shell, INT, "1 if the shell user may profile it.")            \
+    C(package_list, version_code, INT, "Version.")
+
+#define COLUMNS_perf_sample(K, C, G)                                                               \
+    K(perf_sample, id, "Row.")                                                                     \
+    C(perf_sample, ts, INT, "When (ns).")                                                          \
+    C(perf_sample, utid, INT, "Thread.")                                                           \
+    C(perf_sample, cpu, INT, "Processor.")                                                         \
+    C(perf_sample, cpu_mode, TEXT, "user, kernel, hypervisor, ...")                                \
+    C(perf_sample, callsite_id, INT, "Where, see stack_profile_callsite.")                         \
+    C(perf_sample, unwind_error, TEXT, "Why the call chain is not complete.")                      \
+    C(perf_sample, perf_session_id, INT, "Session, see perf_session.")
+
+#define COLUMNS_perf_session(K, C, G)                                                              \
+    K(perf_session, id, "Row.")                                                                    \
+    G(perf_session, perf_session_id, INT, "id", "The same as id.")                                 \
+    C(perf_session, cmdline, TEXT, "Command line that started it.")
+
+#define COLUMNS_process(K, C, G)                                                                   \
+    K(process, upid, "Unique number of the process in this trace.")                                \
+    G(process, id, INT, "upid", "The same as upid.")                                               \
+    C(process, pid, INT, "Process id; may be reused.")                                             \
+    C(process, name, TEXT, "Name.")                                                                \
+    C(process, start_ts, INT, "When it started (ns), if the trace saw that.")                      \
+    C(process, end_ts, INT, "When it ended (ns), if the trace saw that.")                          \
+    C(process, parent_upid, INT, "Process that started it.")                                       \
+    C(process, uid, INT, "User id.")                                                               \
+    C(process, android_appid, INT, "Android application id, made from uid.")                       \
+    C(process, android_user_id, INT, "Android user, made from uid.")                               \
+    C(process, cmdline, TEXT, "Command line.")                                                     \
+    C(process, arg_set_id, INT, "Further values, see args.")                                       \
+    C(process, machine_id, INT, "Machine.")
+
+#define COLUMNS_profiler_smaps(K, C, G)                                                            \
+    K(profiler_smaps, id, "Row.")                                                                  \
+    C(profiler_smaps, upid, INT, "Process.")                                                       \
+    C(profiler_smaps, ts, INT, "When (ns).")                                                       \
+    C(profiler_smaps, path, TEXT, "Mapped file or kind of memory.")                                \
+    C(profiler_smaps, path_trimmed, TEXT, "The path without what differs between installations.")  \
+    C(profiler_smaps, aggregate_count, INT, "Mappings in this row.")                               \
+    C(profiler_smaps, is_deleted, INT, "1 if the file was deleted.")                               \
+    C(profiler_smaps, size_kb, INT, "Address space (KiB).")                                        \
+    C(profiler_smaps, private_dirty_kb, INT, "Private dirty memory (KiB).")                        \
+    C(profiler_smaps, swap_kb, INT, "Swapped out (KiB).")                                          \
+    C(profiler_smaps, file_name, TEXT, "Name of the mapping.")                                     \
+    C(profiler_smaps, start_address, INT, "First address.")                                        \
+    C(profiler_smaps, module_timestamp, INT, "Time stamp of the module.")                          \
+    C(profiler_smaps, module_debugid, TEXT, "Debug id of the module.")                             \
+    C(profiler_smaps, module_debug_path, TEXT, "Where the module's debug data is.")                \
+    C(profiler_smaps, protection_flags, INT, "Access rights.")                                     \
+    C(profiler_smaps, private_clean_resident_kb, INT, "Private clean memory (KiB).")               \
+    C(profiler_smaps, shared_dirty_resident_kb, INT, "Shared dirty memory (KiB).")                 \
+    C(profiler_smaps, shared_clean_resident_kb, INT, "Shared clean memory (KiB).")                 \
+    C(profiler_smaps, locked_kb, INT, "Locked memory (KiB).")                                      \
+    C(profiler_smaps, proportional_resident_kb, INT, "Proportional set size (KiB).")               \
+    C(profiler_smaps, rss_kb, INT, "Resident memory (KiB).")                                       \
+    C(profiler_smaps, anonymous_kb, INT, "Anonymous memory (KiB).")                                \
+    C(profiler_smaps, pss_dirty_kb, INT, "Dirty part of the proportional set size (KiB).")         \
+    C(profiler_smaps, swap_pss_kb, INT, "Proportional share of swap (KiB).")
+
+#define COLUMNS_sched_slice(K, C, G)                                                               \
+    K(sched_slice, id, "Row.")                                                                     \
+    C(sched_slice, ts, INT, "When the thread began to run (ns).")                                  \
+    C(sched_slice, dur, INT, "How long it ran (ns); -1: to the end of the trace.")                 \
+    G(sched_slice, cpu, INT, "ucpu & 4095", "Processor.")                                          \
+    C(sched_slice, utid, INT, "Thread.")                                                           \
+    C(sched_slice, end_state, TEXT, "State it went into: R runnable, S sleeping, D blocked, ...")  \
+    C(sched_slice, priority, INT, "The kernel's priority; 120 is usual, less runs first.")         \
+    C(sched_slice, ucpu, INT, "Processor, see cpu.id.")
+
+#define COLUMNS_slice(K, C, G)                                                                     \
+    K(slice, id, "Row.")                                                                           \
+    C(slice, ts, INT, "When it began (ns).")                                                       \
+    C(slice, dur, INT, "How long it took (ns); 0: a moment; -1: it did not end.")                  \
+    C(slice, track_id, INT, "Track.")                                                              \
+    C(slice, category, TEXT, "Category.")                                                          \
+    C(slice, name, TEXT, "Name.")                                                                  \
+    C(slice, depth, INT, "How deep it is nested; 0 is the outermost.")                             \
+    C(slice, parent_id, INT, "Slice around it.")                                                   \
+    C(slice, arg_set_id, INT, "Further values, see args.")                                         \
+    C(slice, thread_ts, INT, "CPU time of the thread at its begin (ns).")                          \
+    C(slice, thread_dur, INT, "CPU time it took (ns).")                                            \
+    C(slice, thread_instruction_count, INT, "Instructions of the thread at its begin.")            \
+    C(slice, thread_instruction_delta, INT, "Instructions it took.")                               \
+    G(slice, cat, TEXT, "category", "The same as category.")                                       \
+    G(slice, slice_id, INT, "id", "The same as id.")
+
+#define COLUMNS_stack_profile_callsite(K, C, G)                                                    \
+    K(stack_profile_callsite, id, "Row.")                                                          \
+    C(stack_profile_callsite, depth, INT, "Distance from the outermost frame.")                    \
+    C(stack_profile_callsite, parent_id, INT, "Call site that called this.")                       \
+    C(stack_profile_callsite, frame_id, INT, "Frame.")
+
+#define COLUMNS_stack_profile_frame(K, C, G)                                                       \
+    K(stack_profile_frame, id, "Row.")                                                             \
+    C(stack_profile_frame, name, TEXT, "Function, as recorded.")                                   \
+    C(stack_profile_frame, mapping, INT, "Mapping it is in.")                                      \
+    C(stack_profile_frame, rel_pc, INT, "Address, relative to the mapping.")                       \
+    C(stack_profile_frame, symbol_set_id, INT, "Symbols, see stack_profile_symbol.")               \
+    C(stack_profile_frame, deobfuscated_name, TEXT, "Function before obfuscation.")                \
+    C(stack_profile_frame, type, TEXT, "Kind of code: native, interpreted, ...")
+
+#define COLUMNS_stack_profile_mapping(K, C, G)                                                     \
+    K(stack_profile_mapping, id, "Row.")                                                           \
+    C(stack_profile_mapping, build_id, TEXT, "Build id of the file, in hex.")                      \
+    C(stack_profile_mapping, exact_offset, INT, "Offset in the file of the mapping itself.")       \
+    C(stack_profile_mapping, start_offset, INT, "Offset in the file of the module.")               \
+    C(stack_profile_mapping, start, INT, "First address.")                                         \
+    C(stack_profile_mapping, end, INT, "Address behind the last.")                                 \
+    C(stack_profile_mapping, load_bias, INT, "Difference of file and load addresses.")             \
+    C(stack_profile_mapping, name, TEXT, "File.")
+
+#define COLUMNS_stack_profile_symbol(K, C, G)                                                      \
+    K(stack_profile_symbol, id, "Row.")                                                            \
+    C(stack_profile_symbol, symbol_set_id, INT, "Symbols of one frame share this.")                \
+    C(stack_profile_symbol, name, TEXT, "Function.")                                               \
+    C(stack_profile_symbol, source_file, TEXT, "Source file.")                                     \
+    C(stack_profile_symbol, line_number, INT, "Line in the source file.")                          \
+    C(stack_profile_symbol, inlined, INT, "1 if the function was inlined.")
+
+#define COLUMNS_stack_sample(K, C, G)                                                              \
+    K(stack_sample, id, "Row.")                                                                    \
+    C(stack_sample, ts, INT, "When (ns).")                                                         \
+    C(stack_sample, source, TEXT, "What took the sample.")                                         \
+    C(stack_sample, task_context_id, INT, "Thread or task it was taken in.")                       \
+    C(stack_sample, execution_context_id, INT, "Processor and mode it was taken in.")              \
+    C(stack_sample, callsite_id, INT, "Where, see stack_profile_callsite.")                        \
+    C(stack_sample, session_id, INT, "Session it belongs to.")
+
+#define COLUMNS_stats(K, C, G)                                                                     \
+    K(stats, id, "Row.")                                                                           \
+    C(stats, name, TEXT, "What is counted.")                                                       \
+    C(stats, key, INT, "Number of the name.")                                                      \
+    C(stats, idx, INT, "Processor or buffer that the value is of, if it is of one.")               \
+    C(stats, severity, TEXT, "info, data_loss or error.")                                          \
+    C(stats, source, TEXT, "trace: recorded; analysis: found while converting.")                   \
+    C(stats, value, INT, "Value.")                                                                 \
+    C(stats, description, TEXT, "What it means.")                                                  \
+    C(stats, machine_id, INT, "Machine.")                                                          \
+    C(stats, trace_id, INT, "Trace.")
+
+#define COLUMNS_thread(K, C, G)                                                                    \
+    K(thread, utid, "Unique number of the thread in this trace.")                                  \
+    G(thread, id, INT, "utid", "The same as utid.")                                                \
+    C(thread, tid, INT, "Thread id; may be reused.")                                               \
+    C(thread, name, TEXT, "Name.")                                                                 \
+    C(thread, start_ts, INT, "When it started (ns), if the trace saw that.")                       \
+    C(thread, end_ts, INT, "When it ended (ns), if the trace saw that.")                           \
+    C(thread, upid, INT, "Process it belongs to, if known.")                                       \
+    C(thread, is_main_thread, INT, "1 if it is the first thread of its process.")                  \
+    C(thread, is_idle, INT, "1 if it stands for a processor with nothing to do.")                  \
+    C(thread, machine_id, INT, "Machine.")                                                         \
+    C(thread, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_thread_state(K, C, G)                                                              \
+    K(thread_state, id, "Row.")                                                                    \
+    C(thread_state, ts, INT, "When the state began (ns).")                                         \
+    C(thread_state, dur, INT, "How long it lasted (ns); -1: to the end of the trace.")             \
+    G(thread_state, cpu, INT, "ucpu & 4095", "Processor, while running.")                          \
+    C(thread_state, utid, INT, "Thread.")                                                          \
+    C(thread_state, state, TEXT, "Running, R runnable, S sleeping, D uninterruptible, ...")        \
+    C(thread_state, io_wait, INT, "1 if it waited for a disk.")                                    \
+    C(thread_state, blocked_function, TEXT, "Kernel function it waited in.")                       \
+    C(thread_state, waker_utid, INT, "Thread that woke it.")                                       \
+    C(thread_state, waker_id, INT, "What the waker was doing, see thread_state.id.")               \
+    C(thread_state, irq_context, INT, "1 if it was woken from an interrupt.")                      \
+    C(thread_state, ucpu, INT, "Processor, see cpu.id.")
+
+#define COLUMNS_trace_bounds(K, C, G)                                                              \
+    C(trace_bounds, start_ts, INT, "First moment with data (ns).")                                 \
+    C(trace_bounds, end_ts, INT, "Last moment with data (ns).")
+
+#define COLUMNS__track(K, C, G)                                                                    \
+    K(_track, id, "Track.")                                                                        \
+    C(_track, name, TEXT, "Name.")                                                                 \
+    C(_track, type, TEXT, "Kind of track: what made it.")                                          \
+    C(_track, dimension_arg_set_id, INT, "What tells it from others of its type, see args.")       \
+    C(_track, parent_id, INT, "Track above it.")                                                   \
+    C(_track, source_arg_set_id, INT, "Further values, see args.")                                 \
+    C(_track, machine_id, INT, "Machine.")                                                         \
+    C(_track, track_group_id, INT, "Tracks that are shown as one share this.")                     \
+    C(_track, is_counter, INT, "1 for counters, 0 for slices.")                                    \
+    C(_track, unit, TEXT, "Unit of the counter's values.")                                         \
+    C(_track, description, TEXT, "What it shows.")                                                 \
+    C(_track, upid, INT, "Process it belongs to.")                                                 \
+    C(_track, utid, INT, "Thread it belongs to.")                                                  \
+    C(_track, cpu, INT, "Processor it belongs to.")
+
+#define SCHEMA_TABLE_ID(table, doc) TABLE_##table,
+enum table_id { TABLE_LIST(SCHEMA_TABLE_ID) N_TABLES };
+
+// Numbers of the stored columns, as cells of a row count them.
+#define SCHEMA_KEY_ID(table, column, doc)          COL_##table##_##column,
+#define SCHEMA_COLUMN_ID(table, column, type, doc) COL_##table##_##column,
+#define SCHEMA_NO_ID(table, column, type, sql, doc)
+#define SCHEMA_COLUMN_IDS(table, doc)                                                              \
+    enum { COLUMNS_##table(SCHEMA_KEY_ID, SCHEMA_COLUMN_ID, SCHEMA_NO_ID) N_COL_##table };
+TABLE_LIST(SCHEMA_COLUMN_IDS)
+
+enum column_type { COLUMN_INT, COLUMN_REAL, COLUMN_TEXT, COLUMN_BLOB };
+
+struct column_def {
+    const char *name;
+    const char *doc;
+    const char *generated; // SQL expression; NULL: stored
+    enum column_type type;
+    bool key;
+};
+
+struct table_def {
+    const char *name;
+    const char *doc;
+    const struct column_def *columns;
+    size_t n_columns;
+    size_t n_stored;
+};
+
+extern const struct table_def table_defs[N_TABLES];
+
+const char *column_type_name(enum column_type type); // SQL's name
+
+// The table called `name`, or NULL.
+const struct table_def *table_def_find(const char *name);
