@@ -6,12 +6,10 @@
 #include "producer/sources/residency/sampler.h"
 #include "producer/sources/source.h"
 #include "producer/sources/sys_stats.h"
+#include "producer/sources/system_info.h"
 
 const struct source_class *const source_classes[] = {
-    &process_stats_class,
-    &sys_stats_class,
-    &page_residency_class,
-    NULL,
+    &process_stats_class, &sys_stats_class, &page_residency_class, &system_info_class, NULL,
 };
 
 const struct source_class *source_class_find(const char *name)

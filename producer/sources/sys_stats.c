@@ -94,6 +94,15 @@ static const struct poll_class poll_classes[N_POLLS] = {
     [POLL_SLAB] = {"slab", "/slabinfo", 512, -1, PERIOD(slab)},
 };
 
+// Where each enum sysfs_kind is looked for.
+static const char *const sysfs_places[] = {
+    [SYSFS_CPUFREQ] = "/sys/devices/system/cpu/cpu*/cpufreq",
+    [SYSFS_CPUIDLE] = "/sys/devices/system/cpu/cpu*/cpuidle",
+    [SYSFS_THERMAL] = "/sys/class/thermal",
+    [SYSFS_DEVFREQ] = "/sys/class/devfreq",
+    [SYSFS_GPUFREQ] = "/sys/class/kgsl and /sys/class/drm",
+};
+
 struct psi_class {
     const char *path;
     uint32_t some, full;
@@ -134,8 +143,9 @@ static void report_absent(struct sys_stats *stats, enum poll_kind kind, const ch
         hint = " (boot with psi=1)";
     else if (r == -ENOENT)
         hint = " (this kernel or machine does not have it)";
-    log_warning(stats->env.log, "linux.sys_stats: %s: %s: %s%s", poll_classes[kind].name, where,
-                strerror(-r), hint);
+    log_warning(stats->env.log, "linux.sys_stats: %s: %s%s: %s%s", poll_classes[kind].name,
+                poll_classes[kind].sysfs < 0 ? stats->env.roots->proc : "", where, strerror(-r),
+                hint);
 }
 
 static void fail_poll(struct sys_stats *stats, enum poll_kind kind, const char *where, int r)
@@ -347,7 +357,7 @@ static int open_poll(struct sys_stats *stats, enum poll_kind kind)
     int r = sysfs_values_open(&stats->sysfs[kind], (enum sysfs_kind)poll_classes[kind].sysfs,
                               stats->env.roots->sys);
     if (r < 0)
-        report_absent(stats, kind, stats->env.roots->sys, r);
+        report_absent(stats, kind, sysfs_places[poll_classes[kind].sysfs], r);
     return r;
 }
 

@@ -120,6 +120,8 @@ void tree_write_all(struct process_stats *ps);
 
 // poll.c
 
+// Ends the packet of counters that is open, if one is: a writer has one packet at a time.
+void poll_end_packet(struct process_stats *ps);
 void poll_all(struct process_stats *ps);
 // Names of the files behind the file descriptors of all known processes.
 void poll_fds_of_all(struct process_stats *ps);

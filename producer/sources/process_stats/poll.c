@@ -22,7 +22,7 @@
 #define N_POLLS_SKIPPED   16
 #define N_FDS_MAX         65536 // of a process
 
-static void end_packet(struct process_stats *ps)
+void poll_end_packet(struct process_stats *ps)
 {
     if (!ps->stats)
         return;
@@ -38,7 +38,7 @@ static struct wire_writer *packet_with_room(struct process_stats *ps, size_t roo
 {
     if (ps->stats && wire_room(ps->stats) >= room)
         return ps->stats;
-    end_packet(ps);
+    poll_end_packet(ps);
     ps->stats = packet_writer_begin_range(ps->env.writer, ps->scan_time, room, STATS_ROOM_WANTED);
     if (ps->stats)
         ps->stats_mark = wire_begin(ps->stats, PB_TracePacket_process_stats);
@@ -117,25 +117,41 @@ static void read_dmabuf(struct process_stats *ps, const struct process *process,
         process_counters_set(counters, COUNTER_DMABUF_RSS, (int64_t)(bytes / 1024));
 }
 
-static void write_fd(struct process_stats *ps, const struct process *process, uint32_t fd)
+// Opens a message of `process` in a packet with room for one more file, or keeps the one that is
+// open while it has room. *mark 0: none is open.
+static struct wire_writer *message_with_room(struct process_stats *ps,
+                                             const struct process *process, size_t *mark)
+{
+    if (*mark && wire_room(ps->stats) >= FD_ROOM)
+        return ps->stats;
+    if (*mark)
+        wire_end(ps->stats, *mark);
+    *mark = 0;
+    struct wire_writer *w = packet_with_room(ps, FD_ROOM);
+    if (!w)
+        return NULL;
+    *mark = wire_begin(w, PB_ProcessStats_processes);
+    wire_int(w, PB_ProcessStats_Process_pid, process->pid);
+    return w;
+}
+
+static void write_fd(struct process_stats *ps, const struct process *process, uint32_t fd,
+                     size_t *mark)
 {
     uint64_t key = (uint64_t)process->pid << 32 | fd;
-    const uint64_t *mark = map64_find(&ps->seen_fds, key);
-    if (mark && *mark == process_mark(process))
+    const uint64_t *written = map64_find(&ps->seen_fds, key);
+    if (written && *written == process_mark(process))
         return;
     char link[PATH_MAX], path[FD_PATH_MAX];
     int n = snprintf(link, sizeof(link), "%s/%d/fd/%u", ps->env.roots->proc, process->pid, fd);
     ssize_t n_path = n > 0 && (size_t)n < sizeof(link) ? readlink(link, path, sizeof(path)) : -1;
-    struct wire_writer *w = n_path >= 0 ? packet_with_room(ps, FD_ROOM) : NULL;
+    struct wire_writer *w = n_path >= 0 ? message_with_room(ps, process, mark) : NULL;
     if (!w)
         return;
-    size_t outer = wire_begin(w, PB_ProcessStats_processes);
-    wire_int(w, PB_ProcessStats_Process_pid, process->pid);
     size_t inner = wire_begin(w, PB_ProcessStats_Process_fds);
     wire_uint(w, PB_ProcessStats_FDInfo_fd, fd);
     wire_bytes(w, PB_ProcessStats_FDInfo_path, path, (size_t)n_path);
     wire_end(w, inner);
-    wire_end(w, outer);
     map64_set(&ps->seen_fds, key, process_mark(process));
 }
 
@@ -146,12 +162,15 @@ static void write_fds(struct process_stats *ps, const struct process *process)
     DIR *dir = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
     if (!dir)
         return;
+    size_t mark = 0;
     unsigned n_fds = 0;
     for (const struct dirent *entry; n_fds < N_FDS_MAX && (entry = readdir(dir)); n_fds++) {
         uint32_t fd;
         if (entry->d_name[0] != '.' && str_parse_u32(entry->d_name, &fd) == 0)
-            write_fd(ps, process, fd);
+            write_fd(ps, process, fd, &mark);
     }
+    if (mark)
+        wire_end(ps->stats, mark);
     closedir(dir);
 }
 
@@ -161,7 +180,7 @@ void poll_fds_of_all(struct process_stats *ps)
     size_t cursor = 0;
     for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
         write_fds(ps, (const struct process *)(uintptr_t)slot->value);
-    end_packet(ps);
+    poll_end_packet(ps);
 }
 
 // Without a descriptor that is bound to the process, its start time tells if it still is the same.
@@ -285,7 +304,7 @@ void poll_all(struct process_stats *ps)
     rewinddir(ps->proc_dir);
     for (int32_t pid; (pid = next_pid(ps->proc_dir));)
         poll_process(ps, pid);
-    end_packet(ps);
+    poll_end_packet(ps);
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     size_t cursor = 0;
     for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)

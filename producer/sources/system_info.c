@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Written once when the session starts, and again when readers are told to forget: the packets
+// outlive the ring.
+#include "producer/sources/system_info.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/vec.h"
+#include "producer/sources/proc_text.h"
+#include "producer/sources/system_info/texts.h"
+#include "protos/fields.h"
+
+#define TEXT_BYTES      (1u << 20) // cpuinfo of a thousand cpus takes 1.5 KB each
+#define FREQUENCY_BYTES 4096
+#define CPU_ROOM        256 // beside frequencies and names
+
+enum retained_key {
+    KEY_CPU_INFO = 1,
+    KEY_INTERRUPT_INFO,
+};
+
+VEC_DEFINE(frequency_vec, uint32_t);
+
+struct system_info {
+    struct source source;
+    struct source_env env;
+    bool with_irq_names;
+    uint64_t n_written;
+};
+
+static int compare_frequencies(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static void read_frequencies(const struct system_info *info, uint32_t cpu, const char *file,
+                             struct frequency_vec *ret)
+{
+    char text[FREQUENCY_BYTES];
+    ssize_t n = text_file_read_once(text, sizeof(text), info->env.roots->sys,
+                                    "/devices/system/cpu/cpu%u/cpufreq/%s", cpu, file);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0);
+    uint64_t khz;
+    while (span_take_u64(&rest, &khz))
+        if (khz <= UINT32_MAX && frequency_vec_push(ret, (uint32_t)khz) < 0)
+            return;
+}
+
+static void write_frequencies(const struct system_info *info, uint32_t cpu, struct wire_writer *w)
+{
+    struct frequency_vec all = {0};
+    read_frequencies(info, cpu, "scaling_available_frequencies", &all);
+    read_frequencies(info, cpu, "scaling_boost_frequencies", &all);
+    if (all.n)
+        qsort(all.items, all.n, sizeof(*all.items), compare_frequencies);
+    for (size_t i = 0; i < all.n; i++)
+        if (i == 0 || all.items[i] != all.items[i - 1])
+            wire_uint(w, PB_CpuInfo_Cpu_frequencies, all.items[i]);
+    frequency_vec_done(&all);
+}
+
+static void write_capacity(const struct system_info *info, uint32_t cpu, struct wire_writer *w)
+{
+    char text[32];
+    ssize_t n = text_file_read_once(text, sizeof(text), info->env.roots->sys,
+                                    "/devices/system/cpu/cpu%u/cpu_capacity", cpu);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0);
+    uint64_t capacity;
+    if (span_take_u64(&rest, &capacity))
+        wire_uint(w, PB_CpuInfo_Cpu_capacity, (uint32_t)capacity);
+}
+
+static void write_cpu(const struct system_info *info, const struct cpu_info *cpu,
+                      struct wire_writer *w)
+{
+    size_t mark = wire_begin(w, PB_CpuInfo_cpus);
+    if (span_size(cpu->processor))
+        wire_bytes(w, PB_CpuInfo_Cpu_processor, cpu->processor.pos, span_size(cpu->processor));
+    else
+        wire_string(w, PB_CpuInfo_Cpu_processor, "unknown");
+    write_frequencies(info, cpu->number, w);
+    write_capacity(info, cpu->number, w);
+    if (cpu->identifiers == CPU_ALL_IDENTIFIERS) {
+        size_t inner = wire_begin(w, PB_CpuInfo_Cpu_arm_identifier);
+        wire_uint(w, PB_CpuInfo_ArmCpuIdentifier_implementer, cpu->implementer);
+        wire_uint(w, PB_CpuInfo_ArmCpuIdentifier_architecture, cpu->architecture);
+        wire_uint(w, PB_CpuInfo_ArmCpuIdentifier_variant, cpu->variant);
+        wire_uint(w, PB_CpuInfo_ArmCpuIdentifier_part, cpu->part);
+        wire_uint(w, PB_CpuInfo_ArmCpuIdentifier_revision, cpu->revision);
+        wire_end(w, inner);
+    }
+    if (cpu->features)
+        wire_uint(w, PB_CpuInfo_Cpu_features, cpu->features);
+    wire_end(w, mark);
+}
+
+static size_t write_cpu_message(const struct system_info *info, struct span text,
+                                struct wire_writer *w)
+{
+    size_t mark = wire_begin(w, PB_TracePacket_cpu_info), n = 0;
+    struct span processor = {NULL, NULL};
+    for (struct cpu_info cpu; cpu_info_next(&text, &processor, &cpu); n++)
+        write_cpu(info, &cpu, w);
+    wire_end(w, mark);
+    return n;
+}
+
+static size_t write_interrupt_message(const struct system_info *info, struct span text,
+                                      struct wire_writer *w)
+{
+    (void)info;
+    size_t mark = wire_begin(w, PB_TracePacket_interrupt_info), n = 0;
+    unsigned n_cpus = interrupts_take_header(&text);
+    for (struct irq_name irq; n_cpus && irq_name_next(&text, n_cpus, &irq); n++) {
+        size_t inner = wire_begin(w, PB_InterruptInfo_irq_mapping);
+        wire_uint(w, PB_InterruptInfo_InterruptMapping_irq_id, irq.irq);
+        wire_bytes(w, PB_InterruptInfo_InterruptMapping_name, irq.name.pos, span_size(irq.name));
+        wire_end(w, inner);
+    }
+    wire_end(w, mark);
+    return n;
+}
+
+typedef size_t (*write_message_fn)(const struct system_info *info, struct span text,
+                                   struct wire_writer *w);
+
+// One packet from one file of /proc, written with as much room as its text could come to.
+static void write_packet(struct system_info *info, const char *path, write_message_fn write,
+                         enum retained_key key)
+{
+    char *text = malloc(TEXT_BYTES);
+    ssize_t n =
+        text ? text_file_read_once(text, TEXT_BYTES, info->env.roots->proc, "%s", path) : -ENOMEM;
+    if (n < 0)
+        log_warning(info->env.log, "linux.system_info: %s%s: %s", info->env.roots->proc, path,
+                    strerror((int)-n));
+    if (n > 0) {
+        struct packet_writer *writer = info->env.writer;
+        struct wire_writer *w = packet_writer_begin_range(
+            writer, nsec_now(CLOCK_BOOTTIME), CPU_ROOM, 2 * (size_t)n + FREQUENCY_BYTES + CPU_ROOM);
+        if (w && write(info, span_over(text, (size_t)n), w) == 0)
+            packet_writer_cancel(writer);
+        else if (w && packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key))
+            info->n_written++;
+    }
+    free(text);
+}
+
+static void write_all(struct system_info *info)
+{
+    write_packet(info, "/cpuinfo", write_cpu_message, KEY_CPU_INFO);
+    if (info->with_irq_names)
+        write_packet(info, "/interrupts", write_interrupt_message, KEY_INTERRUPT_INFO);
+}
+
+static int system_info_open(const struct source_env *env, const Pb__DataSourceConfig *config,
+                            struct source **ret, struct err *err)
+{
+    struct system_info *info = calloc(1, sizeof(*info));
+    if (!info)
+        return err_errno(err, -ENOMEM, "linux.system_info");
+    info->source.class = &system_info_class;
+    info->env = *env;
+    info->with_irq_names = config->system_info_config && config->system_info_config->irq_names;
+    *ret = &info->source;
+    return 0;
+}
+
+static int system_info_start(struct source *source, struct err *err)
+{
+    (void)err;
+    write_all((struct system_info *)source);
+    return 0;
+}
+
+static void system_info_stop(struct source *source)
+{
+    (void)source;
+}
+
+static struct source *system_info_close(struct source *source)
+{
+    free(source);
+    return NULL;
+}
+
+static void system_info_counts(const struct source *source, struct source_counts *ret)
+{
+    ret->events = ((const struct system_info *)source)->n_written;
+    ret->events_lost = 0;
+}
+
+static void system_info_clear_state(struct source *source)
+{
+    write_all((struct system_info *)source);
+}
+
+const struct source_class system_info_class = {
+    .name = "linux.system_info",
+    .summary = "what the cpus are, and what the interrupts are called",
+    .open = system_info_open,
+    .start = system_info_start,
+    .stop = system_info_stop,
+    .close = system_info_close,
+    .counts = system_info_counts,
+    .clear_state = system_info_clear_state,
+};
