@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""linux.page_residency, end to end: what a recording says about a file, read by protoc and put together again by
+the rules of protos/trace/page_residency.proto, against mincore() at the time.
+"""
+import ctypes
+import mmap
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import lib
+
+PAGE = mmap.PAGESIZE
+PROT_NONE = 0
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+
+def boot_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class WatchedFile:
+    """A sparse file whose pages come into the cache one by one and go as they are told."""
+
+    def __init__(self, path, pages):
+        self.path = pathlib.Path(path)
+        self.pages = pages
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.ftruncate(self.fd, pages * PAGE)
+        os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def bring_in(self, first, n):
+        for page in range(first, first + n):
+            os.pread(self.fd, 1, page * PAGE)
+
+    def evict(self, first, n):
+        os.posix_fadvise(self.fd, first * PAGE, n * PAGE, os.POSIX_FADV_DONTNEED)
+
+    def mincore(self):
+        """One byte per page, 1: resident."""
+        size = self.pages * PAGE
+        address = LIBC.mmap(None, size, PROT_NONE, mmap.MAP_SHARED, self.fd, 0)
+        vector = ctypes.create_string_buffer(self.pages)
+        result = LIBC.mincore(address, size, vector)
+        LIBC.munmap(address, size)
+        if result:
+            raise OSError(ctypes.get_errno(), "mincore")
+        return bytes(b & 1 for b in vector.raw)
+
+    def close(self):
+        os.close(self.fd)
+
+
+class Reader:
+    """Puts the samples of a trace together: for each file its states over time."""
+
+    def __init__(self, packets):
+        self.files = {}  # id -> File message
+        self.states = {}  # path -> [(timestamp, page bytes or None, sample)]
+        self.rounds = []  # (start, end)
+        self.known = {}  # id -> (revision, set of pages)
+        self.parts = {}
+        self.n_complete = self.n_changed = self.n_unusable = 0
+        for packet in lib.of_kind(packets, "page_residency"):
+            self.read(packet.one("page_residency"), packet.one("timestamp"))
+
+    def read(self, residency, timestamp):
+        duration = residency.one("duration_ns", default=0)
+        for file in residency.get("files", []):
+            if not file.one("ended"):
+                self.files[file.one("id")] = file
+        if "round" in residency:
+            self.rounds.append((timestamp, timestamp + duration))
+        for sample in residency.get("samples", []):
+            self.read_sample(sample, timestamp, duration)
+
+    @staticmethod
+    def pages_of(sample, field):
+        values = sample.get(field, [])
+        page, pages = sample.one("first_page", default=0), set()
+        for gap, length in zip(values[::2], values[1::2], strict=True):
+            assert length > 0
+            page += gap
+            pages.update(range(page, page + length))
+            page += length
+        return pages
+
+    def read_sample(self, sample, timestamp, duration):
+        file_id = sample.one("file_id")
+        path = self.files[file_id].one("path")
+        if sample.one("counts_only") or sample.one("gone") or "revision" not in sample:
+            self.states.setdefault(path, []).append((timestamp + duration, None, sample))
+            return
+        if not sample.one("part", default=0):
+            self.parts[file_id] = (timestamp + duration, sample, set())
+        end, first, pages = self.parts[file_id]
+        complete = sample.one("complete")
+        pages |= self.pages_of(sample, "resident_runs" if complete else "changed_runs")
+        if sample.one("more"):
+            return
+        revision = sample.one("revision")
+        if complete:
+            self.n_complete += 1
+        elif file_id in self.known and self.known[file_id][0] == revision - 1:
+            self.n_changed += 1
+            pages = self.known[file_id][1] ^ pages
+        else:
+            self.n_unusable += 1
+            return
+        self.known[file_id] = (revision, pages)
+        assert len(pages) == first.one("resident_pages"), (len(pages), first)
+        state = bytearray(first.one("pages"))
+        for page in pages:
+            state[page] = 1
+        self.states.setdefault(path, []).append((end, bytes(state), first))
+
+    def state_between(self, path, begin, end):
+        """The file's pages as a look between the two times found them; None if there was no look, or only counts."""
+        if not any(begin <= start and stop <= end for start, stop in self.rounds):
+            return None
+        known = [state for timestamp, state, _ in self.states[str(path)] if timestamp <= end]
+        return known[-1] if known else None
+
+
+class Residency(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="residency-", dir=lib.BUILD))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.trace = self.dir / "trace.pftrace"
+        self.watched = WatchedFile(self.dir / "watched.bin", 2048)
+        self.addCleanup(self.watched.close)
+
+    def start(self, what, *, size_kb=4096, period_ms=20):
+        config = self.dir / "config.cfg"
+        config.write_text(
+            f"buffers {{ size_kb: {size_kb} fill_policy: RING_BUFFER }}\n"
+            'data_sources { config { name: "linux.page_residency" page_residency_config {\n'
+            f"  {what} period_ms: {period_ms}\n}} }} }}\n")
+        child = subprocess.Popen([str(lib.MMTRACE), "record", "-q", "-c", str(config), "-o", str(self.trace),
+                                  "-t", "60s"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        end = time.monotonic() + 20
+        while not self.is_recording(child):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        time.sleep(0.2)
+        return child
+
+    @staticmethod
+    def is_recording(child):
+        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+        blocked = [line for line in status.splitlines() if line.startswith("SigBlk:")]
+        return int(blocked[0].split()[1], 16) & 1 << (signal.SIGINT - 1)
+
+    def finish(self, child):
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(30), 0, child.stderr.read())
+        return lib.decode(self.trace)
+
+    def hold(self, file, seconds=0.12):
+        """Lets some rounds pass while nothing changes: (begin, mincore, end), or None if pages moved by themselves."""
+        before, begin = file.mincore(), boot_ns()
+        time.sleep(seconds)
+        end = boot_ns()
+        return (begin, before, end) if file.mincore() == before else None
+
+    def test_halves_evicted_during_the_recording(self):
+        file, steps = self.watched, []
+        file.bring_in(0, file.pages)
+        child = self.start(f'paths: "{file.path}" verify_every: 1')
+        steps.append(self.hold(file))
+        n = file.pages // 2
+        while n:
+            file.evict(0, n)
+            steps.append(self.hold(file))
+            file.evict(file.pages - n // 2, n // 2)
+            steps.append(self.hold(file))
+            file.bring_in(n // 3, n // 4)
+            steps.append(self.hold(file))
+            n //= 2
+        packets = self.finish(child)
+        reader = Reader(packets)
+        steps = [step for step in steps if step]
+        self.assertGreater(len(steps), 15)  # others may have been disturbed by reclaim
+        n_compared = 0
+        for begin, want, end in steps:
+            got = reader.state_between(file.path, begin, end)
+            if got is not None:
+                n_compared += 1
+                self.assertEqual(got, want)
+        self.assertGreater(n_compared, len(steps) * 3 // 4)
+        self.assertGreater(len({want for _, want, _ in steps}), 10)
+        self.assertEqual(reader.n_unusable, 0)
+        self.assertGreater(reader.n_changed, reader.n_complete)
+
+        info = next(iter(reader.files.values()))
+        st = os.stat(file.path)
+        self.assertEqual((info.one("path"), info.one("device"), info.one("inode"), info.one("page_size_bytes")),
+                         (str(file.path), st.st_dev, st.st_ino, PAGE))
+        self.check_counter_track(packets, file, reader)
+
+    def check_counter_track(self, packets, file, reader):
+        tracks = [p.one("track_descriptor") for p in lib.of_kind(packets, "track_descriptor")]
+        self.assertEqual([t.one("name") for t in tracks], [f"resident {file.path}"])
+        self.assertEqual(tracks[0].one("counter", "unit"), "UNIT_SIZE_BYTES")
+        values = []
+        for packet in lib.of_kind(packets, "track_event"):
+            event = packet.one("track_event")
+            self.assertEqual((event.one("type"), event.one("track_uuid")), ("TYPE_COUNTER", tracks[0].one("uuid")))
+            values.append(event.one("counter_value"))
+        counts = [sample.one("resident_pages") * PAGE for _, _, sample in reader.states[str(file.path)]]
+        self.assertEqual(values, [n for i, n in enumerate(counts) if i == 0 or n != counts[i - 1]])
+
+    def test_a_tiny_wrapped_ring_still_tells_the_end(self):
+        file = self.watched
+        child = self.start(f'paths: "{file.path}" verify_every: 1', size_kb=8, period_ms=2)
+        for i in range(600):
+            file.bring_in(i * 37 % 2000, 1 + i % 16)
+            if i % 3 == 0:
+                file.evict(i * 11 % 2000, 40)
+            time.sleep(0.002)
+        step = self.hold(file, 0.3)
+        packets = self.finish(child)
+        stats = lib.of_kind(packets, "trace_stats")[-1].all("trace_stats", "buffer_stats")
+        self.assertGreater(stats[0].one("write_wrap_count"), 3)
+        reader = Reader(packets)
+        self.assertEqual(reader.n_unusable, 0)
+        if step:
+            self.assertEqual(reader.states[str(file.path)][-1][1], step[1])
+        self.check_tracks_are_introduced(packets)
+
+    def check_tracks_are_introduced(self, packets):
+        known = {p.one("track_descriptor", "uuid") for p in lib.of_kind(packets, "track_descriptor")}
+        used = {p.one("track_event", "track_uuid") for p in lib.of_kind(packets, "track_event")}
+        self.assertTrue(used and used <= known)
+
+    def test_files_of_processes_and_replaced_files(self):
+        mapped = WatchedFile(self.dir / "mapped.bin", 64)
+        self.addCleanup(mapped.close)
+        mapped.bring_in(10, 5)
+        program = ("import mmap,sys;f=open(sys.argv[1],'rb');m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ);"
+                   "print('ready',flush=True);sys.stdin.read()")
+        process = subprocess.Popen(["python3", "-c", program, str(mapped.path)], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        child = self.start(f'pids: {process.pid} paths: "{self.dir}/wat*" rescan_period_ms: 200')
+        replacement = WatchedFile(self.dir / "new.bin", 100)
+        self.addCleanup(replacement.close)
+        replacement.bring_in(0, 7)
+        os.rename(replacement.path, self.watched.path)
+        time.sleep(1.5)
+        replacement.bring_in(0, 7)
+        mapped.bring_in(10, 5)
+        steps = {self.watched.path: self.hold(replacement, 0.3), mapped.path: self.hold(mapped, 0.3)}
+        packets = self.finish(child)
+        reader = Reader(packets)
+        paths = [f.one("path") for f in reader.files.values()]
+        self.assertIn(str(mapped.path), paths)
+        self.assertEqual(paths.count(str(self.watched.path)), 2)
+        states = reader.states[str(self.watched.path)]
+        gone = [i for i, (_, _, sample) in enumerate(states) if sample.one("gone")]
+        self.assertEqual(len(gone), 1)
+        self.assertEqual(states[-1][2].one("pages"), 100)
+        for path, step in steps.items():
+            if step:
+                self.assertEqual(reader.state_between(path, step[0], step[2]), step[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
