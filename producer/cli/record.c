@@ -37,9 +37,10 @@ struct record {
     int signal_fd;
     struct loop_io *signal_io;
     struct loop_timer *progress;
-    const char *out_name; // for messages
-    const char *created;  // the file that is to be removed if nothing comes into it
-    bool interrupted;     // ended by a second signal
+    const char *config_name; // for messages; NULL: it comes from flags
+    const char *out_name;    // for messages
+    const char *created;     // the file that is to be removed if nothing comes into it
+    bool interrupted;        // ended by a second signal
 };
 
 static void write_log(void *userdata, enum log_level level, const char *line)
@@ -80,7 +81,7 @@ static int load_config(struct record *record, struct err *err)
     if (!o->config_path)
         return light_config_make(&o->light, &record->config, err);
     bool is_stdin = str_eq(o->config_path, "-");
-    const char *name = is_stdin ? "<stdin>" : o->config_path;
+    const char *name = record->config_name = is_stdin ? "<stdin>" : o->config_path;
     int fd CLEANUP(close_fdp) = -1;
     if (!is_stdin) {
         fd = open(o->config_path, O_RDONLY | O_CLOEXEC);
@@ -115,8 +116,7 @@ static int check_config(struct record *record, struct err *err)
     };
     int r = config_check(record->config.trace, &env, err);
     if (r < 0)
-        return record->options.config_path ? err_prefix(err, r, "%s", record->options.config_path)
-                                           : r;
+        return record->config_name ? err_prefix(err, r, "%s", record->config_name) : r;
     if (record->config.trace->trigger_config && !record->options.check)
         log_warning(&record->log,
                     "trigger_config: record does not wait for triggers, it starts at once");
