@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 
@@ -63,9 +65,13 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
 void progress_show(const struct session_counts *counts)
 {
     struct strbuf line CLEANUP(strbuf_done) = {0};
+    struct winsize window = {0};
     progress_format(counts, counts->bytes, &line);
+    // A line that wraps could not be taken back.
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+    int width = window.ws_col > 1 ? window.ws_col - 1 : 79;
     if (line.text)
-        fprintf(stderr, "\r%s\033[K", line.text);
+        fprintf(stderr, "\r%.*s\033[K", width, line.text);
 }
 
 void progress_erase(void)

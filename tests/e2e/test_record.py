@@ -500,7 +500,7 @@ class CommandLine(RecordCase):
     def test_progress_on_a_terminal(self):
         controller, terminal = pty.openpty()
         self.addCleanup(os.close, controller)
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
         child = self.start(config(duration_ms=1000), stderr=terminal)
         os.close(terminal)
         shown = b""
@@ -514,6 +514,7 @@ class CommandLine(RecordCase):
             shown += piece
         self.assertEqual(child.wait(timeout=10), 0)
         lines = shown.decode().split("\r\x1b[K")
+        self.assertLess(max(map(len, lines[0].replace("\x1b[K", "").split("\r"))), 40)
         self.assertGreaterEqual(lines[0].count("\r"), 3)
         self.assertRegex(lines[0], r"0\.[2-3] s, \d+ events, ")
         self.assertRegex(lines[-1], r"^mmtrace: \S+: 1\.0 s, ")
