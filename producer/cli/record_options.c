@@ -74,7 +74,14 @@ static const struct cli_option options[] = {
     {OPTION_REFUSED + 15, 0, "clone", "ID", NULL, DAEMON_REFUSAL},
     {OPTION_REFUSED + 16, 0, "clone-by-name", "NAME", NULL, DAEMON_REFUSAL},
     {OPTION_REFUSED + 17, 0, "save-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 18, 'a', "app", "NAME", NULL, ATRACE_REFUSAL},
+    {OPTION_REFUSED + 18, 0, "save-all-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
+    {OPTION_REFUSED + 19, 0, "clone-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
+    {OPTION_REFUSED + 20, 0, "notify-fd", "FD", NULL, DAEMON_REFUSAL},
+    {OPTION_REFUSED + 21, 'a', "app", "NAME", NULL, ATRACE_REFUSAL},
+    {OPTION_REFUSED + 22, 0, "txt-lossy", NULL, NULL,
+     "a config with unknown fields is never recorded in part; use --txt and take them out"},
+    {OPTION_REFUSED + 23, 0, "add-attribute", "KEY=VALUE", NULL,
+     "put trace_attributes into the config instead"},
     {0},
 };
 
