@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record, convert and explain this machine's memory, with the data sources of configs/mm_events.cfg.
+
+usage: ./quickstart [--pressure] [--seconds N] [--output DIR]
+
+A harmless load runs meanwhile: it reads a demo file, drops parts of it from the page cache and asks the
+kernel to compact memory. With --pressure the kernel is made to reclaim memory for real, in bursts of
+seconds: vm.min_free_kbytes is raised and restored, whatever happens. The trace, the database and the
+config stay in DIR (default: a new directory below /var/tmp).
+"""
+import argparse
+import csv
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import load
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DEMO_MIB = 64
+PRESSURE_MIB = 512
+BAR = 40
+
+CONFIG = """\
+# What ./quickstart recorded: the data sources of configs/mm_events.cfg, process names, and which pages
+# of one file were in the page cache.
+buffers {{ size_kb: 16384 fill_policy: RING_BUFFER }}
+buffers {{ size_kb: 4096 fill_policy: RING_BUFFER }}
+data_sources {{
+  config {{
+    name: "linux.ftrace"
+    target_buffer: 0
+    ftrace_config {{
+      ftrace_events: "vmscan/mm_vmscan_kswapd_wake"
+      ftrace_events: "vmscan/mm_vmscan_direct_reclaim_begin"
+      ftrace_events: "vmscan/mm_vmscan_direct_reclaim_end"
+      ftrace_events: "compaction/mm_compaction_begin"
+      ftrace_events: "compaction/mm_compaction_end"
+    }}
+  }}
+}}
+data_sources {{
+  config {{
+    name: "linux.sys_stats"
+    target_buffer: 1
+    sys_stats_config {{
+      vmstat_period_ms: 500
+{vmstat}
+    }}
+  }}
+}}
+data_sources {{
+  config {{
+    name: "linux.process_stats"
+    target_buffer: 1
+    process_stats_config {{ scan_all_processes_on_start: true }}
+  }}
+}}
+data_sources {{
+  config {{
+    name: "linux.page_residency"
+    target_buffer: 1
+    page_residency_config {{ paths: "{demo}" period_ms: 500 detail: DETAIL_RANGES }}
+  }}
+}}
+duration_ms: {duration_ms}
+"""
+
+VMSTAT = """nr_free_pages nr_slab_reclaimable nr_slab_unreclaimable nr_active_file nr_inactive_file
+    nr_active_anon nr_inactive_anon workingset_refault workingset_activate workingset_refault_anon
+    workingset_refault_file workingset_activate_anon workingset_activate_file nr_file_pages pgpgin pgpgout
+    pswpin pswpout pgsteal_kswapd pgsteal_direct pgscan_kswapd pgscan_direct compact_migrate_scanned
+    compact_free_scanned""".split()
+LEVELS = {
+    "nr_free_pages": "free",
+    "nr_file_pages": "page cache",
+    "nr_active_file": "  active",
+    "nr_inactive_file": "  inactive",
+    "nr_active_anon": "anonymous, active",
+    "nr_inactive_anon": "anonymous, inactive",
+    "nr_slab_reclaimable": "slab, reclaimable",
+    "nr_slab_unreclaimable": "slab, unreclaimable",
+}
+TOTALS = {
+    "pgpgin": "read from disk (KB)",
+    "pgpgout": "written to disk (KB)",
+    "pswpin": "swapped in",
+    "pswpout": "swapped out",
+    "pgscan_kswapd": "scanned by kswapd",
+    "pgsteal_kswapd": "reclaimed by kswapd",
+    "pgscan_direct": "scanned by direct reclaim",
+    "pgsteal_direct": "reclaimed by direct reclaim",
+    "workingset_refault_file": "file pages that came back",
+    "workingset_refault_anon": "anonymous pages that came back",
+    "workingset_refault": "pages that came back",
+    "compact_migrate_scanned": "scanned for compaction",
+}
+
+
+class Failure(Exception):
+    pass
+
+
+def present_counters():
+    """Kernels differ: ask for what this one counts, so that the recorder has nothing to complain about."""
+    lines = pathlib.Path("/proc/vmstat").read_text().splitlines()
+    present = {line.split()[0] for line in lines}
+    return [name for name in VMSTAT if name in present]
+
+
+def bytes_text(n):
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(n) < 1024 or unit == "GB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+
+
+def duration_text(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.1f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def run_load(recorder, demo, seconds, pressure):
+    """Until the recorder is done. The recorder's own progress line is the show."""
+    started = time.monotonic()
+    n = 0
+    with load.restored_min_free() if pressure else open(os.devnull) as old_kb:
+        bursts_at = [seconds * 0.3, seconds * 0.65] if pressure else []
+        while recorder.poll() is None:
+            elapsed = time.monotonic() - started
+            if elapsed > seconds + 30:
+                raise Failure("mmtrace did not end in time")
+            if bursts_at and elapsed > bursts_at[0]:
+                bursts_at.pop(0)
+                load.burst(demo, old_kb)
+            elif elapsed < seconds - 0.5:
+                load.step_harmless(demo, n)
+                n += 1
+            time.sleep(min(0.8, seconds / 10))
+
+
+def record(mmtrace, config, trace, demo, seconds, pressure):
+    recorder = subprocess.Popen([mmtrace, "record", "-c", config, "-o", trace])
+    try:
+        run_load(recorder, demo, seconds, pressure)
+    finally:
+        if recorder.poll() is None:
+            recorder.send_signal(signal.SIGTERM)
+            recorder.wait(30)
+    if recorder.returncode != 0:
+        raise Failure(f"mmtrace record ended with exit code {recorder.returncode}")
+
+
+class Database:
+    """Questions to the database, asked as a user would: through mmsql."""
+
+    def __init__(self, mmsql, path):
+        self.mmsql, self.path = mmsql, path
+
+    def rows(self, sql):
+        done = subprocess.run([self.mmsql, "query", "--csv", self.path, sql],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failure(f"mmsql query: {done.stderr.strip()}")
+        return list(csv.reader(io.StringIO(done.stdout)))[1:]
+
+
+def heading(text):
+    print(f"\n{text}\n" + "-" * len(text))
+
+
+def show_events(db):
+    heading("Recorded")
+    rows = db.rows("SELECT name, count(*) FROM ftrace_event GROUP BY name ORDER BY 2 DESC LIMIT 12")
+    for name, count in rows:
+        print(f"  {name:44} {int(count):>10,}")
+    if not rows:
+        print("  no kernel events of these kinds: memory was not under pressure")
+    samples = db.rows("SELECT count(DISTINCT c.ts) FROM counter c JOIN counter_track t"
+                      " ON c.track_id = t.id WHERE t.type = 'vmstat'")[0][0]
+    processes = db.rows("SELECT count(*) FROM process WHERE name IS NOT NULL")[0][0]
+    print(f"  {'samples of vmstat':44} {int(samples):>10,}")
+    print(f"  {'processes with a name':44} {int(processes):>10,}")
+
+
+def show_episodes(db):
+    heading("Reclaim and compaction")
+    print(f"  {'what':34} {'times':>7} {'total':>10} {'longest':>10}")
+    rows = db.rows("SELECT 'direct reclaim by ' || coalesce(t.name, 'thread ' || t.tid), count(*),"
+                   " sum(s.dur), max(s.dur) FROM slice s JOIN thread_track tt ON s.track_id = tt.id"
+                   " JOIN thread t USING (utid) WHERE s.name = 'mm_vmscan_direct_reclaim' AND s.dur >= 0"
+                   " GROUP BY 1 ORDER BY 3 DESC LIMIT 6")
+    rows += db.rows("WITH e AS (SELECT utid, ts, name, lead(ts) OVER w AS next_ts, lead(name) OVER w AS"
+                    " next_name FROM ftrace_event WHERE name LIKE 'mm\\_compaction\\__%' ESCAPE '\\'"
+                    " WINDOW w AS (PARTITION BY utid ORDER BY ts))"
+                    " SELECT 'compaction by ' || coalesce(t.name, 'thread ' || t.tid), count(*),"
+                    " sum(next_ts - ts), max(next_ts - ts) FROM e JOIN thread t USING (utid)"
+                    " WHERE e.name = 'mm_compaction_begin' AND next_name = 'mm_compaction_end'"
+                    " GROUP BY 1 ORDER BY 3 DESC LIMIT 6")
+    for name, times, total, longest in rows:
+        print(f"  {name:34} {int(times):>7,} {duration_text(float(total)):>10}"
+              f" {duration_text(float(longest)):>10}")
+    wakes = int(db.rows("SELECT count(*) FROM ftrace_event WHERE name = 'mm_vmscan_kswapd_wake'")[0][0])
+    print(f"  {'kswapd was woken':34} {wakes:>7,}")
+    if not wakes and not any("reclaim" in r[0] for r in rows):
+        print("  No reclaim: this machine had memory to spare. ./quickstart --pressure makes some.")
+
+
+def show_vmstat(db):
+    rows = db.rows("SELECT DISTINCT t.name, first_value(c.value) OVER w, last_value(c.value) OVER w,"
+                   " min(c.value) OVER w, max(c.value) OVER w"
+                   " FROM counter c JOIN counter_track t ON c.track_id = t.id WHERE t.type = 'vmstat'"
+                   " WINDOW w AS (PARTITION BY t.id ORDER BY c.ts"
+                   " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)")
+    values = {r[0]: [float(v) for v in r[1:]] for r in rows}
+    page = os.sysconf("SC_PAGE_SIZE")
+    heading("Memory (vmstat)")
+    print(f"  {'':24} {'start':>12} {'end':>12} {'lowest':>12} {'highest':>12}")
+    for name, label in LEVELS.items():
+        if name in values:
+            print(f"  {label:24} " + " ".join(f"{bytes_text(v * page):>12}" for v in values[name]))
+    changes = [(label, values[n][1] - values[n][0]) for n, label in TOTALS.items() if n in values]
+    changes = [(label, change) for label, change in changes if change]
+    if changes:
+        print(f"\n  {'in this time':40} {'pages':>12}")
+        for label, change in changes:
+            print(f"  {label:40} {int(change):>12,}")
+
+
+def show_losses(db):
+    rows = db.rows("SELECT name, sum(value) FROM stats WHERE severity IN ('data_loss', 'error')"
+                   " AND value > 0 GROUP BY name ORDER BY name")
+    heading("Losses")
+    for name, value in rows:
+        print(f"  {name:60} {int(value):>12,}")
+    if not rows:
+        print("  none")
+
+
+def show_next(out, build):
+    build = os.path.relpath(build, os.getcwd())
+    heading("Next")
+    print(f"""\
+  OUT={out}
+
+  Ask the database (any SQLite opens it):
+    {build}/converter/mmsql query $OUT/quickstart.db \\
+      "SELECT ts, name, cpu FROM ftrace_event LIMIT 10"
+    {build}/converter/mmsql query --csv $OUT/quickstart.db \\
+      "SELECT * FROM process"
+    {build}/converter/mmsql tables
+
+  Look at the trace: open https://ui.perfetto.dev and choose
+    {out}/quickstart.pftrace
+
+  Record again with your own config (configs/ has more to start from):
+    cp $OUT/quickstart.cfg my.cfg; editor my.cfg
+    sudo {build}/producer/mmtrace record -c my.cfg -o my.pftrace""")
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="quickstart", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter, usage=
+                                     "./quickstart [--pressure] [--seconds N] [--output DIR]")
+    parser.add_argument("--pressure", action="store_true", help="make the kernel reclaim for real")
+    parser.add_argument("--seconds", type=float, default=10, help="how long to record (10)")
+    parser.add_argument("--output", type=pathlib.Path, help="where the results go")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release",
+                        help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.seconds <= 3600:
+        parser.error("--seconds takes 1 to 3600")
+    return options
+
+
+def make_output(options):
+    if not options.output:
+        return pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-quickstart-", dir="/var/tmp"))
+    options.output.mkdir(parents=True, exist_ok=True)
+    return options.output.resolve()
+
+
+def mount_tracefs():
+    """Where nobody has looked at tracefs since boot it is not mounted."""
+    if not os.path.exists("/sys/kernel/tracing/instances"):
+        subprocess.run(["mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing"],
+                       capture_output=True)
+
+
+def main():
+    options = parse(sys.argv[1:])
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda *_: sys.exit(1))
+    build = options.build.resolve()
+    out = make_output(options)
+    demo, config = out / "demo.bin", out / "quickstart.cfg"
+    trace, database = out / "quickstart.pftrace", out / "quickstart.db"
+    load.make_file(demo, (PRESSURE_MIB if options.pressure else DEMO_MIB) * load.MIB)
+    config.write_text(CONFIG.format(
+        demo=demo, duration_ms=int(options.seconds * 1000),
+        vmstat="\n".join(f"      vmstat_counters: VMSTAT_{name.upper()}"
+                         for name in present_counters())))
+
+    doing = "with real memory pressure" if options.pressure else "with a harmless load"
+    print(f"[3/5] Recording {options.seconds:g} seconds {doing}", flush=True)
+    mount_tracefs()
+    try:
+        record(build / "producer" / "mmtrace", config, trace, demo, options.seconds,
+               options.pressure)
+    finally:
+        demo.unlink()
+    print("[4/5] Converting", flush=True)
+    started = time.monotonic()
+    subprocess.run([build / "converter" / "mmsql", "convert", "--quiet", trace, "-o", database],
+                   check=True)
+    print(f"      {bytes_text(trace.stat().st_size)} of trace became"
+          f" {bytes_text(database.stat().st_size)} of SQLite in {time.monotonic() - started:.2f} s")
+    print("[5/5] What happened")
+    db = Database(build / "converter" / "mmsql", database)
+    show_events(db)
+    show_episodes(db)
+    show_vmstat(db)
+    show_losses(db)
+    show_next(out, build)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Failure, subprocess.CalledProcessError, OSError) as error:
+        sys.exit(f"quickstart: {error}")
+    except KeyboardInterrupt:
+        sys.exit("quickstart: interrupted")
