@@ -112,6 +112,35 @@ void text_file_close(struct text_file *file)
     file->fd = close_fd(file->fd);
 }
 
+// The last line of a text that ends with a newline; false if it does not.
+static bool last_line(struct span text, struct span *ret)
+{
+    if (text.pos == text.end || text.end[-1] != '\n')
+        return false;
+    text.end--;
+    const char *newline = memrchr(text.pos, '\n', span_size(text));
+    *ret = (struct span){newline ? newline + 1 : text.pos, text.end};
+    return true;
+}
+
+void text_file_keep_end(struct text_file *file, struct span text)
+{
+    struct span line, word;
+    file->last_name[0] = '\0';
+    if (!last_line(text, &line) || !span_take_word(&line, &word) ||
+        span_size(word) >= TEXT_NAME_MAX)
+        return;
+    memcpy(file->last_name, word.pos, span_size(word));
+    file->last_name[span_size(word)] = '\0';
+}
+
+static bool is_complete(const struct text_file *file, struct span text)
+{
+    struct span line, word;
+    return file->last_name[0] && last_line(text, &line) && span_take_word(&line, &word) &&
+           span_eq(word, file->last_name);
+}
+
 ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size)
 {
     size_t filled = 0;
@@ -122,7 +151,7 @@ ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size)
         if (n < 0)
             return filled ? (ssize_t)filled : -errno;
         filled += (size_t)n;
-        if (n == 0 || (size_t)n < file->n_piece)
+        if (n == 0 || (size_t)n < file->n_piece || is_complete(file, span_over(buffer, filled)))
             break;
     }
     return (ssize_t)filled;

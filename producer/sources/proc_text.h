@@ -51,10 +51,13 @@ bool span_take_prefix(struct span *rest, const char *prefix);
 // Without blanks and newlines at both ends.
 struct span span_trim(struct span span);
 
+#define TEXT_NAME_MAX 48
+
 struct text_file {
     int fd;         // owned; -1: not there
     size_t n_piece; // the kernel may hand out the text in pieces; a read that ends with less than
                     // this is known to be the last. SIZE_MAX: the text always comes as a whole
+    char last_name[TEXT_NAME_MAX]; // text_file_keep_end(); "" if it was not called
 };
 
 // Opens ROOT + path (printf style). 0 or a negative errno. `max_record` is the longest piece of
@@ -62,6 +65,10 @@ struct text_file {
 __attribute__((format(printf, 4, 5))) int text_file_open(struct text_file *ret, size_t max_record,
                                                          const char *root, const char *path, ...);
 void text_file_close(struct text_file *file); // fit for CLEANUP()
+
+// For files whose last line always begins with the same word, and no other line does: remembers it
+// from `text`, which is the whole text, so that the end is known when it is seen.
+void text_file_keep_end(struct text_file *file, struct span text);
 
 // Reads from the beginning into `buffer`. The size that was read (cut at `size`), or a negative
 // errno. As a rule one pread.

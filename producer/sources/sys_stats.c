@@ -324,6 +324,7 @@ static int open_file(struct sys_stats *stats, enum poll_kind kind)
                         config->n_meminfo_counters);
     } else if (kind == POLL_VMSTAT) {
         r = counter_set_learn(&stats->vmstat, text);
+        text_file_keep_end(file, text);
         report_counters(stats, kind, &stats->vmstat, (const int *)config->vmstat_counters,
                         config->n_vmstat_counters);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "producer/sources/proc_text.h"
 #include "producer/sources/sys_stats/counters.h"
@@ -368,6 +369,30 @@ static void cut_lines_are_not_numbers(void **state)
     assert_int_equal(span_size(span_whole_lines(text_of(""))), 0);
 }
 
+static void known_end_of_a_text(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/mmtrace-unit-XXXXXX", buffer[256];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    static const char text[] = "first 1\nlast 2\n";
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    struct text_file file;
+    // Records of any length: only a read that returns nothing would prove the end.
+    assert_int_equal(text_file_open(&file, SIZE_MAX, "", "%s", path), 0);
+    assert_int_equal(text_file_read(&file, buffer, sizeof(buffer)), strlen(text));
+    text_file_keep_end(&file, span_over(buffer, strlen(text)));
+    assert_string_equal(file.last_name, "last");
+    // The known end is no end while something stands behind it in what was read.
+    assert_int_equal(write(fd, "more 3\n", 7), 7);
+    assert_int_equal(text_file_read(&file, buffer, sizeof(buffer)), strlen(text) + 7);
+    text_file_close(&file);
+    text_file_keep_end(&file, span_over("cut", 3));
+    assert_string_equal(file.last_name, "");
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +411,7 @@ int main(void)
         cmocka_unit_test(slabinfo_columns),
         cmocka_unit_test(amd_clock_is_the_marked_one),
         cmocka_unit_test(cut_lines_are_not_numbers),
+        cmocka_unit_test(known_end_of_a_text),
     };
     return cmocka_run_group_tests_name("sys_stats_texts", tests, NULL, NULL);
 }
