@@ -30,6 +30,7 @@ struct source_roots {
     const char *proc;    // "/proc"
     const char *sys;     // "/sys"
     const char *tracefs; // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
+    const char *run;     // where to keep what outlives a crash; NULL: "/run/mmtrace"
 };
 
 struct source_env {

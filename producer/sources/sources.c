@@ -2,6 +2,7 @@
 //
 // The table of data sources. process_stats comes first: it must listen before others publish pids.
 #include "common/str.h"
+#include "producer/sources/ftrace/ftrace_source.h"
 #include "producer/sources/process_stats.h"
 #include "producer/sources/residency/sampler.h"
 #include "producer/sources/source.h"
@@ -9,7 +10,14 @@
 #include "producer/sources/system_info.h"
 
 const struct source_class *const source_classes[] = {
-    &process_stats_class, &sys_stats_class, &page_residency_class, &system_info_class, NULL,
+    // clang-format off
+    &process_stats_class,
+    &ftrace_source_class,
+    &sys_stats_class,
+    &page_residency_class,
+    &system_info_class,
+    NULL,
+    // clang-format on
 };
 
 const struct source_class *source_class_find(const char *name)

@@ -321,6 +321,9 @@ static int finish(const struct compiler *compiler, uint32_t field_number, size_t
     plan->field_number = field_number;
     plan->tag = pack_tag(field_number, WIRE_BYTES, &plan->tag_size);
     plan->n_ops = (uint16_t)compiler->ops.n;
+    plan->explained = described;
+    vec_foreach(&compiler->ops, op)
+        plan->explained |= op->kind == PLAN_SYMBOL32 || op->kind == PLAN_SYMBOL64;
     plan->pid_changes = pid_change_of(compiler->format, compiler->group);
     size_t record_min = compiler->record_min;
     if (record_min < COMMON_PID_END)

@@ -49,6 +49,7 @@ struct event_plan {
     uint16_t n_ops;
     uint16_t record_min; // bytes that the fixed fields need
     uint8_t tag_size;
+    bool explained;          // bundles with it also carry a descriptor or names of functions
     uint32_t tag;            // of the event in FtraceEvent
     uint32_t fixed_max;      // bytes of an encoded event, without what varies
     uint32_t dynamic_factor; // and for each byte of the record

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A packet's room is fixed when it is opened, and an event must never be lost at the seam between
+// two packets. So `closing` always says how much the end of the bundle will need (columns of
+// scheduling events, descriptors, symbol names), an event goes in only if that much stays free
+// behind it, and otherwise goes whole into the next packet.
+//
+// The bundle's length takes four bytes, whatever it is, so that bodies need not be moved.
+//
+// Each bundle carries the descriptors of the unknown events in it, so that it can be read when a
+// ring has passed over all before. Symbol names are sent once, in the packet where their number
+// first appears, and once more in a packet that outlives the ring.
+#include "producer/sources/ftrace/bundle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protos/fields.h"
+
+#define LENGTH_SIZE  4
+#define HEAD_MAX     96  // tags and values of struct bundle_head, and the bundle's own tag
+#define ERROR_MAX    32  // a FtraceError
+#define CLOSING_BASE 16  // tag and length of interned data
+#define WANT_MIN     512 // of a packet
+#define WANT_MAX     (32 << 10)
+#define SYMBOL_MAX   24 // a symbol without its name: tags, lengths, number
+
+int bundle_init(struct bundle *bundle, struct packet_writer *writer,
+                const struct event_context *context, const struct compact_format *compact)
+{
+    *bundle = (struct bundle){.writer = writer, .context = context, .want = WANT_MAX};
+    if (!compact)
+        return 0;
+    bundle->compact = malloc(sizeof(*bundle->compact));
+    if (!bundle->compact)
+        return -ENOMEM;
+    bundle->compact->format = *compact;
+    compact_sched_reset(bundle->compact);
+    return 0;
+}
+
+void bundle_done(struct bundle *bundle)
+{
+    free(bundle->compact);
+    bundle->compact = NULL;
+}
+
+static void write_head(struct bundle *bundle)
+{
+    struct wire_writer *w = bundle->wire;
+    const struct bundle_head *head = &bundle->head;
+    wire_tag(w, PB_TracePacket_ftrace_events, WIRE_BYTES);
+    if (wire_reserve(w, LENGTH_SIZE))
+        w->pos += LENGTH_SIZE;
+    bundle->body = wire_size(w);
+    wire_uint(w, PB_FtraceEventBundle_cpu, head->cpu);
+    if (head->lost)
+        wire_uint(w, PB_FtraceEventBundle_lost_events, 1);
+    wire_uint(w, PB_FtraceEventBundle_previous_bundle_end_timestamp, head->previous_end);
+    if (head->clock) {
+        wire_uint(w, PB_FtraceEventBundle_ftrace_clock, head->clock);
+        wire_int(w, PB_FtraceEventBundle_ftrace_timestamp, head->ftrace_time);
+        wire_int(w, PB_FtraceEventBundle_boot_timestamp, head->boot_time);
+    }
+}
+
+// Opens a packet with at least `min` bytes behind the head.
+static bool open_packet(struct bundle *bundle, size_t min)
+{
+    size_t want = bundle->want < WANT_MIN   ? WANT_MIN
+                  : bundle->want > WANT_MAX ? WANT_MAX
+                                            : bundle->want;
+    min += HEAD_MAX + CLOSING_BASE;
+    bundle->wire = packet_writer_begin_range(bundle->writer, 0, min, want > min ? want : min);
+    if (!bundle->wire)
+        return false;
+    bundle->closing = CLOSING_BASE;
+    bundle->n_described = 0;
+    write_head(bundle);
+    bundle->head.lost = false;
+    return true;
+}
+
+static void write_length(struct bundle *bundle)
+{
+    uint32_t size = (uint32_t)(wire_size(bundle->wire) - bundle->body);
+    uint8_t *p = bundle->wire->start + bundle->body - LENGTH_SIZE;
+    for (unsigned i = 0; i < LENGTH_SIZE; i++)
+        p[i] = (uint8_t)((size >> (7 * i) & 0x7f) | (i + 1 < LENGTH_SIZE ? 0x80 : 0));
+}
+
+static size_t symbol_size(const struct kernel_symbols *symbols, size_t index)
+{
+    const char *name = kernel_symbols_name(symbols, symbols->in_order.items[index]);
+    return name ? strlen(name) + SYMBOL_MAX : 0;
+}
+
+static void write_symbols(const struct kernel_symbols *symbols, size_t from, size_t to,
+                          struct wire_writer *w)
+{
+    size_t data = 0;
+    bool any = false;
+    for (size_t i = from; i < to; i++) {
+        const char *name = kernel_symbols_name(symbols, symbols->in_order.items[i]);
+        if (!name)
+            continue;
+        if (!any)
+            data = wire_begin(w, PB_TracePacket_interned_data);
+        any = true;
+        size_t mark = wire_begin(w, PB_InternedData_kernel_symbols);
+        wire_uint(w, PB_InternedString_iid, i + 1);
+        wire_string(w, PB_InternedString_str, name);
+        wire_end(w, mark);
+    }
+    if (any)
+        wire_end(w, data);
+}
+
+// The names of [from, symbols_due), in a packet of their own that outlives the ring.
+static void send_symbols(struct bundle *bundle, size_t from)
+{
+    const struct kernel_symbols *symbols = bundle->context->symbols;
+    size_t room = 0;
+    for (size_t i = from; i < bundle->symbols_due; i++)
+        room += symbol_size(symbols, i);
+    if (!room)
+        return;
+    struct wire_writer *w = packet_writer_begin(bundle->writer, 0, room + CLOSING_BASE);
+    if (!w)
+        return;
+    write_symbols(symbols, from, bundle->symbols_due, w);
+    packet_writer_end_retained(bundle->writer, from ? PACKET_RETAIN_APPEND : PACKET_RETAIN_REPLACE,
+                               FTRACE_KEY_SYMBOLS);
+}
+
+void bundle_close(struct bundle *bundle)
+{
+    if (!bundle->wire)
+        return;
+    struct wire_writer *w = bundle->wire;
+    if (bundle->compact)
+        compact_sched_write(bundle->compact, w);
+    for (size_t i = 0; i < bundle->n_described; i++)
+        wire_bytes(w, PB_FtraceEventBundle_generic_event_descriptors,
+                   bundle->described[i]->descriptor, bundle->described[i]->descriptor_size);
+    write_length(bundle);
+    size_t sent = bundle->symbols_sent;
+    write_symbols(bundle->context->symbols, sent, bundle->symbols_due, w);
+    packet_writer_end(bundle->writer);
+    bundle->wire = NULL;
+    bundle->symbols_sent = bundle->symbols_due;
+    if (sent < bundle->symbols_due)
+        send_symbols(bundle, sent);
+}
+
+void bundle_clear_state(struct bundle *bundle)
+{
+    bundle_close(bundle);
+    if (!bundle->context->symbols->list.n)
+        return; // nothing in bundles refers to other packets
+    packet_writer_clear_state(bundle->writer);
+    send_symbols(bundle, 0);
+}
+
+void bundle_start(struct bundle *bundle, const struct bundle_head *head)
+{
+    bundle_close(bundle);
+    bundle->head = *head;
+    bundle->last_time = head->previous_end;
+}
+
+void bundle_open(struct bundle *bundle)
+{
+    if (!bundle->wire)
+        open_packet(bundle, ERROR_MAX);
+}
+
+// A new packet for an event that needs `room`. False: the buffer refuses.
+static bool next_packet(struct bundle *bundle, size_t room)
+{
+    bundle_close(bundle);
+    bundle->head.previous_end = bundle->last_time;
+    return open_packet(bundle, room);
+}
+
+static void count_event(struct bundle *bundle, const struct page_record *record)
+{
+    bundle->n_events++;
+    bundle->last_time = record->timestamp;
+}
+
+static inline size_t room_left(const struct bundle *bundle)
+{
+    size_t room = wire_room(bundle->wire);
+    return room > bundle->closing ? room - bundle->closing : 0;
+}
+
+static bool is_described(const struct bundle *bundle, const struct event_plan *plan)
+{
+    for (size_t i = bundle->n_described; i-- > 0;)
+        if (bundle->described[i] == plan)
+            return true;
+    return false;
+}
+
+// Bytes that this event adds to the end of the bundle: its descriptor and names of new symbols.
+static size_t closing_of(const struct bundle *bundle, const struct event_plan *plan)
+{
+    const struct kernel_symbols *symbols = bundle->context->symbols;
+    size_t size = 0;
+    if (plan->descriptor && !is_described(bundle, plan))
+        size += plan->descriptor_size + 4;
+    if (symbols->list.n)
+        for (size_t i = bundle->symbols_due; i < symbols->in_order.n; i++)
+            size += symbol_size(symbols, i);
+    return size;
+}
+
+static void account(struct bundle *bundle, const struct event_plan *plan, size_t closing)
+{
+    bundle->closing += closing;
+    if (plan->descriptor && !is_described(bundle, plan))
+        bundle->described[bundle->n_described++] = plan;
+    if (bundle->context->symbols->list.n)
+        bundle->symbols_due = bundle->context->symbols->in_order.n;
+}
+
+// Slow only in name: everything with a descriptor or a function's address.
+static bool add_explained(struct bundle *bundle, const struct event_plan *plan,
+                          const struct page_record *record, size_t room)
+{
+    for (size_t more = 0;;) {
+        if (bundle->n_described == BUNDLE_DESCRIBED_MAX)
+            bundle_close(bundle);
+        if ((!bundle->wire || room_left(bundle) < room + more) &&
+            !next_packet(bundle, room + more)) {
+            bundle->n_refused++;
+            return true;
+        }
+        size_t checkpoint = wire_checkpoint(bundle->wire);
+        uint8_t *end = event_plan_encode(plan, bundle->context, record, bundle->wire->pos);
+        if (!end)
+            return false;
+        bundle->wire->pos = end;
+        size_t closing = closing_of(bundle, plan);
+        if (wire_room(bundle->wire) >= bundle->closing + closing) {
+            account(bundle, plan, closing);
+            count_event(bundle, record);
+            return true;
+        }
+        wire_rollback(bundle->wire, checkpoint);
+        more = closing;
+    }
+}
+
+bool bundle_add(struct bundle *bundle, const struct event_plan *plan,
+                const struct page_record *record)
+{
+    size_t room = event_plan_room(plan, record->size);
+    if (__builtin_expect(plan->explained, 0))
+        return add_explained(bundle, plan, record, room);
+    if (__builtin_expect(!bundle->wire || room_left(bundle) < room, 0) &&
+        !next_packet(bundle, room)) {
+        bundle->n_refused++;
+        return true;
+    }
+    uint8_t *end = event_plan_encode(plan, bundle->context, record, bundle->wire->pos);
+    if (__builtin_expect(!end, 0))
+        return false;
+    bundle->wire->pos = end;
+    count_event(bundle, record);
+    return true;
+}
+
+static bool make_compact_room(struct bundle *bundle)
+{
+    struct compact_sched *compact = bundle->compact;
+    if (bundle->wire && !compact_sched_is_full(compact)) {
+        size_t before = compact->n_switch || compact->n_waking ? 0 : compact->size;
+        if (room_left(bundle) >= before + COMPACT_ADD_MAX) {
+            bundle->closing += before;
+            return true;
+        }
+    }
+    if (!next_packet(bundle, compact->size + COMPACT_ADD_MAX))
+        return false;
+    bundle->closing += compact->size;
+    return true;
+}
+
+bool bundle_add_compact(struct bundle *bundle, const struct page_record *record)
+{
+    struct compact_sched *compact = bundle->compact;
+    bool is_switch = record->id == compact->format.switch_id;
+    if (record->size < (is_switch ? compact->format.switch_size : compact->format.waking_size))
+        return false;
+    if (!make_compact_room(bundle)) {
+        bundle->n_refused++;
+        return true;
+    }
+    size_t before = compact->size;
+    int32_t pid = is_switch ? compact_sched_add_switch(compact, record)
+                            : compact_sched_add_waking(compact, record);
+    bundle->closing += compact->size - before;
+    count_event(bundle, record);
+    pid_feed_publish(bundle->context->pids, pid);
+    return true;
+}
+
+void bundle_add_error(struct bundle *bundle, uint64_t timestamp, enum page_status status)
+{
+    if ((!bundle->wire || room_left(bundle) < ERROR_MAX) && !next_packet(bundle, ERROR_MAX))
+        return;
+    size_t mark = wire_begin(bundle->wire, PB_FtraceEventBundle_error);
+    if (timestamp)
+        wire_uint(bundle->wire, PB_FtraceEventBundle_FtraceError_timestamp, timestamp);
+    wire_uint(bundle->wire, PB_FtraceEventBundle_FtraceError_status, status);
+    wire_end(bundle->wire, mark);
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events are looked up by their folder, which takes one read each; the list of all events is read
+// only for names without a group, for patterns, and to suggest a name for one that does not exist.
+//
+// Scheduling events are written in columns when sched_switch is among the events, unless the config
+// says otherwise: that is what Perfetto does, and readers know both forms.
+#include "producer/sources/ftrace/event_set.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/sources/ftrace/tracefs.h"
+
+struct known_event {
+    const char *group, *name;
+};
+
+VEC_DEFINE(known_events, struct known_event);
+
+struct builder {
+    struct event_set *set;
+    const char *root;
+    const Pb__FtraceConfig *config;
+    const struct log *log;
+    struct known_events known; // texts in the set's arena
+    bool known_read;
+    bool throttled; // rss_stat is replaced by its throttled form
+};
+
+static void builder_done(struct builder *builder)
+{
+    known_events_done(&builder->known);
+}
+
+enum event_plan_style event_set_generic_style(const Pb__FtraceConfig *config)
+{
+    return config->has_denser_generic_event_encoding && !config->denser_generic_event_encoding
+               ? EVENT_PLAN_GENERIC
+               : EVENT_PLAN_DESCRIBED;
+}
+
+// -- all events of the kernel --
+
+static int add_known(struct builder *builder, const char *group, size_t group_size,
+                     const char *name, size_t name_size)
+{
+    struct known_event event = {
+        .group = arena_strndup(&builder->set->arena, group, group_size),
+        .name = arena_strndup(&builder->set->arena, name, name_size),
+    };
+    return event.group && event.name ? known_events_push(&builder->known, event) : -ENOMEM;
+}
+
+static bool is_folder_name(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
+}
+
+static int list_group(struct builder *builder, const char *group)
+{
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s/events/%s", builder->root, group) < 0)
+        return -ENOMEM;
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int r = 0;
+    while (dir && r == 0 && (entry = readdir(dir)))
+        if (is_folder_name(entry))
+            r = add_known(builder, group, strlen(group), entry->d_name, strlen(entry->d_name));
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+static int list_all(struct builder *builder)
+{
+    if (builder->known_read)
+        return 0;
+    builder->known_read = true;
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s/events", builder->root) < 0)
+        return -ENOMEM;
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int r = 0;
+    while (dir && r == 0 && (entry = readdir(dir)))
+        if (is_folder_name(entry))
+            r = list_group(builder, entry->d_name);
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+// -- one event --
+
+static int note(struct strset *names, const char *group, const char *name)
+{
+    CLEANUP(freep) char *text = NULL;
+    int size = group ? asprintf(&text, "%s/%s", group, name) : asprintf(&text, "%s", name);
+    if (size < 0)
+        return -ENOMEM;
+    return strset_add(names, text, (size_t)size) == STRSET_NONE ? -ENOMEM : 0;
+}
+
+static int grow_plans(struct event_set *set, uint16_t id)
+{
+    if (id < set->n_plans)
+        return 0;
+    size_t n = id + 1u;
+    struct event_plan **plans = realloc(set->plans, n * sizeof(struct event_plan *));
+    if (!plans)
+        return -ENOMEM;
+    for (size_t i = set->n_plans; i < n; i++)
+        plans[i] = NULL;
+    set->plans = plans;
+    set->n_plans = n;
+    return 0;
+}
+
+static void note_specials(struct event_set *set, const char *group,
+                          const struct event_format *format)
+{
+    const struct format_field *text = event_format_field(format, "buf");
+    if (str_eq(group, "ftrace") && str_eq(format->name, "print") && text) {
+        set->print_id = format->id;
+        set->print_text = text->offset;
+    }
+}
+
+static int read_format(const char *root, const char *group, const char *name,
+                       struct event_format *ret, struct err *err)
+{
+    CLEANUP(freep) char *path = NULL;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (asprintf(&path, "events/%s/%s/format", group, name) < 0)
+        return -ENOMEM;
+    int r = tracefs_read_at(root, path, &text);
+    if (r < 0)
+        return err_errno(err, r, "event %s/%s", group, name);
+    r = event_format_parse(text.text, text.size, ret, err);
+    return r < 0 ? err_prefix(err, r, "%s/%s", group, name) : 0;
+}
+
+static int add_plan(struct event_set *set, const char *group, const struct event_format *format,
+                    enum event_plan_style style, struct err *err)
+{
+    int r = grow_plans(set, format->id);
+    if (r < 0 || set->plans[format->id])
+        return r;
+    const struct ftrace_event_type *type = NULL;
+    if (style == EVENT_PLAN_TYPED)
+        type = ftrace_event_type_by_kernel_name(group, format->name);
+    r = event_plan_compile(format, group, style, type, set->long_size, &set->plans[format->id],
+                           err);
+    if (r < 0)
+        return r;
+    note_specials(set, group, format);
+    struct chosen_event chosen = {
+        .group = arena_strndup(&set->arena, group, strlen(group)),
+        .name = arena_strndup(&set->arena, format->name, strlen(format->name)),
+        .id = format->id,
+    };
+    return chosen.group && chosen.name ? chosen_events_push(&set->chosen, chosen) : -ENOMEM;
+}
+
+static bool is_event_name(const char *name)
+{
+    return *name && !strchr(name, '/') && name[0] != '.';
+}
+
+int event_set_add(struct event_set *set, const char *root, const char *group, const char *name,
+                  enum event_plan_style style, struct err *err)
+{
+    if (!is_event_name(group) || !is_event_name(name))
+        return err_set(err, -ENOENT, "event %s/%s: not a name", group, name);
+    struct event_format format;
+    int r = read_format(root, group, name, &format, err);
+    if (r < 0)
+        return r == -ENOTDIR ? -ENOENT : r;
+    r = add_plan(set, group, &format, style, err);
+    event_format_done(&format);
+    return r;
+}
+
+bool event_set_has(const struct event_set *set, const char *group, const char *name)
+{
+    vec_foreach(&set->chosen, event)
+        if (str_eq(event->group, group) && str_eq(event->name, name))
+            return true;
+    return false;
+}
+
+// -- what the config says --
+
+static int tell_unknown(struct builder *builder, const char *group, const char *name)
+{
+    int r = list_all(builder);
+    if (r < 0)
+        return r;
+    // Within the group if there is such a group; else any event.
+    CLEANUP(freep) const char **names = calloc(builder->known.n + 1, sizeof(*names));
+    if (!names)
+        return -ENOMEM;
+    size_t n = 0;
+    for (int pass = group ? 0 : 1; pass < 2 && !n; pass++)
+        vec_foreach(&builder->known, event)
+            if (pass || str_eq(event->group, group))
+                names[n++] = event->name;
+    const char *nearest = str_nearest(name, names, n), *nearest_group = "";
+    vec_foreach(&builder->known, event)
+        if (nearest && event->name == nearest)
+            nearest_group = event->group;
+    if (nearest)
+        log_warning(builder->log, "ftrace: this kernel has no event %s%s%s, did you mean %s/%s?",
+                    group ? group : "", group ? "/" : "", name, nearest_group, nearest);
+    else
+        log_warning(builder->log, "ftrace: this kernel has no event %s%s%s", group ? group : "",
+                    group ? "/" : "", name);
+    return note(&builder->set->unknown, group, name);
+}
+
+static int add_event(struct builder *builder, const char *group, const char *name)
+{
+    struct event_set *set = builder->set;
+    if (str_eq(group, EVENT_GROUP_KPROBE) || str_eq(group, EVENT_GROUP_KRETPROBE))
+        return 0;
+    if (builder->throttled && str_eq(group, "kmem") && str_eq(name, "rss_stat")) {
+        group = "synthetic";
+        name = "rss_stat_throttled";
+    }
+    enum event_plan_style style = EVENT_PLAN_TYPED;
+    if (!ftrace_event_type_by_kernel_name(group, name))
+        style = event_set_generic_style(builder->config);
+    if (style != EVENT_PLAN_TYPED && builder->config->disable_generic_events)
+        return note(&set->failed, group, name);
+    struct err err = {0};
+    int r = event_set_add(set, builder->root, group, name, style, &err);
+    if (r == -ENOENT)
+        return tell_unknown(builder, group, name);
+    if (r < 0 && r != -ENOMEM) {
+        log_warning(builder->log, "ftrace: %s", err.text);
+        return note(&set->failed, group, name);
+    }
+    return r;
+}
+
+static int add_pattern(struct builder *builder, const char *group, const char *pattern)
+{
+    int r = list_all(builder);
+    if (r < 0)
+        return r;
+    size_t n = 0;
+    for (size_t i = 0; i < builder->known.n && r == 0; i++) {
+        const struct known_event *event = &builder->known.items[i];
+        // The kernel's own record types are no events to be switched on; those that mean something
+        // are asked for by name.
+        if (str_eq(event->group, "ftrace") && !str_eq(group, "ftrace"))
+            continue;
+        if (fnmatch(group, event->group, 0) != 0 || fnmatch(pattern, event->name, 0) != 0)
+            continue;
+        n++;
+        r = add_event(builder, event->group, event->name);
+    }
+    if (r == 0 && !n) {
+        log_warning(builder->log, "ftrace: no event of this kernel matches %s/%s", group, pattern);
+        r = note(&builder->set->unknown, group, pattern);
+    }
+    return r;
+}
+
+static int add_bare_name(struct builder *builder, const char *name)
+{
+    int r = list_all(builder);
+    if (r < 0)
+        return r;
+    // Where several groups have the name, the one that the table knows is meant.
+    const char *group = NULL;
+    vec_foreach(&builder->known, event) {
+        if (!str_eq(event->name, name))
+            continue;
+        if (!group || ftrace_event_type_by_kernel_name(event->group, name))
+            group = event->group;
+    }
+    return group ? add_event(builder, group, name) : tell_unknown(builder, NULL, name);
+}
+
+static int add_text(struct builder *builder, const char *text)
+{
+    const char *slash = strchr(text, '/');
+    if (!slash)
+        return add_bare_name(builder, text);
+    CLEANUP(freep) char *group = strndup(text, (size_t)(slash - text));
+    if (!group)
+        return -ENOMEM;
+    if (strpbrk(text, "*?["))
+        return add_pattern(builder, group, slash + 1);
+    return add_event(builder, group, slash + 1);
+}
+
+static bool wants_markers(const Pb__FtraceConfig *config)
+{
+    return config->n_atrace_categories || config->n_atrace_apps;
+}
+
+static bool has_throttled_rss_stat(const char *root)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    return tracefs_read_at(root, "events/synthetic/rss_stat_throttled/format", &text) == 0;
+}
+
+static int add_all(struct builder *builder)
+{
+    const Pb__FtraceConfig *config = builder->config;
+    int r = 0;
+    if (config->throttle_rss_stat) {
+        builder->throttled = has_throttled_rss_stat(builder->root);
+        if (!builder->throttled)
+            log_warning(builder->log, "ftrace: throttle_rss_stat: this kernel has no synthetic "
+                                      "event rss_stat_throttled, every rss_stat is recorded");
+    }
+    for (size_t i = 0; i < config->n_ftrace_events && r == 0; i++)
+        r = add_text(builder, config->ftrace_events[i]);
+    if (r == 0 && wants_markers(config))
+        r = add_event(builder, "ftrace", "print");
+    if (r == 0 && config->n_syscall_events) {
+        r = add_event(builder, "raw_syscalls", "sys_enter");
+        if (r == 0)
+            r = add_event(builder, "raw_syscalls", "sys_exit");
+    }
+    if (r == 0 && config->enable_function_graph) {
+        r = add_event(builder, "ftrace", "funcgraph_entry");
+        if (r == 0)
+            r = add_event(builder, "ftrace", "funcgraph_exit");
+    }
+    return r;
+}
+
+static void choose_compact(struct builder *builder)
+{
+    struct event_set *set = builder->set;
+    const Pb__FtraceConfig__CompactSchedConfig *compact = builder->config->compact_sched;
+    if (!event_set_has(set, "sched", "sched_switch") ||
+        (compact && compact->has_enabled && !compact->enabled))
+        return;
+    struct event_format switched, waking;
+    if (read_format(builder->root, "sched", "sched_switch", &switched, NULL) < 0)
+        return;
+    bool has_waking = event_set_has(set, "sched", "sched_waking") &&
+                      read_format(builder->root, "sched", "sched_waking", &waking, NULL) == 0;
+    set->has_compact = compact_format_of(&switched, has_waking ? &waking : NULL, &set->compact);
+    if (!set->has_compact)
+        note(&set->failed, "perfetto", "compact_sched (unexpected sched event format)");
+    event_format_done(&switched);
+    if (has_waking)
+        event_format_done(&waking);
+}
+
+int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t long_size,
+                    const struct log *log, struct event_set *ret, struct err *err)
+{
+    *ret = (struct event_set){.long_size = long_size};
+    CLEANUP(builder_done)
+    struct builder builder = {.set = ret, .root = root, .config = config, .log = log};
+    int r = add_all(&builder);
+    if (r < 0) {
+        event_set_done(ret);
+        return err_errno(err, r, "ftrace events");
+    }
+    choose_compact(&builder);
+    return 0;
+}
+
+void event_set_done(struct event_set *set)
+{
+    for (size_t i = 0; i < set->n_plans; i++)
+        event_plan_free(set->plans[i]);
+    free(set->plans);
+    chosen_events_done(&set->chosen);
+    strset_done(&set->unknown);
+    strset_done(&set->failed);
+    arena_done(&set->arena);
+    *set = (struct event_set){0};
+}

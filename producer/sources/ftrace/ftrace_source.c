@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages are read on a timer, not when the kernel says that there are some: events come in bursts of
+// thousands, and a wake-up for each would disturb what is being recorded. One round takes at most
+// PAGES_PER_ROUND of each CPU; what is left is taken at once, but behind whatever else of the
+// process has become due.
+//
+// Nothing in the kernel changes before start(), and everything is as it was after stop().
+#include "producer/sources/ftrace/ftrace_source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/sources/ftrace/cpu_stats.h"
+#include "producer/sources/ftrace/event_set.h"
+#include "producer/sources/ftrace/reader.h"
+#include "producer/sources/ftrace/setup.h"
+#include "protos/fields.h"
+
+#define PAGES_PER_ROUND      64
+#define DRAIN_PERIOD_MS      100
+#define DRAIN_PERIOD_MS_POLL 1000 // where the kernel says when a buffer fills up
+#define DRAIN_PERIOD_MS_MAX  60000
+#define FLUSH_PAGES_SPARE    16 // what may be written while a flush reads
+#define STATS_ROOM           256
+
+// Waiting for a share of a buffer to be full works since.
+#define POLL_MAJOR 6
+#define POLL_MINOR 9
+
+struct ftrace_source {
+    struct source source;
+    struct source_env env;
+    const Pb__FtraceConfig *config; // borrowed
+    Pb__FtraceConfig *no_config;    // owned: where the data source's config has none
+    struct event_set events;
+    struct kernel_symbols symbols;
+    struct kernel_strings strings;
+    struct setup setup;
+    struct reader reader;
+    bool started;
+    struct loop_timer *period, *more;
+    struct loop_io **watches; // owned, by CPU; NULL: not polled
+    struct watch *watch_data;
+    uint64_t kernel_lost_before, kernel_lost; // overruns, as the kernel counts them
+    int64_t probe_hits_before, probe_misses_before;
+};
+
+struct watch {
+    struct ftrace_source *source;
+    size_t index;
+};
+
+static struct ftrace_source *self(struct source *source)
+{
+    return (struct ftrace_source *)source;
+}
+
+// -- opening --
+
+static int load_names(struct ftrace_source *ftrace, struct err *err)
+{
+    const struct source_roots *roots = ftrace->env.roots;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    int r = tracefs_read_at(roots->tracefs, "printk_formats", &text);
+    if (r == 0)
+        r = kernel_strings_parse(&ftrace->strings, text.text, text.size);
+    if (r == -ENOMEM)
+        return err_errno(err, r, "printk_formats");
+    if (!ftrace->config->symbolize_ksyms)
+        return 0;
+    CLEANUP(freep) char *path = NULL;
+    struct err why = {0};
+    if (asprintf(&path, "%s/kallsyms", roots->proc) < 0)
+        return -ENOMEM;
+    r = kernel_symbols_load(&ftrace->symbols, path, &why);
+    if (r < 0)
+        log_warning(ftrace->env.log,
+                    "ftrace: symbolize_ksyms: %s (needs CAP_SYSLOG and kernel.kptr_restrict below "
+                    "2); functions stay numbers",
+                    why.text);
+    return 0;
+}
+
+static size_t kernel_long_size(const char *tracefs)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct page_layout layout;
+    if (tracefs_read_at(tracefs, "events/header_page", &text) == 0 &&
+        page_layout_parse(text.text, text.size, &layout, NULL) == 0)
+        return layout.commit_size;
+    return sizeof(long);
+}
+
+static struct source *ftrace_close(struct source *source);
+
+static int check_access(const struct source_roots *roots, struct err *err)
+{
+    if (!roots->tracefs) {
+        err_set(err, -ENOENT, "tracefs is not mounted");
+        return err_hint(err, -ENOENT,
+                        "run as root, or first: mount -t tracefs tracefs /sys/kernel/tracing");
+    }
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    int r = tracefs_read_at(roots->tracefs, "trace_clock", &text);
+    if (r < 0) {
+        err_errno(err, r, "%s", roots->tracefs);
+        err_hint(err, r, "run as root, or let a group in: mount -o remount,gid=GROUP,mode=770 %s",
+                 roots->tracefs);
+    }
+    return r;
+}
+
+static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig *config,
+                       struct source **ret, struct err *err)
+{
+    int r = check_access(env->roots, err);
+    if (r < 0)
+        return r;
+    struct ftrace_source *ftrace = calloc(1, sizeof(*ftrace));
+    if (!ftrace)
+        return err_errno(err, -ENOMEM, "ftrace");
+    ftrace->source.class = &ftrace_source_class;
+    ftrace->env = *env;
+    ftrace->setup.fs.journal_fd = -1;
+    ftrace->config = config->ftrace_config;
+    if (!ftrace->config) {
+        ftrace->no_config = malloc(sizeof(*ftrace->no_config));
+        if (ftrace->no_config)
+            pb__ftrace_config__init(ftrace->no_config);
+        ftrace->config = ftrace->no_config;
+    }
+    r = ftrace->config ? 0 : -ENOMEM;
+    if (r == 0) {
+        setup_warn(ftrace->config, env->log);
+        r = event_set_build(env->roots->tracefs, ftrace->config,
+                            kernel_long_size(env->roots->tracefs), env->log, &ftrace->events, err);
+    }
+    if (r == 0)
+        r = load_names(ftrace, err);
+    if (r < 0) {
+        ftrace_close(&ftrace->source);
+        return r;
+    }
+    *ret = &ftrace->source;
+    return 0;
+}
+
+// -- statistics --
+
+static int64_t add_to(int64_t sum, const char **cursor, const char *end)
+{
+    uint64_t value;
+    return str_scan_u64(cursor, end, &value) ? sum + (int64_t)value : sum;
+}
+
+// Lines of kprobe_profile are "  NAME  HITS  MISSES"; those of our probes count.
+static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hits,
+                             int64_t *ret_misses)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    *ret_hits = *ret_misses = 0;
+    if (!ftrace->config->n_kprobe_events ||
+        tracefs_read_at(ftrace->setup.fs.root, "kprobe_profile", &text) < 0 || !text.text)
+        return;
+    const char *line = text.text, *end = text.text + text.size;
+    for (; line < end; line += strcspn(line, "\n") + 1) {
+        size_t blanks = strspn(line, " ");
+        const char *name = line + blanks;
+        CLEANUP(freep) char *copy = strndup(name, strcspn(name, " \n"));
+        if (!copy || (!event_set_has(&ftrace->events, EVENT_GROUP_KPROBE, copy) &&
+                      !event_set_has(&ftrace->events, EVENT_GROUP_KRETPROBE, copy)))
+            continue;
+        const char *cursor = name + strlen(copy);
+        *ret_hits = add_to(*ret_hits, &cursor, end);
+        *ret_misses = add_to(*ret_misses, &cursor, end);
+    }
+}
+
+static bool read_cpu_stats(const struct ftrace_source *ftrace, size_t index, struct cpu_stats *ret)
+{
+    char path[64];
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    uint32_t cpu = ftrace->reader.cpus[index].cpu;
+    snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", cpu);
+    if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text ||
+        !cpu_stats_parse(text.text, text.size, ret))
+        return false;
+    ret->cpu = cpu;
+    return true;
+}
+
+static uint64_t sum_lost(const struct ftrace_source *ftrace)
+{
+    uint64_t sum = 0;
+    struct cpu_stats stats;
+    for (size_t i = 0; i < ftrace->reader.n_cpus; i++)
+        if (read_cpu_stats(ftrace, i, &stats))
+            sum += stats.overrun + stats.commit_overrun + stats.dropped_events;
+    return sum;
+}
+
+static void write_names(struct wire_writer *w, uint32_t field, const struct strset *names)
+{
+    for (uint32_t i = 0; i < names->n; i++)
+        wire_bytes(w, field, names->entries[i].text, names->entries[i].size);
+}
+
+static size_t names_room(const struct strset *names)
+{
+    size_t room = 0;
+    for (uint32_t i = 0; i < names->n; i++)
+        room += names->entries[i].size + 6;
+    return room;
+}
+
+static void write_probe_stats(const struct ftrace_source *ftrace, struct wire_writer *w)
+{
+    int64_t hits, misses;
+    read_probe_stats(ftrace, &hits, &misses);
+    hits -= ftrace->probe_hits_before;
+    misses -= ftrace->probe_misses_before;
+    if (!hits && !misses)
+        return;
+    size_t mark = wire_begin(w, PB_FtraceStats_kprobe_stats);
+    wire_int(w, PB_FtraceKprobeStats_hits, hits);
+    wire_int(w, PB_FtraceKprobeStats_misses, misses);
+    wire_end(w, mark);
+}
+
+static void write_stats_body(const struct ftrace_source *ftrace, struct wire_writer *w,
+                             unsigned phase)
+{
+    const struct kernel_symbols *symbols = &ftrace->symbols;
+    wire_uint(w, PB_FtraceStats_phase, phase);
+    for (size_t i = 0; i < ftrace->reader.n_cpus; i++) {
+        struct cpu_stats stats;
+        if (read_cpu_stats(ftrace, i, &stats))
+            cpu_stats_write(&stats, w);
+    }
+    wire_uint(w, PB_FtraceStats_kernel_symbols_parsed, symbols->list.n);
+    wire_uint(w, PB_FtraceStats_kernel_symbols_mem_kb,
+              (symbols->names.capacity + symbols->list.capacity * sizeof(struct kernel_symbol)) /
+                  1024);
+    write_names(w, PB_FtraceStats_unknown_ftrace_events, &ftrace->events.unknown);
+    write_names(w, PB_FtraceStats_failed_ftrace_events, &ftrace->events.failed);
+    if (ftrace->config->preserve_ftrace_buffer)
+        wire_uint(w, PB_FtraceStats_preserve_ftrace_buffer, 1);
+    for (unsigned status = 0; status < PAGE_STATUSES; status++)
+        if (ftrace->reader.statuses >> status & 1)
+            wire_uint(w, PB_FtraceStats_ftrace_parse_errors, status);
+    if (phase == PB_END_OF_TRACE)
+        write_probe_stats(ftrace, w);
+    wire_uint(w, PB_FtraceStats_cpu_buffer_size_pages, ftrace->setup.buffer_pages);
+    wire_uint(w, PB_FtraceStats_cached_cpu_buffer_size_pages, ftrace->setup.buffer_pages);
+}
+
+static void write_stats(const struct ftrace_source *ftrace, unsigned phase)
+{
+    size_t room = STATS_ROOM + ftrace->reader.n_cpus * CPU_STATS_ROOM +
+                  names_room(&ftrace->events.unknown) + names_room(&ftrace->events.failed);
+    struct packet_writer *writer = ftrace->env.writer;
+    struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), room);
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, PB_TracePacket_ftrace_stats);
+    write_stats_body(ftrace, w, phase);
+    wire_end(w, mark);
+    if (phase == PB_START_OF_TRACE)
+        packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, FTRACE_KEY_START_STATS);
+    else
+        packet_writer_end(writer);
+}
+
+// -- reading --
+
+// Readers convert times of other clocks by a pair of both that stands in each bundle.
+static void snapshot_clock(struct ftrace_source *ftrace)
+{
+    struct bundle_head *clock = &ftrace->reader.clock;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    clock->clock = ftrace->setup.clock;
+    if (!clock->clock || !ftrace->reader.n_cpus)
+        return;
+    char path[64];
+    snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", ftrace->reader.cpus[0].cpu);
+    clock->boot_time = nsec_now(CLOCK_BOOTTIME);
+    if (tracefs_read(&ftrace->setup.fs, path, &text) == 0 && text.text)
+        clock->ftrace_time = cpu_stats_now(text.text, text.size);
+}
+
+static void read_round(struct ftrace_source *ftrace)
+{
+    bool more = false;
+    snapshot_clock(ftrace);
+    for (size_t i = 0; i < ftrace->reader.n_cpus; i++)
+        more |= reader_drain(&ftrace->reader, i, PAGES_PER_ROUND, false) == READER_MORE;
+    if (more)
+        loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
+}
+
+static void on_timer(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)due;
+    (void)n_due;
+    read_round(userdata);
+}
+
+static void on_watermark(void *userdata, uint32_t events)
+{
+    struct watch *watch = userdata;
+    struct ftrace_source *ftrace = watch->source;
+    if (events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN)) {
+        ftrace->watches[watch->index] = loop_remove_io(ftrace->watches[watch->index]);
+        return;
+    }
+    snapshot_clock(ftrace);
+    if (reader_drain(&ftrace->reader, watch->index, PAGES_PER_ROUND, false) == READER_MORE)
+        loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
+}
+
+static void drain_everything(struct ftrace_source *ftrace)
+{
+    size_t max_pages = (size_t)ftrace->setup.buffer_pages + FLUSH_PAGES_SPARE;
+    snapshot_clock(ftrace);
+    for (size_t i = 0; i < ftrace->reader.n_cpus; i++)
+        reader_drain(&ftrace->reader, i, max_pages, true);
+    uint64_t lost = sum_lost(ftrace);
+    if (lost > ftrace->kernel_lost_before)
+        ftrace->kernel_lost = lost - ftrace->kernel_lost_before;
+}
+
+// -- starting --
+
+static int by_cpu(const void *a, const void *b)
+{
+    uint32_t left = ((const struct reader_cpu *)a)->cpu;
+    uint32_t right = ((const struct reader_cpu *)b)->cpu;
+    return left < right ? -1 : left > right;
+}
+
+static int open_pipes(struct ftrace_source *ftrace, struct err *err)
+{
+    CLEANUP(freep) char *folder = NULL;
+    if (asprintf(&folder, "%s/per_cpu", ftrace->setup.fs.path) < 0)
+        return -ENOMEM;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return err_errno(err, -errno, "%s", folder);
+    struct dirent *entry;
+    int r = 0;
+    while (r == 0 && (entry = readdir(dir))) {
+        unsigned cpu;
+        char rest;
+        CLEANUP(freep) char *path = NULL;
+        if (sscanf(entry->d_name, "cpu%u%c", &cpu, &rest) != 1)
+            continue;
+        if (asprintf(&path, "%s/cpu%u/trace_pipe_raw", folder, cpu) < 0) {
+            r = -ENOMEM;
+            break;
+        }
+        int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        r = fd < 0 ? err_errno(err, -errno, "%s", path) : reader_add_cpu(&ftrace->reader, cpu, fd);
+    }
+    closedir(dir);
+    if (r == 0 && !ftrace->reader.n_cpus)
+        r = err_set(err, -ENODEV, "%s has no CPUs", folder);
+    qsort(ftrace->reader.cpus, ftrace->reader.n_cpus, sizeof(struct reader_cpu), by_cpu);
+    return r;
+}
+
+static bool kernel_can_poll(void)
+{
+    struct utsname name;
+    unsigned major, minor;
+    return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+           (major > POLL_MAJOR || (major == POLL_MAJOR && minor >= POLL_MINOR));
+}
+
+static int watch_buffers(struct ftrace_source *ftrace)
+{
+    size_t n = ftrace->reader.n_cpus;
+    ftrace->watches = calloc(n, sizeof(struct loop_io *));
+    ftrace->watch_data = calloc(n, sizeof(struct watch));
+    if (!ftrace->watches || !ftrace->watch_data)
+        return -ENOMEM;
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        ftrace->watch_data[i] = (struct watch){ftrace, i};
+        r = loop_add_io(ftrace->env.loop, ftrace->reader.cpus[i].fd, EPOLLIN, on_watermark,
+                        &ftrace->watch_data[i], &ftrace->watches[i]);
+    }
+    return r;
+}
+
+static int start_timers(struct ftrace_source *ftrace, struct err *err)
+{
+    const Pb__FtraceConfig *config = ftrace->config;
+    const struct log *log = ftrace->env.log;
+    uint32_t period_ms = DRAIN_PERIOD_MS;
+    if (config->drain_buffer_percent && !kernel_can_poll()) {
+        log_warning(log, "ftrace: drain_buffer_percent: kernels before %u.%u do not wait for it",
+                    POLL_MAJOR, POLL_MINOR);
+    } else if (config->drain_buffer_percent) {
+        int r = watch_buffers(ftrace);
+        if (r < 0)
+            log_warning(log, "ftrace: drain_buffer_percent: %s", strerror(-r));
+        else
+            period_ms = DRAIN_PERIOD_MS_POLL;
+    }
+    if (config->has_drain_period_ms) {
+        if (config->drain_period_ms >= 1 && config->drain_period_ms <= DRAIN_PERIOD_MS_MAX)
+            period_ms = config->drain_period_ms;
+        else
+            log_warning(log, "ftrace: drain_period_ms: %u is not within 1 to %u, it is %u",
+                        config->drain_period_ms, DRAIN_PERIOD_MS_MAX, period_ms);
+    }
+    nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;
+    struct loop *loop = ftrace->env.loop;
+    int r = loop_add_timer(loop, nsec_now(CLOCK_BOOTTIME) + period, period, on_timer, ftrace,
+                           &ftrace->period);
+    if (r == 0)
+        r = loop_add_timer(loop, NSEC_MAX, 0, on_timer, ftrace, &ftrace->more);
+    return r < 0 ? err_errno(err, r, "timers") : 0;
+}
+
+static int init_reader(struct ftrace_source *ftrace, struct err *err)
+{
+    struct reader *reader = &ftrace->reader;
+    const struct event_set *events = &ftrace->events;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    reader->layout = page_layout_default(events->long_size, ftrace->setup.page_size);
+    reader->context = (struct event_context){ftrace->env.pids, &ftrace->symbols, &ftrace->strings};
+    reader->plans = events->plans;
+    reader->n_plans = events->n_plans;
+    reader->print_filter = ftrace->config->print_filter;
+    reader->print_id = events->print_id;
+    reader->print_text = events->print_text;
+    reader->keep_bad_pages = ftrace->config->debug_ftrace_abi;
+    int r = reader_init(reader, ftrace->setup.page_size, ftrace->env.writer,
+                        events->has_compact ? &events->compact : NULL);
+    if (r == 0 && ftrace->symbols.list.n)
+        packet_writer_clear_state(ftrace->env.writer);
+    return r < 0 ? err_errno(err, r, "ftrace") : open_pipes(ftrace, err);
+}
+
+static void end(struct ftrace_source *ftrace)
+{
+    ftrace->period = loop_remove_timer(ftrace->period);
+    ftrace->more = loop_remove_timer(ftrace->more);
+    for (size_t i = 0; ftrace->watches && i < ftrace->reader.n_cpus; i++)
+        if (ftrace->watches[i])
+            ftrace->watches[i] = loop_remove_io(ftrace->watches[i]);
+    reader_done(&ftrace->reader);
+    setup_close(&ftrace->setup, ftrace->env.log);
+    ftrace->started = false;
+}
+
+static int ftrace_start(struct source *source, struct err *err)
+{
+    struct ftrace_source *ftrace = self(source);
+    int r = setup_open(ftrace->env.roots, ftrace->config, &ftrace->events, ftrace->env.log,
+                       &ftrace->setup, err);
+    if (r < 0)
+        return r;
+    r = init_reader(ftrace, err);
+    if (r == 0)
+        r = start_timers(ftrace, err);
+    if (r < 0) {
+        end(ftrace);
+        return r;
+    }
+    ftrace->kernel_lost_before = sum_lost(ftrace);
+    read_probe_stats(ftrace, &ftrace->probe_hits_before, &ftrace->probe_misses_before);
+    write_stats(ftrace, PB_START_OF_TRACE);
+    r = setup_switch(&ftrace->setup, true);
+    if (r < 0) {
+        end(ftrace);
+        return err_errno(err, r, "%s/tracing_on", ftrace->env.roots->tracefs);
+    }
+    ftrace->started = true;
+    return 0;
+}
+
+// -- the rest of a source's life --
+
+static void ftrace_flush(struct source *source)
+{
+    struct ftrace_source *ftrace = self(source);
+    if (ftrace->started)
+        drain_everything(ftrace);
+}
+
+static void ftrace_stop(struct source *source)
+{
+    struct ftrace_source *ftrace = self(source);
+    if (!ftrace->started)
+        return;
+    setup_switch(&ftrace->setup, false);
+    drain_everything(ftrace);
+    write_stats(ftrace, PB_END_OF_TRACE);
+    end(ftrace);
+}
+
+static struct source *ftrace_close(struct source *source)
+{
+    if (!source)
+        return NULL;
+    struct ftrace_source *ftrace = self(source);
+    end(ftrace);
+    event_set_done(&ftrace->events);
+    kernel_symbols_done(&ftrace->symbols);
+    kernel_strings_done(&ftrace->strings);
+    free(ftrace->watches);
+    free(ftrace->watch_data);
+    free(ftrace->no_config);
+    free(ftrace);
+    return NULL;
+}
+
+static void ftrace_counts(const struct source *source, struct source_counts *ret)
+{
+    const struct ftrace_source *ftrace = (const struct ftrace_source *)source;
+    const struct reader_counts *counts = &ftrace->reader.counts;
+    uint64_t lost = counts->lost > ftrace->kernel_lost ? counts->lost : ftrace->kernel_lost;
+    *ret = (struct source_counts){.events = counts->events, .events_lost = lost + counts->refused};
+}
+
+static void ftrace_clear_state(struct source *source)
+{
+    struct ftrace_source *ftrace = self(source);
+    if (ftrace->started)
+        bundle_clear_state(&ftrace->reader.bundle);
+}
+
+const struct source_class ftrace_source_class = {
+    .name = "linux.ftrace",
+    .summary = "events of the kernel: scheduling, memory, reclaim, any tracepoint",
+    .open = ftrace_open,
+    .start = ftrace_start,
+    .flush = ftrace_flush,
+    .stop = ftrace_stop,
+    .close = ftrace_close,
+    .counts = ftrace_counts,
+    .clear_state = ftrace_clear_state,
+};

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data source linux.ftrace: FtraceConfig in, FtraceEventBundle and FtraceStats out.
+#pragma once
+
+#include "producer/sources/source.h"
+
+extern const struct source_class ftrace_source_class;

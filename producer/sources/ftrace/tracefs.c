@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Instances of our own carry the process in their name: mmtrace-PID-STARTTIME-N. The start time
+// tells a process from a later one with the same id. An instance whose process is gone can be
+// removed by anybody; if its process only looks gone (another pid namespace), its open files keep
+// the kernel from removing it.
+//
+// Everything else that would outlive a crash is written to a journal before it is done. A journal
+// is held by a lock as long as its writer lives, so that it can be told from one that was left.
+#include "producer/sources/ftrace/tracefs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define INSTANCE_PREFIX "mmtrace-"
+#define JOURNAL_PREFIX  "ftrace-"
+#define READ_MAX        (16u << 20)
+#define INSTANCES_MAX   64 // of one process
+
+static void undos_release(struct tracefs_undos *undo)
+{
+    vec_foreach(undo, entry) {
+        free(entry->path);
+        free(entry->value);
+    }
+    tracefs_undos_done(undo);
+}
+
+static int read_file(const char *path, struct strbuf *ret)
+{
+    strbuf_clear(ret);
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    char chunk[8192];
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        strbuf_add(ret, chunk, (size_t)n);
+        if (ret->size > READ_MAX)
+            return -EFBIG;
+    }
+    strbuf_add(ret, "", 0);
+    return ret->failed ? -ENOMEM : 0;
+}
+
+static int write_file(const char *path, const char *text, int flags)
+{
+    CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC | flags);
+    if (fd < 0)
+        return -errno;
+    size_t size = strlen(text);
+    while (size) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -EIO;
+        text += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+// Files whose content is a list are emptied by O_TRUNC before something is written.
+static bool is_list(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    return str_eq(name, "set_event_pid") || str_starts_with(name, "set_ftrace_") ||
+           str_starts_with(name, "set_graph_");
+}
+
+static int write_setting(const char *path, const char *text)
+{
+    return write_file(path, text, is_list(path) ? O_TRUNC : 0);
+}
+
+static char *join(const char *folder, const char *name)
+{
+    char *path;
+    return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
+void tracefs_setting(struct strbuf *text)
+{
+    if (!text->text)
+        return;
+    char *open = strchr(text->text, '['), *close = open ? strchr(open, ']') : NULL;
+    if (close && !strchr(text->text, '#')) {
+        size_t size = (size_t)(close - open - 1);
+        memmove(text->text, open + 1, size);
+        text->size = size;
+    }
+    while (text->size && strchr(" \n", text->text[text->size - 1]))
+        text->size--;
+    text->text[text->size] = '\0';
+}
+
+// The file's content in a form that can be written back.
+static int read_restorable(const char *path, struct strbuf *ret)
+{
+    int r = read_file(path, ret);
+    if (r < 0)
+        return r;
+    if (ret->text && str_starts_with(ret->text, "#"))
+        strbuf_clear(ret); // "#### all functions enabled ####": an empty list
+    if (!is_list(path))
+        tracefs_setting(ret);
+    if (str_ends_with(path, "/filter") && ret->size && str_eq(ret->text, "none")) {
+        strbuf_clear(ret);
+        strbuf_add_str(ret, "0");
+    } else if (str_ends_with(path, "/enable") && ret->size > 1) {
+        ret->text[ret->size = 1] = '\0'; // "1*": with triggers
+    } else if (str_ends_with(path, "buffer_size_kb") && ret->text) {
+        ret->text[ret->size = strcspn(ret->text, " ")] = '\0'; // "7 (expanded: 1408)"
+    }
+    strbuf_add(ret, "", 0);
+    return ret->failed ? -ENOMEM : 0;
+}
+
+// -- processes --
+
+// Field 22 of /proc/PID/stat, behind the name, which may hold anything. 0: no such process.
+static uint64_t start_time_of(const char *proc, uint64_t pid)
+{
+    CLEANUP(freep) char *path = NULL;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (asprintf(&path, "%s/%llu/stat", proc, (unsigned long long)pid) < 0 ||
+        read_file(path, &text) < 0 || !text.text)
+        return 0;
+    const char *cursor = strrchr(text.text, ')');
+    for (int field = 2; cursor && field < 22; field++) {
+        cursor = strchr(cursor, ' ');
+        cursor = cursor ? cursor + 1 : NULL;
+    }
+    uint64_t start;
+    return cursor && str_scan_u64(&cursor, text.text + text.size, &start) ? start : 0;
+}
+
+// "PID-STARTTIME-N" of a live process? `ours` is false for names that are not of that form.
+static bool is_left_behind(const char *proc, const char *name)
+{
+    unsigned long long pid, start;
+    unsigned n;
+    char rest;
+    if (sscanf(name, "%llu-%llu-%u%c", &pid, &start, &n, &rest) != 3)
+        return false;
+    return start_time_of(proc, pid) != start;
+}
+
+// -- the journal --
+
+// One line an entry: kind, path, value, tab between them; tabs, newlines and backslashes escaped.
+static void add_escaped(struct strbuf *line, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '\n':
+            strbuf_add_str(line, "\\n");
+            break;
+        case '\t':
+            strbuf_add_str(line, "\\t");
+            break;
+        case '\\':
+            strbuf_add_str(line, "\\\\");
+            break;
+        default:
+            strbuf_add_char(line, *text);
+        }
+    }
+}
+
+static char *unescape(const char *text, size_t size)
+{
+    CLEANUP(strbuf_done) struct strbuf ret = {0};
+    strbuf_add(&ret, "", 0);
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (c == '\\' && i + 1 < size) {
+            c = text[++i];
+            c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
+        }
+        strbuf_add_char(&ret, c);
+    }
+    return ret.failed ? NULL : strbuf_steal(&ret);
+}
+
+static void open_journal(struct tracefs *fs, const char *state_dir, uint64_t start)
+{
+    if (mkdir(state_dir, 0700) < 0 && errno != EEXIST)
+        return;
+    for (unsigned n = 0; n < INSTANCES_MAX && fs->journal_fd < 0; n++) {
+        CLEANUP(freep) char *path = NULL;
+        if (asprintf(&path, "%s/" JOURNAL_PREFIX "%d-%llu-%u", state_dir, getpid(),
+                     (unsigned long long)start, n) < 0)
+            return;
+        fs->journal_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+        if (fs->journal_fd < 0 && errno != EEXIST)
+            return;
+        if (fs->journal_fd >= 0) {
+            flock(fs->journal_fd, LOCK_EX | LOCK_NB);
+            fs->journal = STEAL(path);
+        }
+    }
+}
+
+static void write_journal(const struct tracefs *fs, const struct tracefs_undo *entry)
+{
+    if (fs->journal_fd < 0)
+        return;
+    CLEANUP(strbuf_done) struct strbuf line = {0};
+    strbuf_add_str(&line, !entry->value ? "rmdir\t" : entry->append ? "append\t" : "write\t");
+    add_escaped(&line, entry->path);
+    strbuf_add_char(&line, '\t');
+    add_escaped(&line, entry->value ? entry->value : "");
+    strbuf_add_char(&line, '\n');
+    // A journal that cannot be written costs only the cleaning up after a crash.
+    if (!line.failed && write(fs->journal_fd, line.text, line.size) < 0)
+        return;
+}
+
+static int remember(struct tracefs *fs, const char *full_path, const char *value, bool append)
+{
+    struct tracefs_undo entry = {.path = strdup(full_path + strlen(fs->root) + 1),
+                                 .value = value ? strdup(value) : NULL,
+                                 .append = append};
+    if (!entry.path || (value && !entry.value) || tracefs_undos_push(&fs->undo, entry) < 0) {
+        free(entry.path);
+        free(entry.value);
+        return -ENOMEM;
+    }
+    write_journal(fs, &entry);
+    return 0;
+}
+
+static int undo_one(const char *root, const struct tracefs_undo *entry)
+{
+    if (strstr(entry->path, "..")) // journals name files of tracefs only
+        return -EINVAL;
+    CLEANUP(freep) char *path = join(root, entry->path);
+    if (!path)
+        return -ENOMEM;
+    if (!entry->value)
+        return rmdir(path) < 0 ? -errno : 0;
+    return entry->append ? write_file(path, entry->value, O_APPEND)
+                         : write_setting(path, entry->value);
+}
+
+static void undo_all(const char *root, const struct tracefs_undos *undo, const struct log *log)
+{
+    for (size_t i = undo->n; i-- > 0;) {
+        int r = undo_one(root, &undo->items[i]);
+        if (r < 0 && r != -ENOENT)
+            log_warning(log, "ftrace: %s/%s could not be put back: %s", root, undo->items[i].path,
+                        strerror(-r));
+    }
+}
+
+// -- opening and closing --
+
+static int no_access(const char *path, int r, struct err *err)
+{
+    err_errno(err, r, "%s", path);
+    if (r == -EACCES || r == -EPERM)
+        err_hint(err, r,
+                 "run as root, or let a group in: mount -o remount,gid=GROUP,mode=770 on "
+                 "the tracefs");
+    return r;
+}
+
+static int open_own_instance(struct tracefs *fs, uint64_t start, struct err *err)
+{
+    for (unsigned n = 0; n < INSTANCES_MAX; n++) {
+        CLEANUP(freep) char *path = NULL;
+        if (asprintf(&path, "%s/instances/" INSTANCE_PREFIX "%d-%llu-%u", fs->root, getpid(),
+                     (unsigned long long)start, n) < 0)
+            return -ENOMEM;
+        if (mkdir(path, 0750) == 0) {
+            fs->path = STEAL(path);
+            fs->created = true;
+            return remember(fs, fs->path, NULL, false);
+        }
+        if (errno != EEXIST)
+            return no_access(path, -errno, err);
+    }
+    return err_set(err, -EBUSY, "%s/instances: too many of this process", fs->root);
+}
+
+static int open_named_instance(struct tracefs *fs, const char *name, struct err *err)
+{
+    if (!*name || strchr(name, '/') || name[0] == '.')
+        return err_set(err, -EINVAL, "instance_name \"%s\": not a name of a folder", name);
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s/instances/%s", fs->root, name) < 0)
+        return -ENOMEM;
+    if (mkdir(path, 0750) == 0)
+        fs->created = true;
+    else if (errno != EEXIST)
+        return no_access(path, -errno, err);
+    fs->path = STEAL(path);
+    return fs->created ? remember(fs, fs->path, NULL, false) : 0;
+}
+
+int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, struct err *err)
+{
+    struct tracefs fs = {.journal_fd = -1, .root = strdup(options->root)};
+    if (!fs.root)
+        return -ENOMEM;
+    uint64_t start = start_time_of(options->proc, (uint64_t)getpid());
+    CLEANUP(freep) char *instances = join(fs.root, "instances");
+    int r = instances ? 0 : -ENOMEM;
+    if (!r && access(instances, options->main_buffer ? X_OK : W_OK) < 0)
+        r = no_access(instances, -errno, err);
+    if (!r) {
+        open_journal(&fs, options->state_dir, start);
+        if (options->main_buffer)
+            r = (fs.path = strdup(fs.root)) ? 0 : -ENOMEM;
+        else
+            r = options->instance ? open_named_instance(&fs, options->instance, err)
+                                  : open_own_instance(&fs, start, err);
+    }
+    if (r < 0) {
+        tracefs_close(&fs, NULL);
+        return r;
+    }
+    *ret = fs;
+    return 0;
+}
+
+void tracefs_close(struct tracefs *fs, const struct log *log)
+{
+    if (!fs->root)
+        return;
+    undo_all(fs->root, &fs->undo, log);
+    undos_release(&fs->undo);
+    if (fs->journal)
+        unlink(fs->journal);
+    close_fd(fs->journal_fd);
+    free(fs->journal);
+    free(fs->path);
+    free(fs->root);
+    *fs = (struct tracefs){.journal_fd = -1};
+}
+
+// -- files --
+
+int tracefs_read_at(const char *folder, const char *path, struct strbuf *ret)
+{
+    CLEANUP(freep) char *full = join(folder, path);
+    return full ? read_file(full, ret) : -ENOMEM;
+}
+
+int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret)
+{
+    return tracefs_read_at(fs->path, path, ret);
+}
+
+bool tracefs_has(const struct tracefs *fs, const char *path)
+{
+    CLEANUP(freep) char *full = join(fs->path, path);
+    return full && access(full, F_OK) == 0;
+}
+
+int tracefs_write(const struct tracefs *fs, const char *path, const char *text)
+{
+    CLEANUP(freep) char *full = join(fs->path, path);
+    return full ? write_setting(full, text) : -ENOMEM;
+}
+
+int tracefs_clear(const struct tracefs *fs)
+{
+    CLEANUP(freep) char *full = join(fs->path, "trace");
+    return full ? write_file(full, "", O_TRUNC) : -ENOMEM;
+}
+
+int tracefs_change(struct tracefs *fs, const char *path, const char *text)
+{
+    if (fs->created)
+        return tracefs_write(fs, path, text);
+    CLEANUP(freep) char *full = join(fs->path, path);
+    CLEANUP(strbuf_done) struct strbuf old = {0};
+    int r = full ? read_restorable(full, &old) : -ENOMEM;
+    if (r < 0)
+        return r;
+    if (old.text && str_eq(old.text, text))
+        return 0;
+    r = remember(fs, full, old.text ? old.text : "", false);
+    return r < 0 ? r : write_setting(full, text);
+}
+
+int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
+                        const char *undo_line)
+{
+    CLEANUP(freep) char *full = join(fs->root, path);
+    if (!full)
+        return -ENOMEM;
+    int r = remember(fs, full, undo_line, true);
+    if (r == 0)
+        r = write_file(full, line, O_APPEND);
+    if (r == -EEXIST) { // somebody else's, and not ours to take back
+        struct tracefs_undo *last = &fs->undo.items[--fs->undo.n];
+        free(last->path);
+        free(last->value);
+    }
+    return r;
+}
+
+// -- sweeping --
+
+static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
+{
+    const char *line = text->text, *end = text->text + text->size;
+    while (line && line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *tab = memchr(line, '\t', (size_t)(end - line));
+        if (!newline || !tab || tab > newline) // the writer died in the middle of it
+            return 0;
+        const char *path = tab + 1;
+        const char *second = memchr(path, '\t', (size_t)(newline - path));
+        if (!second)
+            return 0;
+        bool is_rmdir = *line == 'r';
+        struct tracefs_undo entry = {
+            .path = unescape(path, (size_t)(second - path)),
+            .value = is_rmdir ? NULL : unescape(second + 1, (size_t)(newline - second - 1)),
+            .append = *line == 'a',
+        };
+        if (!entry.path || (!is_rmdir && !entry.value) || tracefs_undos_push(ret, entry) < 0) {
+            free(entry.path);
+            free(entry.value);
+            return -ENOMEM;
+        }
+        line = newline + 1;
+    }
+    return 0;
+}
+
+// True if the journal's writer is gone and its work undone.
+static bool sweep_journal(const char *root, const char *path, const struct log *log)
+{
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return false;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct tracefs_undos undo = {0};
+    bool read = read_file(path, &text) == 0 && parse_journal(&text, &undo) == 0;
+    if (read) {
+        undo_all(root, &undo, log);
+        unlink(path);
+    }
+    undos_release(&undo);
+    return read;
+}
+
+static unsigned sweep_journals(const char *root, const char *proc, const char *state_dir,
+                               const struct log *log)
+{
+    DIR *dir = opendir(state_dir);
+    if (!dir)
+        return 0;
+    unsigned n = 0;
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (!str_starts_with(name, JOURNAL_PREFIX) ||
+            !is_left_behind(proc, name + strlen(JOURNAL_PREFIX)))
+            continue;
+        CLEANUP(freep) char *path = join(state_dir, name);
+        if (path && sweep_journal(root, path, log)) {
+            log_info(log, "ftrace: undid what process %s left", name + strlen(JOURNAL_PREFIX));
+            n++;
+        }
+    }
+    closedir(dir);
+    return n;
+}
+
+static unsigned sweep_instances(const char *root, const char *proc, const struct log *log)
+{
+    CLEANUP(freep) char *instances = join(root, "instances");
+    DIR *dir = instances ? opendir(instances) : NULL;
+    if (!dir)
+        return 0;
+    unsigned n = 0;
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (!str_starts_with(name, INSTANCE_PREFIX) ||
+            !is_left_behind(proc, name + strlen(INSTANCE_PREFIX)))
+            continue;
+        CLEANUP(freep) char *path = join(instances, name);
+        if (path && rmdir(path) == 0) {
+            log_info(log, "ftrace: removed instance %s, left by a process that is gone", name);
+            n++;
+        }
+    }
+    closedir(dir);
+    return n;
+}
+
+unsigned tracefs_sweep(const char *root, const char *proc, const char *state_dir,
+                       const struct log *log)
+{
+    unsigned n = sweep_journals(root, proc, state_dir ? state_dir : TRACEFS_STATE_DIR, log);
+    return n + sweep_instances(root, proc, log);
+}
