@@ -351,20 +351,17 @@ static void check_file(const struct check *check)
             WARN(check, "%s: has no effect without write_into_file", fields[i].name);
 }
 
-static void check_compression(const struct check *check)
+static int check_compression(const struct check *check)
 {
     const Pb__TraceConfig *trace = check->trace;
-    const Pb__TraceConfig__CompressionConfig *compression = trace->compression;
-    bool has_deflate =
-        (compression && compression->deflate) ||
-        trace->compression_type == PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE;
     if ((unsigned)trace->compression_type >
         PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE)
         WARN(check, "compression_type: %d is unknown here and has no effect",
              (int)trace->compression_type);
-    if (compression && compression->zstd)
-        WARN(check, "compression.zstd: is not supported, the trace is %s",
-             has_deflate ? "deflated" : "not compressed");
+    if (!trace->compression || !trace->compression->zstd)
+        return 0;
+    FAIL(check, "compression.zstd: is not supported");
+    return err_hint(check->err, -EINVAL, "use: compression { deflate { } }");
 }
 
 static int check_names(const struct check *check)
@@ -417,7 +414,8 @@ static int check_session(const struct check *check)
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err)
 {
     static int (*const parts[])(const struct check *) = {
-        check_buffers, check_data_sources, check_triggers, check_session, check_names,
+        check_buffers, check_data_sources, check_triggers,
+        check_session, check_names,        check_compression,
     };
     struct check check = {.trace = trace, .env = env, .err = err};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -426,7 +424,6 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
             return r;
     }
     check_file(&check);
-    check_compression(&check);
     return 0;
 }
 
