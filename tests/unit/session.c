@@ -48,6 +48,7 @@ struct fake_source {
 };
 
 static const char *failing_open, *failing_start;
+static struct fake_source *newest; // source that was opened
 
 static int fake_open(const struct source_class *class, const struct source_env *env,
                      struct source **ret, struct err *err)
@@ -61,6 +62,7 @@ static int fake_open(const struct source_class *class, const struct source_env *
     source->env = *env;
     source->name = class->name;
     *ret = &source->base;
+    newest = source;
     return 0;
 }
 
@@ -601,6 +603,75 @@ static void settings_refuse_what_cannot_be_done(void **state)
     assert_int_equal(make(&t, "data_sources { config { name: 'a' } }"), -EINVAL);
 }
 
+static void stop_during_a_write_out_loses_nothing(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, "buffers { size_kb: 1024 } data_sources { config { name: 'a' } } "
+                              "write_into_file: true file_write_period_ms: 100"),
+                     0);
+    with_file(&t);
+    start(&t);
+    for (int i = 0; i < 20; i++)
+        fake_write(newest, 10000);
+    fake_time.boot = session_next_due(t.session);
+    session_run_due(t.session); // the period begins ...
+    session_run_due(t.session); // ... and a first slice is written
+    for (int i = 0; i < 5; i++)
+        fake_write(newest, 100);
+    session_stop(t.session);
+    assert_int_equal(session_get_state(t.session), SESSION_STOPPING);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    const char *letters = file_letters(&t);
+    size_t n_packets = 0;
+    for (const char *c = letters; *c; c++)
+        n_packets += *c == '.';
+    assert_int_equal(n_packets, 20 + 5 + 1); // and one of the flush
+    assert_string_equal(letters + strlen(letters) - 2, "rZ");
+    assert_int_equal(session_result(t.session, NULL), 0);
+    done(&t);
+}
+
+static void slow_reader_is_waited_for(void **state)
+{
+    (void)state;
+    struct test t;
+    int ends[2];
+    assert_int_equal(make(&t, "buffers { size_kb: 1024 } data_sources { config { name: 'a' } }"),
+                     0);
+    assert_int_equal(pipe(ends), 0);
+    struct trace_file_options options = {.name = "pipe"};
+    struct trace_file *file;
+    assert_int_equal(trace_file_new(ends[1], &options, &file, &t.err), 0);
+    session_set_file(t.session, file);
+    start(&t);
+    for (int i = 0; i < 60; i++)
+        fake_write(newest, 10000);
+    session_stop(t.session);
+    t.fd = memfd_create("trace", MFD_CLOEXEC);
+    for (int round = 0; session_get_state(t.session) == SESSION_STOPPING; round++) {
+        char bytes[4096];
+        assert_true(round < 1000);
+        pass(&t, 10 * NSEC_PER_MSEC); // until the pipe is full
+        ssize_t n = read(ends[0], bytes, sizeof(bytes));
+        assert_true(n > 0);
+        assert_int_equal(write(t.fd, bytes, (size_t)n), n);
+    }
+    for (;;) { // what the pipe still holds; its writing end is closed
+        char bytes[4096];
+        ssize_t n = read(ends[0], bytes, sizeof(bytes));
+        assert_true(n >= 0);
+        if (n == 0)
+            break;
+        assert_int_equal(write(t.fd, bytes, (size_t)n), n);
+    }
+    const char *letters = file_letters(&t);
+    assert_int_equal(strlen(letters), strlen("CYTUIsSfFxrZ") + 61);
+    close(ends[0]);
+    done(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -620,6 +691,8 @@ int main(void)
         cmocka_unit_test(failing_file_ends_the_session),
         cmocka_unit_test(sessions_live_side_by_side),
         cmocka_unit_test(settings_refuse_what_cannot_be_done),
+        cmocka_unit_test(stop_during_a_write_out_loses_nothing),
+        cmocka_unit_test(slow_reader_is_waited_for),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }
