@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CPU time of finding the resident runs of one file, beside the plain ways: one mincore() over the
+// whole file, one mincore() per page, and vmtouch and fincore where they are installed. By itself:
+//     build/tests/bench/bench_residency_probe [MEGABYTES [DIRECTORY]]
+// The file is sparse, takes as much page cache as it has megabytes, and is removed at the end.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "producer/sources/residency/probe.h"
+
+#define REPEATS 5
+
+static size_t page_size;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static double cpu_seconds(int who)
+{
+    struct rusage usage;
+    getrusage(who, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static double now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+struct file {
+    const char *path;
+    int fd;
+    uint64_t pages;
+};
+
+static void drop_all(const struct file *file)
+{
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+// Brings pages in one by one, each a folio of its own, except about `holes` in 10,000.
+static void bring_in_pages(const struct file *file, unsigned holes)
+{
+    char byte;
+    uint64_t seed = 88172645463325252;
+    drop_all(file);
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
+    for (uint64_t i = 0; i < file->pages; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        if (seed % 10000 >= holes && pread(file->fd, &byte, 1, (off_t)(i * page_size)) != 1)
+            die("pread");
+    }
+}
+
+static void bring_in_everything(const struct file *file)
+{
+    static char block[1 << 20];
+    drop_all(file);
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    for (off_t at = 0; pread(file->fd, block, sizeof(block), at) > 0; at += sizeof(block))
+        ;
+}
+
+static void bring_in_half(const struct file *file)
+{
+    bring_in_everything(file);
+    posix_fadvise(file->fd, 0, (off_t)(file->pages / 2 * page_size), POSIX_FADV_DONTNEED);
+}
+
+static size_t run_probe(const struct file *file, enum residency_method method)
+{
+    struct residency_probe *probe;
+    if (residency_probe_new(method, &probe) < 0)
+        return 0;
+    struct residency_counts counts;
+    struct page_ranges ranges = {0};
+    if (residency_probe_ranges(probe, file->fd, &counts, &ranges) != 0)
+        die("probe");
+    size_t n = ranges.n;
+    page_ranges_done(&ranges);
+    residency_probe_free(probe);
+    return n;
+}
+
+static size_t run_mincore(const struct file *file, uint64_t pages_a_call)
+{
+    uint8_t *vector = malloc(file->pages);
+    uint8_t *map = mmap(NULL, file->pages * page_size, PROT_NONE, MAP_SHARED, file->fd, 0);
+    if (!vector || map == MAP_FAILED)
+        die("mmap");
+    for (uint64_t i = 0; i < file->pages; i += pages_a_call)
+        if (mincore(map + i * page_size, pages_a_call * page_size, vector + i) < 0)
+            die("mincore");
+    struct page_ranges ranges = {0};
+    for (uint64_t i = 0; i < file->pages; i++)
+        if (vector[i] & 1)
+            page_ranges_append(&ranges, i, i + 1);
+    size_t n = ranges.n;
+    page_ranges_done(&ranges);
+    munmap(map, file->pages * page_size);
+    free(vector);
+    return n;
+}
+
+// The CPU time of a program; negative if it is not installed.
+static double run_program(const char *program, const char *path)
+{
+    double before = cpu_seconds(RUSAGE_CHILDREN);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        execlp(program, program, path, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        die(program);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == 127)
+        return -1;
+    return cpu_seconds(RUSAGE_CHILDREN) - before;
+}
+
+enum way { WAY_AUTO, WAY_CACHESTAT, WAY_MINCORE_WHOLE, WAY_MINCORE_PAGES };
+
+// The best of some repetitions, in seconds.
+static double measure(const struct file *file, enum way way, size_t *ret_runs)
+{
+    double best = 1e9;
+    for (int i = 0; i < (way == WAY_MINCORE_PAGES ? 1 : REPEATS); i++) {
+        double start = now();
+        if (way == WAY_AUTO)
+            *ret_runs = run_probe(file, RESIDENCY_AUTO);
+        else if (way == WAY_CACHESTAT)
+            *ret_runs = run_probe(file, RESIDENCY_CACHESTAT);
+        else
+            *ret_runs = run_mincore(file, way == WAY_MINCORE_WHOLE ? file->pages : 1);
+        double took = now() - start;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static void compare(const struct file *file, const char *state)
+{
+    size_t runs, runs_mincore, other;
+    double probe = measure(file, WAY_AUTO, &runs);
+    double whole = measure(file, WAY_MINCORE_WHOLE, &runs_mincore);
+    double only_cachestat = measure(file, WAY_CACHESTAT, &other);
+    double pages = measure(file, WAY_MINCORE_PAGES, &other);
+    printf("%-34s %9zu %10.3f %9.1f %9.1f %9.1f", state, runs, probe * 1e3, whole / probe,
+           pages / probe, only_cachestat / probe);
+    static const char *const programs[] = {"vmtouch", "fincore"};
+    for (size_t i = 0; i < 2; i++) {
+        double took = run_program(programs[i], file->path);
+        if (took < 0)
+            printf(" %9s", "-");
+        else
+            printf(" %9.1f", took / probe);
+    }
+    printf("%s\n", runs == runs_mincore ? "" : "   (runs differ: pages moved meanwhile)");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t megabytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 1024;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/bench_residency.XXXXXX", argc > 2 ? argv[2] : ".");
+    page_size = (size_t)sysconf(_SC_PAGESIZE);
+    struct file file = {.path = path, .fd = mkostemp(path, O_CLOEXEC)};
+    file.pages = (megabytes << 20) / page_size;
+    if (file.fd < 0 || !file.pages || ftruncate(file.fd, (off_t)(megabytes << 20)) < 0)
+        die(path);
+    printf(
+        "%llu MB, %llu pages. Probe: CPU ms; the others: times the probe's. - is not installed.\n",
+        (unsigned long long)megabytes, (unsigned long long)file.pages);
+    printf("%-34s %9s %10s %9s %9s %9s %9s %9s\n", "", "runs", "probe ms", "mincore", "per page",
+           "cachestat", "vmtouch", "fincore");
+    compare(&file, "absent");
+    bring_in_everything(&file);
+    compare(&file, "cached, read ahead");
+    bring_in_half(&file);
+    compare(&file, "second half cached");
+    bring_in_pages(&file, 0);
+    compare(&file, "cached, page by page");
+    bring_in_pages(&file, 10);
+    compare(&file, "0.1 % holes");
+    bring_in_pages(&file, 100);
+    compare(&file, "1 % holes");
+    bring_in_pages(&file, 1000);
+    compare(&file, "10 % holes");
+    bring_in_pages(&file, 5000);
+    compare(&file, "50 % holes");
+    bring_in_pages(&file, 9900);
+    compare(&file, "99 % holes");
+    close(file.fd);
+    unlink(path);
+    return 0;
+}
