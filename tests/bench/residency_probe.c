@@ -118,6 +118,18 @@ static size_t run_mincore(const struct file *file, uint64_t pages_a_call)
     return n;
 }
 
+static size_t run_counts(const struct file *file)
+{
+    struct residency_probe *probe;
+    if (residency_probe_new(RESIDENCY_AUTO, &probe) < 0)
+        return 0;
+    struct residency_counts counts;
+    if (residency_probe_counts(probe, file->fd, file->pages, &counts) != 0)
+        die("probe");
+    residency_probe_free(probe);
+    return counts.cached;
+}
+
 // The CPU time of a program; negative if it is not installed.
 static double run_program(const char *program, const char *path)
 {
@@ -138,7 +150,7 @@ static double run_program(const char *program, const char *path)
     return cpu_seconds(RUSAGE_CHILDREN) - before;
 }
 
-enum way { WAY_AUTO, WAY_CACHESTAT, WAY_MINCORE_WHOLE, WAY_MINCORE_PAGES };
+enum way { WAY_AUTO, WAY_COUNTS, WAY_CACHESTAT, WAY_MINCORE_WHOLE, WAY_MINCORE_PAGES };
 
 // The best of some repetitions, in seconds.
 static double measure(const struct file *file, enum way way, size_t *ret_runs)
@@ -148,6 +160,8 @@ static double measure(const struct file *file, enum way way, size_t *ret_runs)
         double start = now();
         if (way == WAY_AUTO)
             *ret_runs = run_probe(file, RESIDENCY_AUTO);
+        else if (way == WAY_COUNTS)
+            *ret_runs = run_counts(file);
         else if (way == WAY_CACHESTAT)
             *ret_runs = run_probe(file, RESIDENCY_CACHESTAT);
         else
@@ -163,10 +177,11 @@ static void compare(const struct file *file, const char *state)
     size_t runs, runs_mincore, other;
     double probe = measure(file, WAY_AUTO, &runs);
     double whole = measure(file, WAY_MINCORE_WHOLE, &runs_mincore);
+    double counts = measure(file, WAY_COUNTS, &other);
     double only_cachestat = measure(file, WAY_CACHESTAT, &other);
     double pages = measure(file, WAY_MINCORE_PAGES, &other);
-    printf("%-34s %9zu %10.3f %9.1f %9.1f %9.1f", state, runs, probe * 1e3, whole / probe,
-           pages / probe, only_cachestat / probe);
+    printf("%-24s %9zu %9.3f %9.2f %9.2f %9.1f %9.1f", state, runs, probe * 1e3, counts / probe,
+           whole / probe, pages / probe, only_cachestat / probe);
     static const char *const programs[] = {"vmtouch", "fincore"};
     for (size_t i = 0; i < 2; i++) {
         double took = run_program(programs[i], file->path);
@@ -192,8 +207,8 @@ int main(int argc, char **argv)
     printf(
         "%llu MB, %llu pages. Probe: CPU ms; the others: times the probe's. - is not installed.\n",
         (unsigned long long)megabytes, (unsigned long long)file.pages);
-    printf("%-34s %9s %10s %9s %9s %9s %9s %9s\n", "", "runs", "probe ms", "mincore", "per page",
-           "cachestat", "vmtouch", "fincore");
+    printf("%-24s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "runs", "probe ms", "counts", "mincore",
+           "per page", "cachestat", "vmtouch", "fincore");
     compare(&file, "absent");
     bring_in_everything(&file);
     compare(&file, "cached, read ahead");

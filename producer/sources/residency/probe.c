@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cachestat(2) walks the page cache's tree in the kernel and costs a few nanoseconds per entry, an
-// entry being a folio of up to thousands of pages; mincore(2) looks every single page up. So the
-// file is cut into cells of 16 cells each, down to 256 pages, aligned to their size: a cell that is
-// empty or full is done with one cachestat, only a mixed one is opened. In a mixed leaf the count
-// tells how many pages are odd ones out: a few are cornered by halving with cachestat, many are
-// cheaper to read off with one mincore. What a parent's count implies about its last child is never
-// inferred: pages come and go meanwhile, and a count that is derived from an older one would claim
-// what nobody saw.
+// What things cost (measured, tests/bench/residency_probe): a cachestat(2) call 0.2 us and some 10
+// ns for each entry of the page cache's tree, an entry being a folio of one to thousands of pages;
+// a mincore(2) some 30 ns for each page, or half of that, however large the folios are. So
+// cachestat decides large uniform spans almost for nothing where folios are large, and for less
+// than mincore where they are single pages; a mixed span is best read off by mincore, and soon:
+// each further cachestat over the same single pages costs as much again.
+//
+// Hence the walk: from left to right in spans that are aligned to their size. Two uniform spans in
+// a row double the next one, a mixed one makes it four times smaller, down to a leaf of 256 pages,
+// which mincore reads off. Where leaf after leaf is mixed, the walk stops asking and reads growing
+// chunks off, until a chunk is nearly uniform. What a count implies about pages that were not asked
+// for by themselves is never inferred: pages come and go meanwhile, and the difference to an older
+// count would claim what nobody saw.
 //
 // Two ways to a wrong answer must stay closed. For files that the caller neither owns nor may
 // write, mincore calls every page resident: may_mincore() applies the kernel's own rule, and
@@ -36,14 +41,13 @@
 #define HUGETLBFS_MAGIC 0x958458f6
 #endif
 
-// Measured with tests/bench/residency_probe: see there before changing one.
-#define LEAF_PAGES   256   // mixed cells of this size are not cut into 16 any more
-#define FAN_OUT      16    // cells in a cell
-#define CHUNK_PAGES  16384 // of one mincore where nothing narrows the range down
+#define LEAF_PAGES   256   // a mixed span of this size is not divided any more
+#define SPAN_MAX     65536 // of one cachestat: half a millisecond where folios are single pages
+#define CHUNK_MAX    4096  // read off at once in mixed surroundings
+#define BLIND_PAGES  16384 // of one mincore without cachestat
+#define GROW_AFTER   2     // uniform spans in a row until the span doubles
+#define STREAK       4     // mixed leaves in a row that make surroundings mixed
 #define OVERFLOW_UID 65534 // what ids without a mapping look like in a user namespace
-
-// One cachestat against one page of mincore, as a ratio.
-#define CACHESTAT_IN_MINCORE_PAGES 6
 
 #define WINDOW_BYTES ((uint64_t)(sizeof(void *) > 4 ? 1 << 30 : 1 << 25))
 
@@ -62,7 +66,7 @@ struct residency_probe {
     bool has_fowner;     // CAP_FOWNER is effective
     bool initial_userns; // and means every file
     struct residency_probe_stats stats;
-    uint8_t vector[CHUNK_PAGES]; // mincore's answer
+    uint8_t vector[BLIND_PAGES]; // mincore's answer
 };
 
 enum trust { TRUST_UNASKED, TRUST_YES, TRUST_NO };
@@ -241,7 +245,7 @@ static int window_open(struct walk *walk, uint64_t page)
     return 0;
 }
 
-// Reads [start, end) off with mincore; at most CHUNK_PAGES.
+// Reads [start, end) off with mincore; at most BLIND_PAGES.
 static int read_off(struct walk *walk, uint64_t start, uint64_t end)
 {
     struct residency_probe *probe = walk->probe;
@@ -295,68 +299,89 @@ static int advance(struct walk *walk, uint64_t page)
     return 0;
 }
 
-// The size of the cells that a mixed range of `n` pages is cut into.
-static uint64_t cell_pages(uint64_t n)
-{
-    if (n <= LEAF_PAGES)
-        return UINT64_C(1) << (63 - __builtin_clzll(n - 1)); // halves, roughly
-    uint64_t cell = LEAF_PAGES;
-    while (n > cell * FAN_OUT)
-        cell *= FAN_OUT;
-    return cell;
-}
-
-// Whether halving finds the `n_odd` pages of a leaf sooner than reading all `n` off.
-static bool halving_is_cheaper(uint64_t n, uint64_t n_odd)
-{
-    uint64_t levels = 1;
-    while (n_odd << levels < n)
-        levels++;
-    return n_odd * 2 * levels * CACHESTAT_IN_MINCORE_PAGES < n;
-}
-
-// Depth is bounded: 16 times fewer pages a level down to a leaf, then halves.
-static int walk_cell(struct walk *walk, uint64_t start, uint64_t end)
+// Without mincore a mixed leaf is halved down to single pages.
+static int halve(struct walk *walk, uint64_t start, uint64_t end)
 {
     struct cachestat_result count;
     int r = look_up(walk->probe, walk->fd, start, end, &count);
-    if (r)
+    if (r || count.cached == 0)
         return r;
-    uint64_t n = end - start;
-    if (count.cached == 0)
-        return advance(walk, end);
-    if (count.cached >= n) {
-        r = page_ranges_append(walk->ranges, start, end);
-        return r < 0 ? r : advance(walk, end);
-    }
-    uint64_t n_odd = count.cached < n - count.cached ? count.cached : n - count.cached;
-    if (n <= LEAF_PAGES && !halving_is_cheaper(n, n_odd)) {
-        bool done;
-        r = try_read_off(walk, start, end, &done);
-        if (r < 0)
-            return r;
-        if (done)
-            return advance(walk, end);
-    }
-    uint64_t cell = cell_pages(n);
-    while (start < end) {
-        uint64_t cell_end = start / cell * cell + cell;
-        if (cell_end > end)
-            cell_end = end;
-        r = walk_cell(walk, start, cell_end);
+    if (count.cached >= end - start)
+        return page_ranges_append(walk->ranges, start, end);
+    uint64_t middle = start + (end - start) / 2;
+    r = halve(walk, start, middle);
+    return r ? r : halve(walk, middle, end);
+}
+
+// The end of the span at `start` that is aligned to its size.
+static uint64_t span_end(const struct walk *walk, uint64_t start, uint64_t span)
+{
+    uint64_t end = start / span * span + span;
+    return end < walk->end ? end : walk->end;
+}
+
+// A mixed leaf, or a chunk in mixed surroundings. *ret_n_runs: how many runs it added.
+static int read_mixed(struct walk *walk, uint64_t start, uint64_t end, size_t *ret_n_runs)
+{
+    size_t n = walk->ranges->n;
+    bool done;
+    int r = try_read_off(walk, start, end, &done);
+    if (r == 0 && !done)
+        r = halve(walk, start, end);
+    *ret_n_runs = walk->ranges->n - n;
+    return r;
+}
+
+static int walk_spans(struct walk *walk)
+{
+    uint64_t span = LEAF_PAGES;
+    unsigned streak = 0, n_uniform = 0; // mixed and uniform spans in a row
+    while (span < SPAN_MAX && span * 8 <= walk->end - walk->next)
+        span *= 2;
+    while (walk->next < walk->end) {
+        uint64_t start = walk->next, end;
+        size_t n_runs;
+        int r;
+        if (streak >= STREAK && walk->mincore == TRUST_YES) {
+            uint64_t chunk = LEAF_PAGES;
+            while (chunk < CHUNK_MAX && chunk < (uint64_t)LEAF_PAGES << (streak - STREAK))
+                chunk *= 2;
+            end = span_end(walk, start, chunk);
+            r = read_mixed(walk, start, end, &n_runs);
+            streak = n_runs <= (end - start) / 1024 ? 0 : streak + 1;
+        } else {
+            struct cachestat_result count;
+            end = span_end(walk, start, span);
+            r = look_up(walk->probe, walk->fd, start, end, &count);
+            if (r)
+                return r;
+            if (count.cached == 0 || count.cached >= end - start) {
+                r = page_ranges_append(walk->ranges, start, count.cached ? end : start);
+                if (++n_uniform >= GROW_AFTER && span < SPAN_MAX) {
+                    span *= 2;
+                    n_uniform = 0;
+                }
+                streak = 0;
+            } else if (end - start > LEAF_PAGES) {
+                span = span / 4 > LEAF_PAGES ? span / 4 : LEAF_PAGES;
+                n_uniform = 0;
+                continue;
+            } else {
+                r = read_mixed(walk, start, end, &n_runs);
+                streak++;
+            }
+        }
+        r = r ? r : advance(walk, end);
         if (r)
             return r;
-        start = cell_end;
     }
     return 0;
 }
 
-static int walk_chunks(struct walk *walk)
+static int walk_blindly(struct walk *walk)
 {
     while (walk->next < walk->end) {
-        uint64_t end = walk->next / CHUNK_PAGES * CHUNK_PAGES + CHUNK_PAGES;
-        if (end > walk->end)
-            end = walk->end;
+        uint64_t end = span_end(walk, walk->next, BLIND_PAGES);
         bool done;
         int r = try_read_off(walk, walk->next, end, &done);
         if (r < 0)
@@ -383,7 +408,7 @@ int residency_probe_walk(struct residency_probe *probe, int fd, uint64_t *next, 
                         .end = end,
                         .deadline = deadline,
                         .ranges = ranges};
-    int r = probe->use_cachestat ? walk_cell(&walk, *next, end) : walk_chunks(&walk);
+    int r = probe->use_cachestat ? walk_spans(&walk) : walk_blindly(&walk);
     window_close(&walk);
     *next = walk.next;
     return r;

@@ -74,7 +74,7 @@ int residency_probe_counts(struct residency_probe *probe, int fd, uint64_t pages
 // Appends the resident runs of pages *next up to `end` to `ranges`, whose last run must not end
 // behind *next. *next advances to the first page that was not looked at. 0: *next is `end`;
 // RESIDENCY_E_AGAIN: `deadline` (CLOCK_MONOTONIC; NSEC_MAX for none) has passed, at least one step
-// was made; RESIDENCY_E_UNKNOWN; or a negative errno. Steps are short: below a millisecond.
+// was made; RESIDENCY_E_UNKNOWN; or a negative errno. Steps are short: about a millisecond.
 int residency_probe_walk(struct residency_probe *probe, int fd, uint64_t *next, uint64_t end,
                          nsec_t deadline, struct page_ranges *ranges);
 
