@@ -32,7 +32,7 @@ size_t page_runs_write(struct wire_writer *w, const struct page_ranges *ranges, 
 
 int page_runs_read(const void *bytes, size_t size, uint64_t base, struct page_ranges *ranges)
 {
-    const uint8_t *pos = bytes, *end = pos + size;
+    const uint8_t *pos = bytes, *end = size > 0 ? pos + size : pos;
     uint64_t last_end = ranges->n ? ranges->items[ranges->n - 1].end : 0;
     while (pos < end) {
         uint64_t gap, length;

@@ -35,7 +35,8 @@ struct wire_writer {
 static inline struct wire_writer wire_writer_over(void *memory, size_t size)
 {
     uint8_t *start = memory;
-    return (struct wire_writer){.pos = start, .end = start + size, .start = start};
+    return (struct wire_writer){
+        .pos = start, .end = size > 0 ? start + size : start, .start = start};
 }
 
 static inline size_t wire_size(const struct wire_writer *w)
@@ -177,7 +178,7 @@ struct wire_field {
 static inline struct wire_reader wire_reader_over(const void *bytes, size_t size)
 {
     const uint8_t *start = bytes;
-    return (struct wire_reader){.pos = start, .end = start + size};
+    return (struct wire_reader){.pos = start, .end = size > 0 ? start + size : start};
 }
 
 // The submessage (or packed field) in `field`; empty where the field is of another type.

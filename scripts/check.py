@@ -302,8 +302,7 @@ def step_fallback(step, only):
     if code != 0:
         step.fail("scripts/fill-package-cache", tail(output))
         return
-    options = ("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled",
-               "-Dprotobuf-c:werror=false", "-Dsqlite3:werror=false", "-Dzlib:werror=false")
+    options = ("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled")
     if not build(step, "fallback", options):
         return
     directory = BUILDS / "fallback"
