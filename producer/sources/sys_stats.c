@@ -297,9 +297,7 @@ static void report_counters(struct sys_stats *stats, enum poll_kind kind,
     CLEANUP(strbuf_done) struct strbuf names = {0};
     counter_set_list_missing(set, keys, n, &names);
     if (names.size)
-        log_info(stats->env.log,
-                 "linux.sys_stats: %s: this kernel does not have %s; what took their place is "
-                 "recorded instead",
+        log_info(stats->env.log, "linux.sys_stats: %s: this kernel does not have %s",
                  poll_classes[kind].name, names.text);
 }
 

@@ -116,7 +116,7 @@ static bool is_present(const struct counter_set *set, uint32_t key)
     return false;
 }
 
-static void want_name(struct counter_set *set, bool *extra, const char *stem, size_t n_stem,
+static void want_name(const struct counter_set *set, bool *extra, const char *stem, size_t n_stem,
                       const char *suffix)
 {
     char name[128];
@@ -131,7 +131,7 @@ static void want_name(struct counter_set *set, bool *extra, const char *stem, si
 
 // Kernels split counters by kind of page and merged or split them by zone: a counter that is not
 // there is stood in for by those whose name has such a suffix more or less.
-static void want_successors(struct counter_set *set, bool *extra, const char *name)
+static void want_successors(const struct counter_set *set, bool *extra, const char *name)
 {
     static const char *const suffixes[] = {"_ANON",   "_FILE",    "_DMA",    "_DMA32",
                                            "_NORMAL", "_MOVABLE", "_DEVICE", NULL};
@@ -241,13 +241,23 @@ void counter_set_write(struct counter_set *set, struct span text, struct wire_wr
     }
 }
 
+static bool is_stood_in_for(const struct counter_set *set, const char *name)
+{
+    bool successors[COUNTER_KEYS_MAX] = {false};
+    want_successors(set, successors, name);
+    for (size_t i = 0; i < set->n_places; i++)
+        if (successors[set->places[i].key])
+            return true;
+    return false;
+}
+
 void counter_set_list_missing(const struct counter_set *set, const int *keys, size_t n,
                               struct strbuf *ret)
 {
     for (size_t i = 0; i < n; i++) {
         const ProtobufCEnumValue *value =
             protobuf_c_enum_descriptor_get_value(set->kind->keys, keys[i]);
-        if (value && !is_present(set, (uint32_t)keys[i]))
+        if (value && !is_present(set, (uint32_t)keys[i]) && !is_stood_in_for(set, value->name))
             strbuf_addf(ret, "%s%s", ret->size ? ", " : "", value->name);
     }
 }

@@ -60,6 +60,7 @@ int counter_set_learn(struct counter_set *set, struct span text);
 void counter_set_write(struct counter_set *set, struct span text, struct wire_writer *w,
                        uint32_t field);
 
-// Appends the names of the counters in `keys` that the text did not have, with commas between.
+// Appends the names of the counters in `keys` that the text had neither as such nor under the names
+// of their successors, with commas between.
 void counter_set_list_missing(const struct counter_set *set, const int *keys, size_t n,
                               struct strbuf *ret);
