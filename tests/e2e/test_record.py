@@ -530,6 +530,52 @@ class Unprivileged(RecordCase):
         self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 5)
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
+    def test_nothing_is_left(self):
+        self.dir.chmod(0o777)
+        done = self.record('buffers { size_kb: 64 } data_sources { config { name: "linux.ftrace"\n'
+                           'ftrace_config { ftrace_events: "sched/sched_switch" } } }\n',
+                           user=NOBODY, group=NOBODY, extra_groups=[])
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^mmtrace: linux\.ftrace: .*Permission denied \(.+\)\n$")
+        self.assertFalse(self.trace.exists())
+
+
+@lib.needs_tracefs
+class KernelEvents(RecordCase):
+    def test_light_flags(self):
+        done = lib.run(lib.MMTRACE, "record", "-t", "700ms", "-b", "4mb", "-o", self.trace,
+                       "irq/softirq_entry", "timer/hrtimer_sta*")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nothing lost", done.stderr)
+        packets = lib.decode(self.trace)
+        events = [e for p in packets for e in p.all("ftrace_events", "event")]
+        self.assertGreater(len([e for e in events if "softirq_entry" in e]), 5)
+        self.assertGreater(len([e for e in events if "hrtimer_start" in e]), 5)
+        for kind in ("process_tree", "cpu_info", "ftrace_stats"):
+            self.assertTrue(lib.of_kind(packets, kind), kind)
+
+    def test_two_at_once(self):
+        """Each has its own events, and the shorter one's end is nothing to the longer one."""
+        def start(name, event, duration):
+            child = subprocess.Popen([lib.MMTRACE, "record", "-t", duration, "-q", "-o",
+                                      self.dir / name, event])
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            return child
+        first = start("first", "irq/softirq_entry", "1500ms")
+        second = start("second", "timer/hrtimer_start", "700ms")
+        self.assertEqual(second.wait(timeout=20), 0)
+        self.assertEqual(first.wait(timeout=20), 0)
+        for name, there, absent in (("first", "softirq_entry", "hrtimer_start"),
+                                    ("second", "hrtimer_start", "softirq_entry")):
+            events = [e for p in lib.decode(self.dir / name)
+                      for e in p.all("ftrace_events", "event")]
+            self.assertTrue(any(there in e for e in events), name)
+            self.assertFalse(any(absent in e for e in events), name)
+        times = [e.one("timestamp") for p in lib.decode(self.dir / "first")
+                 for e in p.all("ftrace_events", "event")]
+        self.assertGreater((max(times) - min(times)) / 1e9, 1.2)
+
 
 if __name__ == "__main__":
     unittest.main()
