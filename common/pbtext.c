@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recursive descent over the text, bounded by DEPTH_MAX. Values go straight into the protobuf-c
-// struct that the descriptor describes. Every message hangs in its parent from the moment it
-// exists, and counts and pointers are set only once what they speak of is there: so the root can be
-// released at any point, and an error needs no other cleaning up.
+// A recursive descent over the text, bounded by PBTEXT_DEPTH_MAX. Values go straight into the
+// protobuf-c struct that the descriptor describes. Every message hangs in its parent from the
+// moment it exists, and counts and pointers are set only once what they speak of is there: so the
+// root can be released at any point, and an error needs no other cleaning up.
 //
 // What counts as wrong follows protobuf's own parser for proto2: a second value for a field that is
 // not repeated, two members of one oneof, numbers outside of an enum, hexadecimal for a float.
-// Stricter in one thing: a NUL byte in a string field is an error, since a C string would lose what
-// follows.
+// Stricter in three things, in all of which text would silently become something else: a NUL byte
+// in a string field (a C string loses what follows), an octal escape above \377, and half of a
+// surrogate pair.
 #include "common/pbtext.h"
 
 #include <errno.h>
@@ -18,9 +19,9 @@
 #include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/pbtext_field.h"
 #include "common/pbtext_lex.h"
 
-#define DEPTH_MAX         64
 #define SUGGESTION_MAX    160
 #define LIST_OF_NAMES_MAX 100 // characters of names worth listing when none is near
 
@@ -166,7 +167,6 @@ static int unknown_enum_value(struct pbtext_lexer *p, const ProtobufCFieldDescri
 struct int_range {
     int64_t min;
     uint64_t max;
-    size_t size; // bytes in the struct
 };
 
 static struct int_range range_of(ProtobufCType type)
@@ -176,16 +176,16 @@ static struct int_range range_of(ProtobufCType type)
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
     case PROTOBUF_C_TYPE_ENUM:
-        return (struct int_range){INT32_MIN, INT32_MAX, 4};
+        return (struct int_range){INT32_MIN, INT32_MAX};
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        return (struct int_range){INT64_MIN, INT64_MAX, 8};
+        return (struct int_range){INT64_MIN, INT64_MAX};
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return (struct int_range){0, UINT64_MAX, 8};
+        return (struct int_range){0, UINT64_MAX};
     default:
-        return (struct int_range){0, UINT32_MAX, 4};
+        return (struct int_range){0, UINT32_MAX};
     }
 }
 
@@ -352,9 +352,9 @@ static int parse_submessage(struct pbtext_lexer *p, const struct target *parent,
                             .depth = parent->depth + 1};
     const char *opened = p->token.start;
     char closer = *opened == '<' ? '>' : '}';
-    if (target.depth > DEPTH_MAX)
+    if (target.depth > PBTEXT_DEPTH_MAX)
         return pbtext_lexer_error(p, -E2BIG, opened, "messages nest deeper than %d levels",
-                                  DEPTH_MAX);
+                                  PBTEXT_DEPTH_MAX);
     int r = pbtext_lexer_next(p);
     return r < 0 ? r : parse_fields(p, &target, closer, opened);
 }
@@ -392,28 +392,11 @@ static int parse_scalar(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *
         r = parse_integer(p, field, &number);
         if (r < 0)
             return r;
-        if (range_of(field->type).size == 8)
+        if (pbtext_field_size(field->type) == 8)
             *(uint64_t *)member = number;
         else
             *(uint32_t *)member = (uint32_t)number;
         return 0;
-    }
-}
-
-static size_t element_size(ProtobufCType type)
-{
-    switch (type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-    case PROTOBUF_C_TYPE_STRING:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    case PROTOBUF_C_TYPE_BOOL:
-        return sizeof(protobuf_c_boolean);
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return sizeof(double);
-    default:
-        return range_of(type).size;
     }
 }
 
@@ -428,7 +411,7 @@ static int parse_element(struct pbtext_lexer *p, struct target *target,
 {
     size_t *n = member_of(target, field->quantifier_offset);
     void **items = member_of(target, field->offset);
-    size_t size = element_size(field->type);
+    size_t size = pbtext_field_size(field->type);
     if ((*n & (*n - 1)) == 0) {
         size_t capacity = *n ? *n * 2 : 1;
         void *grown = capacity > SIZE_MAX / 2 / size ? NULL : realloc(*items, capacity * size);

@@ -12,14 +12,18 @@
 #include "common/str.h"
 #include <protobuf-c/protobuf-c.h>
 
+#define PBTEXT_DEPTH_MAX 64 // messages inside messages
+
 // Parses `size` bytes of `text` into a new message (free with protobuf_c_message_free_unpacked).
 // All or nothing: on failure *ret stays untouched, and err->text is
 //     NAME:LINE:COLUMN: what is wrong[, did you mean "x"?]
 //         the line
 //            ^
-// -EINVAL: the text is wrong; -ENOMEM; -E2BIG: nested deeper than 64 levels.
+// -EINVAL: the text is wrong; -ENOMEM; -E2BIG: messages nested too deeply.
 int pbtext_parse(const ProtobufCMessageDescriptor *descriptor, const char *name, const char *text,
                  size_t size, ProtobufCMessage **ret, struct err *err);
 
-// Appends `message` as text, two blanks per level. Unknown fields are left out.
+// Appends `message` as text, two blanks per level. Unknown fields are left out, and messages
+// deeper than PBTEXT_DEPTH_MAX. pbtext_parse() makes an equal message of it, unless an enum has a
+// number without a name.
 void pbtext_print(const ProtobufCMessage *message, struct strbuf *out);

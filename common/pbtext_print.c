@@ -12,8 +12,7 @@
 #include <stdlib.h>
 
 #include "common/pbtext.h"
-
-#define DEPTH_MAX 64 // as the parser's: deeper messages are left out
+#include "common/pbtext_field.h"
 
 static void print_fields(const ProtobufCMessage *message, unsigned depth, struct strbuf *out);
 
@@ -121,7 +120,7 @@ static void print_field(const ProtobufCFieldDescriptor *field, const void *membe
 {
     bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
     const ProtobufCMessage *inner = is_message ? *(ProtobufCMessage *const *)member : NULL;
-    if (is_message && (!inner || depth == DEPTH_MAX))
+    if (is_message && (!inner || depth == PBTEXT_DEPTH_MAX))
         return;
     strbuf_addf(out, "%*s%s", (int)depth * 2, "", field->name);
     if (is_message) {
@@ -174,26 +173,6 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
     return *(const protobuf_c_boolean *)quantifier;
 }
 
-static size_t element_size(ProtobufCType type)
-{
-    switch (type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-    case PROTOBUF_C_TYPE_STRING:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return 8;
-    default:
-        return 4;
-    }
-}
-
 static void print_fields(const ProtobufCMessage *message, unsigned depth, struct strbuf *out)
 {
     for (unsigned i = 0; i < message->descriptor->n_fields && !out->failed; i++) {
@@ -207,7 +186,7 @@ static void print_fields(const ProtobufCMessage *message, unsigned depth, struct
         size_t n = *(const size_t *)((const char *)message + field->quantifier_offset);
         const char *items = *(char *const *)member;
         for (size_t j = 0; j < n; j++)
-            print_field(field, items + j * element_size(field->type), depth, out);
+            print_field(field, items + j * pbtext_field_size(field->type), depth, out);
     }
 }
 
