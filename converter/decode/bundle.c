@@ -128,6 +128,9 @@ void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
             ret->boot_value = (int64_t)field.value;
             has_boot_value = true;
             break;
+        case PB_FtraceEventBundle_generic_event_descriptors:
+            ret->has_descriptors = true;
+            break;
         case PB_FtraceEventBundle_last_read_event_timestamp:
         case PB_FtraceEventBundle_previous_bundle_end_timestamp:
             ret->start = (int64_t)field.value;

@@ -31,7 +31,8 @@ struct bundle_measure {
     int64_t boot_value;  // ... when CLOCK_BOOTTIME showed this
     bool has_start;      // start is set
     int64_t start;       // from where on this processor's data is complete
-    uint64_t n_untimed;  // events without time stamp, which are left out
+    bool has_descriptors;
+    uint64_t n_untimed; // events without time stamp, which are left out
     struct run_measure runs[N_RUN_KINDS];
     struct wire_reader messages[N_RUN_KINDS]; // what run_open() takes for each
 };

@@ -324,6 +324,18 @@ static bool run_time(void *userdata, const struct timeline_item *item, int64_t t
     return clocks_convert(reader->clocks, item_clock(reader, item), ts, ret);
 }
 
+static int bundle_describe(struct reader *reader, const struct wire_field *bundle)
+{
+    const struct trace_handler *handler = reader->handler;
+    struct wire_reader fields = wire_sub(bundle);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&fields, &field))
+        if (field.number == PB_FtraceEventBundle_generic_event_descriptors)
+            r = handler->describe(handler->userdata, &field);
+    return r;
+}
+
 static int bundle_add(struct reader *reader, const struct wire_field *field, uint32_t sequence_id,
                       uint32_t generation)
 {
@@ -340,7 +352,7 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
                                                                : PROBLEM_BUNDLE_DAMAGED);
     if (bundle.lost_events)
         problem(reader, PROBLEM_EVENTS_LOST, bundle.cpu);
-    int r = 0;
+    int r = bundle.has_descriptors ? bundle_describe(reader, field) : 0;
     for (enum run_kind kind = 0; kind < N_RUN_KINDS && r == 0; kind++) {
         const struct run_measure *run = &bundle.runs[kind];
         struct timeline_item item = {

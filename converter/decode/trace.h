@@ -72,6 +72,8 @@ struct trace_handler {
     int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
     int (*sorted)(void *userdata, const struct packet *packet, const struct wire_field *field);
     int (*ftrace)(void *userdata, const struct ftrace_record *record);
+    // In file order: a GenericEventDescriptor of a bundle.
+    int (*describe)(void *userdata, const struct wire_field *descriptor);
     // Between the two: all packets were seen in file order.
     int (*indexed)(void *userdata, const struct trace_result *result);
     // At the end, while trace bytes can still be read.

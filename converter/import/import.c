@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "converter/import/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -37,7 +38,13 @@ static enum field_interest handle_interest(void *userdata, uint32_t field)
 static int import_failure(struct import *im)
 {
     int r = database_error(im->db, im->err);
-    return r < 0 ? r : im->tracks.failure;
+    if (r == 0)
+        r = im->tracks.failure;
+    if (r == 0)
+        r = im->slices.failure;
+    if (r == 0)
+        r = im->thread_states.failure;
+    return r < 0 ? r : im->processes.failure;
 }
 
 static int handle_now(void *userdata, const struct packet *packet, const struct wire_field *field)
@@ -61,9 +68,14 @@ static int handle_sorted(void *userdata, const struct packet *packet,
 
 static int handle_ftrace(void *userdata, const struct ftrace_record *record)
 {
-    (void)userdata;
-    (void)record;
-    return 0;
+    struct import *im = userdata;
+    int r = ftrace_handle(im, record);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_describe(void *userdata, const struct wire_field *descriptor)
+{
+    return ftrace_describe(userdata, descriptor);
 }
 
 static int handle_indexed(void *userdata, const struct trace_result *result)
@@ -73,6 +85,7 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
         metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
+    ftrace_begin(im);
     return 0;
 }
 
@@ -119,8 +132,27 @@ static bool handle_progress(void *userdata, double done)
     return im->progress(im->userdata, done);
 }
 
+static void cpus_write(struct import *im)
+{
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
+        if (!im->cpus[cpu])
+            continue;
+        struct cell *row = database_row_with_id(im->db, TABLE_cpu, cpu);
+        cell_int(row, COL_cpu_cpu, cpu);
+        cell_int(row, COL_cpu_machine_id, 0);
+    }
+}
+
 static void bounds_write(struct import *im)
 {
+    if (im->slices.has_bounds) {
+        import_bounds(im, im->slices.start_ts);
+        import_bounds(im, im->slices.end_ts);
+    }
+    if (im->thread_states.has_bounds) {
+        import_bounds(im, im->thread_states.start_ts);
+        import_bounds(im, im->thread_states.end_ts);
+    }
     struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
     cell_int(row, COL_trace_bounds_start_ts, im->has_bounds ? im->start_ts : 0);
     cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? im->end_ts : 0);
@@ -134,6 +166,15 @@ static int handle_finished(void *userdata)
     for (size_t i = 0; i < n_importers && r == 0; i++)
         if (importers[i]->finish)
             r = importers[i]->finish(im, im->states[i]);
+    if (r == 0)
+        r = slices_finish(&im->slices);
+    if (r == 0)
+        r = thread_states_finish(&im->thread_states);
+    if (r == 0)
+        r = process_counters_finish(im);
+    if (r == 0)
+        r = processes_write(&im->processes, im->db);
+    cpus_write(im);
     if (r == 0)
         r = tracks_write(&im->tracks, im->db);
     if (r == 0)
@@ -165,6 +206,12 @@ static void import_done(struct import *im)
         free(im->states[i]);
     }
     free(im->states);
+    ftrace_free(im->ftrace);
+    map64_done(&im->mm_owners);
+    slices_done(&im->slices);
+    thread_states_done(&im->thread_states);
+    process_counters_done(&im->process_counters);
+    processes_done(&im->processes);
     metadata_done(&im->metadata);
     stats_done(&im->stats);
     tracks_done(&im->tracks);
@@ -180,12 +227,16 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     struct import im = {.db = db, .page_size = 4096, .err = err};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
+    im.slices.db = im.thread_states.db = db;
+    im.slices.args = &im.args;
+    im.slices.stats = &im.stats;
     struct trace_handler handler = {
         .userdata = &im,
         .interest = handle_interest,
         .now = handle_now,
         .sorted = handle_sorted,
         .ftrace = handle_ftrace,
+        .describe = handle_describe,
         .indexed = handle_indexed,
         .finished = handle_finished,
         .snapshot = handle_snapshot,
@@ -195,6 +246,10 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     im.progress = progress;
     im.userdata = userdata;
     int r = args_init(&im.args, db);
+    if (r == 0)
+        r = processes_init(&im.processes, &im.strings);
+    if (r == 0)
+        r = ftrace_init(&im);
     if (r == 0)
         r = states_make(&im);
     if (r == 0)

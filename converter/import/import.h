@@ -13,9 +13,17 @@
 #include "converter/decode/trace.h"
 #include "converter/import/args.h"
 #include "converter/import/metadata.h"
+#include "converter/import/process_counters.h"
+#include "converter/import/processes.h"
+#include "converter/import/slices.h"
 #include "converter/import/stats.h"
+#include "converter/import/thread_states.h"
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
+
+#define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
+
+struct ftrace;
 
 struct import {
     struct database *db;   // borrowed
@@ -25,7 +33,15 @@ struct import {
     struct tracks tracks;
     struct stats stats;
     struct metadata metadata;
-    uint32_t page_size; // of the machine (bytes)
+    struct processes processes;
+    struct process_counters process_counters;
+    struct slices slices;
+    struct thread_states thread_states;
+    struct ftrace *ftrace;  // owned
+    struct map64 mm_owners; // address space of rss_stat -> utid
+    bool cpus[CPUS_MAX];    // seen
+    bool keep_old_ftrace;   // the recording meant to have events from before its start
+    uint32_t page_size;     // of the machine (bytes)
     bool has_bounds;
     int64_t start_ts, end_ts;                      // of all rows that have a time
     void **states;                                 // owned, one per importer
@@ -48,6 +64,12 @@ static inline void import_bounds(struct import *im, int64_t ts)
     if (!im->has_bounds || ts > im->end_ts)
         im->end_ts = ts;
     im->has_bounds = true;
+}
+
+static inline void cpus_see(struct import *im, uint32_t cpu)
+{
+    if (cpu < CPUS_MAX)
+        im->cpus[cpu] = true;
 }
 
 // A value of a counter. Returns the row's id.

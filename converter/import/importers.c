@@ -3,9 +3,22 @@
 // The packet kinds that are understood, a row each.
 #include "converter/import/importer.h"
 
+extern const struct importer importer_clone_trigger;
+extern const struct importer importer_ftrace_stats;
+extern const struct importer importer_process_stats;
+extern const struct importer importer_process_tree;
+extern const struct importer importer_service_event;
 extern const struct importer importer_sys_stats;
+extern const struct importer importer_system_info;
+extern const struct importer importer_trace_config;
+extern const struct importer importer_trace_stats;
+extern const struct importer importer_trace_uuid;
+extern const struct importer importer_trigger;
 
 const struct importer *const importers[] = {
-    &importer_sys_stats,
+    &importer_clone_trigger, &importer_ftrace_stats,  &importer_process_stats,
+    &importer_process_tree,  &importer_service_event, &importer_sys_stats,
+    &importer_system_info,   &importer_trace_config,  &importer_trace_stats,
+    &importer_trace_uuid,    &importer_trigger,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -60,7 +60,11 @@
     S(proc_stat_unknown_counters, false, "error", "analysis", NULL)                                \
     S(process_tracker_errors, false, "error", "analysis", NULL)                                    \
     S(process_tracker_parent_pid_changed, false, "info", "analysis", NULL)                         \
-    S(slice_out_of_order, false, "error", "analysis", NULL)                                        \
+    S(slice_drop_overlapping_complete_event, false, "error", "analysis",                           \
+      "Slices that begin in another one and end behind it; left out.")                             \
+    S(slice_max_depth_exceeded, false, "error", "analysis",                                        \
+      "Slices nested more than 512 deep; left out.")                                               \
+    S(slice_negative_duration, false, "error", "analysis", NULL)                                   \
     S(misplaced_end_event, false, "data_loss", "analysis", NULL)                                   \
     S(clock_sync_failure, false, "error", "analysis",                                              \
       "A time stamp of a clock that nothing "                                                      \

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ftrace events. Each becomes a row of ftrace_event with its fields in args; what else an event
+// means (a slice, a counter, a new process) is up to its handler. A new handler is one row in the
+// table of its file; a new file one row in ftrace.c.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "converter/decode/message.h"
+#include "converter/import/import.h"
+#include "protos/ftrace_table.h"
+
+struct ftrace_event {
+    int64_t ts;
+    uint32_t cpu;
+    uint32_t pid; // that the event happened in; the kernel's pid, that is a tid
+    const struct ftrace_event_type *type;
+    struct wire_field message; // the event's own message
+    const struct generation *state;
+};
+
+struct ftrace_handler {
+    const char *event; // NULL ends a table
+    void (*handle)(struct import *im, const struct ftrace_event *event);
+};
+
+struct ftrace; // the state, owned by struct import
+
+int ftrace_init(struct import *im);
+int ftrace_handle(struct import *im, const struct ftrace_record *record);
+
+// All packets were seen in file order: from here on events come.
+void ftrace_begin(struct import *im);
+struct ftrace *ftrace_free(struct ftrace *ftrace);
+
+// A GenericEventDescriptor: what an event that the schema does not know is made of.
+int ftrace_describe(struct import *im, const struct wire_field *descriptor);
+
+// The name behind the number of an interned kernel symbol; no text if there is none.
+struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid);
+
+// Writes a row of ftrace_event.
+void ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid, const char *name,
+                        size_t name_size, const struct arg *args, size_t n_args);
+
+// The value of the message's field called `name`; absent fields are all zero.
+struct wire_field ftrace_field(const struct ftrace_event *event, const char *name);

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory: reclaim as slices on the thread that has to wait for it, and the memory of processes as
+// counters. rss_stat names the address space it is about by a hash (mm_id); whose it is is known
+// from events in which a thread changed its own.
+#include <errno.h>
+
+#include "converter/import/ftrace.h"
+
+static uint32_t thread_track(struct import *im, const struct ftrace_event *event)
+{
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    struct track_spec spec = {.type = "thread_execution",
+                              .dimensions = {dimension_int("utid", utid)}};
+    return tracks_get(&im->tracks, &spec);
+}
+
+static void begin(struct import *im, const struct ftrace_event *event, const char *name,
+                  const struct arg *args, size_t n_args)
+{
+    struct slice_spec spec = {.ts = event->ts,
+                              .track = thread_track(im, event),
+                              .name = slice_name(name),
+                              .args = args,
+                              .n_args = n_args};
+    slice_begin(&im->slices, &spec);
+}
+
+static void end(struct import *im, const struct ftrace_event *event, const struct arg *args,
+                size_t n_args)
+{
+    struct slice_spec spec = {
+        .ts = event->ts, .track = thread_track(im, event), .args = args, .n_args = n_args};
+    slice_end(&im->slices, &spec);
+}
+
+static int64_t value_i64(const struct ftrace_event *event, const char *name)
+{
+    struct wire_field field = ftrace_field(event, name);
+    return field_i64(&field);
+}
+
+static void direct_reclaim_begin(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_int("direct_reclaim_order", value_i64(event, "order")),
+        arg_int("direct_reclaim_may_writepage", value_i64(event, "may_writepage")),
+        arg_uint("direct_reclaim_gfp_flags", (uint64_t)value_i64(event, "gfp_flags")),
+    };
+    begin(im, event, "mm_vmscan_direct_reclaim", args, 3);
+}
+
+static void direct_reclaim_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg =
+        arg_uint("direct_reclaim_nr_reclaimed", (uint64_t)value_i64(event, "nr_reclaimed"));
+    end(im, event, &arg, 1);
+}
+
+static void memcg_reclaim_begin(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_int("memcg_reclaim_order", value_i64(event, "order")),
+        arg_int("memcg_reclaim_may_writepage", value_i64(event, "may_writepage")),
+        arg_uint("memcg_reclaim_gfp_flags", (uint64_t)value_i64(event, "gfp_flags")),
+    };
+    begin(im, event, "mm_vmscan_memcg_reclaim", args, 3);
+}
+
+static void memcg_reclaim_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg =
+        arg_uint("memcg_reclaim_nr_reclaimed", (uint64_t)value_i64(event, "nr_reclaimed"));
+    end(im, event, &arg, 1);
+}
+
+static void shrink_slab_start(struct import *im, const struct ftrace_event *event)
+{
+    uint64_t shrink = (uint64_t)value_i64(event, "shrink");
+    struct slice_name symbol = ftrace_symbol(event, shrink);
+    struct arg name =
+        symbol.text
+            ? arg_text("shrink_name", symbol.text, symbol.size)
+            : (struct arg){.key = "shrink_name", .integer = (int64_t)shrink, .type = ARG_POINTER};
+    struct arg args[] = {
+        name,
+        arg_uint("total_scan", (uint64_t)value_i64(event, "total_scan")),
+        arg_int("priority", value_i64(event, "priority")),
+    };
+    begin(im, event, "mm_vmscan_shrink_slab", args, 3);
+}
+
+static void shrink_slab_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg = arg_int("freed", value_i64(event, "retval"));
+    end(im, event, &arg, 1);
+}
+
+// The thread whose address space an mm_id stands for; UTID_NONE: not known. Only if `is_own` it is
+// surely the one that the event happened in.
+static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t pid)
+{
+    if (is_own) {
+        int64_t utid = processes_thread(&im->processes, pid);
+        if (map64_set(&im->mm_owners, mm_id, (uint64_t)utid) < 0)
+            im->processes.failure = -ENOMEM;
+        return utid;
+    }
+    const uint64_t *owner = map64_find(&im->mm_owners, mm_id);
+    if (!owner)
+        return UTID_NONE;
+    int64_t utid = (int64_t)*owner;
+    if (processes_is_alive(&im->processes, utid))
+        return utid;
+    map64_remove(&im->mm_owners, mm_id); // the number may be given to another one now
+    return UTID_NONE;
+}
+
+static void rss_stat(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const members[] = {
+        "rss.file", "rss.anon", "swap", "rss.shmem", "unreclaimable",
+    };
+    uint64_t member = (uint32_t)value_i64(event, "member");
+    const char *key = member < sizeof(members) / sizeof(members[0]) ? members[member] : "unknown";
+    int64_t size = value_i64(event, "size");
+    struct wire_field is_own = ftrace_field(event, "curr"), mm_id = ftrace_field(event, "mm_id");
+    if (size < 0) {
+        stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
+        return;
+    }
+    int64_t utid;
+    if (field_present(&is_own) && field_present(&mm_id))
+        utid = mm_owner(im, field_u64(&mm_id), field_u64(&is_own) != 0, event->pid);
+    else
+        utid = processes_thread(&im->processes, event->pid);
+    if (utid == UTID_NONE)
+        stats_add(&im->stats, STAT_rss_stat_unknown_thread_for_mm_id, 1);
+    else
+        process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
+}
+
+static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)
+{
+    int64_t utid = processes_thread(&im->processes, (uint32_t)value_i64(event, "pid"));
+    double score = (int16_t)value_i64(event, "oom_score_adj");
+    process_counter_push(im, event->ts, utid, PROCESS_COUNTER_OOM_SCORE, NULL, NULL, score);
+}
+
+static void mark_victim(struct import *im, const struct ftrace_event *event)
+{
+    struct ftrace_event victim = *event;
+    victim.pid = (uint32_t)value_i64(event, "pid");
+    struct slice_spec spec = {
+        .ts = event->ts, .track = thread_track(im, &victim), .name = slice_name("mem.oom_kill")};
+    slice_add(&im->slices, &spec);
+}
+
+static void mm_event_record(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const types[] = {
+        "min_flt", "maj_flt", "read_io", "compaction", "reclaim", "swp_flt", "kern_alloc",
+    };
+    static const char *const metrics[] = {"count", "max_lat", "avg_lat"};
+    uint64_t type = (uint64_t)value_i64(event, "type");
+    if (type >= sizeof(types) / sizeof(types[0])) {
+        stats_add(&im->stats, STAT_mm_unknown_type, 1);
+        return;
+    }
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
+        process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MM_EVENT, types[type], metrics[i],
+                             (double)value_i64(event, metrics[i]));
+}
+
+const struct ftrace_handler ftrace_mm_handlers[] = {
+    {"mm_vmscan_direct_reclaim_begin", direct_reclaim_begin},
+    {"mm_vmscan_direct_reclaim_end", direct_reclaim_end},
+    {"mm_vmscan_memcg_reclaim_begin", memcg_reclaim_begin},
+    {"mm_vmscan_memcg_reclaim_end", memcg_reclaim_end},
+    {"mm_shrink_slab_start", shrink_slab_start},
+    {"mm_shrink_slab_end", shrink_slab_end},
+    {"rss_stat", rss_stat},
+    {"rss_stat_throttled", rss_stat},
+    {"oom_score_adj_update", oom_score_adj_update},
+    {"mark_victim", mark_victim},
+    {"mm_event_record", mm_event_record},
+    {0},
+};

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FtraceStats: the kernel's own counts of each processor's buffer, at the start and the end.
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static int64_t nsec_from_sec(double sec)
+{
+    double ns = sec * 1e9;
+    if (ns >= (double)INT64_MAX)
+        return INT64_MAX;
+    return ns > (double)INT64_MIN ? (int64_t)ns : INT64_MIN;
+}
+
+// begin, end and delta of one thing stand together in the list of stats.
+static const struct {
+    uint32_t field;
+    enum stat begin;
+} counts[] = {
+    {PB_FtraceCpuStats_entries, STAT_ftrace_cpu_entries_begin},
+    {PB_FtraceCpuStats_overrun, STAT_ftrace_cpu_overrun_begin},
+    {PB_FtraceCpuStats_commit_overrun, STAT_ftrace_cpu_commit_overrun_begin},
+    {PB_FtraceCpuStats_bytes_read, STAT_ftrace_cpu_bytes_begin},
+    {PB_FtraceCpuStats_dropped_events, STAT_ftrace_cpu_dropped_events_begin},
+    {PB_FtraceCpuStats_read_events, STAT_ftrace_cpu_read_events_begin},
+};
+
+static void cpu_read(struct import *im, const struct wire_field *field, bool is_end)
+{
+    MESSAGE(cpu, PB_FtraceCpuStats_read_events, field);
+    uint32_t index = (uint32_t)field_u64(&cpu[PB_FtraceCpuStats_cpu]);
+    struct stats *stats = &im->stats;
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        int64_t value = field_i64(&cpu[counts[i].field]), begin;
+        stats_set_at(stats, counts[i].begin + is_end, index, value);
+        if (is_end && stats_get_at(stats, counts[i].begin, index, &begin))
+            stats_set_at(stats, counts[i].begin + 2, index,
+                         (int64_t)((uint64_t)value - (uint64_t)begin));
+    }
+    stats_set_at(stats, STAT_ftrace_cpu_now_ts_begin + is_end, index,
+                 nsec_from_sec(field_double(&cpu[PB_FtraceCpuStats_now_ts])));
+    stats_set_at(stats, STAT_ftrace_cpu_oldest_event_ts_begin + is_end, index,
+                 nsec_from_sec(field_double(&cpu[PB_FtraceCpuStats_oldest_event_ts])));
+}
+
+static void kprobes_read(struct import *im, const struct wire_field *field, bool is_end)
+{
+    enum { HITS = 1, MISSES = 2 };
+    MESSAGE(kprobes, MISSES, field);
+    struct stats *stats = &im->stats;
+    int64_t hits = field_i64(&kprobes[HITS]), misses = field_i64(&kprobes[MISSES]);
+    stats_set(stats, STAT_ftrace_kprobe_hits_begin + is_end, hits);
+    stats_set(stats, STAT_ftrace_kprobe_misses_begin + is_end, misses);
+    if (!is_end)
+        return;
+    stats_set(stats, STAT_ftrace_kprobe_hits_delta,
+              (int64_t)((uint64_t)hits - (uint64_t)stats->single[STAT_ftrace_kprobe_hits_begin]));
+    stats_set(
+        stats, STAT_ftrace_kprobe_misses_delta,
+        (int64_t)((uint64_t)misses - (uint64_t)stats->single[STAT_ftrace_kprobe_misses_begin]));
+}
+
+static int ftrace_stats_now(struct import *im, void *state, const struct packet *packet,
+                            const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    MESSAGE(head, PB_FtraceStats_preserve_ftrace_buffer, message);
+    uint64_t phase = field_u64(&head[PB_FtraceStats_phase]);
+    if (phase != PB_START_OF_TRACE && phase != PB_END_OF_TRACE)
+        return 0;
+    bool is_end = phase == PB_END_OF_TRACE;
+    if (!is_end && field_u64(&head[PB_FtraceStats_preserve_ftrace_buffer]))
+        im->keep_old_ftrace = true;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_FtraceStats_cpu_stats)
+            cpu_read(im, &field, is_end);
+        else if (field.number == PB_FtraceStats_kprobe_stats)
+            kprobes_read(im, &field, is_end);
+        else if (!is_end && (field.number == PB_FtraceStats_unknown_ftrace_events ||
+                             field.number == PB_FtraceStats_failed_ftrace_events))
+            stats_add(&im->stats, STAT_ftrace_setup_errors, 1);
+    }
+    return 0;
+}
+
+const struct importer importer_ftrace_stats = {
+    .field = PB_TracePacket_ftrace_stats,
+    .now = ftrace_stats_now,
+};

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values go to the process's track at once if the process is known, which is the rule. Otherwise
+// they go to a track of the thread; if the process turns up later, one UPDATE at the end moves them
+// over.
+#include "converter/import/process_counters.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "converter/import/import.h"
+
+#define NAME_SIZE 128
+
+static uint32_t track_get(struct import *im, bool of_process, int64_t id,
+                          enum process_counter counter, const char *key, const char *metric)
+{
+    static const struct {
+        const char *process, *thread, *key;
+    } types[] = {
+        [PROCESS_COUNTER_MEMORY] = {"process_memory", "process_memory_thread_fallback",
+                                    "process_memory_key"},
+        [PROCESS_COUNTER_OOM_SCORE] = {"oom_score_adj", "oom_score_adj_thread_fallback", NULL},
+        [PROCESS_COUNTER_MM_EVENT] = {"mm_event", "mm_event_thread_fallback", "mm_event_type"},
+    };
+    char name[NAME_SIZE] = "oom_score_adj";
+    struct track_spec spec = {
+        .type = of_process ? types[counter].process : types[counter].thread,
+        .counter = true,
+        .dimensions = {dimension_int(of_process ? "upid" : "utid", id)},
+        .name = name,
+    };
+    if (types[counter].key)
+        spec.dimensions[1] = dimension_text(types[counter].key, key, strlen(key));
+    if (counter == PROCESS_COUNTER_MEMORY)
+        snprintf(name, sizeof(name), "mem.%s", key);
+    if (counter == PROCESS_COUNTER_MM_EVENT) {
+        snprintf(name, sizeof(name), "mem.mm.%s.%s", key, metric);
+        spec.dimensions[2] = dimension_text("mm_event_metric", metric, strlen(metric));
+    }
+    spec.name_size = strlen(name);
+    return tracks_get(&im->tracks, &spec);
+}
+
+uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
+                               const char *key, const char *metric)
+{
+    return track_get(im, true, upid, counter, key, metric);
+}
+
+void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
+                          const char *key, const char *metric, double value)
+{
+    struct process_counters *counters = &im->process_counters;
+    int64_t upid = processes_thread_at(&im->processes, utid)->upid;
+    struct arg arg = arg_uint("utid", (uint64_t)utid);
+    int64_t set = args_add(&im->args, &arg, 1);
+    if (upid != UPID_NONE) {
+        uint32_t track = track_get(im, true, upid, counter, key, metric);
+        counter_push(im, ts, track, value, set);
+        return;
+    }
+    size_t n_before = im->tracks.items.n;
+    uint32_t track = track_get(im, false, utid, counter, key, metric);
+    if (im->tracks.items.n > n_before) {
+        struct waiting_track waiting = {track, utid, counter, key, metric};
+        if (waiting_track_vec_push(&counters->waiting, waiting) < 0)
+            counters->failure = -ENOMEM;
+    }
+    counter_push(im, ts, track, value, set);
+}
+
+int process_counters_finish(struct import *im)
+{
+    struct process_counters *counters = &im->process_counters;
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    strbuf_add_str(&sql, "CREATE TABLE temp.moved(old INTEGER PRIMARY KEY, new INTEGER);");
+    size_t n = 0;
+    vec_foreach(&counters->waiting, waiting) {
+        int64_t upid = processes_thread_at(&im->processes, waiting->utid)->upid;
+        if (upid == UPID_NONE)
+            continue;
+        uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
+        im->tracks.items.items[waiting->track].replaced = true;
+        strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%u,%u);", waiting->track, track);
+        n++;
+    }
+    if (!n || counters->failure < 0)
+        return counters->failure;
+    strbuf_add_str(&sql, "UPDATE counter SET track_id = (SELECT new FROM temp.moved WHERE old = "
+                         "track_id) WHERE track_id IN (SELECT old FROM temp.moved);"
+                         "DROP TABLE temp.moved;");
+    if (sql.failed)
+        return -ENOMEM;
+    int r = database_flush(im->db, im->err);
+    return r < 0 ? r : database_exec(im->db, sql.text, im->err);
+}
+
+void process_counters_done(struct process_counters *counters)
+{
+    waiting_track_vec_done(&counters->waiting);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counters that an event reports of a thread, but that belong to its process (rss_stat,
+// oom_score_adj). Which process that is may be known only later.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+
+struct import;
+
+// What is counted.
+enum process_counter {
+    PROCESS_COUNTER_MEMORY,
+    PROCESS_COUNTER_OOM_SCORE,
+    PROCESS_COUNTER_MM_EVENT
+};
+
+struct waiting_track {
+    uint32_t track; // of the thread, in place of the process's
+    int64_t utid;
+    enum process_counter counter;
+    const char *key, *metric;
+};
+VEC_DEFINE(waiting_track_vec, struct waiting_track);
+
+struct process_counters {
+    struct waiting_track_vec waiting;
+    int failure; // negative errno of the first failure
+};
+
+// `key` (and `metric`, for mm events) are static text.
+void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
+                          const char *key, const char *metric, double value);
+
+// The track of a process itself, for what is reported of processes.
+uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
+                               const char *key, const char *metric);
+
+// Moves the values of threads whose process became known to the process's track.
+int process_counters_finish(struct import *im);
+void process_counters_done(struct process_counters *counters);

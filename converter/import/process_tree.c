@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ProcessTree: what /proc says about processes and their threads.
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define KTHREADD_PID 2
+
+// While a kernel worker thread is busy, /proc shows the queue it works for behind its name
+// ("kworker/1:0-events"). That changes all the time and says little about the thread.
+static size_t worker_name_size(const char *name, size_t size)
+{
+    static const char prefix[] = "kworker/";
+    size_t n = sizeof(prefix) - 1;
+    if (size < n || memcmp(name, prefix, n) != 0)
+        return size;
+    for (; n < size; n++)
+        if (name[n] == '+' || name[n] == '-')
+            break;
+    return n;
+}
+
+struct process_text {
+    struct strbuf cmdline; // all of it
+    size_t name_size;      // of it, the name
+    size_t n_parts;
+};
+
+static void cmdline_read(const struct wire_field *process, int32_t ppid, struct process_text *ret)
+{
+    struct wire_reader reader = wire_sub(process);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_ProcessTree_Process_cmdline || field.type != WIRE_BYTES)
+            continue;
+        if (ret->n_parts++)
+            strbuf_add_char(&ret->cmdline, ' ');
+        else
+            ret->name_size = field.size;
+        strbuf_add(&ret->cmdline, field.data, field.size);
+    }
+    const char *text = ret->cmdline.text ? ret->cmdline.text : "";
+    if (ppid == KTHREADD_PID) {
+        size_t size = worker_name_size(text, ret->name_size);
+        if (size < ret->name_size) {
+            ret->name_size = size;
+            ret->cmdline.size = size;
+        }
+    }
+    // A process that overwrote its arguments mostly has them all in the first one.
+    const char *blank = ret->n_parts == 1 ? memchr(text, ' ', ret->name_size) : NULL;
+    if (blank)
+        ret->name_size = (size_t)(blank - text);
+}
+
+static int process_read(struct import *im, int64_t ts, const struct wire_field *field,
+                        struct map64 *kernel_threads)
+{
+    MESSAGE(process, PB_ProcessTree_Process_cmdline_is_comm, field);
+    if (!field_present(&process[PB_ProcessTree_Process_cmdline]))
+        return 0;
+    struct processes *processes = &im->processes;
+    uint32_t pid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_pid]);
+    uint32_t ppid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_ppid]);
+    struct process_text text = {0};
+    cmdline_read(field, (int32_t)ppid, &text);
+    const char *cmdline = text.cmdline.text ? text.cmdline.text : "";
+    uint32_t name = strset_add(&im->strings, cmdline, text.name_size);
+    uint32_t all = strset_add(&im->strings, cmdline, text.cmdline.size);
+    bool failed = text.cmdline.failed || name == STRSET_NONE || all == STRSET_NONE;
+    strbuf_done(&text.cmdline);
+    if (failed || (ppid == KTHREADD_PID && map64_set(kernel_threads, pid, 1) < 0))
+        return -ENOMEM;
+
+    int64_t parent = processes_process(processes, ppid);
+    int64_t upid = processes_process(processes, pid);
+    if (!processes_set_parent(processes, upid, parent))
+        stats_add(&im->stats, STAT_process_tracker_parent_pid_changed, 1);
+    processes_name(processes, upid, name, PROCESS_NAME_SYSTEM);
+    if (field_u64(&process[PB_ProcessTree_Process_cmdline_is_comm]))
+        processes_name_thread(processes, processes_thread(processes, pid), all, NAME_PROCESS_TREE);
+    struct process *row = processes_at(processes, upid);
+    row->cmdline = all;
+    if (field_present(&process[PB_ProcessTree_Process_uid])) {
+        row->uid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_uid]);
+        row->has_uid = true;
+    }
+    const struct wire_field *start = &process[PB_ProcessTree_Process_process_start_from_boot];
+    int64_t start_ts;
+    if (field_present(start) && !row->has_start &&
+        clocks_convert(&im->clocks, CLOCK_ID_BOOTTIME, field_i64(start), &start_ts)) {
+        row->start_ts = start_ts;
+        row->has_start = true;
+    }
+    const struct wire_field *is_kthread = &process[PB_ProcessTree_Process_is_kthread];
+    if (field_present(is_kthread)) {
+        struct arg arg = {
+            .key = "is_kthread", .integer = field_u64(is_kthread) != 0, .type = ARG_BOOL};
+        row->arg_set = args_add(&im->args, &arg, 1);
+    }
+    (void)ts;
+    return 0;
+}
+
+static int thread_read(struct import *im, const struct wire_field *field,
+                       const struct map64 *kernel_threads)
+{
+    MESSAGE(thread, PB_ProcessTree_Thread_tgid, field);
+    uint32_t tid = (uint32_t)field_u64(&thread[PB_ProcessTree_Thread_tid]);
+    uint32_t tgid = (uint32_t)field_u64(&thread[PB_ProcessTree_Thread_tgid]);
+    const struct wire_field *name = &thread[PB_ProcessTree_Thread_name];
+    processes_update_thread(&im->processes, tid, tgid);
+    if (!field_present(name))
+        return 0;
+    size_t size = name->size;
+    if (tid == tgid && map64_find(kernel_threads, tid))
+        size = worker_name_size(field_text(name), size);
+    uint32_t id = strset_add(&im->strings, field_text(name), size);
+    processes_name_thread(&im->processes, processes_thread(&im->processes, tid), id,
+                          NAME_PROCESS_TREE);
+    return id == STRSET_NONE ? -ENOMEM : 0;
+}
+
+static int process_tree_sorted(struct import *im, void *state, const struct packet *packet,
+                               const struct wire_field *message)
+{
+    (void)state;
+    CLEANUP(map64_done) struct map64 kernel_threads = {0};
+    struct wire_field field;
+    int r = 0;
+    // Threads are told of after their processes, wherever they stand in the message.
+    struct wire_reader reader = wire_sub(message);
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ProcessTree_processes)
+            r = process_read(im, packet->ts, &field, &kernel_threads);
+    reader = wire_sub(message);
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ProcessTree_threads)
+            r = thread_read(im, &field, &kernel_threads);
+    return r;
+}
+
+const struct importer importer_process_tree = {
+    .field = PB_TracePacket_process_tree,
+    .sorted = process_tree_sorted,
+};

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Per track a stack of slices that may still get children. A slice with a known end stays on it
+// until something later than its end happens. Depth is limited, so that a trace of begins without
+// ends costs no more than its open slices.
+#include "converter/import/slices.h"
+
+#include <errno.h>
+
+#include "converter/import/stats.h"
+
+#define DEPTH_MAX   512
+#define DUR_PENDING (-1)
+
+struct open_slice {
+    int64_t id, ts, dur, parent, thread_ts, thread_dur;
+    struct slice_name category, name;
+    struct arg_vec args;
+    bool has_thread_ts, has_thread_dur;
+};
+VEC_DEFINE(open_slice_vec, struct open_slice);
+
+struct slice_stack {
+    uint32_t track;
+    struct open_slice_vec open;
+};
+
+static int64_t wrap_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t wrap_sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static struct slice_stack *stack_find(const struct slices *slices, uint32_t track)
+{
+    return track < slices->stacks.n ? slices->stacks.items[track] : NULL;
+}
+
+static struct slice_stack *stack_get(struct slices *slices, uint32_t track)
+{
+    struct slice_stack *stack = stack_find(slices, track);
+    if (stack)
+        return stack;
+    while (slices->stacks.n <= track)
+        if (slice_stack_vec_push(&slices->stacks, NULL) < 0)
+            return NULL;
+    stack = calloc(1, sizeof(*stack));
+    if (stack)
+        stack->track = track;
+    return slices->stacks.items[track] = stack;
+}
+
+static void name_cell(struct cell *row, size_t column, struct slice_name name)
+{
+    if (name.text)
+        cell_bytes(row, column, name.text, name.size);
+}
+
+// Takes the innermost slice off the stack and writes it.
+static void stack_pop(struct slices *slices, struct slice_stack *stack)
+{
+    struct open_slice *slice = &stack->open.items[--stack->open.n];
+    struct cell *row = database_row_with_id(slices->db, TABLE_slice, slice->id);
+    cell_int(row, COL_slice_ts, slice->ts);
+    cell_int(row, COL_slice_dur, slice->dur);
+    cell_int(row, COL_slice_track_id, stack->track);
+    name_cell(row, COL_slice_category, slice->category);
+    name_cell(row, COL_slice_name, slice->name);
+    cell_int(row, COL_slice_depth, (int64_t)stack->open.n);
+    if (slice->parent != SLICE_NONE)
+        cell_int(row, COL_slice_parent_id, slice->parent);
+    if (slice->has_thread_ts)
+        cell_int(row, COL_slice_thread_ts, slice->thread_ts);
+    if (slice->has_thread_dur)
+        cell_int(row, COL_slice_thread_dur, slice->thread_dur);
+    cell_arg_set(row, COL_slice_arg_set_id,
+                 args_add(slices->args, slice->args.items, slice->args.n));
+    arg_vec_done(&slice->args);
+}
+
+static void bounds_add(struct slices *slices, int64_t ts)
+{
+    if (!slices->has_bounds || ts < slices->start_ts)
+        slices->start_ts = ts;
+    if (!slices->has_bounds || ts > slices->end_ts)
+        slices->end_ts = ts;
+    slices->has_bounds = true;
+}
+
+// Takes off what is over when something new happens. Spans are closed at their begin and open at
+// their end; moments nest in each other. False: the new slice would reach beyond one it begins in.
+static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_t ts, int64_t dur)
+{
+    size_t n = stack->open.n;
+    bool pending_above = false;
+    for (size_t i = n; i-- > 0;) {
+        struct open_slice *slice = &stack->open.items[i];
+        if (slice->dur == DUR_PENDING) {
+            pending_above = true;
+            continue;
+        }
+        int64_t end = wrap_add(slice->ts, slice->dur);
+        if (pending_above) {
+            if (ts <= end)
+                continue;
+            // Open slices inside of one that is over: they end with it.
+            stats_add(slices->stats, STAT_misplaced_end_event, 1);
+            while (stack->open.n > i + 1) {
+                struct open_slice *inner = &stack->open.items[stack->open.n - 1];
+                inner->dur = wrap_sub(end, inner->ts);
+                stack_pop(slices, stack);
+            }
+            stack_pop(slices, stack);
+            pending_above = false;
+            continue;
+        }
+        if (end < ts || (end == ts && !(slice->dur == 0 && dur == 0)))
+            stack_pop(slices, stack);
+        else if (dur != DUR_PENDING && ts < end && wrap_add(ts, dur) > end)
+            return false;
+    }
+    return true;
+}
+
+static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, int64_t dur)
+{
+    struct slice_stack *stack = stack_get(slices, spec->track);
+    if (!stack) {
+        slices->failure = -ENOMEM;
+        return SLICE_NONE;
+    }
+    if (!stack_close(slices, stack, spec->ts, dur)) {
+        stats_add(slices->stats, STAT_slice_drop_overlapping_complete_event, 1);
+        return SLICE_NONE;
+    }
+    if (stack->open.n >= DEPTH_MAX) {
+        stats_add(slices->stats, STAT_slice_max_depth_exceeded, 1);
+        return SLICE_NONE;
+    }
+    struct open_slice slice = {
+        .id = database_reserve_id(slices->db, TABLE_slice),
+        .ts = spec->ts,
+        .dur = dur,
+        .parent = stack->open.n ? stack->open.items[stack->open.n - 1].id : SLICE_NONE,
+        .category = spec->category,
+        .name = spec->name,
+        .has_thread_ts = spec->has_thread_ts,
+        .thread_ts = spec->thread_ts,
+    };
+    int r = arg_vec_reserve(&slice.args, spec->n_args);
+    for (size_t i = 0; r == 0 && i < spec->n_args; i++)
+        r = arg_vec_push(&slice.args, spec->args[i]);
+    if (r == 0)
+        r = open_slice_vec_push(&stack->open, slice);
+    if (r < 0) {
+        arg_vec_done(&slice.args);
+        slices->failure = r;
+        return SLICE_NONE;
+    }
+    bounds_add(slices, spec->ts);
+    return slice.id;
+}
+
+int64_t slice_begin(struct slices *slices, const struct slice_spec *spec)
+{
+    return slice_open(slices, spec, DUR_PENDING);
+}
+
+int64_t slice_add(struct slices *slices, const struct slice_spec *spec)
+{
+    if (spec->dur < 0) {
+        stats_add(slices->stats, STAT_slice_negative_duration, 1);
+        return SLICE_NONE;
+    }
+    int64_t id = slice_open(slices, spec, spec->dur);
+    if (id != SLICE_NONE)
+        bounds_add(slices, wrap_add(spec->ts, spec->dur));
+    return id;
+}
+
+static bool name_fits(struct slice_name wanted, struct slice_name name, bool none_fits)
+{
+    if (!wanted.text)
+        return true;
+    if (!name.text)
+        return none_fits;
+    return wanted.size == name.size && memcmp(wanted.text, name.text, name.size) == 0;
+}
+
+int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
+{
+    struct slice_stack *stack = stack_find(slices, spec->track);
+    if (!stack)
+        return SLICE_NONE;
+    stack_close(slices, stack, spec->ts, DUR_PENDING);
+    for (size_t i = stack->open.n; i-- > 0;) {
+        struct open_slice *slice = &stack->open.items[i];
+        if (slice->dur != DUR_PENDING || !name_fits(spec->category, slice->category, false) ||
+            !name_fits(spec->name, slice->name, true))
+            continue;
+        slice->dur = wrap_sub(spec->ts, slice->ts);
+        for (size_t k = 0; k < spec->n_args; k++)
+            if (arg_vec_push(&slice->args, spec->args[k]) < 0)
+                slices->failure = -ENOMEM;
+        if (slice->has_thread_ts && spec->has_thread_ts) {
+            slice->thread_dur = wrap_sub(spec->thread_ts, slice->thread_ts);
+            slice->has_thread_dur = true;
+        }
+        bounds_add(slices, spec->ts);
+        int64_t id = slice->id;
+        if (i + 1 == stack->open.n)
+            stack_pop(slices, stack);
+        return id;
+    }
+    return SLICE_NONE;
+}
+
+int slices_finish(struct slices *slices)
+{
+    vec_foreach(&slices->stacks, stack) {
+        while (*stack && (*stack)->open.n)
+            stack_pop(slices, *stack);
+    }
+    return slices->failure;
+}
+
+void slices_done(struct slices *slices)
+{
+    vec_foreach(&slices->stacks, stack) {
+        for (size_t i = 0; *stack && i < (*stack)->open.n; i++)
+            arg_vec_done(&(*stack)->open.items[i].args);
+        if (*stack)
+            open_slice_vec_done(&(*stack)->open);
+        free(*stack);
+    }
+    slice_stack_vec_done(&slices->stacks);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slices: spans of time on a track, nested. A row is written when its slice leaves the stack, so
+// memory holds only what is open.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+#include "converter/import/args.h"
+
+struct slice_name {
+    const char *text; // borrowed as cells are; NULL: none
+    size_t size;
+};
+
+static inline struct slice_name slice_name(const char *text)
+{
+    return (struct slice_name){.text = text, .size = strlen(text)};
+}
+
+struct slice_spec {
+    int64_t ts, dur; // dur is for slice_add() only
+    uint32_t track;
+    struct slice_name category, name;
+    const struct arg *args; // copied
+    size_t n_args;
+    bool has_thread_ts;
+    int64_t thread_ts;
+};
+
+struct open_slice;
+struct slice_stack;
+VEC_DEFINE(slice_stack_vec, struct slice_stack *);
+
+struct stats;
+
+struct slices {
+    struct database *db;           // borrowed
+    struct args *args;             // borrowed
+    struct stats *stats;           // borrowed
+    struct slice_stack_vec stacks; // owned, by track
+    bool has_bounds;
+    int64_t start_ts, end_ts; // of all slices
+    int failure;              // negative errno of the first failure
+};
+
+#define SLICE_NONE (-1)
+
+// Opens a slice. Its id, or SLICE_NONE if it is nested too deeply.
+int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
+
+// Closes the innermost open slice that fits the spec's category and name (none fits all), and adds
+// the args. SLICE_NONE: there is none.
+int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
+
+// A slice whose duration is known. dur 0 is a moment.
+int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
+
+// Writes what is still open.
+int slices_finish(struct slices *slices);
+void slices_done(struct slices *slices);
