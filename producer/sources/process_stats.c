@@ -94,6 +94,18 @@ static bool has_own_file(const struct process_stats *ps, const char *field, cons
     return r == 0;
 }
 
+// Some files of a process are shown to its owner and to root only; process 1 tells if we are root
+// enough.
+static void check_others(const struct process_stats *ps, const char *field, const char *file)
+{
+    char byte;
+    ssize_t n = text_file_read_once(&byte, 1, ps->env.roots->proc, "/1/%s", file);
+    if (n == -EACCES || n == -EPERM)
+        log_warning(ps->env.log,
+                    "linux.process_stats: %s: only for processes of this user (root may read all)",
+                    field);
+}
+
 static void read_config(struct process_stats *ps)
 {
     const Pb__ProcessStatsConfig *config = ps->config;
@@ -102,6 +114,10 @@ static void read_config(struct process_stats *ps)
         config->scan_smaps_rollup && has_own_file(ps, "scan_smaps_rollup", "smaps_rollup");
     ps->with_dmabuf = config->record_process_dmabuf_rss &&
                       has_own_file(ps, "record_process_dmabuf_rss", "dmabuf_rss");
+    if (ps->with_rollup)
+        check_others(ps, "scan_smaps_rollup", "smaps_rollup");
+    if (config->resolve_process_fds)
+        check_others(ps, "resolve_process_fds", "fd");
     ps->n_ttl_ticks = 1;
     if (config->proc_stats_poll_ms && config->proc_stats_cache_ttl_ms > config->proc_stats_poll_ms)
         ps->n_ttl_ticks = config->proc_stats_cache_ttl_ms / config->proc_stats_poll_ms;
