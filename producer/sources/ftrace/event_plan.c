@@ -51,6 +51,25 @@ static inline uint8_t *put_text(uint8_t *p, const uint8_t *text, size_t size_max
     return put_bytes(p, text, strnlen((const char *)text, size_max));
 }
 
+// The index of the first zero byte of a word in memory order; 8: there is none.
+static inline unsigned zero_byte(uint64_t word)
+{
+    uint64_t zeros =
+        (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+    return zeros ? (unsigned)__builtin_ctzll(zeros) / 8 : 8;
+}
+
+// Copies all 16 bytes and counts those in front of the zero.
+static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
+{
+    unsigned size = zero_byte(LOAD(uint64_t, text));
+    if (size == 8)
+        size += zero_byte(LOAD(uint64_t, text + 8));
+    *p++ = (uint8_t)size;
+    memcpy(p, text, 16);
+    return p + size;
+}
+
 // Closes a submessage whose one length byte stands in front of `body`.
 static inline uint8_t *close_message(uint8_t *body, uint8_t *end)
 {
@@ -224,6 +243,8 @@ static inline uint8_t *run_op(const struct plan_op *op, const struct event_conte
         value = (uint64_t)(int64_t)pid;
         break;
     }
+    case PLAN_TEXT16:
+        return put_text16(put_tag(p, op->tag, op->tag_size), from);
     case PLAN_TEXT:
         return put_text(put_tag(p, op->tag, op->tag_size), from, op->size);
     case PLAN_REST_TEXT:

@@ -88,7 +88,7 @@ static struct plan_field array_field(const struct format_field *field, size_t lo
     struct plan_field ret = {.is_signed = field->is_signed};
     bool rest = field->size == 0;
     if (str_eq(field->type, "char")) {
-        ret.kind = rest ? PLAN_REST_TEXT : PLAN_TEXT;
+        ret.kind = rest ? PLAN_REST_TEXT : field->size == 16 ? PLAN_TEXT16 : PLAN_TEXT;
         return ret;
     }
     size_t size = field->n_elements && field->size % field->n_elements == 0
@@ -194,6 +194,7 @@ bool plan_kind_is_text(enum plan_kind kind)
     switch (kind) {
     case PLAN_POINTED32:
     case PLAN_POINTED64:
+    case PLAN_TEXT16:
     case PLAN_TEXT:
     case PLAN_REST_TEXT:
     case PLAN_LOC_TEXT:

@@ -29,6 +29,7 @@ enum plan_kind {
     PLAN_SYMBOL64,
     PLAN_POINTED32, // the address of a constant text
     PLAN_POINTED64,
+    PLAN_TEXT16,        // up to 16 bytes: names of threads
     PLAN_TEXT,          // up to `size` bytes
     PLAN_BYTES,         // `size` bytes
     PLAN_ELEMENTS,      // `size` bytes of numbers, a repeated field
