@@ -241,6 +241,10 @@ int database_exec(struct database *db, const char *sql, struct err *err)
 static const char indexes_sql[] = "CREATE INDEX args_by_set ON args(arg_set_id);"
                                   "CREATE INDEX counter_by_track ON counter(track_id, ts);"
                                   "CREATE INDEX slice_by_track ON slice(track_id);"
+                                  "CREATE INDEX page_residency_sample_by_file "
+                                  "ON page_residency_sample(file_id, ts);"
+                                  "CREATE INDEX page_residency_span_by_file "
+                                  "ON page_residency_span(file_id, last_sample_id);"
                                   "COMMIT;";
 
 static int temporary_rename(struct database *db, struct err *err)

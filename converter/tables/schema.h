@@ -30,6 +30,11 @@
     T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
     T(metadata, "Facts about the trace as a whole.")                                               \
     T(package_list, "Installed Android packages.")                                                 \
+    T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
+    T(page_residency_file, "Files whose pages in the page cache were watched.")                    \
+    T(page_residency_round, "Looks at all watched files: what was not sampled had not changed.")   \
+    T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
+    T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
     T(perf_sample, "Samples of call stacks taken by the kernel's perf events.")                    \
     T(perf_session, "Sessions that perf samples belong to.")                                       \
     T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
@@ -169,6 +174,62 @@
     C(package_list, debuggable, INT, "1 if it may be debugged.")                                   \
     C(package_list, profileable_from_shell, INT, "1 if the shell user may profile it.")            \
     C(package_list, version_code, INT, "Version.")
+
+#define COLUMNS_page_residency_change(K, C, G)                                                     \
+    K(page_residency_change, id, "Row.")                                                           \
+    C(page_residency_change, ts, INT, "When the look began that saw it (ns).")                     \
+    C(page_residency_change, file_id, INT, "File, see page_residency_file.")                       \
+    C(page_residency_change, sample_id, INT, "Sample that saw it, see page_residency_sample.")     \
+    C(page_residency_change, came, INT, "1: the pages came in; 0: they went.")                     \
+    C(page_residency_change, start_page, INT, "First page of the run, from 0.")                    \
+    C(page_residency_change, end_page, INT, "Page behind the run.")                                \
+    G(page_residency_change, n_pages, INT, "end_page - start_page", "Pages of the run.")
+
+#define COLUMNS_page_residency_file(K, C, G)                                                       \
+    K(page_residency_file, id, "Row; a replaced file has another one.")                            \
+    C(page_residency_file, path, TEXT, "Name it was found by.")                                    \
+    C(page_residency_file, device, INT, "Device, as makedev(3) packs it.")                         \
+    C(page_residency_file, inode, INT, "Inode number.")                                            \
+    C(page_residency_file, page_size_bytes, INT, "Size of a page (bytes).")                        \
+    C(page_residency_file, first_ts, INT, "First sample in the trace (ns).")                       \
+    C(page_residency_file, gone_ts, INT, "When it was deleted or no longer mapped (ns).")
+
+#define COLUMNS_page_residency_round(K, C, G)                                                      \
+    K(page_residency_round, id, "Row.")                                                            \
+    C(page_residency_round, ts, INT, "Begin of the round (ns).")                                   \
+    C(page_residency_round, dur, INT, "How long it took (ns).")                                    \
+    C(page_residency_round, files, INT, "Files that were looked at.")                              \
+    C(page_residency_round, changed, INT, "Files that have a sample of this round.")               \
+    C(page_residency_round, missed, INT, "Rounds left out before, because one took too long.")
+
+#define COLUMNS_page_residency_sample(K, C, G)                                                     \
+    K(page_residency_sample, id, "Row, in order of time for each file.")                           \
+    C(page_residency_sample, ts, INT, "Begin of the look (ns).")                                   \
+    C(page_residency_sample, dur, INT, "How long the look took (ns).")                             \
+    C(page_residency_sample, file_id, INT, "File, see page_residency_file.")                       \
+    C(page_residency_sample, detail, TEXT,                                                         \
+      "exact: the runs are known, see page_residency_range; counts: only numbers; unknown: "       \
+      "the kernel does not tell; error; gone: no longer watched.")                                 \
+    C(page_residency_sample, pages, INT, "Size of the file (pages).")                              \
+    C(page_residency_sample, resident_pages, INT, "Pages in the page cache.")                      \
+    C(page_residency_sample, resident_bytes, INT, "The same in bytes.")                            \
+    C(page_residency_sample, dirty_pages, INT, "Changed and not yet written (pages).")             \
+    C(page_residency_sample, writeback_pages, INT, "Being written (pages).")                       \
+    C(page_residency_sample, evicted_pages, INT, "Were in the cache once (pages).")                \
+    C(page_residency_sample, recently_evicted_pages, INT,                                          \
+      "Of those, would still be wanted (pages).")                                                  \
+    C(page_residency_sample, error, INT, "errno, if the file could not be looked at.")
+
+#define COLUMNS_page_residency_span(K, C, G)                                                       \
+    K(page_residency_span, id, "Row.")                                                             \
+    C(page_residency_span, file_id, INT, "File, see page_residency_file.")                         \
+    C(page_residency_span, ts, INT, "First sample that shows the run (ns).")                       \
+    C(page_residency_span, dur, INT, "Until the first sample that does not, or the end (ns).")     \
+    C(page_residency_span, first_sample_id, INT, "First sample that shows it.")                    \
+    C(page_residency_span, last_sample_id, INT, "Last sample that shows it.")                      \
+    C(page_residency_span, start_page, INT, "First page of the run, from 0.")                      \
+    C(page_residency_span, end_page, INT, "Page behind the run.")                                  \
+    G(page_residency_span, n_pages, INT, "end_page - start_page", "Pages of the run.")
 
 #define COLUMNS_perf_sample(K, C, G)                                                               \
     K(perf_sample, id, "Row.")                                                                     \

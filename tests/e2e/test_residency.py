@@ -3,6 +3,7 @@
 the rules of protos/trace/page_residency.proto, against mincore() at the time.
 """
 import ctypes
+import json
 import mmap
 import os
 import pathlib
@@ -209,6 +210,52 @@ class Residency(unittest.TestCase):
         self.assertEqual((info.one("path"), info.one("device"), info.one("inode"), info.one("page_size_bytes")),
                          (str(file.path), st.st_dev, st.st_ino, PAGE))
         self.check_counter_track(packets, file, reader)
+        self.check_database(file, steps, reader)
+
+    def query(self, sql):
+        done = lib.run(lib.MMSQL, "query", "--json", self.dir / "trace.db", sql)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def check_database(self, file, steps, reader):
+        """SQL tells the same: the runs of every sample, and what changed between them."""
+        done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.dir / "trace.db")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        info = self.query("SELECT * FROM page_residency_file")
+        self.assertEqual([f["path"] for f in info], [str(file.path)])
+        samples = self.query("SELECT * FROM page_residency_sample ORDER BY id")
+        states = {s["id"]: bytearray(s["pages"]) for s in samples if s["detail"] == "exact"}
+        for run in self.query("SELECT * FROM page_residency_range"):
+            for page in range(run["start_page"], run["end_page"]):
+                states[run["sample_id"]][page] = 1
+        self.assertEqual([bytes(states[s["id"]]) for s in samples],
+                         [state for _, state, _ in reader.states[str(file.path)]])
+        self.assertTrue(all(s["resident_bytes"] == sum(states[s["id"]]) * PAGE for s in samples))
+        n_compared = 0
+        for begin, want, end in steps:
+            looks = self.query(f"SELECT count(*) AS n FROM page_residency_round "
+                               f"WHERE ts >= {begin} AND ts + dur <= {end}")[0]["n"]
+            last = [s["id"] for s in samples if s["ts"] + s["dur"] <= end]
+            if looks and last:
+                n_compared += 1
+                self.assertEqual(bytes(states[last[-1]]), want)
+        self.assertGreater(n_compared, len(steps) * 3 // 4)
+
+        now = states[samples[0]["id"]]
+        changes = {}
+        for change in self.query("SELECT * FROM page_residency_change ORDER BY id"):
+            changes.setdefault(change["sample_id"], []).append(change)
+        for sample in samples[1:]:
+            for change in changes.get(sample["id"], []):
+                for page in range(change["start_page"], change["end_page"]):
+                    self.assertEqual(now[page], 1 - change["came"])
+                    now[page] = change["came"]
+            self.assertEqual(now, states[sample["id"]])
+        over_time = self.query("SELECT * FROM page_residency_over_time ORDER BY ts")
+        self.assertEqual([row["resident_bytes"] for row in over_time], [s["resident_bytes"] for s in samples])
+        self.assertTrue(all(row["dur"] >= 0 and row["size_bytes"] == file.pages * PAGE for row in over_time))
+        directions = self.query("SELECT direction, sum(n_pages) AS n FROM page_residency_changes GROUP BY 1")
+        self.assertEqual({row["direction"] for row in directions}, {"in", "out"})
 
     def check_counter_track(self, packets, file, reader):
         tracks = [p.one("track_descriptor") for p in lib.of_kind(packets, "track_descriptor")]

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PageResidency: which pages of which files were in the page cache. Read in file order, because
+// samples build upon each other: a difference applies to the sample whose revision is one less, and
+// long lists come in parts (protos/trace/page_residency.proto has the rules). A difference whose
+// base is missing leaves a sample with counts only, until the next complete list.
+//
+// Runs are stored as spans: a run of pages is one row for as long as it stays as it is, not one per
+// sample. So the database grows with what happens to a file, not with how often somebody looked;
+// the view page_residency_range gives the whole list of each sample.
+#include <errno.h>
+
+#include "common/page_runs.h"
+#include "common/vec.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define PAGE_SIZE_DEFAULT 4096
+
+struct live_run {
+    struct page_range pages;
+    int64_t sample; // the first that shows it
+    int64_t ts;     // of that sample
+};
+VEC_DEFINE(live_runs, struct live_run);
+
+#define N_SAMPLE_FIELDS (PB_PageResidency_Sample_first_page + 1)
+
+// A sample that is being put together from its parts. The first part has the counts; whether the
+// list is whole is known at the last.
+struct gathering {
+    bool active, complete;
+    bool has_row; // its row is still to be written
+    uint64_t revision;
+    uint64_t next_part;
+    int64_t sample, ts;
+    uint64_t dur;
+    struct wire_field head[N_SAMPLE_FIELDS]; // of part 0; borrowed from the trace
+    struct page_ranges runs;
+};
+
+struct residency_file {
+    int64_t id; // row
+    uint32_t sequence_id, file_id;
+    const uint8_t *path; // borrowed from the trace
+    size_t path_size;
+    uint64_t device, inode, page_size;
+    int64_t first_ts, last_ts, gone_ts;
+    bool has_sample, is_gone;
+
+    bool has_runs; // `runs` are those of `revision`
+    uint64_t revision;
+    int64_t last_exact; // sample
+    struct live_runs live;
+    struct page_ranges runs;
+    struct gathering gathering;
+};
+VEC_DEFINE(residency_files, struct residency_file);
+
+struct page_residency {
+    struct residency_files files;
+    struct map64 by_id; // sequence and file id -> index
+};
+
+static uint64_t file_key(uint32_t sequence_id, uint32_t file_id)
+{
+    return (uint64_t)sequence_id << 32 | file_id;
+}
+
+static struct residency_file *find_file(struct page_residency *state, uint32_t sequence_id,
+                                        uint64_t file_id)
+{
+    const uint64_t *index =
+        file_id <= UINT32_MAX ? map64_find(&state->by_id, file_key(sequence_id, (uint32_t)file_id))
+                              : NULL;
+    return index ? &state->files.items[*index] : NULL;
+}
+
+static void write_span(struct import *im, const struct residency_file *file,
+                       const struct live_run *run, int64_t end_ts)
+{
+    struct cell *row = database_row(im->db, TABLE_page_residency_span, NULL);
+    cell_int(row, COL_page_residency_span_file_id, file->id);
+    cell_int(row, COL_page_residency_span_ts, run->ts);
+    cell_int(row, COL_page_residency_span_dur, end_ts > run->ts ? end_ts - run->ts : 0);
+    cell_int(row, COL_page_residency_span_first_sample_id, run->sample);
+    cell_int(row, COL_page_residency_span_last_sample_id, file->last_exact);
+    cell_int(row, COL_page_residency_span_start_page, (int64_t)run->pages.start);
+    cell_int(row, COL_page_residency_span_end_page, (int64_t)run->pages.end);
+}
+
+// What is known of the runs ends here.
+static void end_runs(struct import *im, struct residency_file *file, int64_t ts)
+{
+    vec_foreach(&file->live, run)
+        write_span(im, file, run, ts);
+    live_runs_clear(&file->live);
+    page_ranges_clear(&file->runs);
+    file->has_runs = false;
+}
+
+static void write_change(struct import *im, const struct residency_file *file, int64_t sample,
+                         int64_t ts, const struct page_ranges *pages, bool came)
+{
+    vec_foreach(pages, range) {
+        struct cell *row = database_row(im->db, TABLE_page_residency_change, NULL);
+        cell_int(row, COL_page_residency_change_ts, ts);
+        cell_int(row, COL_page_residency_change_file_id, file->id);
+        cell_int(row, COL_page_residency_change_sample_id, sample);
+        cell_int(row, COL_page_residency_change_came, came);
+        cell_int(row, COL_page_residency_change_start_page, (int64_t)range->start);
+        cell_int(row, COL_page_residency_change_end_page, (int64_t)range->end);
+    }
+}
+
+// What came and what went between two lists.
+static int write_changes(struct import *im, const struct residency_file *file, int64_t sample,
+                         int64_t ts, const struct page_ranges *difference,
+                         const struct page_ranges *next)
+{
+    struct page_ranges part = {0};
+    int r = page_ranges_and(difference, &file->runs, &part);
+    if (r == 0) {
+        write_change(im, file, sample, ts, &part, false);
+        r = page_ranges_and(difference, next, &part);
+    }
+    if (r == 0)
+        write_change(im, file, sample, ts, &part, true);
+    page_ranges_done(&part);
+    return r;
+}
+
+// The live runs become those of `next`: equal ones live on, others end or begin.
+static int update_live(struct import *im, struct residency_file *file,
+                       const struct page_ranges *next, int64_t sample, int64_t ts)
+{
+    struct live_runs live = {0};
+    int r = live_runs_reserve(&live, next->n);
+    if (r < 0)
+        return r;
+    size_t i = 0;
+    vec_foreach(next, range) {
+        while (i < file->live.n && file->live.items[i].pages.start < range->start)
+            write_span(im, file, &file->live.items[i++], ts);
+        struct live_run run = {.pages = *range, .sample = sample, .ts = ts};
+        if (i < file->live.n && file->live.items[i].pages.start == range->start) {
+            if (file->live.items[i].pages.end == range->end)
+                run = file->live.items[i];
+            else
+                write_span(im, file, &file->live.items[i], ts);
+            i++;
+        }
+        live_runs_push(&live, run);
+    }
+    for (; i < file->live.n; i++)
+        write_span(im, file, &file->live.items[i], ts);
+    live_runs_done(&file->live);
+    file->live = live;
+    return 0;
+}
+
+// All parts are there: *ret_exact says whether they make a list.
+static int apply(struct import *im, struct residency_file *file, bool *ret_exact)
+{
+    struct gathering *g = &file->gathering;
+    *ret_exact = g->complete || (file->has_runs && g->revision == file->revision + 1);
+    if (!*ret_exact) {
+        stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
+        end_runs(im, file, g->ts);
+        return 0;
+    }
+    // Whatever was gathered becomes the other of the two: list or difference.
+    struct page_ranges other = {0};
+    int r = page_ranges_xor(&file->runs, &g->runs, &other);
+    struct page_ranges *next = g->complete ? &g->runs : &other;
+    const struct page_ranges *difference = g->complete ? &other : &g->runs;
+    if (r == 0 && file->has_runs)
+        r = write_changes(im, file, g->sample, g->ts, difference, next);
+    if (r == 0)
+        r = update_live(im, file, next, g->sample, g->ts);
+    if (r == 0) {
+        struct page_ranges before = file->runs;
+        file->runs = *next;
+        *next = before;
+        file->has_runs = true;
+        file->revision = g->revision;
+        file->last_exact = g->sample;
+    }
+    page_ranges_done(&other);
+    return r;
+}
+
+static void cell_pages(struct cell *row, size_t column, const struct wire_field *field)
+{
+    if (field_present(field))
+        cell_int(row, column, field_i64(field));
+}
+
+// Pages as bytes; NULL stays where that has no 63 bits.
+static void cell_page_bytes(struct cell *row, size_t column, const struct wire_field *field,
+                            uint64_t page_size)
+{
+    uint64_t bytes;
+    if (field_present(field) && !__builtin_mul_overflow(field_u64(field), page_size, &bytes) &&
+        bytes <= INT64_MAX)
+        cell_int(row, column, (int64_t)bytes);
+}
+
+static const char *detail_of(const struct wire_field *sample, bool exact)
+{
+    if (field_u64(&sample[PB_PageResidency_Sample_gone]))
+        return "gone";
+    if (field_present(&sample[PB_PageResidency_Sample_error]))
+        return "error";
+    if (field_u64(&sample[PB_PageResidency_Sample_unknown]))
+        return "unknown";
+    return exact ? "exact" : "counts";
+}
+
+static void write_sample(struct import *im, const struct residency_file *file, int64_t id,
+                         int64_t ts, uint64_t dur, const struct wire_field *sample, bool exact)
+{
+    struct cell *row = database_row_with_id(im->db, TABLE_page_residency_sample, id);
+    cell_int(row, COL_page_residency_sample_ts, ts);
+    cell_int(row, COL_page_residency_sample_dur, dur <= INT64_MAX ? (int64_t)dur : 0);
+    cell_int(row, COL_page_residency_sample_file_id, file->id);
+    cell_text(row, COL_page_residency_sample_detail, detail_of(sample, exact));
+    cell_pages(row, COL_page_residency_sample_pages, &sample[PB_PageResidency_Sample_pages]);
+    cell_pages(row, COL_page_residency_sample_resident_pages,
+               &sample[PB_PageResidency_Sample_resident_pages]);
+    cell_page_bytes(row, COL_page_residency_sample_resident_bytes,
+                    &sample[PB_PageResidency_Sample_resident_pages], file->page_size);
+    cell_pages(row, COL_page_residency_sample_dirty_pages,
+               &sample[PB_PageResidency_Sample_dirty_pages]);
+    cell_pages(row, COL_page_residency_sample_writeback_pages,
+               &sample[PB_PageResidency_Sample_writeback_pages]);
+    cell_pages(row, COL_page_residency_sample_evicted_pages,
+               &sample[PB_PageResidency_Sample_evicted_pages]);
+    cell_pages(row, COL_page_residency_sample_recently_evicted_pages,
+               &sample[PB_PageResidency_Sample_recently_evicted_pages]);
+    cell_pages(row, COL_page_residency_sample_error, &sample[PB_PageResidency_Sample_error]);
+}
+
+// Writes the row of the gathered sample, if that was not done yet.
+static void finish_gathering(struct import *im, struct residency_file *file, bool exact)
+{
+    struct gathering *g = &file->gathering;
+    if (g->has_row)
+        write_sample(im, file, g->sample, g->ts, g->dur, g->head, exact);
+    g->has_row = g->active = false;
+}
+
+// The list cannot be put together: its sample has counts only, and what follows has no base.
+static void give_up(struct import *im, struct residency_file *file, int64_t ts)
+{
+    stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
+    finish_gathering(im, file, false);
+    end_runs(im, file, ts);
+}
+
+// One part of a list.
+static int gather(struct import *im, struct residency_file *file, int64_t ts,
+                  const struct wire_field *sample)
+{
+    struct gathering *g = &file->gathering;
+    uint64_t revision = field_u64(&sample[PB_PageResidency_Sample_revision]);
+    bool complete = field_u64(&sample[PB_PageResidency_Sample_complete]) != 0;
+    if (!g->active || g->revision != revision || g->complete != complete ||
+        g->next_part != field_u64(&sample[PB_PageResidency_Sample_part])) {
+        give_up(im, file, ts);
+        return 0;
+    }
+    g->next_part++;
+    const struct wire_field *runs = &sample[complete ? PB_PageResidency_Sample_resident_runs
+                                                     : PB_PageResidency_Sample_changed_runs];
+    int r = page_runs_read(runs->data, runs->type == WIRE_BYTES ? runs->size : 0,
+                           field_u64(&sample[PB_PageResidency_Sample_first_page]), &g->runs);
+    if (r == -EBADMSG) {
+        give_up(im, file, ts);
+        return 0;
+    }
+    if (r < 0 || field_u64(&sample[PB_PageResidency_Sample_more]))
+        return r;
+    bool exact;
+    r = apply(im, file, &exact);
+    finish_gathering(im, file, exact);
+    return r;
+}
+
+// What a sample without runs says.
+static void read_plain(struct import *im, struct residency_file *file, int64_t ts,
+                       const struct wire_field *sample)
+{
+    finish_gathering(im, file, false);
+    bool gone = field_u64(&sample[PB_PageResidency_Sample_gone]) != 0;
+    if (gone || field_u64(&sample[PB_PageResidency_Sample_unknown]) ||
+        field_present(&sample[PB_PageResidency_Sample_error]))
+        end_runs(im, file, ts);
+    file->is_gone |= gone;
+    if (gone)
+        file->gone_ts = ts;
+}
+
+static void begin_gathering(struct import *im, struct residency_file *file, int64_t ts,
+                            uint64_t dur, const struct wire_field *sample)
+{
+    struct gathering *g = &file->gathering;
+    finish_gathering(im, file, false); // parts of the one before are missing
+    page_ranges_clear(&g->runs);
+    g->active = g->has_row = true;
+    g->complete = field_u64(&sample[PB_PageResidency_Sample_complete]) != 0;
+    g->revision = field_u64(&sample[PB_PageResidency_Sample_revision]);
+    g->next_part = 0;
+    g->sample = database_reserve_id(im->db, TABLE_page_residency_sample);
+    g->ts = ts;
+    g->dur = dur;
+    memcpy(g->head, sample, sizeof(g->head));
+}
+
+static int read_sample(struct import *im, struct page_residency *state, const struct packet *packet,
+                       uint64_t dur, const struct wire_field *field)
+{
+    MESSAGE(sample, PB_PageResidency_Sample_first_page, field);
+    struct residency_file *file =
+        find_file(state, packet->sequence_id, field_u64(&sample[PB_PageResidency_Sample_file_id]));
+    if (!file) {
+        stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
+        return 0;
+    }
+    bool has_runs = field_present(&sample[PB_PageResidency_Sample_revision]);
+    bool first = field_u64(&sample[PB_PageResidency_Sample_part]) == 0;
+    if (first) {
+        if (!file->has_sample)
+            file->first_ts = packet->ts;
+        file->has_sample = true;
+        file->last_ts = packet->ts;
+        import_bounds(im, packet->ts);
+        if (has_runs) {
+            begin_gathering(im, file, packet->ts, dur, sample);
+        } else {
+            read_plain(im, file, packet->ts, sample);
+            int64_t id = database_reserve_id(im->db, TABLE_page_residency_sample);
+            write_sample(im, file, id, packet->ts, dur, sample, false);
+        }
+    }
+    return has_runs ? gather(im, file, packet->ts, sample) : 0;
+}
+
+static bool same_file(const struct residency_file *a, const struct residency_file *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->path_size == b->path_size &&
+           memcmp(a->path, b->path, a->path_size) == 0;
+}
+
+static int read_file(struct import *im, struct page_residency *state, const struct packet *packet,
+                     const struct wire_field *field)
+{
+    MESSAGE(info, PB_PageResidency_File_ended, field);
+    uint64_t id = field_u64(&info[PB_PageResidency_File_id]);
+    if (id > UINT32_MAX || field_u64(&info[PB_PageResidency_File_ended]))
+        return 0;
+    const struct wire_field *path = &info[PB_PageResidency_File_path];
+    struct residency_file file = {
+        .sequence_id = packet->sequence_id,
+        .file_id = (uint32_t)id,
+        .path = (const uint8_t *)field_text(path),
+        .path_size = path->size,
+        .device = field_u64(&info[PB_PageResidency_File_device]),
+        .inode = field_u64(&info[PB_PageResidency_File_inode]),
+        .page_size = field_u64(&info[PB_PageResidency_File_page_size_bytes]),
+    };
+    if (!file.page_size)
+        file.page_size = PAGE_SIZE_DEFAULT;
+    struct residency_file *known = find_file(state, packet->sequence_id, id);
+    if (known && same_file(known, &file))
+        return 0;
+    if (known) { // another recording in the same trace
+        finish_gathering(im, known, false);
+        end_runs(im, known, known->last_ts);
+        known->is_gone = true;
+        known->gone_ts = known->last_ts;
+    }
+    file.id = database_reserve_id(im->db, TABLE_page_residency_file);
+    int r = residency_files_push(&state->files, file);
+    if (r < 0)
+        return r;
+    return map64_set(&state->by_id, file_key(packet->sequence_id, (uint32_t)id),
+                     state->files.n - 1);
+}
+
+static void read_round(struct import *im, const struct packet *packet, uint64_t dur,
+                       const struct wire_field *field)
+{
+    MESSAGE(round, PB_PageResidency_Round_missed, field);
+    struct cell *row = database_row(im->db, TABLE_page_residency_round, NULL);
+    cell_int(row, COL_page_residency_round_ts, packet->ts);
+    cell_int(row, COL_page_residency_round_dur, dur <= INT64_MAX ? (int64_t)dur : 0);
+    cell_int(row, COL_page_residency_round_files, field_i64(&round[PB_PageResidency_Round_files]));
+    cell_int(row, COL_page_residency_round_changed,
+             field_i64(&round[PB_PageResidency_Round_changed]));
+    cell_int(row, COL_page_residency_round_missed,
+             field_i64(&round[PB_PageResidency_Round_missed]));
+    import_bounds(im, packet->ts);
+}
+
+static int page_residency_now(struct import *im, void *userdata, const struct packet *packet,
+                              const struct wire_field *message)
+{
+    struct page_residency *state = userdata;
+    MESSAGE(whole, PB_PageResidency_round, message);
+    uint64_t dur = field_u64(&whole[PB_PageResidency_duration_ns]);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.type != WIRE_BYTES)
+            continue;
+        if (field.number == PB_PageResidency_files)
+            r = read_file(im, state, packet, &field);
+        else if (field.number == PB_PageResidency_samples)
+            r = read_sample(im, state, packet, dur, &field);
+        else if (field.number == PB_PageResidency_round)
+            read_round(im, packet, dur, &field);
+    }
+    if (reader.error)
+        stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
+    return r;
+}
+
+static int page_residency_finish(struct import *im, void *userdata)
+{
+    struct page_residency *state = userdata;
+    vec_foreach(&state->files, file) {
+        finish_gathering(im, file, false);
+        if (!file->is_gone)
+            end_runs(im, file, im->has_bounds ? im->end_ts : file->last_ts);
+        struct cell *row = database_row_with_id(im->db, TABLE_page_residency_file, file->id);
+        cell_bytes(row, COL_page_residency_file_path, file->path, file->path_size);
+        cell_int(row, COL_page_residency_file_device, (int64_t)file->device);
+        cell_int(row, COL_page_residency_file_inode, (int64_t)file->inode);
+        cell_int(row, COL_page_residency_file_page_size_bytes, (int64_t)file->page_size);
+        if (file->has_sample)
+            cell_int(row, COL_page_residency_file_first_ts, file->first_ts);
+        if (file->is_gone)
+            cell_int(row, COL_page_residency_file_gone_ts, file->gone_ts);
+    }
+    return 0;
+}
+
+static void page_residency_done(void *userdata)
+{
+    struct page_residency *state = userdata;
+    vec_foreach(&state->files, file) {
+        live_runs_done(&file->live);
+        page_ranges_done(&file->runs);
+        page_ranges_done(&file->gathering.runs);
+    }
+    residency_files_done(&state->files);
+    map64_done(&state->by_id);
+}
+
+const struct importer importer_page_residency = {
+    .field = PB_TracePacket_page_residency,
+    .now = page_residency_now,
+    .state_size = sizeof(struct page_residency),
+    .finish = page_residency_finish,
+    .done = page_residency_done,
+};

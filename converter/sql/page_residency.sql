@@ -1,0 +1,28 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Page residency, as questions are asked: over time, by pages, and what changed. Pages count from 0; *_bytes are bytes,
+-- times are nanoseconds. mmtrace's own, not Perfetto's.
+
+-- The runs of resident pages of every exact sample.
+CREATE VIEW page_residency_range AS
+SELECT s.id AS sample_id, s.file_id, s.ts, r.start_page, r.end_page, r.n_pages
+FROM page_residency_sample s
+JOIN page_residency_span r ON r.file_id = s.file_id AND r.last_sample_id >= s.id AND r.first_sample_id <= s.id
+WHERE s.detail = 'exact';
+
+-- What was resident of each file, from one sample to the next.
+CREATE VIEW page_residency_over_time AS
+SELECT s.id AS sample_id, s.ts,
+  coalesce(lead(s.ts) OVER (PARTITION BY s.file_id ORDER BY s.id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
+  s.file_id, f.path, s.detail, s.pages * f.page_size_bytes AS size_bytes, s.resident_bytes,
+  round(100.0 * s.resident_pages / nullif(s.pages, 0), 1) AS resident_percent,
+  s.dirty_pages * f.page_size_bytes AS dirty_bytes,
+  s.evicted_pages * f.page_size_bytes AS evicted_bytes
+FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id;
+
+-- What came in and what went out between two samples, and where in the file.
+CREATE VIEW page_residency_changes AS
+SELECT c.ts, f.path, CASE c.came WHEN 1 THEN 'in' ELSE 'out' END AS direction, c.n_pages,
+  c.n_pages * f.page_size_bytes AS size_bytes, c.start_page * f.page_size_bytes AS start_byte,
+  c.end_page * f.page_size_bytes AS end_byte, c.file_id, c.sample_id
+FROM page_residency_change c JOIN page_residency_file f ON f.id = c.file_id;
