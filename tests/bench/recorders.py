@@ -16,12 +16,11 @@ START_S = 1.5
 PEER_PROGRAMS = ("traced", "traced_probes", "perfetto")
 EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kmem/mm_page_free",
           "kmem/rss_stat")
+QUIET = ("oom/mark_victim",)
 
-sleep = time.sleep
 
-
-def config(buffer_kb, compact_sched=False, into_file=False):
-    events = "\n".join(f'      ftrace_events: "{event}"' for event in EVENTS)
+def config(buffer_kb, compact_sched=False, into_file=False, events=EVENTS):
+    events = "\n".join(f'      ftrace_events: "{event}"' for event in events)
     return f"""
 buffers {{ size_kb: {buffer_kb} fill_policy: RING_BUFFER }}
 data_sources {{
@@ -126,8 +125,7 @@ class Mmtrace:
         config_file, trace = self.tmp / "ours.cfg", self.tmp / f"ours-{name}.pftrace"
         config_file.write_text(text)
         trace.unlink(missing_ok=True)
-        child = subprocess.Popen([self.program, "record", "-c", config_file, "-o", trace],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen([self.program, "record", "--quiet", "-c", config_file, "-o", trace])
         time.sleep(START_S)
         if child.poll() is not None:
             raise RuntimeError(f"mmtrace record ended early with exit code {child.returncode}")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Count the ftrace events of a trace, whoever wrote it, without either project's code.
+
+Numbers are Perfetto's: Trace.packet 1, TracePacket.ftrace_events 1, FtraceEventBundle.event 2, .lost_events 3
+and .compact_sched 4 with its packed timestamps 1 and 7.
+"""
+import collections
+
+EVENT, LOST, COMPACT = 2, 3, 4
+TIMESTAMPS = (1, 7)
+
+Count = collections.namedtuple("Count", "events lost_bundles bundles")
+
+
+def fields(data, at, end):
+    """(number, start, end) of each field; of a number the place of its bytes."""
+    while at < end:
+        key = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            key |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        kind = key & 7
+        start = at
+        if kind == 0:
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+        elif kind == 1:
+            at += 8
+        elif kind == 5:
+            at += 4
+        else:
+            size = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                size |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+            start = at
+            at += size
+        yield key >> 3, start, at
+
+
+def count_bundle(data, start, end):
+    n = lost = 0
+    for number, at, stop in fields(data, start, end):
+        if number == EVENT:
+            n += 1
+        elif number == LOST:
+            lost = 1
+        elif number == COMPACT:
+            for inner, first, last in fields(data, at, stop):
+                if inner in TIMESTAMPS:
+                    n += sum(1 for byte in data[first:last] if byte < 0x80)
+    return n, lost
+
+
+def count_events(path):
+    data = path.read_bytes()
+    n = lost = bundles = 0
+    for number, start, end in fields(data, 0, len(data)):
+        for inner, at, stop in fields(data, start, end) if number == 1 else ():
+            if inner == 1:
+                bundle_n, bundle_lost = count_bundle(data, at, stop)
+                n += bundle_n
+                lost += bundle_lost
+                bundles += 1
+    return Count(n, lost, bundles)
