@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two loads of ./quickstart: a harmless one, and real memory pressure that always ends.
 
-Pressure raises vm.min_free_kbytes to just under what is free, which makes the kernel reclaim page cache
-for every allocation, then reads and allocates a little. The old value comes back three times over:
+Pressure raises vm.min_free_kbytes to the brink: where no zone has pages above its low watermark any more, and
+one has a few above its minimum. Then every allocation makes the kernel reclaim page cache, of which a file
+was read in before, so that there is always enough to find. The old value comes back three times over:
 after every burst, on every way out of the with block, and from a child process that waits for its
 parent to go away or for the time limit, whatever killed it.
 """
@@ -14,20 +15,41 @@ import signal
 import time
 
 MIB = 1 << 20
+PAGE_KB = mmap.PAGESIZE // 1024
 MIN_FREE = pathlib.Path("/proc/sys/vm/min_free_kbytes")
 COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
+ZONEINFO = pathlib.Path("/proc/zoneinfo")
 BURST_LIMIT_S = 3
-MARGIN_KB = 8192
+MARGIN_BYTES = 8 * MIB
 N_ROUNDS = 3
 ALLOCATE_BYTES = 64 * MIB
 WATCH_LIMIT_S = 60
 
 
-def meminfo_kb(field):
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1])
-    return 0
+def zones():
+    """(free, managed) of each memory zone, in pages; free is what lies above the zone's protection."""
+    found = []
+    free = managed = 0
+    for line in ZONEINFO.read_text().splitlines():
+        words = line.replace("(", " ").replace(")", " ").replace(",", " ").split()
+        if words[:2] == ["pages", "free"]:
+            free = int(words[2])
+        elif words[:1] == ["managed"]:
+            managed = int(words[1])
+        elif words[:1] == ["protection:"] and managed:
+            found.append((max(0, free - max(map(int, words[1:]))), managed))
+    return found
+
+
+def brink_kb(room_bytes):
+    """The vm.min_free_kbytes that leaves allocations `room_bytes` until no zone has anything above its minimum.
+
+    The kernel gives each zone a part of min_free_kbytes as its minimum, by the zone's size. Zones do not
+    empty evenly: the one with the largest part free decides.
+    """
+    total = sum(managed for _, managed in zones())
+    room = room_bytes // mmap.PAGESIZE
+    return max(int((free - room) * total / managed) for free, managed in zones()) * PAGE_KB
 
 
 def make_file(path, size):
@@ -105,22 +127,28 @@ def burst(path, old_kb):
     """Reclaim for real, for BURST_LIMIT_S at most.
 
     There is always more clean page cache (the file) than is allocated at once: the kernel finds what to
-    reclaim, and never has to kill.
+    reclaim, and never has to kill. The file is read in while only the zone that decides has room, so that
+    what is reclaimed counts there.
     """
     deadline = time.monotonic() + BURST_LIMIT_S
     size = os.path.getsize(path)
-    for n in range(N_ROUNDS):
+    for _ in range(N_ROUNDS):
         if time.monotonic() > deadline:
             break
-        read_file(path, deadline=deadline)
-        drop_pages(path, 0, size // 2)
-        MIN_FREE.write_text(str(max(old_kb, meminfo_kb("MemFree") - MARGIN_KB)))
+        drop_pages(path, 0, size)
         try:
+            raise_min_free(old_kb, size + size // 4)
+            read_file(path, deadline=deadline)
+            raise_min_free(old_kb, MARGIN_BYTES)
             for part in range(4):
                 allocate(ALLOCATE_BYTES)
                 read_file(path, part * size // 8, (part + 1) * size // 8, deadline)
         finally:
             MIN_FREE.write_text(str(old_kb))
+
+
+def raise_min_free(old_kb, room_bytes):
+    MIN_FREE.write_text(str(max(old_kb, brink_kb(room_bytes))))
 
 
 def allocate(size):

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job, end to end: real memory pressure, recorded with the sources of configs/mm_events.cfg, read by
+protoc, converted, and asked about in SQL. What the kernel counted itself meanwhile is the judge.
+"""
+import collections
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import lib
+from test_residency import Reader, WatchedFile
+
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import load  # noqa: E402
+
+SECONDS = 8
+VMSTAT_PERIOD_MS = 500
+DEMO_MIB = 512
+EVENTS = ("mm_vmscan_kswapd_wake", "mm_vmscan_direct_reclaim_begin", "mm_vmscan_direct_reclaim_end",
+          "mm_compaction_begin", "mm_compaction_end")
+RESIDENCY = """
+data_sources { config { name: "linux.page_residency" target_buffer: 1
+    page_residency_config { paths: "%s" period_ms: 100 detail: DETAIL_RANGES } } }
+data_sources { config { name: "linux.process_stats" target_buffer: 1
+    process_stats_config { scan_all_processes_on_start: true } } }
+buffers { size_kb: 4096 fill_policy: RING_BUFFER }
+"""
+
+
+def vmstat():
+    return {name: int(value) for name, value in
+            (line.split() for line in pathlib.Path("/proc/vmstat").read_text().splitlines())}
+
+
+@lib.needs_root
+class MainJob(unittest.TestCase):
+    """One recording, several looks at it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")  # not a tmpfs, whose pages stay
+        cls.addClassCleanup(cls.tmp.cleanup)
+        out = pathlib.Path(cls.tmp.name)
+        cls.watched = WatchedFile(out / "halves", 256)
+        cls.addClassCleanup(cls.watched.close)
+        cls.states = []
+        cls.record(out)
+        cls.packets = lib.decode(out / "trace.pftrace")
+        done = lib.run(lib.MMSQL, "convert", out / "trace.pftrace", "-o", out / "trace.db")
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        cls.db = sqlite3.connect(out / "trace.db")
+        cls.addClassCleanup(cls.db.close)
+
+    @classmethod
+    def record(cls, out):
+        config = out / "config.cfg"
+        text = (lib.ROOT / "configs" / "mm_events.cfg").read_text()
+        config.write_text(text + RESIDENCY % (out / "halves"))
+        load.make_file(out / "demo", DEMO_MIB * load.MIB)
+        argv = [lib.MMTRACE, "record", "-q", "-c", config, "-t", f"{SECONDS}s", "-o", out / "trace.pftrace"]
+        before = vmstat()
+        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True)
+        try:
+            time.sleep(1)
+            with load.restored_min_free() as old_kb:
+                load.burst(out / "demo", old_kb)
+            load.compact()
+            cls.evict_half_by_half()
+            _, errors = recorder.communicate(timeout=60)
+        finally:
+            recorder.kill()
+            recorder.wait()
+        cls.counted = {name: value - before.get(name, 0) for name, value in vmstat().items()}
+        if recorder.returncode != 0:
+            raise AssertionError(errors)
+
+    @classmethod
+    def evict_half_by_half(cls):
+        """The whole file, then half of it, half of the rest, ... and mincore's word each time."""
+        watched, left = cls.watched, cls.watched.pages
+        watched.bring_in(0, left)
+        while left:
+            time.sleep(0.25)
+            before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            bits = watched.mincore()
+            cls.states.append((before, bits))
+            watched.evict(left // 2, left - left // 2)
+            left //= 2
+
+    def events(self):
+        names = collections.Counter()
+        for bundle in lib.of_kind(self.packets, "ftrace_events"):
+            for event in bundle.all("ftrace_events", "event"):
+                names.update(name for name in EVENTS if name in event)
+        return names
+
+    def test_events_of_reclaim_and_compaction(self):
+        names = self.events()
+        for name in EVENTS:
+            self.assertGreater(names[name], 0, f"{name}: {names}")
+        self.assertEqual(names["mm_vmscan_direct_reclaim_begin"], names["mm_vmscan_direct_reclaim_end"])
+
+    def test_as_many_as_the_kernel_counted(self):
+        stalls = sum(value for name, value in self.counted.items() if name.startswith("allocstall_"))
+        self.assertGreater(stalls, 0)
+        # The kernel's counters were read a moment before and after the recording.
+        self.assertLessEqual(self.events()["mm_vmscan_direct_reclaim_begin"], stalls)
+        self.assertGreaterEqual(self.events()["mm_vmscan_direct_reclaim_begin"], stalls * 0.9)
+
+    def test_sql_has_what_protoc_has(self):
+        counts = dict(self.db.execute("SELECT name, count(*) FROM ftrace_event GROUP BY name"))
+        self.assertEqual({name: counts.get(name, 0) for name in EVENTS}, dict(self.events()))
+        slices = dict(self.db.execute("SELECT name, count(*) FROM slice GROUP BY name"))
+        self.assertEqual(slices.get("mm_vmscan_direct_reclaim"), counts["mm_vmscan_direct_reclaim_end"])
+        named = self.db.execute("SELECT count(*) FROM ftrace_event JOIN thread USING (utid) "
+                                "WHERE ftrace_event.name LIKE 'mm_vmscan_direct%' AND thread.name IS NULL").fetchone()
+        self.assertEqual(named, (0,))
+
+    def test_vmstat_at_its_period(self):
+        times = [row[0] for row in self.db.execute(
+            "SELECT c.ts FROM counter c JOIN counter_track t ON c.track_id = t.id "
+            "WHERE t.type = 'vmstat' AND t.name = 'nr_free_pages' ORDER BY c.ts")]
+        self.assertAlmostEqual(len(times), SECONDS * 1000 // VMSTAT_PERIOD_MS, delta=2)
+        gaps = sorted(b - a for a, b in zip(times, times[1:]))
+        self.assertAlmostEqual(gaps[len(gaps) // 2] / 1e6, VMSTAT_PERIOD_MS, delta=25)
+
+    def test_vmstat_counts_what_the_kernel_counted(self):
+        for name in ("pgsteal_kswapd", "pgsteal_direct", "compact_migrate_scanned"):
+            low, high = self.db.execute(
+                "SELECT min(c.value), max(c.value) FROM counter c JOIN counter_track t ON c.track_id = t.id "
+                "WHERE t.name = ?", (name,)).fetchone()
+            self.assertGreater(high - low, 0, name)
+            self.assertLessEqual(high - low, self.counted[name], name)
+
+    def check_states(self, state_at):
+        self.assertEqual(len(self.states), 9)  # 256 pages, and halved until one is left
+        for when, bits in self.states:
+            self.assertEqual(state_at(when), bits, f"{sum(bits)} of {len(bits)} pages")
+
+    def test_residency_in_the_trace(self):
+        reader = Reader(self.packets)
+        states = reader.states[str(self.watched.path)]
+
+        def state_at(when):
+            return [pages for timestamp, pages, _ in states if timestamp <= when][-1]
+        self.check_states(state_at)
+
+    def test_residency_in_sql(self):
+        def state_at(when):
+            bits = bytearray(self.watched.pages)
+            for start, end in self.db.execute(
+                    "SELECT r.start_page, r.end_page FROM page_residency_range r WHERE r.sample_id = ("
+                    "SELECT s.id FROM page_residency_sample s JOIN page_residency_file f ON s.file_id = f.id "
+                    "WHERE f.path = ? AND s.ts <= ? ORDER BY s.ts DESC LIMIT 1)",
+                    (str(self.watched.path), when)):
+                bits[start:end] = b"\1" * (end - start)
+            return bytes(bits)
+        self.check_states(state_at)
+
+    def test_nothing_is_left_behind(self):
+        left = [path.name for path in (lib.TRACEFS / "instances").iterdir() if path.name.startswith("mmtrace")]
+        self.assertEqual(left, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
