@@ -206,7 +206,7 @@ static int parse_integer(struct pbtext_lexer *p, const ProtobufCFieldDescriptor 
     if (r == -EINVAL)
         return expect_value(p, field, "a whole number");
     uint64_t limit = negative ? 0 - (uint64_t)range.min : range.max;
-    if (r < 0 || magnitude > limit) {
+    if (r < 0 || magnitude > limit || (negative && range.min == 0)) {
         char found[PBTEXT_TOKEN_TEXT_MAX];
         pbtext_token_text(&p->token, found);
         return pbtext_lexer_error(p, -EINVAL, start,

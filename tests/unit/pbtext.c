@@ -120,6 +120,9 @@ static void whole_numbers_out_of_range(void **state)
     FAILS("u32: -1", "t:1:6: -1 is out of range: \"u32\" takes 0 to 4294967295\n"
                      "    u32: -1\n"
                      "         ^");
+    FAILS("u64: -0", "t:1:6: -0 is out of range: \"u64\" takes 0 to 18446744073709551615\n"
+                     "    u64: -0\n"
+                     "         ^");
     FAILS("u64: 18446744073709551616",
           "t:1:6: 18446744073709551616 is out of range: \"u64\" takes 0 to 18446744073709551615\n"
           "    u64: 18446744073709551616\n"
