@@ -91,39 +91,65 @@ static void take_counter(const struct counter_key *keys, struct span key, struct
     }
 }
 
+static uint32_t number_u32(struct span value)
+{
+    uint64_t number;
+    return span_take_u64(&value, &number) ? (uint32_t)number : 0;
+}
+
+// One line, told by its first letter before names are compared. False: nothing of interest is
+// behind it, whatever the kernel.
+static bool take_status_line(struct span key, struct span value, struct process_status *status,
+                             struct process_counters *counters)
+{
+    struct span root_id;
+    switch (*key.pos) {
+    case 'N':
+        if (span_eq(key, "Name"))
+            status->name = span_trim(value);
+        else if (span_eq(key, "NSpid") && span_take_word(&value, &root_id))
+            status->nspid = value;
+        break;
+    case 'P':
+        if (span_eq(key, "Pid"))
+            status->pid = number_i32(value);
+        else if (span_eq(key, "PPid"))
+            status->ppid = number_i32(value);
+        break;
+    case 'U':
+        if (span_eq(key, "Uid"))
+            status->uid = number_u32(value);
+        break;
+    case 'K':
+        if (span_eq(key, "Kthread"))
+            status->kthread = number_i32(value);
+        break;
+    case 'V':
+    case 'R':
+        status->has_memory |= span_eq(key, "VmSize");
+        if (counters)
+            take_counter(status_keys, key, value, counters);
+        break;
+    case 'T':
+        if (span_eq(key, "Tgid")) {
+            status->tgid = number_i32(value);
+        } else if (span_eq(key, "Threads")) {
+            status->n_threads = number_u32(value);
+            return false;
+        }
+        break;
+    }
+    return true;
+}
+
 bool process_status_parse(struct span text, struct process_status *ret,
                           struct process_counters *counters)
 {
     *ret = (struct process_status){.pid = -1, .tgid = -1, .ppid = 0, .kthread = -1};
-    struct span line, key, word;
-    while (span_take_line(&text, &line)) {
-        if (!take_key(&line, &key))
-            continue;
-        if (*key.pos == 'V' || *key.pos == 'R') {
-            ret->has_memory |= span_eq(key, "VmSize");
-            if (counters)
-                take_counter(status_keys, key, line, counters);
-        } else if (span_eq(key, "Name")) {
-            ret->name = span_trim(line);
-        } else if (span_eq(key, "Tgid")) {
-            ret->tgid = number_i32(line);
-        } else if (span_eq(key, "Pid")) {
-            ret->pid = number_i32(line);
-        } else if (span_eq(key, "PPid")) {
-            ret->ppid = number_i32(line);
-        } else if (span_eq(key, "Uid")) {
-            uint64_t uid;
-            ret->uid = span_take_u64(&line, &uid) ? (uint32_t)uid : 0;
-        } else if (span_eq(key, "NSpid")) {
-            if (span_take_word(&line, &word)) // the id that the root sees
-                ret->nspid = line;
-        } else if (span_eq(key, "Kthread")) {
-            ret->kthread = number_i32(line);
-        } else if (span_eq(key, "Threads")) {
-            int32_t n = number_i32(line);
-            ret->n_threads = n > 0 ? (uint32_t)n : 0;
-        }
-    }
+    struct span line, key;
+    while (span_take_line(&text, &line))
+        if (take_key(&line, &key) && !take_status_line(key, line, ret, counters))
+            break;
     return ret->pid > 0 && ret->tgid > 0;
 }
 
