@@ -127,8 +127,18 @@ def count_cmocka(text):
     return tuple(counts)
 
 
+def count_unittest(text):
+    """(passed, failed, skipped) of a Python unittest run's report, or None."""
+    ran = re.search(r"^Ran (\d+) tests? in ", text, re.M)
+    if not ran:
+        return None
+    n = {word: int(count) for word, count in re.findall(r"(failures|errors|skipped)=(\d+)", text)}
+    failed, skipped = n.get("failures", 0) + n.get("errors", 0), n.get("skipped", 0)
+    return max(int(ran[1]) - failed - skipped, 0), failed, skipped
+
+
 def meson_tests(step, directory, suite, only=(), env=None):
-    """Run a meson suite and count its tests, cmocka programs by their cases."""
+    """Run a meson suite and count its tests, cmocka and unittest programs by their cases."""
     log_file = directory / "meson-logs" / "testlog.json"
     log_file.unlink(missing_ok=True)
     env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
@@ -149,7 +159,7 @@ def meson_tests(step, directory, suite, only=(), env=None):
         if test["result"] == "SKIP":
             step.skip(name, tail(text, 1) or "the test says so")
             continue
-        counts = count_cmocka(text)
+        counts = count_cmocka(text) or count_unittest(text)
         if test["result"] == "OK":
             step.ok(counts[0] if counts else 1)
             if counts and counts[2]:
@@ -162,9 +172,9 @@ def meson_tests(step, directory, suite, only=(), env=None):
         step.fail(f"meson test --suite {suite}", tail(output))
 
 
-def python_tests(step, folder, directory, only=()):
-    """Run every tests/FOLDER/test_*.py in a process of its own, as root where that is possible."""
-    files = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+def python_tests(step, directory, only=()):
+    """Run every tests/e2e/test_*.py in a process of its own, as root where that is possible."""
+    files = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
     files = [f for f in files if not only or f.stem in only]
     for file in files:
         with tempfile.TemporaryDirectory() as tmp:
@@ -179,13 +189,13 @@ def python_tests(step, folder, directory, only=()):
             if outcome == "passed":
                 step.ok()
             elif outcome == "failed":
-                step.fail(f"{folder}/{name}", text.rstrip())
+                step.fail(f"e2e/{name}", text.rstrip())
             elif CI and "root" in text:
-                step.fail(f"{folder}/{name}", f"skipped in CI: {text}")
+                step.fail(f"e2e/{name}", f"skipped in CI: {text}")
             else:
-                step.skip(f"{folder}/{name}", text)
+                step.skip(f"e2e/{name}", text)
         if code not in (0, 1) or not rows or (code == 1 and all(r[1] != "failed" for r in rows)):
-            step.fail(f"{folder}/{file.name}", tail(output))
+            step.fail(f"e2e/{file.name}", tail(output))
 
 
 def golden(step, directory):
@@ -243,14 +253,14 @@ def step_fuzz(step, only):
 
 def step_golden(step, only):
     """Traces with known answers."""
+    meson_tests(step, BUILDS / "gcc", "golden", only)
     if not only:
         golden(step, BUILDS / "gcc")
-    python_tests(step, "golden", BUILDS / "gcc", only)
 
 
 def step_e2e(step, only):
     """The real programs on this kernel."""
-    python_tests(step, "e2e", BUILDS / "gcc", only)
+    python_tests(step, BUILDS / "gcc", only)
 
 
 def step_install(step, only):
@@ -331,7 +341,9 @@ NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
 def find_tests(name):
     """[(step, test's name in that step)] of a single test; a module may have several kinds."""
     tests = ROOT / "tests"
-    found = [(folder, name) for folder in ("e2e", "golden") if (tests / folder / f"{name}.py").exists()]
+    found = [("e2e", name)] if (tests / "e2e" / f"{name}.py").exists() else []
+    if (tests / "golden" / f"{name}.py").exists():
+        found.append(("golden", name.replace("test_", "golden_", 1)))
     if (tests / "unit" / f"{name}.c").exists():
         found.append(("unit", name))
     fuzz = name.removeprefix("fuzz_")

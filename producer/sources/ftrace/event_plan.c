@@ -54,8 +54,7 @@ static inline uint8_t *put_text(uint8_t *p, const uint8_t *text, size_t size_max
 // The index of the first zero byte of a word in memory order; 8: there is none.
 static inline unsigned zero_byte(uint64_t word)
 {
-    uint64_t zeros =
-        (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+    uint64_t zeros = (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
     return zeros ? (unsigned)__builtin_ctzll(zeros) / 8 : 8;
 }
 
