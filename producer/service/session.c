@@ -7,27 +7,21 @@
 //
 // A session has several times to keep (enum due) but one timer, set to the earliest of them. A test
 // or another kind of owner keeps that time itself: session_next_due(), session_run_due().
-//
-// Nothing may hold up the sources for long, so what goes to the file goes in slices, one each round
-// of the loop. After the stop nothing competes, but the loop must still hear a second Ctrl-C.
 #include "producer/service/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "common/cleanup.h"
 #include "producer/service/service_packets.h"
+#include "producer/service/session_output.h"
 #include "producer/service/session_reader.h"
 #include "producer/service/source_set.h"
 #include "producer/trace/packet_buffer.h"
-#include "producer/trace/trace_file.h"
 #include "protos/fields.h"
 
-#define SLICE_BYTES      (16 * 1024) // deflating that takes a fraction of a millisecond
 #define RETRY_PERIOD     (10 * NSEC_PER_MSEC)
-#define FINISH_TIMEOUT   (1 * NSEC_PER_SEC) // for what a reader has not taken when all is over
 #define BUFFER_BYTES_MIN 4096
 
 enum session_event {
@@ -79,13 +73,11 @@ struct session {
     struct session_reader reader;
     struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
     uint64_t *writer_losses;                  // owned, likewise
-    struct trace_file *file;                  // owned, may be NULL
-    struct loop_io *writable;                 // owned, while a slow reader is waited for
+    struct session_output output;
 
     nsec_t started_at, stopped_at; // boot time
     nsec_t started_at_awake;       // CLOCK_MONOTONIC, which stands still while the machine sleeps
     uint64_t flushes;
-    uint64_t file_bytes; // when the file was closed
     bool final_flush_done;
     bool file_full;
     int result;
@@ -178,7 +170,7 @@ static void stop_due_sources(struct session *session)
 static void begin_write_out(struct session *session)
 {
     bool recording = session->state == SESSION_STARTED;
-    if (!session->file || (recording && session_reader_active(&session->reader)))
+    if (!session->output.file || (recording && session_reader_active(&session->reader)))
         return;
     if (recording && session->settings.flush_on_write)
         flush_sources(session);
@@ -187,61 +179,33 @@ static void begin_write_out(struct session *session)
     set_due(session, DUE_SLICE, boot_now(session), 0);
 }
 
-// The file takes nothing any more: an error, or TRACE_FILE_FULL.
-static void end_file(struct session *session, int r)
-{
-    if (r < 0)
-        session->result = r;
-    session->file_full = r == TRACE_FILE_FULL;
-    session_event(session, EVENT_FILE_ENDED);
-}
-
-static void file_writable(void *userdata, uint32_t events)
-{
-    struct session *session = userdata;
-    (void)events;
-    session->writable = loop_remove_io(session->writable);
-    session_event(session, EVENT_SLICE_DUE);
-    arm_timer(session);
-}
-
-// A slow reader at the other end: goes on when it has made room.
-static void wait_for_reader(struct session *session)
-{
-    int r = -ENOTSUP;
-    if (session->env.loop)
-        r = loop_add_io(session->env.loop, trace_file_fd(session->file), EPOLLOUT, file_writable,
-                        session, &session->writable);
-    if (r < 0)
-        set_due(session, DUE_SLICE, boot_now(session) + RETRY_PERIOD, 0);
-}
-
-// What a call of trace_file_*() came to; true: it is done.
-static bool file_took(struct session *session, int r)
-{
-    if (r == TRACE_FILE_BLOCKED)
-        wait_for_reader(session);
-    else if (r != 0)
-        end_file(session, r);
-    return r == 0;
-}
-
 static void write_slice(struct session *session)
 {
-    struct packet_view packet;
-    for (size_t size = 0; size < SLICE_BYTES; size += packet.size) {
-        if (session->writable)
-            return;
-        if (!session_reader_peek(&session->reader, &packet)) {
-            if (file_took(session, trace_file_flush(session->file, &session->err)))
-                session_event(session, EVENT_WRITTEN);
-            return;
-        }
-        if (!file_took(session, trace_file_add(session->file, &packet, &session->err)))
-            return;
-        session_reader_advance(&session->reader);
+    int r = session_output_write(&session->output, &session->reader, &session->err);
+    switch (r) {
+    case SESSION_OUTPUT_DONE:
+        session_event(session, EVENT_WRITTEN);
+        break;
+    case SESSION_OUTPUT_MORE:
+        set_due(session, DUE_SLICE, boot_now(session), 0);
+        break;
+    case SESSION_OUTPUT_WAITS:
+        break;
+    case SESSION_OUTPUT_BLOCKED:
+        set_due(session, DUE_SLICE, boot_now(session) + RETRY_PERIOD, 0);
+        break;
+    default:
+        session->file_full = r == SESSION_OUTPUT_FULL;
+        session->result = r < 0 ? r : 0;
+        session_event(session, EVENT_FILE_ENDED);
     }
-    set_due(session, DUE_SLICE, boot_now(session), 0);
+}
+
+static void output_goes_on(void *userdata)
+{
+    struct session *session = userdata;
+    session_event(session, EVENT_SLICE_DUE);
+    arm_timer(session);
 }
 
 static void begin_recording(struct session *session)
@@ -270,30 +234,19 @@ static void finish_recording(struct session *session)
     session->final_flush_done = true;
     stop_sources(session);
     service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_disabled);
-    if (session->file)
+    if (session->output.file)
         begin_write_out(session);
     else
         session_event(session, EVENT_WRITTEN);
 }
 
-static void close_file(struct session *session)
-{
-    if (session->writable)
-        session->writable = loop_remove_io(session->writable);
-    if (!session->file)
-        return;
-    if (session->result == 0)
-        session->result = trace_file_finish(session->file, FINISH_TIMEOUT, &session->err);
-    struct trace_file_stats stats;
-    trace_file_get_stats(session->file, &stats);
-    session->file_bytes = stats.bytes_written;
-    session->file = trace_file_free(session->file);
-}
-
 static void end(struct session *session)
 {
     clear_due(session);
-    close_file(session);
+    if (session->result == 0)
+        session->result = session_output_close(&session->output, true, &session->err);
+    else
+        session_output_close(&session->output, false, NULL);
     if (session->env.ended)
         session->env.ended(session->env.userdata, session);
 }
@@ -460,6 +413,11 @@ static int configure(struct session *session, const struct config *config, struc
         .put_tail = put_tail,
         .userdata = session,
     };
+    session->output = (struct session_output){
+        .loop = session->env.loop,
+        .goes_on = output_goes_on,
+        .userdata = session,
+    };
     struct source_set_env sources = {
         .loop = session->env.loop,
         .log = session->env.log,
@@ -496,9 +454,7 @@ struct session *session_free(struct session *session)
         return NULL;
     int saved = errno;
     source_set_done(&session->sources);
-    if (session->writable)
-        loop_remove_io(session->writable);
-    trace_file_free(session->file);
+    session_output_close(&session->output, false, NULL);
     if (session->timer)
         loop_remove_timer(session->timer);
     session_reader_done(&session->reader);
@@ -522,7 +478,7 @@ const struct session_settings *session_get_settings(const struct session *sessio
 
 void session_set_file(struct session *session, struct trace_file *file)
 {
-    session->file = file;
+    session->output.file = file;
 }
 
 int session_start(struct session *session, struct err *err)
@@ -573,14 +529,9 @@ void session_get_counts(const struct session *session, struct session_counts *re
     *ret = (struct session_counts){
         .events = sources.events,
         .events_lost = sources.events_lost,
-        .file_bytes = session->file_bytes,
+        .file_bytes = session_output_bytes(&session->output),
         .file_full = session->file_full,
     };
-    if (session->file) {
-        struct trace_file_stats stats;
-        trace_file_get_stats(session->file, &stats);
-        ret->file_bytes = stats.bytes_written;
-    }
     if (session->started_at > 0)
         ret->elapsed = (session->stopped_at > 0 ? session->stopped_at : boot_now(session)) -
                        session->started_at;

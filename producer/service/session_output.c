@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nothing may hold up the sources for long, so the file gets its packets in slices, one each round
+// of the loop. A slice is small because all of it may have to be deflated. After the recording
+// nothing competes any more, but the loop must still hear a second Ctrl-C.
+//
+// Where the file is a pipe whose reader is slow, the session sleeps until there is room; the
+// packets wait in their buffers.
+#include "producer/service/session_output.h"
+
+#include <sys/epoll.h>
+
+#define SLICE_BYTES    (16 * 1024)        // deflating that takes a fraction of a millisecond
+#define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for what a reader has not taken when all is over
+
+static void file_writable(void *userdata, uint32_t events)
+{
+    struct session_output *output = userdata;
+    (void)events;
+    output->writable = loop_remove_io(output->writable);
+    output->goes_on(output->userdata);
+}
+
+static int wait_for_reader(struct session_output *output)
+{
+    if (!output->loop || loop_add_io(output->loop, trace_file_fd(output->file), EPOLLOUT,
+                                     file_writable, output, &output->writable) < 0)
+        return SESSION_OUTPUT_BLOCKED;
+    return SESSION_OUTPUT_WAITS;
+}
+
+// From a result of trace_file_*().
+static int translate(struct session_output *output, int r)
+{
+    if (r == TRACE_FILE_BLOCKED)
+        return wait_for_reader(output);
+    return r == TRACE_FILE_FULL ? SESSION_OUTPUT_FULL : r;
+}
+
+int session_output_write(struct session_output *output, struct session_reader *reader,
+                         struct err *err)
+{
+    if (output->writable)
+        return SESSION_OUTPUT_WAITS;
+    struct packet_view packet;
+    for (size_t size = 0; size < SLICE_BYTES; size += packet.size) {
+        if (!session_reader_peek(reader, &packet))
+            return translate(output, trace_file_flush(output->file, err));
+        int r = trace_file_add(output->file, &packet, err);
+        if (r != 0)
+            return translate(output, r);
+        session_reader_advance(reader);
+    }
+    return SESSION_OUTPUT_MORE;
+}
+
+uint64_t session_output_bytes(const struct session_output *output)
+{
+    if (!output->file)
+        return output->bytes;
+    struct trace_file_stats stats;
+    trace_file_get_stats(output->file, &stats);
+    return stats.bytes_written;
+}
+
+int session_output_close(struct session_output *output, bool orderly, struct err *err)
+{
+    int r = 0;
+    if (output->writable)
+        output->writable = loop_remove_io(output->writable);
+    if (output->file && orderly)
+        r = trace_file_finish(output->file, FINISH_TIMEOUT, err);
+    output->bytes = session_output_bytes(output);
+    output->file = trace_file_free(output->file);
+    return r;
+}

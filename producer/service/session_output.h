@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of a session's packets into its file, one slice at a time.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "producer/service/loop.h"
+#include "producer/service/session_reader.h"
+#include "producer/trace/trace_file.h"
+
+// All zero has no file.
+struct session_output {
+    struct loop *loop; // borrowed; NULL: whoever is blocked has to come back by himself
+    void (*goes_on)(void *userdata); // a slow reader has made room
+    void *userdata;
+
+    struct trace_file *file;  // owned
+    struct loop_io *writable; // owned, while a slow reader is waited for
+    uint64_t bytes;           // written, when the file was closed
+};
+
+enum session_output_result {
+    SESSION_OUTPUT_DONE = 0, // everything that the reader had is in the file
+    SESSION_OUTPUT_MORE,     // write on at once
+    SESSION_OUTPUT_WAITS,    // goes_on() will be called
+    SESSION_OUTPUT_BLOCKED,  // nobody will call: try again after a while
+    SESSION_OUTPUT_FULL,     // the file has its maximum size and takes nothing any more
+};
+
+// Writes a little of what `reader` gives. A result above, or a negative errno; the file takes
+// nothing any more then.
+int session_output_write(struct session_output *output, struct session_reader *reader,
+                         struct err *err);
+
+uint64_t session_output_bytes(const struct session_output *output); // written so far
+
+// Writes what is held back, where `orderly`, and closes the file.
+int session_output_close(struct session_output *output, bool orderly, struct err *err);
