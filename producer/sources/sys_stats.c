@@ -360,20 +360,24 @@ static int open_poll(struct sys_stats *stats, enum poll_kind kind)
     return r;
 }
 
-static int init_counters(struct sys_stats *stats, struct err *err)
+static void init_counters(struct sys_stats *stats)
 {
     const Pb__SysStatsConfig *config = stats->config;
-    if (counter_set_init(&stats->meminfo, &counter_kind_meminfo,
-                         (const int *)config->meminfo_counters, config->n_meminfo_counters) < 0)
-        return err_set(err, -EINVAL, "sys_stats_config: meminfo_counters: unknown counter");
-    if (counter_set_init(&stats->vmstat, &counter_kind_vmstat, (const int *)config->vmstat_counters,
-                         config->n_vmstat_counters) < 0)
-        return err_set(err, -EINVAL, "sys_stats_config: vmstat_counters: unknown counter");
+    size_t n_unknown =
+        counter_set_init(&stats->meminfo, &counter_kind_meminfo,
+                         (const int *)config->meminfo_counters, config->n_meminfo_counters) +
+        counter_set_init(&stats->vmstat, &counter_kind_vmstat, (const int *)config->vmstat_counters,
+                         config->n_vmstat_counters);
+    if (n_unknown)
+        log_warning(
+            stats->env.log,
+            "linux.sys_stats: %zu of the counters asked for have no name in this schema and "
+            "are passed over",
+            n_unknown);
     for (size_t i = 0; i < config->n_stat_counters; i++)
         stats->stat_counters |= 1u << ((unsigned)config->stat_counters[i] & 31);
     if (config->n_stat_counters == 0)
         stats->stat_counters = UINT32_MAX;
-    return 0;
 }
 
 static int open_polls(struct sys_stats *stats, struct err *err)
@@ -444,9 +448,8 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
         stats->psi[i].fd = -1;
     long ticks_per_second = sysconf(_SC_CLK_TCK);
     stats->ns_per_tick = (uint64_t)NSEC_PER_SEC / (ticks_per_second > 0 ? ticks_per_second : 100);
-    int r = stats->buffer ? init_counters(stats, err) : err_errno(err, -ENOMEM, "linux.sys_stats");
-    if (r == 0)
-        r = open_polls(stats, err);
+    init_counters(stats);
+    int r = stats->buffer ? open_polls(stats, err) : err_errno(err, -ENOMEM, "linux.sys_stats");
     if (r < 0) {
         sys_stats_close(&stats->source);
         return r;

@@ -36,7 +36,7 @@ static int bench_vmstat(struct packet_buffer *buffer)
     struct text_file file;
     struct counter_set set;
     if (text_file_open(&file, 96, "/proc", "/vmstat") < 0 ||
-        counter_set_init(&set, &counter_kind_vmstat, NULL, 0) < 0)
+        counter_set_init(&set, &counter_kind_vmstat, NULL, 0) > 0)
         return 1;
     ssize_t n = text_file_read(&file, text, sizeof(text));
     if (n <= 0 || counter_set_learn(&set, span_over(text, (size_t)n)) < 0)

@@ -218,17 +218,17 @@ static void full_queue_asks_again(void **state)
     struct setup setup;
     fixture_init(&f, "linux.process_stats", 1 << 20);
     setup_init(&setup);
-    write_process(&f, (struct fake){.pid = 4000, .comm = "app", .n_threads = 1, .rss_kb = 20},
+    write_process(&f, (struct fake){.pid = 9000, .comm = "app", .n_threads = 1, .rss_kb = 20},
                   "app", 3);
     fixture_start(&f, &setup.config);
-    for (int pid = 10; pid <= 4000; pid++)
+    for (int pid = 10; pid <= 9000; pid++)
         pid_feed_publish(&f.pids, pid);
-    fixture_run(&f, 20 * NSEC_PER_MSEC);
+    fixture_run(&f, 300 * NSEC_PER_MSEC);
     char name[32];
-    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 4000, name, sizeof(name)), 0);
-    pid_feed_publish(&f.pids, 4000);
-    fixture_run(&f, 5 * NSEC_PER_MSEC);
-    assert_process(&f, 4000, "app");
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 9000, name, sizeof(name)), 0);
+    pid_feed_publish(&f.pids, 9000);
+    fixture_run(&f, 20 * NSEC_PER_MSEC);
+    assert_process(&f, 9000, "app");
     fixture_done(&f);
 }
 

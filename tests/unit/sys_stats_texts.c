@@ -205,14 +205,23 @@ static void split_counters_stand_in(void **state)
     counter_set_done(&set);
 }
 
-static void unknown_counter_is_refused(void **state)
+static void unknown_counters_are_passed_over(void **state)
 {
     (void)state;
     struct counter_set set;
-    static const int too_large[] = {100000}, negative[] = {-1}, zero[] = {0};
-    assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, too_large, 1), -EINVAL);
-    assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, negative, 1), -EINVAL);
-    assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, zero, 1), -EINVAL);
+    static const int keys[] = {100000, -1, 0, PB_VMSTAT_PGPGIN}, unknown[] = {100000};
+    struct span text = text_of("pgpgin 1\npgpgout 2\n");
+    assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, keys, 4), 3);
+    assert_int_equal(counter_set_learn(&set, text), 0);
+    struct wire_writer w = write_counters(&set, text);
+    assert_int_equal(count_fields(reader_of(&w), 2), 1);
+    counter_set_done(&set);
+    // None is left: that is not the same as no choice.
+    assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, unknown, 1), 1);
+    assert_int_equal(counter_set_learn(&set, text), 0);
+    w = write_counters(&set, text);
+    assert_int_equal(wire_size(&w), 0);
+    counter_set_done(&set);
 }
 
 static void broken_counter_texts(void **state)
@@ -400,7 +409,7 @@ int main(void)
         cmocka_unit_test(places_follow_numbers_that_grow),
         cmocka_unit_test(moved_lines_are_searched),
         cmocka_unit_test(split_counters_stand_in),
-        cmocka_unit_test(unknown_counter_is_refused),
+        cmocka_unit_test(unknown_counters_are_passed_over),
         cmocka_unit_test(broken_counter_texts),
         cmocka_unit_test(stat_times_and_interrupts),
         cmocka_unit_test(stat_parts_are_chosen),

@@ -14,7 +14,7 @@
 
 #define STATUS_BYTES_MAX  (16u << 10) // the list of groups may be long
 #define CMDLINE_BYTES_MAX (4u << 10)
-#define N_PENDING_MAX     1024
+#define N_PENDING_MAX     8192
 #define N_KNOWN_MIN       16384
 #define COMM_BYTES_MAX    64 // kernel threads have longer names than 15 characters
 

@@ -5,11 +5,9 @@
 //
 // A process that dies loses its command line before it disappears. What was written while it lived
 // is better than what a zombie still tells, and is left as it is.
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
-#include "common/str.h"
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 

@@ -40,8 +40,8 @@ const struct counter_kind counter_kind_meminfo = {
     .separator = ':',
 };
 
-int counter_set_init(struct counter_set *set, const struct counter_kind *kind, const int *keys,
-                     size_t n)
+size_t counter_set_init(struct counter_set *set, const struct counter_kind *kind, const int *keys,
+                        size_t n)
 {
     *set = (struct counter_set){.kind = kind, .stale = true};
     for (unsigned i = 0; n == 0 && i < kind->keys->n_values; i++) {
@@ -49,13 +49,15 @@ int counter_set_init(struct counter_set *set, const struct counter_kind *kind, c
         if (key > 0 && key < COUNTER_KEYS_MAX)
             set->wanted[key] = true;
     }
+    size_t n_unknown = 0;
     for (size_t i = 0; i < n; i++) {
-        if (keys[i] <= 0 || keys[i] >= COUNTER_KEYS_MAX ||
-            !protobuf_c_enum_descriptor_get_value(kind->keys, keys[i]))
-            return -EINVAL;
-        set->wanted[keys[i]] = true;
+        if (keys[i] > 0 && keys[i] < COUNTER_KEYS_MAX &&
+            protobuf_c_enum_descriptor_get_value(kind->keys, keys[i]))
+            set->wanted[keys[i]] = true;
+        else
+            n_unknown++;
     }
-    return 0;
+    return n_unknown;
 }
 
 void counter_set_done(struct counter_set *set)

@@ -46,10 +46,10 @@ struct counter_set {
     bool stale; // something was not where it was: learn again before the next sample
 };
 
-// Wants the `n` counters of `keys`, or all that the enum knows when n is 0. -EINVAL names a key
-// that the enum does not have.
-int counter_set_init(struct counter_set *set, const struct counter_kind *kind, const int *keys,
-                     size_t n);
+// Wants the `n` counters of `keys`, or all that the enum knows when n is 0. Returns how many of
+// `keys` the enum does not have (a newer schema's); those are passed over.
+size_t counter_set_init(struct counter_set *set, const struct counter_kind *kind, const int *keys,
+                        size_t n);
 void counter_set_done(struct counter_set *set);
 
 // Learns the places from `text`. Wanted counters that this kernel has split or merged bring in
