@@ -190,25 +190,35 @@ def show_events(db):
     print(f"  {'processes with a name':44} {int(processes):>10,}")
 
 
+RECLAIM_SQL = """
+    SELECT 'direct reclaim', coalesce(t.name, p.name, 'thread ' || t.tid), count(*), sum(s.dur), max(s.dur)
+    FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid)
+    LEFT JOIN process p USING (upid)
+    WHERE s.name = 'mm_vmscan_direct_reclaim' AND s.dur >= 0
+    GROUP BY 2 ORDER BY 4 DESC LIMIT 6"""
+COMPACTION_SQL = """
+    WITH e AS (
+      SELECT utid, ts, name, lead(ts) OVER w AS next_ts, lead(name) OVER w AS next_name
+      FROM ftrace_event WHERE name IN ('mm_compaction_begin', 'mm_compaction_end')
+      WINDOW w AS (PARTITION BY utid ORDER BY ts))
+    SELECT 'compaction', coalesce(t.name, p.name, 'thread ' || t.tid), count(*), sum(next_ts - ts),
+           max(next_ts - ts)
+    FROM e JOIN thread t USING (utid) LEFT JOIN process p USING (upid)
+    WHERE e.name = 'mm_compaction_begin' AND next_name = 'mm_compaction_end'
+    GROUP BY 2 ORDER BY 4 DESC LIMIT 6"""
+KSWAPD_SQL = "SELECT count(*) FROM ftrace_event WHERE name = 'mm_vmscan_kswapd_wake'"
+
+
 def show_episodes(db):
     heading("Reclaim and compaction")
-    print(f"  {'what':34} {'times':>7} {'total':>10} {'longest':>10}")
-    rows = db.rows("SELECT 'direct reclaim by ' || coalesce(t.name, 'thread ' || t.tid), count(*),"
-                   " sum(s.dur), max(s.dur) FROM slice s JOIN thread_track tt ON s.track_id = tt.id"
-                   " JOIN thread t USING (utid) WHERE s.name = 'mm_vmscan_direct_reclaim' AND s.dur >= 0"
-                   " GROUP BY 1 ORDER BY 3 DESC LIMIT 6")
-    rows += db.rows("WITH e AS (SELECT utid, ts, name, lead(ts) OVER w AS next_ts, lead(name) OVER w AS"
-                    " next_name FROM ftrace_event WHERE name LIKE 'mm\\_compaction\\__%' ESCAPE '\\'"
-                    " WINDOW w AS (PARTITION BY utid ORDER BY ts))"
-                    " SELECT 'compaction by ' || coalesce(t.name, 'thread ' || t.tid), count(*),"
-                    " sum(next_ts - ts), max(next_ts - ts) FROM e JOIN thread t USING (utid)"
-                    " WHERE e.name = 'mm_compaction_begin' AND next_name = 'mm_compaction_end'"
-                    " GROUP BY 1 ORDER BY 3 DESC LIMIT 6")
-    for name, times, total, longest in rows:
-        print(f"  {name:34} {int(times):>7,} {duration_text(float(total)):>10}"
+    print(f"  {'what':44} {'times':>7} {'total':>10} {'longest':>10}")
+    rows = db.rows(RECLAIM_SQL) + db.rows(COMPACTION_SQL)
+    for kind, who, times, total, longest in rows:
+        what = f"{kind} by {who.rsplit('/', 1)[-1]}"
+        print(f"  {what:44.44} {int(times):>7,} {duration_text(float(total)):>10}"
               f" {duration_text(float(longest)):>10}")
-    wakes = int(db.rows("SELECT count(*) FROM ftrace_event WHERE name = 'mm_vmscan_kswapd_wake'")[0][0])
-    print(f"  {'kswapd was woken':34} {wakes:>7,}")
+    wakes = int(db.rows(KSWAPD_SQL)[0][0])
+    print(f"  {'kswapd was woken':44} {wakes:>7,}")
     if not wakes and not any("reclaim" in r[0] for r in rows):
         print("  No reclaim: this machine had memory to spare. ./quickstart --pressure makes some.")
 
