@@ -58,11 +58,12 @@ struct ftrace {
     int64_t drop_before;     // events older than this are left over from before
 };
 
-extern const struct ftrace_handler ftrace_mm_handlers[], ftrace_sched_handlers[],
-    ftrace_task_handlers[];
+extern const struct ftrace_handler ftrace_mm_handlers[], ftrace_print_handlers[],
+    ftrace_sched_handlers[], ftrace_task_handlers[];
 
 static const struct ftrace_handler *const handler_tables[] = {
     ftrace_mm_handlers,
+    ftrace_print_handlers,
     ftrace_sched_handlers,
     ftrace_task_handlers,
 };
@@ -170,8 +171,9 @@ struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
                                .size = fields[INTERNED_STRING_STR].size};
 }
 
-void ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid, const char *name,
-                        size_t name_size, const struct arg *args, size_t n_args)
+struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
+                                const char *name, size_t name_size, const struct arg *args,
+                                size_t n_args)
 {
     int64_t set = args_add(&im->args, args, n_args);
     struct cell *row = database_row(im->db, TABLE_ftrace_event, NULL);
@@ -182,6 +184,7 @@ void ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t uti
     cell_int(row, COL_ftrace_event_ucpu, cpu);
     import_bounds(im, ts);
     cpus_see(im, cpu);
+    return row;
 }
 
 struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
@@ -373,6 +376,10 @@ int ftrace_handle(struct import *im, const struct ftrace_record *record)
         stats_add(&im->stats, STAT_ftrace_packet_before_tracing_start, 1);
     else if (record->kind == RUN_EVENTS)
         event_handle(im, record);
+    else if (record->kind == RUN_SWITCH)
+        ftrace_compact_switch(im, record);
+    else
+        ftrace_compact_waking(im, record);
     return im->processes.failure;
 }
 

@@ -41,9 +41,14 @@ int ftrace_describe(struct import *im, const struct wire_field *descriptor);
 // The name behind the number of an interned kernel symbol; no text if there is none.
 struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid);
 
-// Writes a row of ftrace_event.
-void ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid, const char *name,
-                        size_t name_size, const struct arg *args, size_t n_args);
+// Writes a row of ftrace_event; the row is valid until the next one.
+struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
+                                const char *name, size_t name_size, const struct arg *args,
+                                size_t n_args);
+
+// The compact forms of scheduling events.
+void ftrace_compact_switch(struct import *im, const struct ftrace_record *record);
+void ftrace_compact_waking(struct import *im, const struct ftrace_record *record);
 
 // The value of the message's field called `name`; absent fields are all zero.
 struct wire_field ftrace_field(const struct ftrace_event *event, const char *name);

@@ -168,6 +168,7 @@ static int handle_finished(void *userdata)
             r = importers[i]->finish(im, im->states[i]);
     if (r == 0)
         r = slices_finish(&im->slices);
+    sched_finish(im);
     if (r == 0)
         r = thread_states_finish(&im->thread_states);
     if (r == 0)
@@ -210,6 +211,7 @@ static void import_done(struct import *im)
     map64_done(&im->mm_owners);
     slices_done(&im->slices);
     thread_states_done(&im->thread_states);
+    sched_done(&im->sched);
     process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);

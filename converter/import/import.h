@@ -15,6 +15,7 @@
 #include "converter/import/metadata.h"
 #include "converter/import/process_counters.h"
 #include "converter/import/processes.h"
+#include "converter/import/sched.h"
 #include "converter/import/slices.h"
 #include "converter/import/stats.h"
 #include "converter/import/thread_states.h"
@@ -37,6 +38,7 @@ struct import {
     struct process_counters process_counters;
     struct slices slices;
     struct thread_states thread_states;
+    struct sched sched;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     bool cpus[CPUS_MAX];    // seen

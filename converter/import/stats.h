@@ -47,6 +47,7 @@
     S(compact_sched_switch_skipped, false, "info", "analysis", NULL)                               \
     S(compact_sched_waking_skipped, false, "info", "analysis", NULL)                               \
     S(sched_switch_out_of_order, false, "error", "analysis", NULL)                                 \
+    S(task_state_invalid, false, "error", "analysis", NULL)                                        \
     S(mismatched_sched_switch_tids, false, "error", "analysis", NULL)                              \
     S(rss_stat_negative_size, false, "info", "analysis", NULL)                                     \
     S(rss_stat_unknown_keys, false, "error", "analysis", NULL)                                     \

@@ -51,6 +51,10 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     text_fact(im, "system_version", &utsname[PB_Utsname_version]);
     text_fact(im, "system_release", &utsname[PB_Utsname_release]);
     text_fact(im, "system_machine", &utsname[PB_Utsname_machine]);
+    const struct wire_field *release = &utsname[PB_Utsname_release];
+    if (utsname[PB_Utsname_sysname].size == 5 &&
+        memcmp(field_text(&utsname[PB_Utsname_sysname]), "Linux", 5) == 0)
+        sched_set_release(&im->sched, field_text(release), release->size);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         text_fact(im, texts[i].name, &info[texts[i].field]);
     if (field_present(&info[PB_SystemInfo_timezone_off_mins]))

@@ -23,7 +23,8 @@ static struct thread_states_of *states_get(struct thread_states *states, int64_t
 
 static bool is_blocked(const struct thread_state *state)
 {
-    return state->state != thread_state_running && strcmp(state->state, "R") != 0;
+    return state->state != thread_state_running &&
+           (!state->state || strcmp(state->state, "R") != 0);
 }
 
 static void bounds_add(struct thread_states *states, int64_t ts)

@@ -37,7 +37,8 @@ struct thread_states {
 
 extern const char thread_state_running[], thread_state_runnable[]; // compared by address
 
-// A processor went from one thread to another. `prev_state` is static text.
+// A processor went from one thread to another. `prev_state` is borrowed as cells borrow texts, or
+// NULL.
 void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu, int64_t prev_utid,
                           const char *prev_state, int64_t next_utid);
 

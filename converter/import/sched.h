@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which thread each processor runs (the sched_slice table and thread_state), from sched_switch.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+
+struct import;
+
+struct sched_cpu {
+    bool running; // a slice is open
+    int64_t slice_id, slice_ts;
+    int32_t slice_priority;
+    // What the processor went to at the last switch; last_utid UTID_NONE: none was seen.
+    int64_t last_utid, last_tid;
+    int32_t last_priority;
+};
+VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
+
+struct sched {
+    struct sched_cpu_vec cpus;
+    uint32_t kernel_version; // major << 16 | minor; 0: not known
+};
+
+// Takes the version out of a release as uname shows it ("6.1.0-13-amd64").
+void sched_set_release(struct sched *sched, const char *release, size_t size);
+
+// The processor's state, made if it is new; NULL: no memory.
+struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
+
+// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not one that kernel has. Lives as long
+// as the conversion.
+const char *sched_state_text(struct import *im, int64_t prev_state);
+
+struct sched_switch {
+    int64_t ts;
+    uint32_t cpu;
+    int64_t prev_utid, prev_tid, next_utid, next_tid;
+    int32_t next_priority;
+    int64_t prev_state;
+};
+
+void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event);
+
+// Writes the slices that are still open.
+void sched_finish(struct import *im);
+void sched_done(struct sched *sched);

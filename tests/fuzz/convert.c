@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a trace, converted into a database in memory. Whatever they are, the conversion ends
+// well, the database is sound, and rows of one table refer to rows that are there.
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "converter/import/import.h"
+#include "converter/input/input.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect_none(sqlite3 *handle, const char *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_step(statement) == SQLITE_ROW) {
+        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(handle));
+        abort();
+    }
+    sqlite3_finalize(statement);
+}
+
+static void database_check(struct database *db)
+{
+    static const char *const wrong[] = {
+        "SELECT 1 FROM pragma_integrity_check WHERE integrity_check != 'ok'",
+        "SELECT 1 FROM counter LEFT JOIN _track t ON t.id = track_id WHERE t.id IS NULL",
+        "SELECT 1 FROM slice LEFT JOIN _track t ON t.id = track_id WHERE t.id IS NULL",
+        "SELECT 1 FROM slice s LEFT JOIN slice p ON p.id = s.parent_id "
+        "WHERE s.parent_id IS NOT NULL AND p.depth IS NOT s.depth - 1",
+        "SELECT 1 FROM ftrace_event LEFT JOIN thread USING (utid) WHERE tid IS NULL",
+        "SELECT 1 FROM thread_state LEFT JOIN thread USING (utid) WHERE tid IS NULL",
+        "SELECT 1 FROM thread t LEFT JOIN process USING (upid) WHERE upid IS NOT NULL AND pid IS "
+        "NULL",
+        "SELECT 1 FROM ftrace_event a JOIN ftrace_event b ON b.id = a.id + 1 AND b.ts < a.ts",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        expect_none(database_handle(db), wrong[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct err err = {0};
+    struct input *input = NULL;
+    struct database *db = NULL;
+    struct trace_result result;
+    int r = input_from_memory(data, size, &err, &input);
+    if (r == 0)
+        r = database_create(NULL, &err, &db);
+    if (r == 0)
+        r = import_trace(db, input, NULL, NULL, NULL, &err, &result);
+    if (r == 0)
+        r = database_finish(db, &err);
+    if (r < 0) {
+        fprintf(stderr, "conversion failed: %s\n", err.text);
+        abort();
+    }
+    database_check(db);
+    database_free(db);
+    input_free(input);
+    return 0;
+}
