@@ -19,6 +19,12 @@
 #define REPEATS 5
 
 static size_t page_size;
+static char path[4096]; // removed at exit
+
+static void remove_file(void)
+{
+    unlink(path);
+}
 
 static void die(const char *what)
 {
@@ -42,7 +48,6 @@ static double now(void)
 }
 
 struct file {
-    const char *path;
     int fd;
     uint64_t pages;
 };
@@ -131,7 +136,7 @@ static size_t run_counts(const struct file *file)
 }
 
 // The CPU time of a program; negative if it is not installed.
-static double run_program(const char *program, const char *path)
+static double run_program(const char *program)
 {
     double before = cpu_seconds(RUSAGE_CHILDREN);
     pid_t pid = fork();
@@ -142,7 +147,7 @@ static double run_program(const char *program, const char *path)
         execlp(program, program, path, (char *)NULL);
         _exit(127);
     }
-    int status;
+    int status = 0;
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         die(program);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 127)
@@ -184,7 +189,7 @@ static void compare(const struct file *file, const char *state)
            whole / probe, pages / probe, only_cachestat / probe);
     static const char *const programs[] = {"vmtouch", "fincore"};
     for (size_t i = 0; i < 2; i++) {
-        double took = run_program(programs[i], file->path);
+        double took = run_program(programs[i]);
         if (took < 0)
             printf(" %9s", "-");
         else
@@ -197,11 +202,12 @@ static void compare(const struct file *file, const char *state)
 int main(int argc, char **argv)
 {
     uint64_t megabytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 1024;
-    char path[4096];
     snprintf(path, sizeof(path), "%s/bench_residency.XXXXXX", argc > 2 ? argv[2] : ".");
     page_size = (size_t)sysconf(_SC_PAGESIZE);
-    struct file file = {.path = path, .fd = mkostemp(path, O_CLOEXEC)};
+    struct file file = {.fd = mkostemp(path, O_CLOEXEC)};
     file.pages = (megabytes << 20) / page_size;
+    if (file.fd >= 0)
+        atexit(remove_file);
     if (file.fd < 0 || !file.pages || ftruncate(file.fd, (off_t)(megabytes << 20)) < 0)
         die(path);
     printf(
@@ -227,6 +233,5 @@ int main(int argc, char **argv)
     bring_in_pages(&file, 9900);
     compare(&file, "99 % holes");
     close(file.fd);
-    unlink(path);
     return 0;
 }

@@ -63,8 +63,8 @@ static void measure(const char *parent, unsigned n_files, unsigned n_runs)
     for (unsigned i = 0; i < n_files; i++)
         make_file(dir, i, n_runs);
 
-    struct loop *loop;
-    struct packet_buffer *buffer;
+    struct loop *loop = NULL;
+    struct packet_buffer *buffer = NULL;
     struct err err = {0};
     if (loop_new(&loop) < 0 || packet_buffer_new(8 << 20, PACKET_BUFFER_RING, &buffer, &err) < 0)
         die("setup");

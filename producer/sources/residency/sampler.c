@@ -465,9 +465,9 @@ static void page_residency_clear_state(struct source *source)
         if (watched)
             watched->introduced = false;
     }
-    // Readers have nothing until the next look: let it be now.
-    if (!sampler->in_round)
-        begin_round(sampler);
+    // Readers have nothing until the next look: let it be now, from the first file on.
+    end_look(sampler);
+    begin_round(sampler);
     loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
