@@ -8,11 +8,13 @@
 // a reader that went away and a file that may not grow are write errors with a text.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,8 +210,28 @@ static int watch_signals(struct record *record, struct err *err)
     record->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (record->signal_fd < 0)
         return err_errno(err, -errno, "signalfd");
-    return loop_add_io(record->loop, record->signal_fd, EPOLLIN, signal_ready, record,
-                       &record->signal_io);
+    int r = loop_add_io(record->loop, record->signal_fd, EPOLLIN, signal_ready, record,
+                        &record->signal_io);
+    return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
+// Waits as long as the config's cmd_trace_start_delay has it. Nothing runs yet, so only a signal
+// can happen meanwhile.
+static int delay_start(const struct record *record, struct err *err)
+{
+    const Pb__TraceConfig__CmdTraceStartDelay *delay = record->config.trace->cmd_trace_start_delay;
+    if (!delay)
+        return 0;
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+        random = (uint32_t)nsec_now(CLOCK_MONOTONIC);
+    uint64_t span_ms = (uint64_t)delay->max_delay_ms - delay->min_delay_ms + 1;
+    nsec_t time = (nsec_t)(delay->min_delay_ms + random % span_ms) * NSEC_PER_MSEC;
+    struct timespec timeout = nsec_to_timespec(time);
+    struct pollfd poll_fd = {.fd = record->signal_fd, .events = POLLIN};
+    if (ppoll(&poll_fd, 1, &timeout, NULL) > 0)
+        return err_set(err, -EINTR, "interrupted before the recording began");
+    return 0;
 }
 
 static int prepare(struct record *record, struct err *err)
@@ -238,7 +260,9 @@ static int prepare(struct record *record, struct err *err)
 
 static int run(struct record *record, struct err *err)
 {
-    int r = session_start(record->session, err);
+    int r = delay_start(record, err);
+    if (r == 0)
+        r = session_start(record->session, err);
     if (r < 0)
         return r;
     record->created = NULL; // from here on it holds something

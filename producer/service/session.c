@@ -426,9 +426,10 @@ static int configure(struct session *session, const struct config *config, struc
         .buffers = session->buffers,
     };
     r = source_set_open(&session->sources, &sources, session->config, err);
-    if (r == 0 && session->env.loop)
-        r = loop_add_timer(session->env.loop, NSEC_MAX, 0, timer_fired, session, &session->timer);
-    return r;
+    if (r < 0 || !session->env.loop)
+        return r;
+    r = loop_add_timer(session->env.loop, NSEC_MAX, 0, timer_fired, session, &session->timer);
+    return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 
 int session_new(const struct session_env *env, const struct config *config, struct session **ret,

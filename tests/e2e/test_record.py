@@ -111,6 +111,20 @@ class Ending(RecordCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(": 0.3 s, ", done.stderr)
 
+    def test_start_delay(self):
+        delay = "cmd_trace_start_delay { min_delay_ms: 600 max_delay_ms: 700 }\n"
+        started = time.monotonic()
+        done = self.record(config(duration_ms=200, more=delay))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(time.monotonic() - started, 0.8)
+        self.assertIn(": 0.2 s, ", done.stderr)
+        child = self.start(config(more=delay.replace("600", "60000").replace("700", "60000")))
+        self.wait_recording(child)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertEqual(child.stderr.read(), "mmtrace: interrupted before the recording began\n")
+        self.assertFalse(self.trace.exists())
+
     def end_by(self, number):
         child = self.start(config(duration_ms=0))
         self.wait_recording(child)
