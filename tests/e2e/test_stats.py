@@ -89,11 +89,10 @@ class SysStats(StatsCase):
         self.assertGreater(len(vmstat), 0.8 * 429)
         self.assertIn(len(meminfo), (11, 12, 13))
         self.assertIn(len(stat), (2, 3, 4))
-        start = vmstat[0][0]
-        for samples, period_ms in ((vmstat, 7), (meminfo, 250)):
-            on_grid = [t for t, _ in samples
-                       if (t - start + MS // 10) % (period_ms * MS) < period_ms * MS // 3]
-            self.assertGreater(len(on_grid), 0.7 * len(samples), f"{period_ms} ms")
+        # Lateness does not add up: the last samples stand on the grid like the first.
+        start = meminfo[0][0]
+        for time_ns, _ in meminfo:
+            self.assertLess((time_ns - start + 5 * MS) % (250 * MS), 80 * MS)
         # What is due together shares a packet.
         self.assertTrue(all(p.one("sys_stats", "meminfo") for p in stat))
         for p in lib.of_kind(packets, "sys_stats"):
