@@ -110,9 +110,9 @@ def build(step, name, options=(), compiler="gcc", flags=""):
         code, log = run(["meson", "setup", directory, *arguments], env=env)
     if code == 0:
         code, log = run(["ninja", "-C", directory], env=env, timeout_s=900)
-        errors = [line for line in log.splitlines() if re.search(r"error|warning|FAILED", line)]
-        log = log if len(log.splitlines()) < TAIL_LINES else "\n".join(errors)
-    step.expect(code == 0, what, log)
+        first = re.search(r"^FAILED: ", log, re.M)
+        log = "\n".join(log[first.start():].splitlines()[:TAIL_LINES]) if first else log
+    step.expect(code == 0, what, tail(log))
     return code == 0
 
 

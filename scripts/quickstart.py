@@ -220,7 +220,8 @@ def show_episodes(db):
     wakes = int(db.rows(KSWAPD_SQL)[0][0])
     print(f"  {'kswapd was woken':44} {wakes:>7,}")
     if not wakes and not any("reclaim" in r[0] for r in rows):
-        print("  No reclaim: this machine had memory to spare. ./quickstart --pressure makes some.")
+        print("  No reclaim: this machine had memory to spare.\n"
+              "  ./quickstart --pressure shows some.")
 
 
 def show_vmstat(db):

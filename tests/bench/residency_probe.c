@@ -26,7 +26,7 @@ static void remove_file(void)
     unlink(path);
 }
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     perror(what);
     exit(1);

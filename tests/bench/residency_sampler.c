@@ -16,7 +16,7 @@
 #define PAGES  64
 #define ROUNDS 100
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     perror(what);
     exit(1);

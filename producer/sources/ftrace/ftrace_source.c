@@ -437,7 +437,6 @@ static int init_reader(struct ftrace_source *ftrace, struct err *err)
 {
     struct reader *reader = &ftrace->reader;
     const struct event_set *events = &ftrace->events;
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     reader->layout = page_layout_default(events->long_size, ftrace->setup.page_size);
     reader->context = (struct event_context){ftrace->env.pids, &ftrace->symbols, &ftrace->strings};
     reader->plans = events->plans;
