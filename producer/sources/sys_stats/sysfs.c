@@ -20,6 +20,7 @@
 #include "protos/fields.h"
 
 #define N_OPEN_MAX   128
+#define N_CPUS_MAX   8192
 #define N_VALUES_MAX 16384
 #define N_TEXT_MAX   4096
 
@@ -72,7 +73,7 @@ static int add_cpus(struct sysfs_values *values, const char *sys, const struct d
     char cpu_dir[PATH_MAX];
     snprintf(cpu_dir, sizeof(cpu_dir), "%.*s/devices/system/cpu", PATH_MAX - 64, sys);
     uint32_t cpu;
-    if (!numbered(entry->d_name, "cpu", &cpu))
+    if (!numbered(entry->d_name, "cpu", &cpu) || cpu >= N_CPUS_MAX)
         return 0;
     if (values->kind == SYSFS_CPUIDLE)
         return add_idle_states(values, cpu_dir, cpu);
@@ -314,18 +315,34 @@ static void write_cpuidle(struct sysfs_values *values, struct wire_writer *w)
     }
 }
 
+// The place in the list is the cpu's number; numbers that the machine does not have count 0.
+static void write_cpufreq(struct sysfs_values *values, struct wire_writer *w)
+{
+    char text[N_TEXT_MAX];
+    uint32_t next = 0;
+    vec_foreach(&values->values, value) {
+        for (; next < value->index; next++)
+            wire_uint(w, PB_SysStats_cpufreq_khz, 0);
+        ssize_t n = read_value(value, text, sizeof(text));
+        wire_uint(w, PB_SysStats_cpufreq_khz, number_of(text, n));
+        next = value->index + 1;
+    }
+}
+
 void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w)
 {
     if (values->kind == SYSFS_CPUIDLE) {
         write_cpuidle(values, w);
         return;
     }
+    if (values->kind == SYSFS_CPUFREQ) {
+        write_cpufreq(values, w);
+        return;
+    }
     char text[N_TEXT_MAX];
     vec_foreach(&values->values, value) {
         ssize_t n = read_value(value, text, sizeof(text));
-        if (values->kind == SYSFS_CPUFREQ)
-            wire_uint(w, PB_SysStats_cpufreq_khz, number_of(text, n));
-        else if (values->kind == SYSFS_THERMAL)
+        if (values->kind == SYSFS_THERMAL)
             write_thermal(value, text, n, w);
         else if (values->kind == SYSFS_DEVFREQ)
             write_devfreq(value, text, n, w);

@@ -41,7 +41,7 @@ int sysfs_values_open(struct sysfs_values *ret, enum sysfs_kind kind, const char
 void sysfs_values_close(struct sysfs_values *values);
 
 // Appends the present values to an open SysStats message. A file that cannot be read at the moment
-// (a cpu is offline) is left out; in cpufreq, whose values are told apart by position, it counts 0.
+// (a cpu is offline) is left out; in cpufreq, where the position is the cpu, it counts 0.
 void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w);
 
 // The current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if none is marked.
