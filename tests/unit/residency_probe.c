@@ -88,12 +88,12 @@ static bool method_agrees(int fd, enum residency_method method, uint64_t pages,
 
     // In the smallest possible steps, the same.
     page_ranges_clear(&got);
-    uint64_t next = 0;
+    struct residency_walk walk = {.end = pages};
     do
-        r = residency_probe_walk(probe, fd, &next, pages, 1, &got);
+        r = residency_probe_walk(probe, fd, &walk, 1, &got);
     while (r == RESIDENCY_E_AGAIN);
     assert_int_equal(r, 0);
-    assert_int_equal(next, pages);
+    assert_int_equal(walk.next, pages);
     agrees &= page_ranges_equal(&got, want);
     bool same = true;
     if (residency_has_cachestat(probe))
@@ -170,8 +170,8 @@ static void empty_and_growing_and_shrinking_files(void **state)
     // The caller still believes in 600 pages when the file has none: no signal, nothing resident.
     assert_int_equal(ftruncate(fd, 0), 0);
     struct page_ranges ranges = {0};
-    uint64_t next = 0;
-    assert_int_equal(residency_probe_walk(probe, fd, &next, 600, NSEC_MAX, &ranges), 0);
+    struct residency_walk walk = {.end = 600};
+    assert_int_equal(residency_probe_walk(probe, fd, &walk, NSEC_MAX, &ranges), 0);
     assert_int_equal(ranges.n, 0);
     page_ranges_done(&ranges);
 }

@@ -24,7 +24,7 @@ static bool seems_unchanged(const struct residency_counts *now, const struct loo
 
 static enum look_result fail(struct look *look, int r)
 {
-    look->walking = false;
+    look->stage = LOOK_IDLE;
     if (r == RESIDENCY_E_UNKNOWN)
         return LOOK_UNKNOWN;
     look->error = -r;
@@ -50,13 +50,12 @@ static enum look_result finish_uniform(struct look *look, const struct look_memo
 static enum look_result walk(struct look *look, struct residency_probe *probe,
                              const struct look_options *options, int fd, nsec_t deadline)
 {
-    int r =
-        residency_probe_walk(probe, fd, &look->next, look->counts.pages, deadline, &look->fresh);
+    int r = residency_probe_walk(probe, fd, &look->walk, deadline, &look->fresh);
     if (r == RESIDENCY_E_AGAIN)
         return LOOK_AGAIN;
     if (r)
         return fail(look, r);
-    look->walking = false;
+    look->stage = LOOK_IDLE;
     look->counts.cached = page_ranges_count(&look->fresh);
     return options->ranges ? LOOK_RUNS : LOOK_COUNTS;
 }
@@ -64,8 +63,8 @@ static enum look_result walk(struct look *look, struct residency_probe *probe,
 static enum look_result begin_walk(struct look *look, struct residency_probe *probe,
                                    const struct look_options *options, int fd, nsec_t deadline)
 {
-    look->walking = true;
-    look->next = 0;
+    look->stage = LOOK_WALKING;
+    look->walk = (struct residency_walk){.end = look->counts.pages};
     return walk(look, probe, options, fd, deadline);
 }
 
@@ -87,28 +86,42 @@ static enum look_result look_closer(struct look *look, struct residency_probe *p
     return begin_walk(look, probe, options, fd, deadline);
 }
 
-enum look_result look_step(struct look *look, struct residency_probe *probe,
-                           const struct look_options *options, const struct look_memory *memory,
-                           int fd, uint64_t pages, uint32_t stagger, nsec_t deadline)
+static enum look_result count(struct look *look, struct residency_probe *probe,
+                              const struct look_options *options, const struct look_memory *memory,
+                              int fd, uint32_t stagger, nsec_t deadline)
 {
-    if (look->walking)
-        return walk(look, probe, options, fd, deadline);
-    look->started = nsec_now(CLOCK_BOOTTIME);
-    page_ranges_clear(&look->fresh);
-    if (!residency_has_cachestat(probe)) {
-        look->counts = (struct residency_counts){.pages = pages};
-        return begin_walk(look, probe, options, fd, deadline);
-    }
-    int r = residency_probe_counts(probe, fd, pages, &look->counts);
+    int r = residency_probe_count(probe, fd, &look->next, deadline, &look->counts);
+    if (r == RESIDENCY_E_AGAIN)
+        return LOOK_AGAIN;
     if (r)
         return fail(look, r);
+    look->stage = LOOK_IDLE;
     if (!options->ranges)
         return LOOK_COUNTS;
-    if (look->counts.cached == 0 || look->counts.cached == pages)
+    if (look->counts.cached == 0 || look->counts.cached == look->counts.pages)
         return finish_uniform(look, memory);
     if (seems_unchanged(&look->counts, memory))
         return look_closer(look, probe, options, memory, fd, stagger, deadline);
     return begin_walk(look, probe, options, fd, deadline);
+}
+
+enum look_result look_step(struct look *look, struct residency_probe *probe,
+                           const struct look_options *options, const struct look_memory *memory,
+                           int fd, uint64_t pages, uint32_t stagger, nsec_t deadline)
+{
+    if (look->stage == LOOK_WALKING)
+        return walk(look, probe, options, fd, deadline);
+    if (look->stage == LOOK_IDLE) {
+        bool counts = residency_has_cachestat(probe);
+        look->started = nsec_now(CLOCK_BOOTTIME);
+        look->counts = (struct residency_counts){.pages = pages, .has_cachestat = counts};
+        page_ranges_clear(&look->fresh);
+        if (!counts)
+            return begin_walk(look, probe, options, fd, deadline);
+        look->stage = LOOK_COUNTING;
+        look->next = 0;
+    }
+    return count(look, probe, options, memory, fd, stagger, deadline);
 }
 
 void look_remember(struct look *look, enum look_result result, struct look_memory *memory)
@@ -131,7 +144,7 @@ void look_remember(struct look *look, enum look_result result, struct look_memor
 
 void look_cancel(struct look *look)
 {
-    look->walking = false;
+    look->stage = LOOK_IDLE;
 }
 
 void look_done(struct look *look)

@@ -3,7 +3,7 @@
 // One look at one file: finds out what there is to say about it, with as little asking as can be
 // answered for.
 //
-// The rule. First the size and one cachestat over the whole file.
+// The rule. First the size and one cachestat over the whole file (several for a large one).
 //   - No page resident, or all: that is the answer, exact.
 //   - Counts other than last time (size, cached, evicted, recently evicted): a full probe, exact.
 //   - The same counts: not proof that they are the same pages, since one page can go while another
@@ -44,8 +44,9 @@ struct look_memory {
 
 // One look in progress; the buffers are used again for the next. All zero is fine.
 struct look {
-    bool walking;
-    uint64_t next;  // page of the walk
+    enum { LOOK_IDLE, LOOK_COUNTING, LOOK_WALKING } stage;
+    uint64_t next; // page to be counted
+    struct residency_walk walk;
     nsec_t started; // boot time
     struct residency_counts counts;
     struct page_ranges fresh; // owned

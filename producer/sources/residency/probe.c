@@ -42,7 +42,8 @@
 #endif
 
 #define LEAF_PAGES   256   // a mixed span of this size is not divided any more
-#define SPAN_MAX     65536 // of one cachestat: half a millisecond where folios are single pages
+#define SPAN_MAX     16384 // of one cachestat in a walk
+#define COUNT_PAGES  65536 // of one cachestat for counts: 0.7 ms where folios are single pages
 #define CHUNK_MAX    4096  // read off at once in mixed surroundings
 #define BLIND_PAGES  16384 // of one mincore without cachestat
 #define GROW_AFTER   2     // uniform spans in a row until the span doubles
@@ -69,15 +70,12 @@ struct residency_probe {
     uint8_t vector[BLIND_PAGES]; // mincore's answer
 };
 
-enum trust { TRUST_UNASKED, TRUST_YES, TRUST_NO };
-
 // One residency_probe_walk().
 struct walk {
     struct residency_probe *probe;
     int fd;
-    uint64_t next, end; // pages
+    struct residency_walk *at;
     nsec_t deadline;
-    enum trust mincore;
     uint8_t *window; // owned mapping, or NULL
     uint64_t window_start, window_end;
     struct page_ranges *ranges;
@@ -233,7 +231,7 @@ static int window_open(struct walk *walk, uint64_t page)
     window_close(walk);
     size_t page_size = walk->probe->page_size;
     uint64_t n = WINDOW_BYTES / page_size, start = page / n * n;
-    uint64_t end = walk->end - start < n ? walk->end : start + n;
+    uint64_t end = walk->at->end - start < n ? walk->at->end : start + n;
     void *window = mmap(NULL, (end - start) * page_size, PROT_NONE, MAP_SHARED | MAP_NORESERVE,
                         walk->fd, (off_t)(start * page_size));
     if (window == MAP_FAILED)
@@ -279,11 +277,12 @@ static int read_off(struct walk *walk, uint64_t start, uint64_t end)
 static int try_read_off(struct walk *walk, uint64_t start, uint64_t end, bool *ret_done)
 {
     *ret_done = false;
-    if (walk->mincore == TRUST_UNASKED) {
+    if (walk->at->mincore == RESIDENCY_MINCORE_UNASKED) {
         bool trusted = walk->probe->use_mincore && may_mincore(walk->probe, walk->fd);
-        walk->mincore = trusted && window_open(walk, start) == 0 ? TRUST_YES : TRUST_NO;
+        walk->at->mincore = trusted && window_open(walk, start) == 0 ? RESIDENCY_MINCORE_TRUSTED
+                                                                     : RESIDENCY_MINCORE_REFUSED;
     }
-    if (walk->mincore == TRUST_NO)
+    if (walk->at->mincore == RESIDENCY_MINCORE_REFUSED)
         return 0;
     *ret_done = true;
     return read_off(walk, start, end);
@@ -292,8 +291,8 @@ static int try_read_off(struct walk *walk, uint64_t start, uint64_t end, bool *r
 // Everything before `page` has been looked at.
 static int advance(struct walk *walk, uint64_t page)
 {
-    walk->next = page;
-    if (page < walk->end && walk->deadline != NSEC_MAX &&
+    walk->at->next = page;
+    if (page < walk->at->end && walk->deadline != NSEC_MAX &&
         nsec_now(CLOCK_MONOTONIC) >= walk->deadline)
         return RESIDENCY_E_AGAIN;
     return 0;
@@ -317,7 +316,7 @@ static int halve(struct walk *walk, uint64_t start, uint64_t end)
 static uint64_t span_end(const struct walk *walk, uint64_t start, uint64_t span)
 {
     uint64_t end = start / span * span + span;
-    return end < walk->end ? end : walk->end;
+    return end < walk->at->end ? end : walk->at->end;
 }
 
 // A mixed leaf, or a chunk in mixed surroundings. *ret_n_runs: how many runs it added.
@@ -332,46 +331,64 @@ static int read_mixed(struct walk *walk, uint64_t start, uint64_t end, size_t *r
     return r;
 }
 
+// In mixed surroundings: reads a chunk off without asking for its count.
+static int step_chunk(struct walk *walk, uint64_t *ret_end)
+{
+    struct residency_walk *at = walk->at;
+    uint64_t chunk = (uint64_t)LEAF_PAGES << (at->streak - STREAK);
+    size_t n_runs;
+    *ret_end = span_end(walk, at->next, chunk);
+    int r = read_mixed(walk, at->next, *ret_end, &n_runs);
+    if (n_runs <= (*ret_end - at->next) / 1024)
+        at->streak = 0;
+    else if (chunk < CHUNK_MAX)
+        at->streak++;
+    return r;
+}
+
+// Asks for the count of a span; *ret_end stays at the start if it must be divided.
+static int step_span(struct walk *walk, uint64_t *ret_end)
+{
+    struct residency_walk *at = walk->at;
+    struct cachestat_result count;
+    uint64_t start = at->next, end = span_end(walk, start, at->span);
+    int r = look_up(walk->probe, walk->fd, start, end, &count);
+    if (r)
+        return r;
+    *ret_end = end;
+    if (count.cached == 0 || count.cached >= end - start) {
+        at->streak = 0;
+        if (++at->n_uniform >= GROW_AFTER && at->span < SPAN_MAX) {
+            at->span *= 2;
+            at->n_uniform = 0;
+        }
+        return page_ranges_append(walk->ranges, start, count.cached ? end : start);
+    }
+    at->n_uniform = 0;
+    if (end - start <= LEAF_PAGES) {
+        size_t n_runs;
+        at->streak += at->streak < STREAK;
+        return read_mixed(walk, start, end, &n_runs);
+    }
+    at->span = at->span / 4 > LEAF_PAGES ? at->span / 4 : LEAF_PAGES;
+    *ret_end = start;
+    return 0;
+}
+
 static int walk_spans(struct walk *walk)
 {
-    uint64_t span = LEAF_PAGES;
-    unsigned streak = 0, n_uniform = 0; // mixed and uniform spans in a row
-    while (span < SPAN_MAX && span * 8 <= walk->end - walk->next)
-        span *= 2;
-    while (walk->next < walk->end) {
-        uint64_t start = walk->next, end;
-        size_t n_runs;
-        int r;
-        if (streak >= STREAK && walk->mincore == TRUST_YES) {
-            uint64_t chunk = LEAF_PAGES;
-            while (chunk < CHUNK_MAX && chunk < (uint64_t)LEAF_PAGES << (streak - STREAK))
-                chunk *= 2;
-            end = span_end(walk, start, chunk);
-            r = read_mixed(walk, start, end, &n_runs);
-            streak = n_runs <= (end - start) / 1024 ? 0 : streak + 1;
-        } else {
-            struct cachestat_result count;
-            end = span_end(walk, start, span);
-            r = look_up(walk->probe, walk->fd, start, end, &count);
-            if (r)
-                return r;
-            if (count.cached == 0 || count.cached >= end - start) {
-                r = page_ranges_append(walk->ranges, start, count.cached ? end : start);
-                if (++n_uniform >= GROW_AFTER && span < SPAN_MAX) {
-                    span *= 2;
-                    n_uniform = 0;
-                }
-                streak = 0;
-            } else if (end - start > LEAF_PAGES) {
-                span = span / 4 > LEAF_PAGES ? span / 4 : LEAF_PAGES;
-                n_uniform = 0;
-                continue;
-            } else {
-                r = read_mixed(walk, start, end, &n_runs);
-                streak++;
-            }
-        }
-        r = r ? r : advance(walk, end);
+    struct residency_walk *at = walk->at;
+    if (!at->span) {
+        at->span = LEAF_PAGES;
+        while (at->span < SPAN_MAX && at->span * 8 <= at->end - at->next)
+            at->span *= 2;
+    }
+    while (at->next < at->end) {
+        uint64_t end;
+        bool blind = at->streak >= STREAK && at->mincore == RESIDENCY_MINCORE_TRUSTED;
+        int r = blind ? step_chunk(walk, &end) : step_span(walk, &end);
+        if (r == 0 && end > at->next)
+            r = advance(walk, end);
         if (r)
             return r;
     }
@@ -380,10 +397,10 @@ static int walk_spans(struct walk *walk)
 
 static int walk_blindly(struct walk *walk)
 {
-    while (walk->next < walk->end) {
-        uint64_t end = span_end(walk, walk->next, BLIND_PAGES);
+    while (walk->at->next < walk->at->end) {
+        uint64_t end = span_end(walk, walk->at->next, BLIND_PAGES);
         bool done;
-        int r = try_read_off(walk, walk->next, end, &done);
+        int r = try_read_off(walk, walk->at->next, end, &done);
         if (r < 0)
             return r;
         if (!done)
@@ -395,50 +412,56 @@ static int walk_blindly(struct walk *walk)
     return 0;
 }
 
-int residency_probe_walk(struct residency_probe *probe, int fd, uint64_t *next, uint64_t end,
+int residency_probe_walk(struct residency_probe *probe, int fd, struct residency_walk *at,
                          nsec_t deadline, struct page_ranges *ranges)
 {
-    if (*next >= end)
+    if (at->next >= at->end)
         return 0;
-    if (end > (uint64_t)INT64_MAX / probe->page_size + 1)
+    if (at->end > (uint64_t)INT64_MAX / probe->page_size + 1)
         return -EFBIG;
-    struct walk walk = {.probe = probe,
-                        .fd = fd,
-                        .next = *next,
-                        .end = end,
-                        .deadline = deadline,
-                        .ranges = ranges};
+    struct walk walk = {.probe = probe, .fd = fd, .at = at, .deadline = deadline, .ranges = ranges};
     int r = probe->use_cachestat ? walk_spans(&walk) : walk_blindly(&walk);
     window_close(&walk);
-    *next = walk.next;
     return r;
+}
+
+int residency_probe_count(struct residency_probe *probe, int fd, uint64_t *next, nsec_t deadline,
+                          struct residency_counts *counts)
+{
+    if (!probe->use_cachestat)
+        return -ENOSYS;
+    if (counts->pages > (uint64_t)INT64_MAX / probe->page_size + 1)
+        return -EFBIG;
+    while (*next < counts->pages) {
+        struct cachestat_result count;
+        uint64_t end = counts->pages - *next < COUNT_PAGES ? counts->pages : *next + COUNT_PAGES;
+        int r = look_up(probe, fd, *next, end, &count);
+        if (r)
+            return r;
+        counts->cached += count.cached;
+        counts->dirty += count.dirty;
+        counts->writeback += count.writeback;
+        counts->evicted += count.evicted;
+        counts->recently_evicted += count.recently_evicted;
+        *next = end;
+        if (end < counts->pages && deadline != NSEC_MAX && nsec_now(CLOCK_MONOTONIC) >= deadline)
+            return RESIDENCY_E_AGAIN;
+    }
+    return 0;
 }
 
 int residency_probe_counts(struct residency_probe *probe, int fd, uint64_t pages,
                            struct residency_counts *ret)
 {
     *ret = (struct residency_counts){.pages = pages, .has_cachestat = probe->use_cachestat};
-    if (!pages)
-        return 0;
-    if (pages > (uint64_t)INT64_MAX / probe->page_size + 1)
-        return -EFBIG;
-    if (!probe->use_cachestat) {
-        CLEANUP(page_ranges_done) struct page_ranges ranges = {0};
-        uint64_t next = 0;
-        int r = residency_probe_walk(probe, fd, &next, pages, NSEC_MAX, &ranges);
-        ret->cached = page_ranges_count(&ranges);
-        return r;
-    }
-    struct cachestat_result count;
-    int r = look_up(probe, fd, 0, pages, &count);
-    if (r)
-        return r;
-    ret->cached = count.cached;
-    ret->dirty = count.dirty;
-    ret->writeback = count.writeback;
-    ret->evicted = count.evicted;
-    ret->recently_evicted = count.recently_evicted;
-    return 0;
+    uint64_t next = 0;
+    if (probe->use_cachestat)
+        return residency_probe_count(probe, fd, &next, NSEC_MAX, ret);
+    CLEANUP(page_ranges_done) struct page_ranges ranges = {0};
+    struct residency_walk walk = {.end = pages};
+    int r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, &ranges);
+    ret->cached = page_ranges_count(&ranges);
+    return r;
 }
 
 int residency_probe_verify(struct residency_probe *probe, int fd, uint64_t cached,
@@ -468,7 +491,7 @@ int residency_probe_ranges(struct residency_probe *probe, int fd, struct residen
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
-    uint64_t pages = residency_pages(st.st_size, probe->page_size), next = 0;
+    uint64_t pages = residency_pages(st.st_size, probe->page_size);
     *ret = (struct residency_counts){.pages = pages};
     int r = probe->use_cachestat ? residency_probe_counts(probe, fd, pages, ret) : 0;
     if (r)
@@ -476,7 +499,8 @@ int residency_probe_ranges(struct residency_probe *probe, int fd, struct residen
     bool decided = ret->has_cachestat && (ret->cached == 0 || ret->cached == pages);
     if (decided)
         return ret->cached ? page_ranges_append(ranges, 0, pages) : 0;
-    r = residency_probe_walk(probe, fd, &next, pages, NSEC_MAX, ranges);
+    struct residency_walk walk = {.end = pages};
+    r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, ranges);
     if (r)
         return r;
     ret->cached = page_ranges_count(ranges);

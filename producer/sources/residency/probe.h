@@ -66,16 +66,35 @@ void residency_probe_get_stats(const struct residency_probe *probe,
 // caller closes *ret_fd. -EINVAL: not a regular file; otherwise open's errno.
 int residency_open(int dir_fd, const char *path, int *ret_fd, struct stat *ret_stat);
 
-// Counts of the first `pages` pages: one cachestat, or a mincore walk without it. 0,
-// RESIDENCY_E_UNKNOWN or a negative errno.
+// Counts of the first `pages` pages: one cachestat for each 65,536, or a mincore walk without it.
+// 0, RESIDENCY_E_UNKNOWN or a negative errno.
 int residency_probe_counts(struct residency_probe *probe, int fd, uint64_t pages,
                            struct residency_counts *ret);
 
-// Appends the resident runs of pages *next up to `end` to `ranges`, whose last run must not end
-// behind *next. *next advances to the first page that was not looked at. 0: *next is `end`;
-// RESIDENCY_E_AGAIN: `deadline` (CLOCK_MONOTONIC; NSEC_MAX for none) has passed, at least one step
-// was made; RESIDENCY_E_UNKNOWN; or a negative errno. Steps are short: about a millisecond.
-int residency_probe_walk(struct residency_probe *probe, int fd, uint64_t *next, uint64_t end,
+// The same in slices, by cachestat only (-ENOSYS without): adds the pages from *next up to
+// counts->pages; *next advances. RESIDENCY_E_AGAIN: `deadline` has passed.
+int residency_probe_count(struct residency_probe *probe, int fd, uint64_t *next, nsec_t deadline,
+                          struct residency_counts *counts);
+
+// Where a walk over a file is. Zeroed but for `next` and `end` at the begin.
+struct residency_walk {
+    uint64_t next; // first page that was not looked at
+    uint64_t end;
+    // What it learned on its way.
+    uint64_t span;
+    unsigned streak, n_uniform;
+    enum {
+        RESIDENCY_MINCORE_UNASKED,
+        RESIDENCY_MINCORE_TRUSTED,
+        RESIDENCY_MINCORE_REFUSED
+    } mincore;
+};
+
+// Appends the resident runs of pages walk->next up to walk->end to `ranges`, whose last run must
+// not end behind walk->next. 0: all were looked at; RESIDENCY_E_AGAIN: `deadline` (CLOCK_MONOTONIC;
+// NSEC_MAX for none) has passed, at least one step was made; RESIDENCY_E_UNKNOWN; or a negative
+// errno. Steps are short: well below a millisecond.
+int residency_probe_walk(struct residency_probe *probe, int fd, struct residency_walk *walk,
                          nsec_t deadline, struct page_ranges *ranges);
 
 // True in *ret_same if exactly the pages of `ranges` are resident among the first `pages`, given
