@@ -494,6 +494,32 @@ static void periods_are_kept_by_the_loop(void **state)
     stage_close(&stage);
 }
 
+static void large_files_are_looked_at_in_slices(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct reading reading = {0};
+    stage_open(&stage, 200000, 16 << 20, PACKET_BUFFER_RING);
+    for (uint64_t i = 0; i < stage.pages; i += 3)
+        bring_in(&stage, i, 1);
+    CLEANUP(page_ranges_done) struct page_ranges before = ask_mincore(stage.fd, stage.pages);
+    stage_start(&stage); // the first round is due at once
+    unsigned n_turns = 0;
+    while (!reading.n_rounds) {
+        assert_true(loop_run_once(stage.loop, 10 * NSEC_PER_MSEC) >= 0);
+        read_all(&reading, stage.buffer);
+        n_turns++;
+        assert_true(n_turns < 100000);
+    }
+    assert_true(n_turns > 2); // others had their turn in between
+    assert_true(reading.has_runs);
+    CLEANUP(page_ranges_done) struct page_ranges after = ask_mincore(stage.fd, stage.pages);
+    if (page_ranges_equal(&before, &after))
+        assert_true(page_ranges_equal(&reading.runs, &after));
+    reading_done(&reading);
+    stage_close(&stage);
+}
+
 static void a_config_without_files_is_refused(void **state)
 {
     (void)state;
@@ -519,6 +545,7 @@ int main(void)
         cmocka_unit_test(long_lists_come_in_parts_or_as_counts),
         cmocka_unit_test(a_deleted_file_is_gone_and_forgotten),
         cmocka_unit_test(periods_are_kept_by_the_loop),
+        cmocka_unit_test(large_files_are_looked_at_in_slices),
         cmocka_unit_test(a_config_without_files_is_refused),
     };
     return cmocka_run_group_tests_name("residency_sampler", tests, NULL, NULL);
