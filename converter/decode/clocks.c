@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every clock has the series of snapshots that it is in, so a conversion finds the nearest snapshot
-// by binary search and looks up the other clock in it by number. The way over several clocks is
-// searched breadth first from the trace clock; a run of packets mostly uses one clock, so the last
-// answer is remembered together with the range in which it holds.
+// Snapshots of the same clocks form a group: one source took them, one after the other, so each
+// clock's readings in a group are in order and the nearest snapshot is found by binary search.
+// Snapshots of different sources are not compared with each other, because their place in the file
+// says nothing about their time. The way over several clocks is searched breadth first from the
+// trace clock; a run of packets mostly uses one clock, so the last answer is remembered together
+// with the range in which it holds.
 //
 // A clock that was seen going back cannot be converted from (one reading may mean two moments),
 // only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
@@ -14,23 +16,27 @@
 #include <stdlib.h>
 
 #define CLOCKS_MAX 1024
+#define GROUPS_MAX 1024
 
-struct clock_point {
-    int64_t ns;
-    uint32_t snapshot;
-};
-VEC_DEFINE(clock_point_vec, struct clock_point);
-VEC_DEFINE(clock_key_vec, clock_key_t);
+VEC_DEFINE(ns_vec, int64_t);
 
 struct clock_series {
     clock_key_t clock;
     int64_t unit_ns;
     int64_t last_ns; // of incremental clocks
-    bool incremental, backwards;
-    bool seen;                       // during a search
-    struct clock_series *next;       // borrowed, towards the trace clock, as the last search found
-    struct clock_point_vec points;   // by snapshot
-    struct clock_key_vec neighbours; // clocks that share a snapshot with this one
+    bool incremental;
+    // What the last search found: the next clock on the way to the trace clock, and the group to
+    // use.
+    bool seen;
+    struct clock_series *next;      // borrowed
+    const struct clock_group *over; // borrowed
+};
+
+struct clock_group {
+    size_t n;                                        // clocks
+    struct clock_series *clocks[CLOCK_READINGS_MAX]; // borrowed
+    bool backwards[CLOCK_READINGS_MAX];
+    struct ns_vec readings; // a row of n per snapshot
 };
 
 static int64_t wrap_add(int64_t a, int64_t b)
@@ -59,7 +65,7 @@ static struct clock_series *series_find(const struct clocks *clocks, clock_key_t
 static struct clock_series *series_get(struct clocks *clocks, const struct clock_reading *reading)
 {
     struct clock_series *series = series_find(clocks, reading->clock);
-    if (series || clocks->series.n >= CLOCKS_MAX)
+    if (series)
         return series;
     series = calloc(1, sizeof(*series));
     if (!series)
@@ -73,163 +79,160 @@ static struct clock_series *series_get(struct clocks *clocks, const struct clock
     return series;
 }
 
-static bool readings_fit(const struct clocks *clocks, const struct clock_reading *readings,
-                         size_t n)
+// Whether the group is of these clocks, in this order.
+static bool group_fits(const struct clock_group *group, const struct clock_reading *readings,
+                       size_t n)
 {
-    if (n < 1 || n > CLOCK_READINGS_MAX)
+    if (group->n != n)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        const struct clock_reading *reading = &readings[i];
-        const struct clock_series *series = series_find(clocks, reading->clock);
-        int64_t ns = wrap_mul(reading->timestamp, reading->unit_ns);
-        bool is_trace_clock = reading->clock == clocks->trace_clock;
-        if (reading->incremental && reading->clock < CLOCK_ID_SEQUENCE_MIN)
+    for (size_t i = 0; i < n; i++)
+        if (group->clocks[i]->clock != readings[i].clock)
             return false;
-        if (is_trace_clock && reading->unit_ns != 1)
-            return false;
-        if (series &&
-            (series->unit_ns != reading->unit_ns || series->incremental != reading->incremental))
-            return false;
-        if (is_trace_clock && series && series->points.n &&
-            ns < series->points.items[series->points.n - 1].ns)
-            return false;
-        for (size_t k = 0; k < i; k++)
-            if (readings[k].clock == reading->clock)
-                return false;
-    }
     return true;
 }
 
-static int neighbour_add(struct clock_series *series, clock_key_t clock)
+static struct clock_group *group_find(const struct clocks *clocks,
+                                      const struct clock_reading *readings, size_t n)
 {
-    vec_foreach(&series->neighbours, known)
-        if (*known == clock)
-            return 0;
-    return clock_key_vec_push(&series->neighbours, clock);
+    vec_foreach(&clocks->groups, group)
+        if (group_fits(*group, readings, n))
+            return *group;
+    return NULL;
+}
+
+static struct clock_group *group_make(struct clocks *clocks, const struct clock_reading *readings,
+                                      size_t n)
+{
+    struct clock_group *group = calloc(1, sizeof(*group));
+    if (!group || clock_group_vec_push(&clocks->groups, group) < 0) {
+        free(group);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!(group->clocks[i] = series_get(clocks, &readings[i])))
+            return NULL;
+    group->n = n;
+    return group;
+}
+
+static int64_t group_last(const struct clock_group *group, size_t column)
+{
+    return group->readings.items[group->readings.n - group->n + column];
+}
+
+static bool reading_fits(const struct clocks *clocks, const struct clock_reading *reading)
+{
+    const struct clock_series *series = series_find(clocks, reading->clock);
+    if (reading->incremental && reading->clock < CLOCK_ID_SEQUENCE_MIN)
+        return false;
+    if (reading->clock == clocks->trace_clock && reading->unit_ns != 1)
+        return false;
+    return !series ||
+           (series->unit_ns == reading->unit_ns && series->incremental == reading->incremental);
 }
 
 int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size_t n,
                uint32_t *ret_id)
 {
-    uint32_t id = clocks->n_snapshots++;
-    *ret_id = id;
+    *ret_id = clocks->n_snapshots++;
     clocks->cached = NULL;
-    if (!readings_fit(clocks, readings, n))
+    if (n < 1 || n > CLOCK_READINGS_MAX || clocks->series.n + n > CLOCKS_MAX)
         return -EINVAL;
+    struct clock_group *group = group_find(clocks, readings, n);
     for (size_t i = 0; i < n; i++) {
-        struct clock_series *series = series_get(clocks, &readings[i]);
-        if (!series)
-            return -ENOMEM;
+        if (!reading_fits(clocks, &readings[i]))
+            return -EINVAL;
+        for (size_t k = 0; k < i; k++)
+            if (readings[k].clock == readings[i].clock)
+                return -EINVAL;
         int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
-        if (series->points.n && ns < series->points.items[series->points.n - 1].ns)
-            series->backwards = true;
-        series->last_ns = ns;
-        int r = clock_point_vec_push(&series->points, (struct clock_point){ns, id});
-        for (size_t k = 0; r == 0 && k < n; k++)
-            if (k != i)
-                r = neighbour_add(series, readings[k].clock);
-        if (r < 0)
-            return r;
+        if (group && readings[i].clock == clocks->trace_clock && ns < group_last(group, i))
+            return -EINVAL; // trace time runs backwards
     }
-    return 0;
+    if (!group && clocks->groups.n >= GROUPS_MAX)
+        return -EINVAL;
+    if (!group && !(group = group_make(clocks, readings, n)))
+        return -ENOMEM;
+    int r = ns_vec_reserve(&group->readings, group->readings.n + n);
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
+        // The row before begins n items back, whatever was pushed of this one.
+        if (group->readings.n >= n && ns < group->readings.items[group->readings.n - n])
+            group->backwards[i] = true;
+        group->clocks[i]->last_ns = ns;
+        r = ns_vec_push(&group->readings, ns);
+    }
+    return r;
 }
 
-static const struct clock_point *point_of_snapshot(const struct clock_series *series, uint32_t id)
+static size_t group_column(const struct clock_group *group, const struct clock_series *series)
 {
-    size_t low = 0, high = series->points.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (series->points.items[middle].snapshot < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < series->points.n && series->points.items[low].snapshot == id;
-    return found ? &series->points.items[low] : NULL;
+    size_t column = 0;
+    while (column < group->n && group->clocks[column] != series)
+        column++;
+    return column;
 }
 
-// The last snapshot at or before `ns` that both clocks are in, or else the first one that both are
-// in. *ret_max is the time from which a later one would be taken.
-static const struct clock_point *nearest_shared(const struct clock_series *from,
-                                                const struct clock_series *to, int64_t ns,
-                                                int64_t *ret_min, int64_t *ret_max,
-                                                const struct clock_point **ret_other)
-{
-    size_t low = 0, high = from->points.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (from->points.items[middle].ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *ret_min = INT64_MIN;
-    *ret_max = INT64_MAX;
-    const struct clock_point *other = NULL;
-    size_t after = low;
-    for (; after < from->points.n; after++)
-        if ((other = point_of_snapshot(to, from->points.items[after].snapshot)))
-            break;
-    if (after < from->points.n)
-        *ret_max = from->points.items[after].ns;
-    for (size_t i = low; i-- > 0;) {
-        const struct clock_point *before = point_of_snapshot(to, from->points.items[i].snapshot);
-        if (!before)
-            continue;
-        *ret_other = before;
-        for (size_t k = i; k-- > 0 && *ret_min == INT64_MIN;)
-            if (point_of_snapshot(to, from->points.items[k].snapshot))
-                *ret_min = from->points.items[i].ns;
-        return &from->points.items[i];
-    }
-    *ret_other = other;
-    if (!other)
-        return NULL;
-    // Before the first shared snapshot: it counts backwards from there, up to the second one.
-    *ret_max = from->points.items[after].ns;
-    return &from->points.items[after];
-}
-
-// The clock to go to next on the shortest way from `from` to the trace clock, noted in every series
-// on that way. False: there is none.
+// From the trace clock outwards, so that each clock that is found knows its way.
 static bool path_search(struct clocks *clocks, struct clock_series *from)
 {
-    struct clock_series *queue[CLOCKS_MAX];
+    struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, clocks->trace_clock);
     size_t n = 0;
-    vec_foreach(&clocks->series, series) {
-        (*series)->seen = false;
-        (*series)->next = NULL;
-    }
-    // Searched from the end, so that each series found knows its way on.
-    struct clock_series *target = series_find(clocks, clocks->trace_clock);
     if (!target)
         return false;
+    vec_foreach(&clocks->series, series)
+        (*series)->seen = false;
     target->seen = true;
+    target->next = NULL;
     queue[n++] = target;
-    for (size_t i = 0; i < n && !from->seen; i++)
-        vec_foreach(&queue[i]->neighbours, key) {
-            struct clock_series *series = series_find(clocks, *key);
-            if (!series || series->seen || series->backwards)
+    for (size_t i = 0; i < n && !from->seen; i++) {
+        vec_foreach(&clocks->groups, group) {
+            if (group_column(*group, queue[i]) == (*group)->n)
                 continue;
-            series->seen = true;
-            series->next = queue[i];
-            queue[n++] = series;
+            for (size_t k = 0; k < (*group)->n; k++) {
+                struct clock_series *series = (*group)->clocks[k];
+                if (series->seen || (*group)->backwards[k])
+                    continue;
+                series->seen = true;
+                series->next = queue[i];
+                series->over = *group;
+                queue[n++] = series;
+            }
         }
+    }
     return from->seen;
+}
+
+// The row whose reading in `column` is the last at or before `ns`, or else the first row. The
+// answer holds for times from *ret_min to before *ret_max.
+static const int64_t *group_row(const struct clock_group *group, size_t column, int64_t ns,
+                                int64_t *ret_min, int64_t *ret_max)
+{
+    size_t n_rows = group->readings.n / group->n, low = 0, high = n_rows;
+    const int64_t *items = group->readings.items;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (items[middle * group->n + column] <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t row = low ? low - 1 : 0;
+    *ret_min = row ? items[row * group->n + column] : INT64_MIN;
+    *ret_max = row + 1 < n_rows ? items[(row + 1) * group->n + column] : INT64_MAX;
+    return items + row * group->n;
 }
 
 static bool convert_along(struct clocks *clocks, struct clock_series *series, int64_t ns,
                           int64_t *ret)
 {
     int64_t at = ns, min = INT64_MIN, max = INT64_MAX;
-    const struct clock_series *hop = series;
-    for (; hop->next; hop = hop->next) {
-        const struct clock_point *other, *here;
-        here = nearest_shared(hop, hop->next, at, &min, &max, &other);
-        if (!here)
-            return false;
-        at = wrap_add(at, wrap_sub(other->ns, here->ns));
+    for (const struct clock_series *hop = series; hop->next; hop = hop->next) {
+        size_t column = group_column(hop->over, hop);
+        const int64_t *row = group_row(hop->over, column, at, &min, &max);
+        at = wrap_add(at, wrap_sub(row[group_column(hop->over, hop->next)], row[column]));
     }
+    // Remembered only over one hop, where the range is known.
     clocks->cached = series->next && !series->next->next ? series : NULL;
     clocks->cached_min = min;
     clocks->cached_max = max;
@@ -277,11 +280,13 @@ const char *clock_name(uint32_t clock_id)
 
 void clocks_done(struct clocks *clocks)
 {
-    vec_foreach(&clocks->series, series) {
-        clock_point_vec_done(&(*series)->points);
-        clock_key_vec_done(&(*series)->neighbours);
-        free(*series);
+    vec_foreach(&clocks->groups, group) {
+        ns_vec_done(&(*group)->readings);
+        free(*group);
     }
+    vec_foreach(&clocks->series, series)
+        free(*series);
+    clock_group_vec_done(&clocks->groups);
     clock_series_vec_done(&clocks->series);
     *clocks = (struct clocks){0};
 }

@@ -38,7 +38,9 @@ struct clock_reading {
 };
 
 struct clock_series;
+struct clock_group;
 VEC_DEFINE(clock_series_vec, struct clock_series *);
+VEC_DEFINE(clock_group_vec, struct clock_group *);
 
 // All zero but for trace_clock is a good start.
 struct clocks {
@@ -46,6 +48,7 @@ struct clocks {
     bool has_default;        // the trace said so itself
     uint32_t n_snapshots;
     struct clock_series_vec series; // owned, one per clock
+    struct clock_group_vec groups;  // owned, one per set of clocks that are read together
     // The last conversion, valid for a range of times.
     struct clock_series *cached; // borrowed, or NULL
     int64_t cached_min, cached_max, cached_shift;

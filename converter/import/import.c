@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "converter/import/ftrace.h"
 #include "converter/import/importer.h"
+#include "converter/import/trace_uuid.h"
 #include "protos/fields.h"
 
 static const struct importer *importer_find(uint32_t field, size_t *ret_index)
@@ -85,6 +86,7 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
         metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
+    trace_uuid_make(im, input_bytes(im->input), input_size(im->input));
     ftrace_begin(im);
     return 0;
 }
@@ -226,7 +228,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret)
 {
-    struct import im = {.db = db, .page_size = 4096, .err = err};
+    struct import im = {.db = db, .input = input, .page_size = 4096, .err = err};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
     im.slices.db = im.thread_states.db = db;

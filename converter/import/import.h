@@ -28,6 +28,7 @@ struct ftrace;
 
 struct import {
     struct database *db;   // borrowed
+    struct input *input;   // borrowed
     struct strset strings; // texts that outlive their packet
     struct clocks clocks;
     struct args args;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceUuid: the trace's own name. Older traces have it in their config only; see trace_config.c.
+// TraceUuid: the trace's own name. Older traces have it in their config only; see trace_config.c. A
+// trace that has none gets one from its first bytes, made as Perfetto makes it.
 #include "converter/import/trace_uuid.h"
 
 #include <stdio.h>
 
 #include "protos/fields.h"
+
+#define HASHED_MAX 4096
+#define FNV_START  0xcbf29ce484222325ULL
+#define FNV_PRIME  0x100000001b3ULL
 
 void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
 {
@@ -15,6 +20,15 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
                      (unsigned)(lsb >> 48), (unsigned long long)(lsb & 0xffffffffffffULL));
     if (msb || lsb)
         metadata_set_text(&im->metadata, "trace_uuid", text, (size_t)n);
+}
+
+void trace_uuid_make(struct import *im, const uint8_t *bytes, size_t size)
+{
+    uint64_t hash = FNV_START; // FNV-1a
+    for (size_t i = 0; i < size && i < HASHED_MAX; i++)
+        hash = (hash ^ bytes[i]) * FNV_PRIME;
+    if (!metadata_has(&im->metadata, "trace_uuid"))
+        trace_uuid_set(im, 0, hash);
 }
 
 static int trace_uuid_now(struct import *im, void *state, const struct packet *packet,

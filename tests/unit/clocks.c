@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/decode/clocks.h"
+#include "tests/unit/unit.h"
+
+#define SEQUENCE_CLOCK clock_key(64, 7)
+
+static void add(struct clocks *clocks, clock_key_t a, int64_t at_a, clock_key_t b, int64_t at_b)
+{
+    struct clock_reading readings[] = {
+        {.clock = a, .timestamp = at_a, .unit_ns = 1},
+        {.clock = b, .timestamp = at_b, .unit_ns = 1},
+    };
+    uint32_t id;
+    assert_int_equal(clocks_add(clocks, readings, 2, &id), 0);
+}
+
+static int64_t convert(struct clocks *clocks, clock_key_t clock, int64_t timestamp)
+{
+    int64_t ts;
+    assert_true(clocks_convert(clocks, clock, timestamp, &ts));
+    return ts;
+}
+
+static void each_stretch_has_its_own_difference(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    // Suspended for 50 between the snapshots: the monotonic clock stood still.
+    add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_MONOTONIC, 900);
+    add(&clocks, CLOCK_ID_BOOTTIME, 2050, CLOCK_ID_MONOTONIC, 1900);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 800), 900); // before the first
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 900), 1000);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 1899), 1999);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 1900), 2050);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 5000), 5150);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 1000), 1100); // back again
+    assert_int_equal(convert(&clocks, CLOCK_ID_BOOTTIME, 7), 7);
+    clocks_done(&clocks);
+}
+
+static void unknown_clocks_are_refused(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    int64_t ts;
+    assert_false(clocks_convert(&clocks, CLOCK_ID_MONOTONIC, 1, &ts));
+    add(&clocks, CLOCK_ID_MONOTONIC, 1, CLOCK_ID_REALTIME, 2);
+    assert_false(clocks_convert(&clocks, CLOCK_ID_MONOTONIC, 1, &ts)); // known, but not connected
+    clocks_done(&clocks);
+}
+
+static void conversion_goes_over_other_clocks(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    add(&clocks, SEQUENCE_CLOCK, 10, CLOCK_ID_REALTIME, 1010);
+    add(&clocks, CLOCK_ID_REALTIME, 1000, CLOCK_ID_MONOTONIC, 500);
+    add(&clocks, CLOCK_ID_MONOTONIC, 500, CLOCK_ID_BOOTTIME, 600);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 15), 615);
+    int64_t ts;
+    assert_false(clocks_convert(&clocks, clock_key(64, 8), 15, &ts)); // another sequence's
+    clocks_done(&clocks);
+}
+
+static void sources_are_not_compared(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    // The service's snapshots stand first in the file, a producer's older ones behind them.
+    add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_MONOTONIC, 900);
+    add(&clocks, CLOCK_ID_BOOTTIME, 9000, CLOCK_ID_MONOTONIC, 8900);
+    add(&clocks, CLOCK_ID_MONOTONIC, 2000, SEQUENCE_CLOCK, 1);
+    add(&clocks, CLOCK_ID_MONOTONIC, 3000, SEQUENCE_CLOCK, 1001);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 5000), 5100);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 501), 2600);
+    clocks_done(&clocks);
+}
+
+static void units_and_differences(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    struct clock_reading readings[] = {
+        {.clock = SEQUENCE_CLOCK, .timestamp = 100, .unit_ns = 1000, .incremental = true},
+        {.clock = CLOCK_ID_BOOTTIME, .timestamp = 7000000, .unit_ns = 1},
+    };
+    uint32_t id;
+    assert_int_equal(clocks_add(&clocks, readings, 2, &id), 0);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 5), 7005000);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 5), 7010000); // 5 more
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, -1), 7009000);
+    clocks_done(&clocks);
+}
+
+static void contradictions_are_ignored(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_MONOTONIC, 900);
+    uint32_t id;
+    struct clock_reading twice[] = {{.clock = 3, .unit_ns = 1}, {.clock = 3, .unit_ns = 1}};
+    assert_int_equal(clocks_add(&clocks, twice, 2, &id), -EINVAL);
+    struct clock_reading unit[] = {{.clock = 3, .timestamp = 1, .unit_ns = 1000},
+                                   {.clock = 6, .timestamp = 2000, .unit_ns = 1}};
+    assert_int_equal(clocks_add(&clocks, unit, 2, &id), -EINVAL);
+    struct clock_reading back[] = {{.clock = 6, .timestamp = 10, .unit_ns = 1},
+                                   {.clock = 3, .timestamp = 950, .unit_ns = 1}};
+    assert_int_equal(clocks_add(&clocks, back, 2, &id), -EINVAL); // trace time runs backwards
+    struct clock_reading global[] = {
+        {.clock = 3, .timestamp = 10, .unit_ns = 1, .incremental = true}};
+    assert_int_equal(clocks_add(&clocks, global, 1, &id), -EINVAL);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 950), 1050);
+    clocks_done(&clocks);
+}
+
+static void a_clock_that_went_back_is_no_source(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_REALTIME, 9000);
+    add(&clocks, CLOCK_ID_BOOTTIME, 2000, CLOCK_ID_REALTIME, 5000);
+    int64_t ts;
+    assert_false(clocks_convert(&clocks, CLOCK_ID_REALTIME, 6000, &ts));
+    clocks_done(&clocks);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_stretch_has_its_own_difference),
+        cmocka_unit_test(unknown_clocks_are_refused),
+        cmocka_unit_test(conversion_goes_over_other_clocks),
+        cmocka_unit_test(sources_are_not_compared),
+        cmocka_unit_test(units_and_differences),
+        cmocka_unit_test(contradictions_are_ignored),
+        cmocka_unit_test(a_clock_that_went_back_is_no_source),
+    };
+    return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
+}

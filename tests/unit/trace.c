@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Framing, state of sequences, order: traces of a few packets, written here, and what a handler
+// sees.
+#include "converter/decode/trace.h"
+
+#include <stdio.h>
+#include <zlib.h>
+
+#include "common/str.h"
+#include "protos/fields.h"
+#include "tests/unit/unit.h"
+
+#define FIELD_PACKET 1
+
+struct seen {
+    struct strbuf log; // a word per thing that was handed over
+    unsigned problems[N_TRACE_PROBLEMS];
+    struct trace_result result;
+};
+
+struct writer {
+    uint8_t bytes[65536];
+    struct wire_writer w;
+};
+
+static void writer_start(struct writer *writer)
+{
+    writer->w = wire_writer_over(writer->bytes, sizeof(writer->bytes));
+}
+
+// trace_uuid and sys_stats stand for packets that are wanted at once and in order.
+static enum field_interest interest(void *userdata, uint32_t field)
+{
+    (void)userdata;
+    switch (field) {
+    case PB_TracePacket_ftrace_events:
+        return FIELD_BUNDLE;
+    case PB_TracePacket_trace_uuid:
+        return FIELD_NOW;
+    case PB_TracePacket_sys_stats:
+        return FIELD_SORTED;
+    default:
+        return FIELD_IGNORED;
+    }
+}
+
+static int on_now(void *userdata, const struct packet *packet, const struct wire_field *field)
+{
+    (void)field;
+    struct seen *seen = userdata;
+    strbuf_addf(&seen->log, "now%lld ", (long long)packet->ts);
+    return 0;
+}
+
+static int on_sorted(void *userdata, const struct packet *packet, const struct wire_field *field)
+{
+    struct seen *seen = userdata;
+    struct wire_reader reader = wire_sub(field);
+    struct wire_field number = {0};
+    wire_next(&reader, &number); // num_forks tells the packets apart
+    const struct interned *interned = generation_find(packet->state, 1, number.value);
+    strbuf_addf(&seen->log, "p%lld@%lld%s ", (long long)number.value, (long long)packet->ts,
+                interned ? "i" : "");
+    return 0;
+}
+
+static int on_ftrace(void *userdata, const struct ftrace_record *record)
+{
+    struct seen *seen = userdata;
+    strbuf_addf(&seen->log, "%c%u@%lld ", "swe"[record->kind], record -> cpu,
+                (long long)record -> ts);
+    return 0;
+}
+
+static int on_indexed(void *userdata, const struct trace_result *result)
+{
+    (void)result;
+    strbuf_add_str(&((struct seen *)userdata)->log, "| ");
+    return 0;
+}
+
+static int on_finished(void *userdata)
+{
+    strbuf_add_char(&((struct seen *)userdata)->log, '.');
+    return 0;
+}
+
+static int on_describe(void *userdata, const struct wire_field *descriptor)
+{
+    (void)userdata;
+    (void)descriptor;
+    return 0;
+}
+
+static void on_snapshot(void *userdata, uint32_t id, int64_t ts,
+                        const struct clock_reading *readings, size_t n)
+{
+    (void)id;
+    (void)readings;
+    strbuf_addf(&((struct seen *)userdata)->log, "clocks%zu@%lld ", n, (long long)ts);
+}
+
+static void on_problem(void *userdata, enum trace_problem problem, uint32_t detail)
+{
+    (void)detail;
+    ((struct seen *)userdata)->problems[problem]++;
+}
+
+static struct seen *read_bytes(const void *bytes, size_t size)
+{
+    struct seen *seen = calloc(1, sizeof(*seen));
+    struct trace_handler handler = {
+        .userdata = seen,
+        .interest = interest,
+        .now = on_now,
+        .sorted = on_sorted,
+        .ftrace = on_ftrace,
+        .describe = on_describe,
+        .indexed = on_indexed,
+        .finished = on_finished,
+        .snapshot = on_snapshot,
+        .problem = on_problem,
+    };
+    struct err err = {0};
+    struct clocks clocks = {0};
+    struct input *input;
+    assert_int_equal(input_from_memory(bytes, size, &err, &input), 0);
+    assert_int_equal(trace_read(input, NULL, &handler, &clocks, &err, &seen->result), 0);
+    clocks_done(&clocks);
+    input_free(input);
+    return seen;
+}
+
+static struct seen *seen_free(struct seen *seen)
+{
+    strbuf_done(&seen->log);
+    free(seen);
+    return NULL;
+}
+
+static struct seen *read_all(struct writer *writer)
+{
+    assert_false(writer->w.overflow);
+    return read_bytes(writer->bytes, wire_size(&writer->w));
+}
+
+struct sample {
+    int64_t ts;
+    uint32_t id, sequence, clock, flags;
+    bool dropped;
+};
+
+static void write_sample(struct wire_writer *w, struct sample sample)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    if (sample.ts)
+        wire_uint(w, PB_TracePacket_timestamp, (uint64_t)sample.ts);
+    if (sample.sequence)
+        wire_uint(w, PB_TracePacket_trusted_packet_sequence_id, sample.sequence);
+    if (sample.clock)
+        wire_uint(w, PB_TracePacket_timestamp_clock_id, sample.clock);
+    if (sample.flags)
+        wire_uint(w, PB_TracePacket_sequence_flags, sample.flags);
+    if (sample.dropped)
+        wire_uint(w, PB_TracePacket_previous_packet_dropped, 1);
+    size_t stats = wire_begin(w, PB_TracePacket_sys_stats);
+    wire_uint(w, PB_SysStats_num_forks, sample.id);
+    wire_end(w, stats);
+    wire_end(w, packet);
+}
+
+static void write_bundle(struct wire_writer *w, uint32_t cpu, size_t n, const int64_t *ts)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
+    for (size_t i = 0; i < n; i++) {
+        size_t event = wire_begin(w, PB_FtraceEventBundle_event);
+        wire_uint(w, FTRACE_EVENT_TIMESTAMP, (uint64_t)ts[i]);
+        wire_uint(w, FTRACE_EVENT_PID, 1);
+        wire_end(w, event);
+    }
+    wire_end(w, bundle);
+    wire_end(w, packet);
+}
+
+#define BUNDLE(w, cpu, ...)                                                                        \
+    write_bundle(w, cpu, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                       \
+                 (const int64_t[]){__VA_ARGS__})
+
+static void processors_are_merged(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    BUNDLE(&writer.w, 1, 10, 30, 50);
+    BUNDLE(&writer.w, 0, 20, 30, 40);
+    BUNDLE(&writer.w, 1, 60, 70);
+    write_sample(&writer.w, (struct sample){.ts = 30, .id = 1});
+    write_sample(&writer.w, (struct sample){.ts = 5, .id = 2});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p2@5 e1@10 e0@20 p1@30 e0@30 e1@30 e0@40 e1@50 e1@60 "
+                                        "e1@70 .");
+    assert_int_equal(seen->result.n_packets, 5);
+    seen_free(seen);
+}
+
+static void a_run_out_of_order_is_sorted(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    BUNDLE(&writer.w, 0, 40, 10, 30, 20);
+    BUNDLE(&writer.w, 1, 25);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| e0@10 e0@20 e1@25 e0@30 e0@40 .");
+    seen_free(seen);
+}
+
+static void packed(struct wire_writer *w, uint32_t field, size_t n, const uint64_t *values)
+{
+    size_t mark = wire_begin(w, field);
+    for (size_t i = 0; i < n; i++)
+        wire_varint(w, values[i]);
+    wire_end(w, mark);
+}
+
+static void write_compact(struct wire_writer *w, size_t n_pids)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    wire_uint(w, PB_FtraceEventBundle_cpu, 2);
+    size_t compact = wire_begin(w, PB_FtraceEventBundle_compact_sched);
+    wire_string(w, PB_FtraceEventBundle_CompactSched_intern_table, "a");
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_timestamp, 3, (uint64_t[]){100, 5, 5});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_prev_state, 3, (uint64_t[]){1, 1, 1});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_pid, n_pids, (uint64_t[]){7, 8, 9});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_prio, 3, (uint64_t[]){0, 0, 0});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_comm_index, 3, (uint64_t[]){0, 0, 0});
+    wire_end(w, compact);
+    wire_end(w, bundle);
+    wire_end(w, packet);
+}
+
+static void compact_switches_are_differences(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_compact(&writer.w, 3);
+    BUNDLE(&writer.w, 2, 105);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| s2@100 s2@105 e2@105 s2@110 .");
+    assert_int_equal(seen->problems[PROBLEM_COMPACT_SCHED_DAMAGED], 0);
+    seen_free(seen);
+}
+
+static void compact_columns_must_have_one_length(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_compact(&writer.w, 2);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| s2@100 s2@105 .");
+    assert_int_equal(seen->problems[PROBLEM_COMPACT_SCHED_DAMAGED], 1);
+    assert_int_equal(seen->result.n_damaged, 1);
+    seen_free(seen);
+}
+
+static void write_snapshot(struct wire_writer *w, uint64_t boot, uint64_t monotonic)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t snapshot = wire_begin(w, PB_TracePacket_clock_snapshot);
+    const uint64_t clocks[][2] = {{CLOCK_ID_BOOTTIME, boot}, {CLOCK_ID_MONOTONIC, monotonic}};
+    for (size_t i = 0; i < 2; i++) {
+        size_t clock = wire_begin(w, PB_ClockSnapshot_clocks);
+        wire_uint(w, PB_ClockSnapshot_Clock_clock_id, clocks[i][0]);
+        wire_uint(w, PB_ClockSnapshot_Clock_timestamp, clocks[i][1]);
+        wire_end(w, clock);
+    }
+    wire_end(w, snapshot);
+    wire_end(w, packet);
+}
+
+static void a_packet_waits_for_its_clock(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 10, .id = 1, .clock = CLOCK_ID_MONOTONIC});
+    write_sample(&writer.w, (struct sample){.ts = 10, .id = 2, .clock = 5});
+    write_snapshot(&writer.w, 1000, 500);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "clocks2@1000 | p1@510 .");
+    assert_int_equal(seen->problems[PROBLEM_CLOCK_UNKNOWN], 1);
+    seen_free(seen);
+}
+
+static void write_interned(struct wire_writer *w, uint32_t sequence, uint64_t iid, bool cleared)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    wire_uint(w, PB_TracePacket_trusted_packet_sequence_id, sequence);
+    if (cleared)
+        wire_uint(w, PB_TracePacket_sequence_flags, 1);
+    size_t data = wire_begin(w, PB_TracePacket_interned_data);
+    size_t entry = wire_begin(w, 1);
+    wire_uint(w, 1, iid);
+    wire_end(w, entry);
+    wire_end(w, data);
+    wire_end(w, packet);
+}
+
+static void interned_data_holds_for_a_generation(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_interned(&writer.w, 5, 1, true);
+    write_sample(&writer.w, (struct sample){.ts = 40, .id = 1, .sequence = 5, .flags = 2});
+    write_sample(&writer.w, (struct sample){.ts = 30, .id = 1, .sequence = 6});
+    write_interned(&writer.w, 5, 2, true);
+    // Earlier than the packet before, but of the generation in which 1 means nothing.
+    write_sample(&writer.w, (struct sample){.ts = 20, .id = 1, .sequence = 5, .flags = 2});
+    write_sample(&writer.w, (struct sample){.ts = 50, .id = 2, .sequence = 5, .flags = 2});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@20 p1@30 p1@40i p2@50i .");
+    seen_free(seen);
+}
+
+static void a_gap_invalidates_state(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 1, .id = 1, .sequence = 5, .flags = 2});
+    write_interned(&writer.w, 5, 1, true);
+    write_sample(&writer.w, (struct sample){.ts = 2, .id = 2, .sequence = 5, .flags = 2});
+    write_sample(&writer.w,
+                 (struct sample){.ts = 3, .id = 3, .sequence = 5, .flags = 2, .dropped = true});
+    write_sample(&writer.w, (struct sample){.ts = 4, .id = 4, .sequence = 5});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p2@2 p4@4 .");
+    assert_int_equal(seen->problems[PROBLEM_STATE_MISSING], 2);
+    assert_int_equal(seen->problems[PROBLEM_PACKETS_LOST], 1);
+    seen_free(seen);
+}
+
+static size_t deflate_packets(const struct writer *packets, uint8_t *to, size_t size)
+{
+    uLongf n = size;
+    assert_int_equal(compress(to, &n, packets->bytes, wire_size(&packets->w)), Z_OK);
+    return n;
+}
+
+static void compressed_packets_stand_in_place(void **state)
+{
+    (void)state;
+    struct writer inner, writer;
+    writer_start(&inner);
+    writer_start(&writer);
+    write_sample(&inner.w, (struct sample){.ts = 20, .id = 2});
+    write_sample(&inner.w, (struct sample){.ts = 10, .id = 3});
+    uint8_t deflated[1024];
+    size_t n = deflate_packets(&inner, deflated, sizeof(deflated));
+    write_sample(&writer.w, (struct sample){.ts = 20, .id = 1});
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_compressed_packets, deflated, n);
+    wire_end(&writer.w, packet);
+    packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_compressed_packets, deflated, n - 6);
+    wire_end(&writer.w, packet);
+    struct seen *seen = read_all(&writer);
+    assert_non_null(strstr(seen->log.text, "| p3@10 "));
+    assert_non_null(strstr(seen->log.text, "p1@20 p2@20 "));
+    assert_int_equal(seen->problems[PROBLEM_COMPRESSED_DAMAGED] >= 1, 1);
+    assert_int_equal(seen->result.first_damaged_packet, 2);
+    seen_free(seen);
+}
+
+static void a_damaged_packet_is_skipped(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 1, .id = 1});
+    size_t offset = wire_size(&writer.w);
+    wire_bytes(&writer.w, FIELD_PACKET, "\x3a\x7f", 2); // a field longer than its packet
+    write_sample(&writer.w, (struct sample){.ts = 2, .id = 2});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@1 p2@2 .");
+    assert_int_equal(seen->result.n_damaged, 1);
+    assert_int_equal(seen->result.first_damaged_packet, 1);
+    assert_int_equal(seen->result.first_damaged_offset, offset);
+    assert_false(seen->result.truncated);
+    seen_free(seen);
+}
+
+static void every_cut_is_found(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    size_t borders[4] = {0};
+    for (uint32_t i = 1; i < 4; i++) {
+        write_sample(&writer.w, (struct sample){.ts = i * 1000, .id = i, .sequence = 3});
+        borders[i] = wire_size(&writer.w);
+    }
+    for (size_t size = 0; size <= borders[3]; size++) {
+        struct seen *seen = read_bytes(writer.bytes, size);
+        size_t n_whole = 0;
+        while (n_whole < 3 && borders[n_whole + 1] <= size)
+            n_whole++;
+        assert_int_equal(seen->result.n_packets, n_whole);
+        assert_int_equal(seen->result.truncated, size != borders[n_whole]);
+        if (seen->result.truncated)
+            assert_int_equal(seen->result.truncated_offset, borders[n_whole]);
+        seen_free(seen);
+    }
+}
+
+static void packets_without_time_stay_behind_the_latest(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 50, .id = 1});
+    write_sample(&writer.w, (struct sample){.id = 2});
+    write_sample(&writer.w, (struct sample){.ts = 60, .id = 3});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@50 p2@50 p3@60 .");
+    seen_free(seen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processors_are_merged),
+        cmocka_unit_test(a_run_out_of_order_is_sorted),
+        cmocka_unit_test(compact_switches_are_differences),
+        cmocka_unit_test(compact_columns_must_have_one_length),
+        cmocka_unit_test(a_packet_waits_for_its_clock),
+        cmocka_unit_test(interned_data_holds_for_a_generation),
+        cmocka_unit_test(a_gap_invalidates_state),
+        cmocka_unit_test(compressed_packets_stand_in_place),
+        cmocka_unit_test(a_damaged_packet_is_skipped),
+        cmocka_unit_test(every_cut_is_found),
+        cmocka_unit_test(packets_without_time_stay_behind_the_latest),
+    };
+    return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
+}
