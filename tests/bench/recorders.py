@@ -3,6 +3,7 @@
 
 A peer in a root file system of its own runs in a private mount namespace, so that nothing stays mounted.
 """
+import collections
 import os
 import pathlib
 import shutil
@@ -19,8 +20,9 @@ EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kme
 QUIET = ("oom/mark_victim",)
 
 
-def config(buffer_kb, compact_sched=False, into_file=False, events=EVENTS):
+def config(buffer_kb, compact_sched=False, file_bytes=0, events=EVENTS):
     events = "\n".join(f'      ftrace_events: "{event}"' for event in events)
+    into_file = f"write_into_file: true file_write_period_ms: 500 max_file_size_bytes: {file_bytes}"
     return f"""
 buffers {{ size_kb: {buffer_kb} fill_policy: RING_BUFFER }}
 data_sources {{
@@ -34,7 +36,7 @@ data_sources {{
     }}
   }}
 }}
-{"write_into_file: true file_write_period_ms: 1000" if into_file else ""}
+{into_file if file_bytes else ""}
 duration_ms: 600000
 """
 
@@ -60,15 +62,18 @@ def pss_bytes(pid):
     return 0
 
 
+Cost = collections.namedtuple("Cost", "seconds cpu_seconds peak_bytes")
+
+
 def measure(argv):
-    """(seconds, peak RSS in bytes) of a program that has to succeed."""
+    """The cost of a program that has to succeed; memory is its peak RSS."""
     started = time.monotonic()
     child = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
         raise subprocess.CalledProcessError(child.returncode, argv)
-    return time.monotonic() - started, usage.ru_maxrss * 1024
+    return Cost(time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
 class Result:
@@ -91,6 +96,9 @@ class Run:
     def pss_bytes(self):
         return sum(pss_bytes(pid) for pid in self.pids())
 
+    def has_ended(self):
+        return self.lead.poll() is not None
+
     def sample(self, ended, peak):
         while not ended.is_set():
             for pid in self.pids():
@@ -103,7 +111,8 @@ class Run:
         sampler = threading.Thread(target=self.sample, args=(ended, peak))
         sampler.start()
         try:
-            os.kill(self.lead_pid, signal.SIGTERM)
+            if not self.has_ended():
+                self.lead.send_signal(signal.SIGTERM)
             self.lead.wait(60)
         finally:
             ended.set()
