@@ -25,6 +25,7 @@
 #include "producer/cli/progress.h"
 #include "producer/cli/record_options.h"
 #include "producer/service/config_check.h"
+#include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
 #include "producer/service/session.h"
 #include "producer/trace/trace_file.h"
@@ -266,6 +267,7 @@ static int run(struct record *record, struct err *err)
     if (r < 0)
         return r;
     record->created = NULL; // from here on it holds something
+    memory_lock();
     if (!record->options.quiet && isatty(STDERR_FILENO))
         loop_add_timer(record->loop, nsec_now(CLOCK_BOOTTIME) + PROGRESS_PERIOD, PROGRESS_PERIOD,
                        progress_due, record, &record->progress);
