@@ -252,10 +252,14 @@ def step_fuzz(step, only):
 
 
 def step_golden(step, only):
-    """Traces with known answers."""
+    """Traces and configs with known answers; docs that are generated."""
     meson_tests(step, BUILDS / "gcc", "golden", only)
-    if not only:
-        golden(step, BUILDS / "gcc")
+    if only:
+        return
+    golden(step, BUILDS / "gcc")
+    code, output = run([sys.executable, "scripts/tables_doc.py",
+                        BUILDS / "gcc" / "converter" / "mmsql", "--check"])
+    step.expect(code == 0, "docs/tables.md", tail(output))
 
 
 def step_e2e(step, only):

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEMO_MIB = 64
 PRESSURE_MIB = 512
 BAR = 40
+MAX_BARS = 12
 
 CONFIG = """\
 # What ./quickstart recorded: the data sources of configs/mm_events.cfg, process names, and which pages
@@ -245,6 +246,32 @@ def show_vmstat(db):
             print(f"  {label:40} {int(change):>12,}")
 
 
+def bar_text(runs, pages):
+    """The file from its first page to its last: # resident, + partly, . absent."""
+    filled = [0] * BAR
+    for start, end in runs:
+        for cell in range(start * BAR // pages, min((end * BAR - 1) // pages + 1, BAR)):
+            low, high = cell * pages / BAR, (cell + 1) * pages / BAR
+            filled[cell] += max(0, min(end, high) - max(start, low)) / (high - low)
+    return "".join("#" if f > 0.99 else "+" if f > 0.01 else "." for f in filled)
+
+
+def show_residency(db, demo):
+    samples = db.rows("SELECT s.id, s.ts - (SELECT min(ts) FROM page_residency_sample), s.pages,"
+                      " s.resident_bytes FROM page_residency_sample s"
+                      " JOIN page_residency_file f ON s.file_id = f.id"
+                      f" WHERE f.path = '{demo}' AND s.detail = 'exact' ORDER BY s.ts")
+    if not samples:
+        return
+    heading(f"Page cache of {demo.name}")
+    step = -(-len(samples) // MAX_BARS)
+    for sample, ts, pages, resident in samples[::step]:
+        runs = db.rows("SELECT start_page, end_page FROM page_residency_range"
+                       f" WHERE sample_id = {sample}")
+        bar = bar_text([tuple(map(int, run)) for run in runs], int(pages))
+        print(f"  {int(ts) / 1e9:6.1f} s  [{bar}] {bytes_text(int(resident)):>10}")
+
+
 def show_losses(db):
     rows = db.rows("SELECT name, sum(value) FROM stats WHERE severity IN ('data_loss', 'error')"
                    " AND value > 0 GROUP BY name ORDER BY name")
@@ -338,6 +365,7 @@ def main():
     show_events(db)
     show_episodes(db)
     show_vmstat(db)
+    show_residency(db, demo)
     show_losses(db)
     show_next(out, build)
 

@@ -35,7 +35,8 @@ class Quickstart(unittest.TestCase):
 
     def check_output(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for text in ("[5/5]", "Recorded", "Reclaim and compaction", "Memory (vmstat)", "Losses", "Next"):
+        for text in ("[5/5]", "Recorded", "Reclaim and compaction", "Memory (vmstat)",
+                     "Page cache of demo.bin", "Losses", "Next"):
             self.assertIn(text, done.stdout)
         self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
         for name in ("quickstart.cfg", "quickstart.pftrace", "quickstart.db"):

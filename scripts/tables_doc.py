@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write docs/tables.md from what the converter says of its tables.
+
+usage: tables_doc.py MMSQL          write docs/tables.md
+       tables_doc.py MMSQL --check  exit 1 if it is not what would be written
+"""
+import pathlib
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DOC = ROOT / "docs" / "tables.md"
+TRACE = ROOT / "tests" / "golden" / "mm_pressure.pftrace"
+OUR_TABLES = "page_residency"
+
+HEAD = """\
+# Tables
+
+`mmsql convert TRACE -o DB` writes one SQLite database. Its tables, views and columns have the names of
+Perfetto's trace processor, so that queries written for one work on the other; any SQLite opens it,
+without an extension. `page_residency_*` is this project's own. `mmsql tables` prints what stands here.
+
+Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
+Tables whose packets a trace does not have are there and empty.
+
+## Questions
+
+Who reclaimed, for how long:
+
+    SELECT t.name, count(*), sum(s.dur) / 1e6 AS ms
+    FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid)
+    WHERE s.name = 'mm_vmscan_direct_reclaim' GROUP BY t.utid ORDER BY ms DESC;
+
+Free memory over time:
+
+    SELECT c.ts, c.value FROM counter c JOIN counter_track t ON c.track_id = t.id
+    WHERE t.name = 'nr_free_pages' ORDER BY c.ts;
+
+Which files lost pages from the cache:
+
+    SELECT path, sum(size_bytes) AS bytes FROM page_residency_changes
+    WHERE direction = 'out' GROUP BY path ORDER BY bytes DESC;
+
+A field of an event:
+
+    SELECT e.ts, a.int_value FROM ftrace_event e JOIN args a USING (arg_set_id)
+    WHERE e.name = 'mm_vmscan_kswapd_wake' AND a.key = 'nid';
+
+What was lost:
+
+    SELECT name, idx, value FROM stats WHERE severity IN ('data_loss', 'error') AND value > 0;
+"""
+
+
+def mmsql_tables(mmsql, *name):
+    return subprocess.run([mmsql, "tables", *name], check=True, capture_output=True, text=True).stdout
+
+
+def table_text(mmsql, name):
+    lines = mmsql_tables(mmsql, name).splitlines()
+    text = [f"### {name}", "", lines[0].split(": ", 1)[1], "", "| column | type | |", "|---|---|---|"]
+    for line in lines[2:]:
+        column, kind, doc = re.match(r"\s+(\S+)\s+(\S+)\s+(.*)", line).groups()
+        text.append(f"| {column} | {kind} | {doc.replace('|', chr(92) + '|')} |")
+    return "\n".join(text) + "\n"
+
+
+def views_text(mmsql):
+    with tempfile.TemporaryDirectory() as tmp:
+        path = f"{tmp}/views.db"
+        subprocess.run([mmsql, "convert", "-q", TRACE, "-o", path], check=True)
+        db = sqlite3.connect(path)
+        names = [r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'"
+                                          " ORDER BY name")]
+        rows = [f"| {name} | " + ", ".join(r[1] for r in db.execute(f"PRAGMA table_info({name})"))
+                + " |" for name in names]
+        db.close()
+    return "\n".join(["| view | columns |", "|---|---|", *rows]) + "\n"
+
+
+def document(mmsql):
+    names = [line.split()[0] for line in mmsql_tables(mmsql).splitlines() if line.strip()]
+    names = [name for name in names if not name.startswith("_")]
+    ours = [name for name in names if name.startswith(OUR_TABLES)]
+    parts = [HEAD, "## Page residency\n", *(table_text(mmsql, name) for name in ours),
+             "## Views\n", views_text(mmsql),
+             "## Perfetto's tables\n",
+             *(table_text(mmsql, name) for name in names if name not in ours)]
+    return "\n".join(parts)
+
+
+def main():
+    mmsql = pathlib.Path(sys.argv[1]).resolve()
+    text = document(mmsql)
+    if "--check" not in sys.argv:
+        DOC.write_text(text)
+    elif text != (DOC.read_text() if DOC.exists() else ""):
+        sys.exit(f"docs/tables.md is not what the converter says: python3 scripts/tables_doc.py {sys.argv[1]}")
+
+
+if __name__ == "__main__":
+    main()
