@@ -466,6 +466,66 @@ class Recording(FtraceCase):
         self.assertNotIn("mmtest no\n", texts)
         self.assertNotIn("B|12|hidden thing\n", texts)
 
+    def test_pages_of_other_sizes(self):
+        with self.instance(f"mmtest{os.getpid()}") as path:
+            if not (path / "buffer_subbuf_size_kb").exists():
+                self.skipTest("this kernel has sub-buffers of one page only (needs 6.8)")
+            (path / "buffer_subbuf_size_kb").write_text("16")
+            load = self.load()
+            process = self.start(config(events("kmem/*") + f' instance_name: "{path.name}"'))
+            self.wait_recording(process, path.name)
+            self.run_load(load)
+            self.stop(process)
+        packets = lib.decode(self.trace)
+        self.assertGreater(len(all_events(packets)), 1000)
+        stats = stats_of(packets, "END_OF_TRACE")
+        self.assertEqual(stats.get("ftrace_parse_errors", []), [])
+        self.assertEqual(sum(s.one("entries") for s in stats["cpu_stats"]), 0)
+
+    def test_another_clock_is_told_with_a_snapshot(self):
+        load = self.load()
+        process = self.start(config(events("kmem/rss_stat") + " use_monotonic_raw_clock: true"))
+        wait_for(lambda: own_instances() - self.before)
+        time.sleep(0.3)
+        self.run_load(load)
+        self.stop(process)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        found = bundles(lib.decode(self.trace))
+        self.assertGreater(len(found), 0)
+        for bundle in found:
+            self.assertEqual(bundle.one("ftrace_clock"), "FTRACE_CLOCK_MONO_RAW")
+            self.assertLess(abs(now[0] - bundle.one("ftrace_timestamp")), 30e9)
+            self.assertLess(abs(now[1] - bundle.one("boot_timestamp")), 30e9)
+            # The same moment by both.
+            self.assertLess(abs((now[1] - now[0]) - (bundle.one("boot_timestamp") - bundle.one("ftrace_timestamp"))),
+                            5e7)
+
+    def test_a_buffer_is_read_when_it_fills_up(self):
+        if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) < (6, 9):
+            self.skipTest("this kernel does not wait for a share of a buffer (needs 6.9)")
+        load = self.load(rounds=60)
+        process = self.start(config(
+            events("kmem/*") + f" tids_to_trace: {load.pid} buffer_size_kb: 256 drain_buffer_percent: 25"
+            " drain_period_ms: 60000"))
+        self.wait_recording(process)
+        self.run_load(load)
+        self.stop(process)
+        stats = stats_of(lib.decode(self.trace), "END_OF_TRACE")
+        self.assertGreater(max(s.one("read_events") for s in stats["cpu_stats"]) * 30, 256 << 10)
+        self.assertEqual(sum(s.one("overrun") for s in stats["cpu_stats"]), 0)
+
+    def test_what_the_main_buffer_holds_already(self):
+        if (lib.TRACEFS / "tracing_on").read_text() != "1\n":
+            self.skipTest("somebody has switched the main buffer off")
+        files = ["trace_clock", "tracing_on", "current_tracer"]
+        before = {name: (lib.TRACEFS / name).read_text() for name in files}
+        (lib.TRACEFS / "trace_marker").write_text("mmtest before\n")
+        self.record(config(events("ftrace/print") + " preserve_ftrace_buffer: true", duration_ms=300))
+        self.assertEqual({name: (lib.TRACEFS / name).read_text() for name in files}, before)
+        packets = lib.decode(self.trace)
+        self.assertIn("mmtest before\n", [body_of(event)[1].one("buf") for _, event in all_events(packets)])
+        self.assertTrue(stats_of(packets, "START_OF_TRACE").one("preserve_ftrace_buffer"))
+
     def test_names_that_do_not_exist(self):
         done = self.record(config(
             events("kmem/rss_stats", "mm_page_aloc", "nogroup/*", "rss_stat") +

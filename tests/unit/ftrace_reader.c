@@ -231,7 +231,6 @@ static void look(struct fixture *f)
 static void no_event_is_lost_between_packets(void **state)
 {
     struct fixture *f = *state;
-    // 4 KiB hold some 130 of these events, so packets end in the middle of pages.
     make(f, 65536, PACKET_BUFFER_RING, NULL);
     add_plan(f, "test", MINE, EVENT_PLAN_DESCRIBED);
     size_t n = 0;

@@ -20,11 +20,14 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/nsec.h"
 
 #define INSTANCE_PREFIX "mmtrace-"
 #define JOURNAL_PREFIX  "ftrace-"
 #define READ_MAX        (16u << 20)
 #define INSTANCES_MAX   64 // of one process
+#define MEMORY_TRIES    5
+#define MEMORY_PAUSE    (20 * NSEC_PER_MSEC)
 
 static void undos_release(struct tracefs_undos *undo)
 {
@@ -276,11 +279,29 @@ static void undo_all(const char *root, const struct tracefs_undos *undo, const s
 static int no_access(const char *path, int r, struct err *err)
 {
     err_errno(err, r, "%s", path);
+    if (r == -ENOMEM)
+        err_hint(err, r,
+                 "the kernel has no memory to spare for a buffer; try again, or record into "
+                 "an instance that exists: instance_name");
     if (r == -EACCES || r == -EPERM)
         err_hint(err, r,
                  "run as root, or let a group in: mount -o remount,gid=GROUP,mode=770 on "
                  "the tracefs");
     return r;
+}
+
+// A new instance takes 1.4 MB for each CPU at once. Recordings often begin just when memory is
+// short, and the kernel does not wait for it.
+static int make_instance(const char *path)
+{
+    const struct timespec pause = nsec_to_timespec(MEMORY_PAUSE);
+    for (unsigned try = 1;; try++) {
+        if (mkdir(path, 0750) == 0)
+            return 0;
+        if (errno != ENOMEM || try == MEMORY_TRIES)
+            return -errno;
+        nanosleep(&pause, NULL);
+    }
 }
 
 static int open_own_instance(struct tracefs *fs, uint64_t start, struct err *err)
@@ -290,13 +311,14 @@ static int open_own_instance(struct tracefs *fs, uint64_t start, struct err *err
         if (asprintf(&path, "%s/instances/" INSTANCE_PREFIX "%d-%llu-%u", fs->root, getpid(),
                      (unsigned long long)start, n) < 0)
             return -ENOMEM;
-        if (mkdir(path, 0750) == 0) {
+        int r = make_instance(path);
+        if (r == 0) {
             fs->path = STEAL(path);
             fs->created = true;
             return remember(fs, fs->path, NULL, false);
         }
-        if (errno != EEXIST)
-            return no_access(path, -errno, err);
+        if (r != -EEXIST)
+            return no_access(path, r, err);
     }
     return err_set(err, -EBUSY, "%s/instances: too many of this process", fs->root);
 }
@@ -308,10 +330,10 @@ static int open_named_instance(struct tracefs *fs, const char *name, struct err 
     CLEANUP(freep) char *path = NULL;
     if (asprintf(&path, "%s/instances/%s", fs->root, name) < 0)
         return -ENOMEM;
-    if (mkdir(path, 0750) == 0)
-        fs->created = true;
-    else if (errno != EEXIST)
-        return no_access(path, -errno, err);
+    int r = make_instance(path);
+    if (r < 0 && r != -EEXIST)
+        return no_access(path, r, err);
+    fs->created = r == 0;
     fs->path = STEAL(path);
     return fs->created ? remember(fs, fs->path, NULL, false) : 0;
 }
