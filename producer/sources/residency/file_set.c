@@ -157,7 +157,7 @@ static bool has_room(struct file_set *set)
         return true;
     if (!set->full_logged)
         log_warning(set->options.log,
-                    "page residency: more than %zu files: the rest is not watched (raise "
+                    "linux.page_residency: more than %zu files: the rest is not watched (raise "
                     "max_files)",
                     set->options.max_files);
     set->full_logged = true;
@@ -212,8 +212,9 @@ static int add_path(struct file_set *set, const char *path)
     struct residency_file *file = NULL;
     int r = residency_open(AT_FDCWD, path, &fd, &st);
     if (r < 0) {
-        scan_complain(set, "page residency: %s: %s", path,
-                      r == -EINVAL ? "not a regular file" : strerror(-r));
+        scan_complain(set, "linux.page_residency: %s: %s%s", path,
+                      r == -EINVAL ? "not a regular file" : strerror(-r),
+                      r == -EACCES ? " (run as root)" : "");
         return 0;
     }
     return add_opened(set, path, path, fd, &st, true, &file);
@@ -223,7 +224,8 @@ static int add_path(struct file_set *set, const char *path)
 static int add_tree_entry(struct file_set *set, const FTSENT *entry)
 {
     if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
-        scan_complain(set, "page residency: %s: %s", entry->fts_path, strerror(entry->fts_errno));
+        scan_complain(set, "linux.page_residency: %s: %s", entry->fts_path,
+                      strerror(entry->fts_errno));
     if (entry->fts_info != FTS_F || !S_ISREG(entry->fts_statp->st_mode) ||
         entry->fts_statp->st_dev != set->tree_device)
         return 0;
@@ -249,7 +251,7 @@ static void begin_path(struct file_set *set, char *path)
     set->stage = SCAN_GLOB;
     // Without a match glob() returns the pattern itself, which may be a file called "a[1]".
     if (is_glob(path) && glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &set->glob) != 0)
-        scan_complain(set, "page residency: %s: cannot be expanded", path);
+        scan_complain(set, "linux.page_residency: %s: cannot be expanded", path);
 }
 
 // The next name of the present path: a match, or the path itself.
@@ -266,7 +268,7 @@ static int begin_name(struct file_set *set, char *name)
 {
     struct stat st;
     if (stat(name, &st) < 0) {
-        scan_complain(set, "page residency: %s: %s", name, strerror(errno));
+        scan_complain(set, "linux.page_residency: %s: %s", name, strerror(errno));
         return 0;
     }
     if (!S_ISDIR(st.st_mode))
@@ -330,7 +332,7 @@ static int list_pids(struct file_set *set)
         return 0;
     DIR *dir = opendir(set->options.proc);
     if (!dir) {
-        scan_complain(set, "page residency: %s: %s", set->options.proc, strerror(errno));
+        scan_complain(set, "linux.page_residency: %s: %s", set->options.proc, strerror(errno));
         return 0;
     }
     int r = 0;
@@ -411,12 +413,13 @@ static int step_pids(struct file_set *set)
         return 0;
     }
     if (r == -EACCES || r == -EPERM)
-        scan_complain(set,
-                      "page residency: process %d: its maps may not be read (run as root or its "
-                      "user)",
-                      pid);
+        scan_complain(
+            set,
+            "linux.page_residency: process %d: its maps may not be read (run as root or its "
+            "user)",
+            pid);
     else
-        scan_complain(set, "page residency: process %d: %s", pid, strerror(-r));
+        scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
     set->position++;
     return 0;
 }
@@ -429,7 +432,7 @@ static int step_maps(struct file_set *set)
     if (r > 0)
         return add_mapping(set, pid, &mapping);
     if (r < 0)
-        scan_complain(set, "page residency: process %d: %s", pid, strerror(-r));
+        scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
     maps_close(&set->maps);
     set->stage = SCAN_PIDS;
     set->position++;
