@@ -90,11 +90,12 @@ static int damage_print(const char *trace, const struct input *input,
         code = EXIT_FAILED;
     }
     if (result->n_damaged) {
-        fprintf(stderr,
-                "mmsql: %s: %" PRIu64 " packet(s) are damaged, the first is packet %" PRIu64
-                " at offset %" PRIu64 "; what could be read is converted\n",
-                trace, result->n_damaged, result->first_damaged_packet,
-                result->first_damaged_offset);
+        fprintf(stderr, "mmsql: %s: packet %" PRIu64 " at offset %" PRIu64 " is damaged: %s", trace,
+                result->first_damaged_packet, result->first_damaged_offset,
+                trace_problem_text(result->first_damage));
+        if (result->n_damaged > 1)
+            fprintf(stderr, "; %" PRIu64 " are damaged in all", result->n_damaged);
+        fprintf(stderr, "; what could be read is converted\n");
         code = EXIT_FAILED;
     }
     return code;

@@ -104,8 +104,10 @@ static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
     if (!cell.text)
         return -ENOMEM;
     cell.width = text_width(cell.text, WIDTH_MAX, &n_bytes);
-    if (cell.text[n_bytes])
-        strcpy(cell.text + (n_bytes > 3 ? n_bytes - 3 : 0), "...");
+    if (cell.text[n_bytes]) {
+        text_width(cell.text, WIDTH_MAX - 3, &n_bytes);
+        memcpy(cell.text + n_bytes, "...", 4); // at least three more bytes were there
+    }
     int r = cell_vec_push(cells, cell);
     if (r < 0)
         free(cell.text);

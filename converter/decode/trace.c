@@ -60,6 +60,7 @@ struct reader {
     struct trace_result *result;
     struct err *err;
     uint64_t packet_offset; // of the outermost packet at hand
+    bool damage_noted;      // of that packet
     int64_t latest_ts;
     int64_t last_ftrace_clock; // of the clock pair added last
     bool seen_cpu[CPU_MAX + 1];
@@ -73,14 +74,31 @@ static void problem(struct reader *reader, enum trace_problem kind, uint32_t det
     reader->handler->problem(reader->handler->userdata, kind, detail);
 }
 
+// Counted once for each outermost packet, however much is wrong in it.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
 {
     struct trace_result *result = reader->result;
+    problem(reader, kind, 0);
+    if (reader->damage_noted)
+        return;
+    reader->damage_noted = true;
     if (result->n_damaged++ == 0) {
         result->first_damaged_offset = reader->packet_offset;
         result->first_damaged_packet = result->n_packets;
+        result->first_damage = kind;
     }
-    problem(reader, kind, 0);
+}
+
+const char *trace_problem_text(enum trace_problem kind)
+{
+    static const char *const texts[N_TRACE_PROBLEMS] = {
+        [PROBLEM_PACKET_DAMAGED] = "its fields cannot be read",
+        [PROBLEM_COMPRESSED_DAMAGED] = "its compressed packets cannot be inflated to their end",
+        [PROBLEM_COMPRESSED_UNSUPPORTED] = "it is compressed in a way that is not supported",
+        [PROBLEM_BUNDLE_DAMAGED] = "its ftrace events cannot be read",
+        [PROBLEM_COMPACT_SCHED_DAMAGED] = "its scheduling events do not fit together",
+    };
+    return texts[kind];
 }
 
 // Counts bytes that were read; false: the handler wants an end.
@@ -506,8 +524,10 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
     int r;
     for (;;) {
         size_t offset = (size_t)(trace.pos - start);
-        if (outermost)
+        if (outermost) {
             reader->packet_offset = offset;
+            reader->damage_noted = false;
+        }
         r = packet_frame(&trace, &fields);
         if (r <= 0)
             break;

@@ -59,11 +59,16 @@ struct trace_result {
     uint64_t n_packets; // whole ones, compressed packets counted as one
     bool truncated;     // the bytes end or break in the middle of the packet behind these
     uint64_t truncated_offset;
-    uint64_t n_damaged; // packets whose inside cannot be read
+    uint64_t n_damaged; // packets whose inside cannot be read in full
     uint64_t first_damaged_offset, first_damaged_packet;
+    enum trace_problem first_damage;
     bool has_ftrace_start;
     int64_t ftrace_start; // moment from which all processors' ftrace data is complete
 };
+
+// What a problem means for a packet: "its ... cannot be read". NULL for problems that are no
+// damage.
+const char *trace_problem_text(enum trace_problem problem);
 
 struct trace_handler {
     void *userdata; // borrowed

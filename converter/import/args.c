@@ -28,7 +28,7 @@ static uint64_t args_hash(const struct arg *items, size_t n)
         uint64_t value = (uint64_t)arg->integer;
         if (arg->type == ARG_TEXT || arg->type == ARG_JSON)
             value = hash_bytes(arg->text, arg->size);
-        hash = hash_u64(hash ^ (uint64_t)(uintptr_t)arg->key) + arg->type;
+        hash = hash_u64(hash ^ hash_bytes(arg->key, strlen(arg->key))) + arg->type;
         hash = hash_u64(hash ^ value);
     }
     return hash;

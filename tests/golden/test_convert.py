@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces that are damaged, and other ways in and out of mmsql.
+
+usage: test_convert.py MMSQL
+
+fail/NAME.pftrace is converted; what is said about it must be fail/NAME.stderr (with TRACE in place of its
+path), the exit code 1, and a database must be there unless nothing at all could be read.
+"""
+import gzip
+import json
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+MMSQL = None
+
+
+def run(*argv, **options):
+    return subprocess.run([MMSQL, *map(str, argv)], capture_output=True, timeout=60, **options)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.tmp = pathlib.Path(self.folder.name)
+        self.db = self.tmp / "t.db"
+
+    def tearDown(self):
+        left = sorted(f.name for f in self.tmp.iterdir() if f.name.startswith("t.db."))
+        self.folder.cleanup()
+        self.assertEqual(left, [], "temporary files are left")
+
+    def convert(self, trace, *argv, code=0, **options):
+        done = run("convert", "-q", trace, "-o", self.db, *argv, **options)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        return done.stderr.decode()
+
+    def query(self, sql):
+        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
+            return db.execute(sql).fetchall()
+
+    def dump(self):
+        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
+            return "\n".join(db.iterdump())
+
+
+class Damage(Case):
+    nothing_to_read = {"empty", "random", "text", "zeros"}
+
+    def test_messages(self):
+        for trace in sorted((HERE / "fail").glob("*.pftrace")):
+            with self.subTest(trace.stem):
+                self.db.unlink(missing_ok=True)
+                said = self.convert(trace, code=1).replace(str(trace), "TRACE")
+                self.assertEqual(said, trace.with_suffix(".stderr").read_text())
+                self.assertEqual(self.db.exists(), trace.stem not in self.nothing_to_read)
+                if self.db.exists():
+                    self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+                    self.assertTrue(self.query("SELECT * FROM clock_snapshot"))
+
+    def test_what_is_behind_a_damaged_packet_is_kept(self):
+        self.convert(HERE / "fail/packet.pftrace", code=1)
+        damaged = "SELECT value FROM stats WHERE name = 'mmsql_packets_damaged'"
+        self.assertEqual(self.query(damaged), [(2,)])
+        self.assertTrue(self.query("SELECT 1 FROM metadata WHERE name = 'system_release'"))
+
+    def test_the_place_of_a_cut_is_in_the_database(self):
+        said = self.convert(HERE / "fail/cut.pftrace", code=1)
+        offset = "SELECT value FROM stats WHERE name = 'mmsql_truncated_at'"
+        self.assertIn(f"offset {self.query(offset)[0][0]},", said)
+
+    def test_cut_at_every_byte(self):
+        """Never a crash, and never more rows than the whole trace has."""
+        for name in ("counters_tracks", "heap_continuous"):
+            trace = (HERE / f"{name}.pftrace").read_bytes()
+            self.convert(HERE / f"{name}.pftrace")
+            n_whole = self.query("SELECT count(*) FROM clock_snapshot")[0][0]
+            for size in range(1, len(trace)):
+                self.db.unlink(missing_ok=True)
+                done = run("convert", "-q", "-", "-o", self.db, input=trace[:size])
+                self.assertIn(done.returncode, (0, 1), f"{name} cut at {size}")
+                if self.db.exists():
+                    n = self.query("SELECT count(*) FROM clock_snapshot")[0][0]
+                    self.assertLessEqual(n, n_whole)
+
+
+class Inputs(Case):
+    def setUp(self):
+        super().setUp()
+        self.trace = HERE / "sched_deflate.pftrace"
+        self.convert(self.trace)
+        self.want = self.dump()
+
+    def test_pipe(self):
+        self.convert("-", input=self.trace.read_bytes())
+        self.assertEqual(self.dump(), self.want)
+
+    def test_gzip(self):
+        packed = self.tmp / "packed.gz"
+        packed.write_bytes(gzip.compress(self.trace.read_bytes()))
+        self.convert(packed)
+        without_uuid = "SELECT count(*) FROM metadata WHERE name = 'trace_uuid'"
+        self.assertEqual(self.query(without_uuid), [(1,)])
+        self.assertEqual(self.dump(), self.want)
+
+    def test_gzip_of_several_members_through_a_pipe(self):
+        data = self.trace.read_bytes()
+        self.convert("-", input=gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
+        self.assertEqual(self.dump(), self.want)
+
+    def test_traces_one_behind_the_other(self):
+        n = self.query("SELECT count(*) FROM ftrace_event")[0][0]
+        self.convert("-", input=self.trace.read_bytes() * 2)
+        # Each compact waking needs a switch before; in the doubled trace it has one.
+        self.assertGreaterEqual(self.query("SELECT count(*) FROM ftrace_event")[0][0], 2 * n)
+
+    def test_the_same_twice(self):
+        self.convert(self.trace)
+        self.assertEqual(self.dump(), self.want)
+
+
+class Outputs(Case):
+    def test_other_files_are_left_alone(self):
+        for content in (b"notes\n", b"SQLite format 3\0" + bytes(100)):
+            self.db.write_bytes(content)
+            said = self.convert(HERE / "mm_pressure.pftrace", code=1)
+            self.assertIn("exists and is not a database made by mmsql", said)
+            self.assertEqual(self.db.read_bytes(), content)
+
+    def test_a_failed_conversion_leaves_the_old_database(self):
+        self.convert(HERE / "counters_tracks.pftrace")
+        before = self.db.read_bytes()
+        self.convert(HERE / "fail/text.pftrace", code=1)
+        self.assertEqual(self.db.read_bytes(), before)
+
+    def test_usage(self):
+        for argv in ((), ("convert",), ("convert", "a"), ("convert", "a", "b", "-o", "c"),
+                     ("convert", "--bogus"), ("query",), ("query", "a"), ("unknown",)):
+            done = run(*argv)
+            self.assertEqual(done.returncode, 2, argv)
+            self.assertIn(b"mmsql", done.stderr)
+        for argv in (("--help",), ("convert", "--help"), ("query", "--help"), ("tables", "--help")):
+            done = run(*argv)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), argv)
+            self.assertIn(b"usage: mmsql", done.stdout)
+
+    def test_every_public_column_is_there(self):
+        """Tables and views with the columns that Perfetto documents, in that order, also when empty."""
+        self.convert(HERE / "counters_tracks.pftrace")
+        want = {}
+        for line in (HERE / "public_columns.csv").read_text().splitlines()[1:]:
+            table, column = line.split(",")[:2]
+            want.setdefault(table, []).append(column)
+        for table, columns in want.items():
+            have = [row[1] for row in self.query(f"PRAGMA table_xinfo({table})")]
+            self.assertEqual(have, columns, table)
+
+    def test_tables_are_explained(self):
+        done = run("tables", "ftrace_event")
+        self.assertEqual(done.returncode, 0)
+        for column in (b"ts", b"utid", b"arg_set_id"):
+            self.assertIn(b"  " + column + b" ", done.stdout)
+        self.assertEqual(run("tables", "ftrace_evnt").returncode, 1)
+
+
+class Query(Case):
+    sql = "SELECT 1 AS n, NULL AS missing, 2.5 AS r, 'a,\"b\"' AS t, x'00ff' AS b UNION ALL " \
+          "SELECT -7, 'x', 1e100, 'c', NULL"
+
+    def setUp(self):
+        super().setUp()
+        self.convert(HERE / "mm_pressure.pftrace")
+
+    def ask(self, *argv, code=0, **options):
+        done = run("query", *argv, text=True, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def test_table(self):
+        self.assertEqual(self.ask(self.db, self.sql).splitlines(), [
+            "n   missing  r       t      b",
+            "--  -------  ------  -----  -------",
+            " 1  NULL        2.5  a,\"b\"  x'00ff'",
+            "-7  x        1e+100  c      NULL",
+        ])
+
+    def test_csv(self):
+        self.assertEqual(self.ask("--csv", self.db, self.sql),
+                         'n,missing,r,t,b\n1,,2.5,"a,""b""",00ff\n-7,x,1e+100,c,\n')
+
+    def test_json(self):
+        self.assertEqual(json.loads(self.ask("--json", self.db, self.sql)), [
+            {"n": 1, "missing": None, "r": 2.5, "t": 'a,"b"', "b": "00ff"},
+            {"n": -7, "missing": "x", "r": 1e100, "t": "c", "b": None},
+        ])
+        self.assertEqual(json.loads(self.ask("--json", self.db, "SELECT 1 WHERE 0")), [])
+
+    def test_long_text_is_cut_only_in_tables(self):
+        sql = "SELECT replace(hex(zeroblob(300)), '00', 'é') AS t"
+        self.assertEqual(max(map(len, self.ask(self.db, sql).splitlines())), 100)
+        self.assertIn("é" * 300, self.ask("--csv", self.db, sql))
+
+    def test_sql_from_file_and_standard_input(self):
+        file = self.tmp / "q.sql"
+        file.write_text("-- a comment\nSELECT 1 AS a;\nSELECT 2 AS b;\n")
+        want = "a\n1\nb\n2\n"
+        self.assertEqual(self.ask("--csv", self.db, "-f", file), want)
+        self.assertEqual(self.ask("--csv", self.db, "-", input=file.read_text()), want)
+
+    def test_errors_say_where(self):
+        said = self.ask(self.db, "SELECT 1;\nSELECT nme FROM slice", code=1)
+        self.assertIn("no such column: nme", said)
+        if sqlite3.sqlite_version_info >= (3, 38):
+            line, caret = said.splitlines()[1:3]
+            self.assertIn("line 2", line)
+            self.assertEqual(line[caret.index("^"):][:3], "nme")
+
+    def test_nothing_can_be_changed(self):
+        before = self.db.read_bytes()
+        self.assertIn("readonly", self.ask(self.db, "DELETE FROM counter", code=1))
+        self.assertEqual(self.db.read_bytes(), before)
+
+    def test_not_a_database(self):
+        self.assertIn("not a database", self.ask(HERE / "mm_pressure.cfg", "SELECT 1", code=1))
+        self.assertIn("unable to open", self.ask(self.tmp / "none.db", "SELECT 1", code=1))
+
+
+if __name__ == "__main__":
+    MMSQL = sys.argv[1]
+    unittest.main(argv=sys.argv[:1])
