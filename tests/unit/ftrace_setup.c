@@ -175,6 +175,27 @@ static void events_are_found_by_group_name_and_pattern(void **state)
     event_set_done(&set);
 }
 
+static void categories_are_sets_of_events(void **state)
+{
+    struct fixture *f = *state;
+    char *categories[] = {(char *)"memory", (char *)"nonsense"};
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.atrace_categories = categories;
+    config.n_atrace_categories = 2;
+    struct event_set set;
+    assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+    assert_int_equal(set.chosen.n, 2);
+    assert_true(event_set_has(&set, "kmem", "rss_stat"));
+    assert_true(event_set_has(&set, "ftrace", "print"));
+    assert_int_equal(set.unknown.n, 0);
+    event_set_done(&set);
+
+    config.atrace_userspace_only = 1;
+    assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+    assert_int_equal(set.chosen.n, 1);
+    event_set_done(&set);
+}
+
 static void borrowed_settings_are_put_back(void **state)
 {
     struct fixture *f = *state;
@@ -341,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(events_are_found_by_group_name_and_pattern),
+        TEST(categories_are_sets_of_events),
         TEST(borrowed_settings_are_put_back),
         TEST(own_instances_come_and_go),
         TEST(what_the_dead_left_is_swept),

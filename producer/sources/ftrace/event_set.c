@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/sources/ftrace/atrace_categories.h"
 #include "producer/sources/ftrace/tracefs.h"
 
 struct known_event {
@@ -32,6 +33,7 @@ struct builder {
     struct known_events known; // texts in the set's arena
     bool known_read;
     bool throttled; // rss_stat is replaced by its throttled form
+    bool quiet;     // what does not exist was not asked for by name
 };
 
 static void builder_done(struct builder *builder)
@@ -201,6 +203,8 @@ bool event_set_has(const struct event_set *set, const char *group, const char *n
 
 static int tell_unknown(struct builder *builder, const char *group, const char *name)
 {
+    if (builder->quiet)
+        return 0;
     int r = list_all(builder);
     if (r < 0)
         return r;
@@ -268,7 +272,7 @@ static int add_pattern(struct builder *builder, const char *group, const char *p
         n++;
         r = add_event(builder, event->group, event->name);
     }
-    if (r == 0 && !n) {
+    if (r == 0 && !n && !builder->quiet) {
         log_warning(builder->log, "ftrace: no event of this kernel matches %s/%s", group, pattern);
         r = note(&builder->set->unknown, group, pattern);
     }
@@ -304,6 +308,21 @@ static int add_text(struct builder *builder, const char *text)
     return add_event(builder, group, slash + 1);
 }
 
+static int add_category(struct builder *builder, const char *category)
+{
+    const char *events = atrace_category_events(category);
+    int r = 0;
+    builder->quiet = true;
+    while (events && *events && r == 0) {
+        size_t size = strcspn(events, " ");
+        CLEANUP(freep) char *event = strndup(events, size);
+        r = event ? add_text(builder, event) : -ENOMEM;
+        events += size + strspn(events + size, " ");
+    }
+    builder->quiet = false;
+    return r;
+}
+
 static bool wants_markers(const Pb__FtraceConfig *config)
 {
     return config->n_atrace_categories || config->n_atrace_apps;
@@ -327,6 +346,9 @@ static int add_all(struct builder *builder)
     }
     for (size_t i = 0; i < config->n_ftrace_events && r == 0; i++)
         r = add_text(builder, config->ftrace_events[i]);
+    for (size_t i = 0; i < config->n_atrace_categories && r == 0; i++)
+        if (!config->atrace_userspace_only)
+            r = add_category(builder, config->atrace_categories[i]);
     if (r == 0 && wants_markers(config))
         r = add_event(builder, "ftrace", "print");
     if (r == 0 && config->n_syscall_events) {

@@ -60,7 +60,8 @@ void setup_warn(const Pb__FtraceConfig *config, const struct log *log)
     if (config->n_atrace_categories || config->n_atrace_apps ||
         config->n_atrace_categories_prefer_sdk)
         log_warning(log, "ftrace: atrace_categories, atrace_apps: userspace is not told to trace "
-                         "(needs Android's atrace); what it writes to trace_marker is recorded");
+                         "(that takes Android's atrace); the kernel's events of the categories and "
+                         "what is written to trace_marker are recorded");
     if (config->ksyms_mem_policy == PB__FTRACE_CONFIG__KSYMS_MEM_POLICY__KSYMS_RETAIN)
         log_warning(log, "ftrace: ksyms_mem_policy: symbols live as long as the recording, there "
                          "is nothing to retain");
