@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts of tracefs: event formats (compiled in every style), page headers, printk_formats.
+// Texts of tracefs: event formats (compiled in every style), page headers, printk_formats and a
+// CPU's statistics.
+#include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_compile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct event_format format;
     struct page_layout layout;
     struct kernel_strings strings = {0};
+    struct cpu_stats stats;
     struct err err;
     if (event_format_parse((const char *)data, size, &format, &err) == 0) {
         compile(&format);
@@ -32,5 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     page_layout_parse((const char *)data, size, &layout, &err);
     kernel_strings_parse(&strings, (const char *)data, size);
     kernel_strings_done(&strings);
+    cpu_stats_parse((const char *)data, size, &stats);
+    cpu_stats_now((const char *)data, size);
     return 0;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A page of the kernel's ring buffer, and records through a plan with every kind of field. Each
-// record is copied to memory of its own size, so that a read beyond it is seen.
+// record is copied to memory of its own size, so that a read beyond it is seen. Then the page as a
+// whole through the reader, with scheduling events in columns, into small packets.
 #include <stdlib.h>
 #include <string.h>
 
 #include "producer/sources/ftrace/event_compile.h"
+#include "producer/sources/ftrace/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -50,6 +52,46 @@ static void encode(const struct event_plan *plan, const struct event_context *co
     free(out);
 }
 
+static void read_page(struct event_plan *plan, const uint8_t *data, size_t size)
+{
+    static const struct compact_format compact = {.switch_id = 1,
+                                                  .switch_size = 44,
+                                                  .next_pid = 8,
+                                                  .next_prio = 12,
+                                                  .next_comm = 16,
+                                                  .prev_state = 32,
+                                                  .prev_state_wide = true,
+                                                  .waking_id = 2,
+                                                  .waking_size = 36,
+                                                  .pid = 8,
+                                                  .target_cpu = 12,
+                                                  .prio = 16,
+                                                  .comm = 20,
+                                                  .common_flags = 2};
+    struct event_plan *plans[8] = {[1] = plan, [2] = plan, [7] = plan};
+    struct pid_feed pids = {0};
+    struct kernel_symbols symbols = {0};
+    struct kernel_strings strings = {0};
+    struct packet_buffer *buffer;
+    if (packet_buffer_new(8192, PACKET_BUFFER_RING, &buffer, NULL) < 0)
+        abort();
+    struct packet_writer writer = packet_writer_over(buffer, 2);
+    struct reader reader = {.layout = page_layout_default(8, 4096),
+                            .context = {&pids, &symbols, &strings},
+                            .plans = plans,
+                            .n_plans = 8,
+                            .keep_bad_pages = true};
+    if (reader_init(&reader, 4096, &writer, &compact) < 0 || reader_add_cpu(&reader, 0, -1) < 0)
+        abort();
+    reader.bundle.want = 0;
+    reader_parse(&reader, 0, data, size);
+    if (writer.packets_dropped > reader.counts.refused + reader.counts.bad_events + 2)
+        abort();
+    reader_done(&reader);
+    packet_buffer_free(buffer);
+    kernel_symbols_done(&symbols);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct page_layout layouts[] = {
@@ -69,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         while (page_next(&page, &record))
             encode(plans[i], &context, &record);
     }
+    read_page(plans[0], data, size);
     kernel_symbols_done(&symbols);
     kernel_strings_done(&strings);
     event_plan_free(plans[0]);
