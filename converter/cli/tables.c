@@ -26,8 +26,9 @@ static int columns_print(const char *name)
     }
     printf("%s: %s\n\n", def->name, def->doc);
     for (size_t i = 0; i < def->n_columns; i++)
-        printf("  %-26s %-8s %s\n", def->columns[i].name, column_type_name(def->columns[i].type),
-               def->columns[i].doc);
+        if (!def->columns[i].hidden)
+            printf("  %-26s %-8s %s\n", def->columns[i].name,
+                   column_type_name(def->columns[i].type), def->columns[i].doc);
     return EXIT_DONE;
 }
 

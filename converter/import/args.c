@@ -34,17 +34,14 @@ static uint64_t args_hash(const struct arg *items, size_t n)
     return hash;
 }
 
-static void arg_write(struct database *db, const struct arg *arg, int64_t set)
+static void arg_write(struct database *db, const struct arg *arg, int64_t set, int64_t index)
 {
-    static const char *const types[] = {
-        [ARG_INT] = "int",         [ARG_UINT] = "uint", [ARG_TEXT] = "string", [ARG_REAL] = "real",
-        [ARG_POINTER] = "pointer", [ARG_BOOL] = "bool", [ARG_JSON] = "json",   [ARG_NULL] = "null",
-    };
     struct cell *row = database_row(db, TABLE_args, NULL);
     cell_int(row, COL_args_arg_set_id, set);
-    cell_text(row, COL_args_flat_key, arg->flat_key ? arg->flat_key : arg->key);
+    cell_int(row, COL_args__index, index);
+    cell_text(row, COL_args__flat_key, arg->flat_key);
     cell_text(row, COL_args_key, arg->key);
-    cell_text(row, COL_args_value_type, types[arg->type]);
+    cell_int(row, COL_args__type, arg->type);
     switch ((enum arg_type)arg->type) {
     case ARG_INT:
     case ARG_UINT:
@@ -83,9 +80,10 @@ int64_t args_add(struct args *args, const struct arg *items, size_t n)
     if (cached->set && cached->hash == hash)
         return cached->set - 1;
     int64_t set = (int64_t)database_n_rows(args->db, TABLE_args);
+    int64_t index = 0;
     for (size_t i = 0; i < n; i++)
         if (!is_overridden(items, n, i))
-            arg_write(args->db, &items[i], set);
+            arg_write(args->db, &items[i], set, index++);
     *cached = (struct args_cached){.hash = hash, .set = set + 1};
     return set;
 }

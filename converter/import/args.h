@@ -10,6 +10,7 @@
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
+// The numbers are stored: see args in schema.h.
 enum arg_type { ARG_INT, ARG_UINT, ARG_TEXT, ARG_REAL, ARG_POINTER, ARG_BOOL, ARG_JSON, ARG_NULL };
 
 // Keys and texts are borrowed and must live as long as cells do (see database.h).

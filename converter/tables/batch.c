@@ -175,7 +175,7 @@ static int batch_prepare(struct batch *batch, struct sqlite3 *handle)
 {
     const struct table_def *def = batch->def;
     CLEANUP(strbuf_done) struct strbuf sql = {0};
-    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->name);
+    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
     for (size_t i = 0, n = 0; i < def->n_columns; i++)
         if (!def->columns[i].generated)
             strbuf_addf(&sql, "%s\"%s\"", n++ ? "," : "", def->columns[i].name);

@@ -109,15 +109,30 @@ static int temporary_make(struct database *db, struct err *err)
 
 static void table_ddl(struct strbuf *sql, const struct table_def *def)
 {
-    strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->name);
-    for (size_t i = 0; i < def->n_columns; i++) {
+    strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->stored_name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
         const struct column_def *column = &def->columns[i];
-        strbuf_addf(sql, "%s\"%s\" %s%s", i ? ", " : "", column->name,
-                    column_type_name(column->type), column->key ? " PRIMARY KEY" : "");
-        if (column->generated)
-            strbuf_addf(sql, " AS (%s)", column->generated);
+        if (!column->generated)
+            strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
+                        column_type_name(column->type), column->key ? " PRIMARY KEY" : "");
     }
-    strbuf_add_str(sql, ");\n");
+    if (def->primary_key)
+        strbuf_addf(sql, ", PRIMARY KEY(%s)) WITHOUT ROWID;\n", def->primary_key);
+    else
+        strbuf_add_str(sql, ");\n");
+    if (str_eq(def->name, def->stored_name))
+        return;
+    strbuf_addf(sql, "CREATE VIEW \"%s\" AS SELECT ", def->name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
+        const struct column_def *column = &def->columns[i];
+        if (column->hidden)
+            continue;
+        strbuf_add_str(sql, n++ ? ", " : "");
+        if (column->generated)
+            strbuf_addf(sql, "%s AS ", column->generated);
+        strbuf_addf(sql, "\"%s\"", column->name);
+    }
+    strbuf_addf(sql, " FROM \"%s\";\n", def->stored_name);
 }
 
 static int schema_make(struct database *db)
@@ -238,13 +253,12 @@ int database_exec(struct database *db, const char *sql, struct err *err)
 }
 
 // What the usual joins and time ranges need, and no more: every index costs time and room.
-static const char indexes_sql[] = "CREATE INDEX args_by_set ON args(arg_set_id);"
-                                  "CREATE INDEX counter_by_track ON counter(track_id, ts);"
-                                  "CREATE INDEX slice_by_track ON slice(track_id);"
+static const char indexes_sql[] = "CREATE INDEX counter_by_track ON counter(track_id, ts);"
+                                  "CREATE INDEX slice_by_track ON _slice(track_id);"
                                   "CREATE INDEX page_residency_sample_by_file "
                                   "ON page_residency_sample(file_id, ts);"
                                   "CREATE INDEX page_residency_span_by_file "
-                                  "ON page_residency_span(file_id, last_sample_id);"
+                                  "ON _page_residency_span(file_id, last_sample_id);"
                                   "COMMIT;";
 
 static int temporary_rename(struct database *db, struct err *err)

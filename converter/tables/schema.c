@@ -8,19 +8,24 @@
 #define DEF_KEY(table, column, text)                                                               \
     {.name = #column, .doc = (text), .type = COLUMN_INT, .key = true},
 #define DEF_COLUMN(table, column, kind, text)                                                      \
-    {.name = #column, .doc = (text), .type = COLUMN_##kind},
+    {.name = #column, .doc = (text), .type = COLUMN_##kind, .hidden = #column[0] == '_'},
 #define DEF_GENERATED(table, column, kind, sql, text)                                              \
     {.name = #column, .doc = (text), .type = COLUMN_##kind, .generated = (sql)},
-#define DEF_COLUMNS(table, text)                                                                   \
+#define DEF_COLUMNS(table, primary, text)                                                          \
     static const struct column_def columns_##table[] = {                                           \
         COLUMNS_##table(DEF_KEY, DEF_COLUMN, DEF_GENERATED)};
 TABLE_LIST(DEF_COLUMNS)
 
-#define DEF_TABLE(table, text)                                                                     \
+#define N_COLUMNS(table) (sizeof(columns_##table) / sizeof(columns_##table[0]))
+
+// Every column that is computed makes a difference of the two counts; hidden ones come with such.
+#define DEF_TABLE(table, primary, text)                                                            \
     [TABLE_##table] = {.name = #table,                                                             \
+                       .stored_name = N_COLUMNS(table) == N_COL_##table ? #table : "_" #table,     \
+                       .primary_key = (primary),                                                   \
                        .doc = (text),                                                              \
                        .columns = columns_##table,                                                 \
-                       .n_columns = sizeof(columns_##table) / sizeof(columns_##table[0]),          \
+                       .n_columns = N_COLUMNS(table),                                              \
                        .n_stored = N_COL_##table},
 const struct table_def table_defs[N_TABLES] = {TABLE_LIST(DEF_TABLE)};
 
