@@ -53,8 +53,8 @@ class RecordCase(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def record(self, config_text, *args, out=None, **options):
-        return lib.run(lib.MMTRACE, "record", "-c", self.write_config(config_text), "-o",
+    def record(self, config_text, *args, out=None, program=lib.MMTRACE, **options):
+        return lib.run(program, "record", "-c", self.write_config(config_text), "-o",
                        out or self.trace, *args, **options)
 
     def start(self, config_text, *args, out=None, **options):
@@ -536,19 +536,26 @@ class CommandLine(RecordCase):
 
 @lib.needs_root
 class Unprivileged(RecordCase):
-    def test_what_can_be_recorded_is(self):
+    def setUp(self):
+        super().setUp()
+        # The build may stand in a directory that is closed to others, as root's home is.
         self.dir.chmod(0o777)
-        done = self.record(config(), user=NOBODY, group=NOBODY, extra_groups=[])
+        self.program = shutil.copy(lib.MMTRACE, self.dir)
+
+    def record(self, config_text, *args, **options):
+        return super().record(config_text, *args, program=self.program, user=NOBODY, group=NOBODY,
+                              extra_groups=[], **options)
+
+    def test_what_can_be_recorded_is(self):
+        done = self.record(config())
         self.assertEqual(done.returncode, 0, done.stderr)
         packets = lib.decode(self.trace)
         self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 5)
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
     def test_nothing_is_left(self):
-        self.dir.chmod(0o777)
         done = self.record('buffers { size_kb: 64 } data_sources { config { name: "linux.ftrace"\n'
-                           'ftrace_config { ftrace_events: "sched/sched_switch" } } }\n',
-                           user=NOBODY, group=NOBODY, extra_groups=[])
+                           'ftrace_config { ftrace_events: "sched/sched_switch" } } }\n')
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^mmtrace: linux\.ftrace: .*Permission denied \(.+\)\n$")
         self.assertFalse(self.trace.exists())
