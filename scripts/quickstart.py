@@ -215,7 +215,8 @@ def show_episodes(db):
     print(f"  {'what':44} {'times':>7} {'total':>10} {'longest':>10}")
     rows = db.rows(RECLAIM_SQL) + db.rows(COMPACTION_SQL)
     for kind, who, times, total, longest in rows:
-        what = f"{kind} by {who.rsplit('/', 1)[-1]}"
+        # A program's path is cut to its name; kworker/u8:0 is a name.
+        what = f"{kind} by {os.path.basename(who) if who.startswith('/') else who}"
         print(f"  {what:44.44} {int(times):>7,} {duration_text(float(total)):>10}"
               f" {duration_text(float(longest)):>10}")
     wakes = int(db.rows(KSWAPD_SQL)[0][0])
