@@ -641,8 +641,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = handler->indexed(handler->userdata, ret);
     if (r == 0)
         r = timeline_walk(reader);
-    if (r == 0)
-        r = handler->finished(handler->userdata);
+    r = handler->finished(handler->userdata, r);
     if (r == -ENOMEM)
         err_errno(err, r, "trace");
     timeline_done(&reader->timeline);

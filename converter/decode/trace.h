@@ -81,8 +81,9 @@ struct trace_handler {
     int (*describe)(void *userdata, const struct wire_field *descriptor);
     // Between the two: all packets were seen in file order.
     int (*indexed)(void *userdata, const struct trace_result *result);
-    // At the end, while trace bytes can still be read.
-    int (*finished)(void *userdata);
+    // At the end, however it went (0 or a negative errno), while trace bytes can still be read.
+    // Returns the outcome.
+    int (*finished)(void *userdata, int outcome);
     void (*snapshot)(void *userdata, uint32_t id, int64_t ts, const struct clock_reading *readings,
                      size_t n);
     void (*problem)(void *userdata, enum trace_problem problem, uint32_t detail);

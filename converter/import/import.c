@@ -161,31 +161,39 @@ static void bounds_write(struct import *im)
 }
 
 // Everything that was held back until the whole trace was seen.
-static int handle_finished(void *userdata)
+static int held_back_write(struct import *im)
 {
-    struct import *im = userdata;
     int r = 0;
     for (size_t i = 0; i < n_importers && r == 0; i++)
         if (importers[i]->finish)
             r = importers[i]->finish(im, im->states[i]);
+    sched_finish(im);
     if (r == 0)
         r = slices_finish(&im->slices);
-    sched_finish(im);
     if (r == 0)
         r = thread_states_finish(&im->thread_states);
     if (r == 0)
         r = process_counters_finish(im);
     if (r == 0)
         r = processes_write(&im->processes, im->db);
-    cpus_write(im);
     if (r == 0)
         r = tracks_write(&im->tracks, im->db);
     if (r == 0)
         r = metadata_write(&im->metadata, im->db);
     if (r == 0)
         r = stats_write(&im->stats, im->db);
+    cpus_write(im);
     bounds_write(im);
     return r < 0 ? r : database_flush(im->db, im->err);
+}
+
+static int handle_finished(void *userdata, int outcome)
+{
+    struct import *im = userdata;
+    int r = outcome < 0 ? outcome : held_back_write(im);
+    if (r < 0)
+        database_abandon(im->db);
+    return r;
 }
 
 static int states_make(struct import *im)

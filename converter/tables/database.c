@@ -18,15 +18,20 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/sql/sql.h"
-#include "converter/tables/batch.h"
+#include "converter/tables/writer.h"
 
 #define CACHE_KIB 8192
 
 struct database {
-    sqlite3 *handle; // owned
-    char *path;      // owned; NULL: in memory
-    char *temporary; // owned; NULL once it has its name
-    struct batch batches[N_TABLES];
+    sqlite3 *handle;       // owned
+    char *path;            // owned; NULL: in memory
+    char *temporary;       // owned; NULL once it has its name
+    struct writer *writer; // owned
+    struct table_state {
+        struct batch batch;
+        uint64_t n_rows;
+        int64_t next_id;
+    } tables[N_TABLES];
     struct batch *current;  // of the row made last
     struct cell *nowhere;   // owned, rows go here after a failure
     int failure;            // negative errno of the first failure
@@ -158,11 +163,9 @@ int database_create(const char *path, struct err *err, struct database **ret)
     if (!db)
         return err_errno(err, -ENOMEM, "database");
     size_t n_cells_max = 1;
-    for (size_t i = 0; i < N_TABLES; i++) {
-        db->batches[i].def = &table_defs[i];
+    for (size_t i = 0; i < N_TABLES; i++)
         if (table_defs[i].n_stored > n_cells_max)
             n_cells_max = table_defs[i].n_stored;
-    }
     db->nowhere = calloc(n_cells_max, sizeof(*db->nowhere));
     int r = db->nowhere ? 0 : err_errno(err, -ENOMEM, "database");
     if (r == 0 && path) {
@@ -178,7 +181,7 @@ int database_create(const char *path, struct err *err, struct database **ret)
         if (code == SQLITE_OK)
             code = schema_make(db);
         if (code == SQLITE_OK)
-            code = batch_attach(db->handle, db->batches, N_TABLES);
+            code = writer_start(db->handle, &db->writer);
         r = database_failed(db, code);
         database_error(db, err);
     }
@@ -192,25 +195,36 @@ int database_create(const char *path, struct err *err, struct database **ret)
 
 int64_t database_reserve_id(struct database *db, enum table_id table)
 {
-    return db->batches[table].next_id++;
+    return db->tables[table].next_id++;
+}
+
+// The handle is the writer's while it works, so a failure waits for it to stand still.
+static int writer_failed(struct database *db, int code)
+{
+    if (code != SQLITE_OK)
+        writer_drain(db->writer);
+    return database_failed(db, code);
 }
 
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id)
 {
-    struct batch *batch = &db->batches[table];
+    struct table_state *state = &db->tables[table];
+    const struct table_def *def = &table_defs[table];
+    struct batch *batch = &state->batch;
     if (db->failure < 0)
         return db->nowhere;
-    if (batch->n_rows == BATCH_ROWS && database_failed(db, batch_flush(batch, db->handle)) < 0)
+    if (batch->n_rows == BATCH_ROWS && writer_failed(db, writer_put(db->writer, table, batch)) < 0)
         return db->nowhere;
-    size_t n = batch->def->n_stored;
+    size_t n = def->n_stored;
     if (!batch->cells && !(batch->cells = malloc(BATCH_ROWS * n * sizeof(*batch->cells)))) {
         database_failed(db, SQLITE_NOMEM);
         return db->nowhere;
     }
     db->current = batch;
     struct cell *row = &batch->cells[batch->n_rows++ * n];
+    state->n_rows++;
     memset(row, 0, n * sizeof(*row));
-    if (batch->def->columns[0].key)
+    if (def->columns[0].key)
         cell_int(row, 0, id);
     return row;
 }
@@ -235,14 +249,22 @@ const void *database_copy(struct database *db, const void *bytes, size_t size)
 
 uint64_t database_n_rows(const struct database *db, enum table_id table)
 {
-    return db->batches[table].n_written + db->batches[table].n_rows;
+    return db->tables[table].n_rows;
 }
 
 int database_flush(struct database *db, struct err *err)
 {
-    for (size_t i = 0; i < N_TABLES && db->failure == 0; i++)
-        database_failed(db, batch_flush(&db->batches[i], db->handle));
+    for (enum table_id table = 0; table < N_TABLES && db->failure == 0; table++)
+        writer_failed(db, writer_put(db->writer, table, &db->tables[table].batch));
+    writer_failed(db, writer_drain(db->writer));
     return database_error(db, err);
+}
+
+void database_abandon(struct database *db)
+{
+    writer_abandon(db->writer);
+    if (db->failure == 0)
+        db->failure = err_set(&db->failure_err, -ECANCELED, "given up");
 }
 
 int database_exec(struct database *db, const char *sql, struct err *err)
@@ -279,10 +301,7 @@ int database_finish(struct database *db, struct err *err)
         r = database_exec(db, indexes_sql, err);
     if (r < 0 || !db->path)
         return r;
-    for (size_t i = 0; i < N_TABLES; i++) {
-        sqlite3_finalize(db->batches[i].insert);
-        db->batches[i].insert = NULL;
-    }
+    db->writer = writer_free(db->writer);
     int code = sqlite3_close(db->handle);
     if (code != SQLITE_OK) {
         database_failed(db, code);
@@ -307,8 +326,9 @@ struct database *database_free(struct database *db)
     if (!db)
         return NULL;
     int saved = errno;
+    writer_free(db->writer);
     for (size_t i = 0; i < N_TABLES; i++)
-        batch_done(&db->batches[i]);
+        batch_done(&db->tables[i].batch);
     sqlite3_close(db->handle);
     if (db->temporary)
         unlink(db->temporary);

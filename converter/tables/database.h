@@ -17,8 +17,8 @@ struct sqlite3;
 
 enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT, CELL_BLOB };
 
-// One value. Texts and blobs are borrowed and must live until the database is finished (trace bytes
-// and interned strings do); database_copy() makes such a place for those that don't.
+// One value. Texts and blobs are borrowed and must live until the database is flushed or abandoned
+// (trace bytes and interned strings do); database_copy() makes such a place for those that don't.
 struct cell {
     union {
         int64_t integer;
@@ -62,7 +62,7 @@ struct cell *database_row(struct database *db, enum table_id table, int64_t *ret
 int64_t database_reserve_id(struct database *db, enum table_id table);
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
 
-// A copy that lives until the next flush of the table whose row was made last.
+// A copy that lives as long as the row made last needs it.
 const void *database_copy(struct database *db, const void *bytes, size_t size);
 
 // The first failure, or 0.
@@ -70,10 +70,13 @@ int database_error(const struct database *db, struct err *err);
 
 uint64_t database_n_rows(const struct database *db, enum table_id table);
 
-// Hands what is gathered to SQLite. Needed only before SQL reads the tables.
+// Waits until all rows are in the tables: before SQL reads them, and before the texts of cells go.
 int database_flush(struct database *db, struct err *err);
 
-// Runs SQL on the open database.
+// The conversion is given up: no rows are written from here on, and texts of cells may go.
+void database_abandon(struct database *db);
+
+// Runs SQL on the open database, which must be flushed.
 int database_exec(struct database *db, const char *sql, struct err *err);
 
 // Flushes, makes indexes, commits and, if it is a file, gives it its name.

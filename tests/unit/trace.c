@@ -80,10 +80,10 @@ static int on_indexed(void *userdata, const struct trace_result *result)
     return 0;
 }
 
-static int on_finished(void *userdata)
+static int on_finished(void *userdata, int outcome)
 {
     strbuf_add_char(&((struct seen *)userdata)->log, '.');
-    return 0;
+    return outcome;
 }
 
 static int on_describe(void *userdata, const struct wire_field *descriptor)
