@@ -1,8 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceConfig: what was asked to be recorded.
+// TraceConfig: what was asked to be recorded; also kept as text, as one would write it.
+#include "common/cleanup.h"
+#include "common/pbtext.h"
 #include "converter/import/trace_uuid.h"
+#include "protos/config/trace_config.pb-c.h"
 #include "protos/fields.h"
+
+#define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; a parsed one takes many times that
+
+static void config_print(struct import *im, const struct wire_field *message)
+{
+    if (message->size > PRINTED_MAX)
+        return;
+    ProtobufCMessage *config = protobuf_c_message_unpack(&pb__trace_config__descriptor, NULL,
+                                                         message->size, message->data);
+    if (!config)
+        return;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    pbtext_print(config, &text);
+    protobuf_c_message_free_unpacked(config, NULL);
+    if (!text.failed)
+        metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
+}
 
 static int trace_config_now(struct import *im, void *state, const struct packet *packet,
                             const struct wire_field *message)
@@ -19,6 +39,7 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
         else if (field.number == PB_TraceConfig_trace_uuid_lsb)
             lsb = field;
     }
+    config_print(im, message);
     if (!metadata_has(&im->metadata, "trace_uuid"))
         trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
     return 0;
