@@ -116,28 +116,44 @@ static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t
     return UTID_NONE;
 }
 
-static void rss_stat(struct import *im, const struct ftrace_event *event)
+// Numbers of the messages' fields, as in protos/ftrace_events.csv. This event is too frequent for
+// names.
+struct rss_fields {
+    uint8_t member, size, curr, mm_id;
+};
+
+static void rss_read(struct import *im, const struct ftrace_event *event, struct rss_fields at)
 {
     static const char *const members[] = {
         "rss.file", "rss.anon", "swap", "rss.shmem", "unreclaimable",
     };
-    uint64_t member = (uint32_t)value_i64(event, "member");
-    const char *key = member < sizeof(members) / sizeof(members[0]) ? members[member] : "unknown";
-    int64_t size = value_i64(event, "size");
-    struct wire_field is_own = ftrace_field(event, "curr"), mm_id = ftrace_field(event, "mm_id");
+    static const char unknown[] = "unknown";
+    MESSAGE(rss, 4, &event->message);
+    uint32_t member = (uint32_t)field_u64(&rss[at.member]);
+    const char *key = member < sizeof(members) / sizeof(members[0]) ? members[member] : unknown;
+    int64_t size = field_i64(&rss[at.size]), utid;
     if (size < 0) {
         stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
         return;
     }
-    int64_t utid;
-    if (field_present(&is_own) && field_present(&mm_id))
-        utid = mm_owner(im, field_u64(&mm_id), field_u64(&is_own) != 0, event->pid);
+    if (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id]))
+        utid = mm_owner(im, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0, event->pid);
     else
         utid = processes_thread(&im->processes, event->pid);
     if (utid == UTID_NONE)
         stats_add(&im->stats, STAT_rss_stat_unknown_thread_for_mm_id, 1);
     else
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
+}
+
+static void rss_stat(struct import *im, const struct ftrace_event *event)
+{
+    rss_read(im, event, (struct rss_fields){.member = 1, .size = 2, .curr = 3, .mm_id = 4});
+}
+
+static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
+{
+    rss_read(im, event, (struct rss_fields){.member = 2, .size = 4, .curr = 1, .mm_id = 3});
 }
 
 static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)
@@ -181,7 +197,7 @@ const struct ftrace_handler ftrace_mm_handlers[] = {
     {"mm_shrink_slab_start", shrink_slab_start},
     {"mm_shrink_slab_end", shrink_slab_end},
     {"rss_stat", rss_stat},
-    {"rss_stat_throttled", rss_stat},
+    {"rss_stat_throttled", rss_stat_throttled},
     {"oom_score_adj_update", oom_score_adj_update},
     {"mark_victim", mark_victim},
     {"mm_event_record", mm_event_record},

@@ -13,8 +13,8 @@
 
 #define NAME_SIZE 128
 
-static uint32_t track_get(struct import *im, bool of_process, int64_t id,
-                          enum process_counter counter, const char *key, const char *metric)
+static uint32_t track_make(struct import *im, bool of_process, int64_t id,
+                           enum process_counter counter, const char *key, const char *metric)
 {
     static const struct {
         const char *process, *thread, *key;
@@ -41,6 +41,37 @@ static uint32_t track_get(struct import *im, bool of_process, int64_t id,
     }
     spec.name_size = strlen(name);
     return tracks_get(&im->tracks, &spec);
+}
+
+// There are a few dozen kinds at most.
+static size_t kind_get(struct process_counters *counters, enum process_counter counter,
+                       const char *key, const char *metric)
+{
+    size_t i = 0;
+    for (; i < counters->kinds.n; i++) {
+        const struct process_counter_kind *kind = &counters->kinds.items[i];
+        if (kind->counter == counter && kind->key == key && kind->metric == metric)
+            return i;
+    }
+    struct process_counter_kind kind = {counter, key, metric};
+    if (process_counter_kind_vec_push(&counters->kinds, kind) < 0)
+        counters->failure = -ENOMEM;
+    return i;
+}
+
+static uint32_t track_get(struct import *im, bool of_process, int64_t id,
+                          enum process_counter counter, const char *key, const char *metric)
+{
+    struct process_counters *counters = &im->process_counters;
+    uint64_t kind = kind_get(counters, counter, key, metric);
+    uint64_t at = (uint64_t)id << 16 | kind << 1 | of_process;
+    const uint64_t *known = map64_find(&counters->tracks, at);
+    if (known)
+        return (uint32_t)*known;
+    uint32_t track = track_make(im, of_process, id, counter, key, metric);
+    if (map64_set(&counters->tracks, at, track) < 0)
+        counters->failure = -ENOMEM;
+    return track;
 }
 
 uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
@@ -100,4 +131,6 @@ int process_counters_finish(struct import *im)
 void process_counters_done(struct process_counters *counters)
 {
     waiting_track_vec_done(&counters->waiting);
+    process_counter_kind_vec_done(&counters->kinds);
+    map64_done(&counters->tracks);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/map.h"
 #include "common/vec.h"
 
 struct import;
@@ -26,9 +27,17 @@ struct waiting_track {
 };
 VEC_DEFINE(waiting_track_vec, struct waiting_track);
 
+struct process_counter_kind {
+    enum process_counter counter;
+    const char *key, *metric; // static, compared by address
+};
+VEC_DEFINE(process_counter_kind_vec, struct process_counter_kind);
+
 struct process_counters {
     struct waiting_track_vec waiting;
-    int failure; // negative errno of the first failure
+    struct process_counter_kind_vec kinds;
+    struct map64 tracks; // kind and process or thread -> track; spares making names for every value
+    int failure;         // negative errno of the first failure
 };
 
 // `key` (and `metric`, for mm events) are static text.
