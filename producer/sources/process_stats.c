@@ -28,16 +28,18 @@ static void look_up_batch(struct process_stats *ps, size_t n_max)
         tree_look_up(ps, ps->pending[i]);
     ps->n_pending -= n;
     memmove(ps->pending, ps->pending + n, ps->n_pending * sizeof(ps->pending[0]));
+    process_end_orphans(ps);
     process_sweep(ps);
 }
 
 static void drain(void *userdata, nsec_t due, uint64_t n_due)
 {
+    (void)due;
     (void)n_due;
     struct process_stats *ps = userdata;
     look_up_batch(ps, N_BATCH);
     if (ps->n_pending)
-        loop_set_timer(ps->drainer, due, 0);
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // others come first
 }
 
 static void pid_seen(void *userdata, int32_t pid)
@@ -62,8 +64,9 @@ static void pid_changed(void *userdata, int32_t pid)
     struct process *process = process_find(ps, pid);
     if (process)
         process->written = false;
-    else
-        map64_remove(&ps->threads, (uint64_t)pid);
+    uint64_t *mark = map64_find(&ps->threads, (uint64_t)pid);
+    if (mark)
+        *mark |= MARK_STALE;
 }
 
 static void poll(void *userdata, nsec_t due, uint64_t n_due)
@@ -128,11 +131,22 @@ static void read_config(struct process_stats *ps)
                                  "proc_stats_poll_ms is not set, so none are polled");
 }
 
+static void stop_listening(struct process_stats *ps)
+{
+    struct pid_feed *pids = ps->env.pids;
+    if (!pids || pids->userdata != ps)
+        return;
+    pids->seen = NULL;
+    pids->changed = NULL;
+    pids->userdata = NULL;
+}
+
 static struct source *process_stats_close(struct source *source)
 {
     struct process_stats *ps = of_source(source);
     if (!ps)
         return NULL;
+    stop_listening(ps);
     loop_remove_timer(ps->poller);
     loop_remove_timer(ps->drainer);
     process_table_clear(ps);
@@ -228,12 +242,7 @@ static void process_stats_flush(struct source *source)
 static void process_stats_stop(struct source *source)
 {
     struct process_stats *ps = of_source(source);
-    struct pid_feed *pids = ps->env.pids;
-    if (pids && pids->userdata == ps) {
-        pids->seen = NULL;
-        pids->changed = NULL;
-        pids->userdata = NULL;
-    }
+    stop_listening(ps);
     look_up_batch(ps, N_PENDING_MAX);
     ps->poller = loop_remove_timer(ps->poller);
     ps->drainer = loop_remove_timer(ps->drainer);
@@ -249,7 +258,7 @@ static void process_stats_counts(const struct source *source, struct source_coun
 static void process_stats_clear_state(struct source *source)
 {
     struct process_stats *ps = of_source(source);
-    process_table_clear(ps);
+    process_table_renew(ps);
     if (ps->env.pids)
         memset(ps->env.pids->recent, 0, sizeof(ps->env.pids->recent));
     if (wants_scan(ps))

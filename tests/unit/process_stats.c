@@ -441,6 +441,125 @@ static void file_descriptors(void **state)
     fixture_done(&f);
 }
 
+// Has the ring pass over everything that is in it now; what it then still keeps.
+static uint64_t kept_packets(struct source_fixture *f)
+{
+    struct packet_meta plain = {.sequence_id = 9};
+    struct packet_buffer_stats stats;
+    size_t size;
+    packet_buffer_get_stats(f->buffer, &stats);
+    for (uint64_t bytes = 0; bytes < 2 * stats.size_bytes; bytes += size) {
+        assert_non_null(packet_buffer_reserve(f->buffer, 4096, 4096, &size));
+        packet_buffer_commit(f->buffer, size, &plain);
+    }
+    packet_buffer_get_stats(f->buffer, &stats);
+    assert_int_equal(stats.retained_dropped, 0);
+    return stats.retained_packets;
+}
+
+static void names_of_the_dead_are_given_up(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    fixture_init(&f, "linux.process_stats", 1 << 20);
+    setup_init(&setup);
+    setup.process_stats.record_thread_names = 1;
+    for (int pid = 100; pid <= 300; pid += 100) {
+        write_process(&f, (struct fake){.pid = pid, .comm = "app", .n_threads = 2, .rss_kb = 20},
+                      "app", 3);
+        write_thread(&f, pid + 1, pid, "worker");
+    }
+    fixture_start(&f, &setup.config);
+    for (int pid = 100; pid <= 300; pid += 100)
+        pid_feed_publish(&f.pids, pid + 1);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    // As ftrace tells of an end: changed, then seen in the same event. First a process with its
+    // thread, then a thread alone.
+    static const int dead[] = {101, 100, 201};
+    for (size_t i = 0; i < 3; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "proc/%d", dead[i]);
+        remove_tree(&f, path);
+        pid_feed_forget(&f.pids, dead[i]);
+        pid_feed_publish(&f.pids, dead[i]);
+    }
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_int_equal(kept_packets(&f), 3); // 200, 300, 301
+    fixture_done(&f);
+}
+
+// A server with a thread for every request, and nobody who tells that they end.
+static void dead_threads_do_not_pile_up(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    fixture_init(&f, "linux.process_stats", 4 << 20);
+    setup_init(&setup);
+    setup.process_stats.record_thread_names = 1;
+    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 2, .rss_kb = 20}, "app",
+                  3);
+    write_thread(&f, 101, 100, "listener");
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 101);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    for (int tid = 1000; tid < 1000 + N_KNOWN_MIN + 10; tid++) {
+        char path[96];
+        struct fake fake = {.pid = tid, .tgid = 100, .comm = "request", .n_threads = 9};
+        snprintf(path, sizeof(path), "%s/%d", f.proc, tid);
+        assert_int_equal(mkdir(path, 0755), 0);
+        snprintf(path, sizeof(path), "proc/%d", tid);
+        write_fake(&f, &fake, path);
+        pid_feed_publish(&f.pids, tid); // but 100/task does not have it any more
+    }
+    fixture_run(&f, 200 * NSEC_PER_MSEC);
+    char name[32];
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_threads, 1000, name, sizeof(name)), 1);
+    uint64_t n_kept = kept_packets(&f);
+    assert_true(n_kept >= 2 && n_kept < 100);
+    fixture_done(&f);
+}
+
+static void names_written_again_are_given_up_too(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    fixture_init(&f, "linux.process_stats", 1 << 20);
+    setup_init(&setup);
+    setup.process_stats.scan_all_processes_on_start = 1;
+    setup.process_stats.proc_stats_poll_ms = 3;
+    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 2, .rss_kb = 20}, "app",
+                  3);
+    write_thread(&f, 101, 100, "worker");
+    write_process(&f, (struct fake){.pid = 200, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
+                  3);
+    fixture_start(&f, &setup.config);
+    fixture_run(&f, 10 * NSEC_PER_MSEC);
+    remove_tree(&f, "proc/100");
+    remove_tree(&f, "proc/101");
+    f.class->clear_state(f.source);
+    fixture_run(&f, 10 * NSEC_PER_MSEC);
+    f.class->stop(f.source);
+    assert_int_equal(kept_packets(&f), 1);
+    fixture_done(&f);
+}
+
+static void close_alone_ends_listening(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    fixture_init(&f, "linux.process_stats", 1 << 20);
+    setup_init(&setup);
+    fixture_start(&f, &setup.config);
+    assert_non_null(f.pids.seen);
+    f.source = f.class->close(f.source); // as after a start that failed
+    assert_null(f.pids.seen);
+    fixture_done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +573,10 @@ int main(void)
         cmocka_unit_test(names_outlive_the_ring),
         cmocka_unit_test(state_is_written_again),
         cmocka_unit_test(file_descriptors),
+        cmocka_unit_test(names_of_the_dead_are_given_up),
+        cmocka_unit_test(dead_threads_do_not_pile_up),
+        cmocka_unit_test(names_written_again_are_given_up_too),
+        cmocka_unit_test(close_alone_ends_listening),
     };
     return cmocka_run_group_tests_name("process_stats", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #define STATUS_BYTES_MAX  (16u << 10) // the list of groups may be long
 #define CMDLINE_BYTES_MAX (4u << 10)
 #define N_PENDING_MAX     8192
-#define N_KNOWN_MIN       16384
+#define N_KNOWN_MIN       2048
 #define COMM_BYTES_MAX    64 // kernel threads have longer names than 15 characters
 
 // Files of a process that may stay open from poll to poll.
@@ -29,6 +29,7 @@ enum process_file {
 struct process {
     int32_t pid;
     uint32_t serial;     // tells apart two owners of one pid
+    bool kept;           // names are in the trace under its key
     bool written;        // and nothing is known to have changed since
     bool with_cmdline;   // what was written had arguments
     bool no_memory;      // kernel threads, zombies
@@ -52,11 +53,13 @@ struct process_stats {
     DIR *proc_dir; // owned
 
     struct map64 processes; // pid -> struct process, owned
-    struct map64 threads;   // tid -> process_mark(), for threads that are not main and were written
-    struct map64 seen_fds;  // pid << 32 | fd -> process_mark(), for those that were written
+    struct map64 threads;  // tid -> process_mark(), for threads that are not main and were written;
+                           // with MARK_STALE where that may have changed since
+    struct map64 seen_fds; // pid << 32 | fd -> process_mark(), for those that were written
     uint32_t generation, last_serial;
     size_t n_fds, n_fds_max; // kept open
     size_t n_known_max;      // processes and threads; beyond, the dead are swept out
+    bool has_orphans;        // a process has ended since process_end_orphans()
     nsec_t scan_time;        // timestamp of what is being written
     struct loop_timer *poller, *drainer;
     uint32_t n_ttl_ticks, n_ticks;
@@ -80,9 +83,12 @@ static inline uint64_t process_mark(const struct process *process)
     return (uint64_t)process->serial << 32 | (uint32_t)process->pid;
 }
 
+// Not part of a mark: its lower half is a pid.
+#define MARK_STALE (UINT64_C(1) << 31)
+
 // table.c
 
-// The process that process_mark() was taken of, or NULL if it has ended.
+// The process that process_mark() was taken of, or NULL if it has ended or the mark is stale.
 const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark);
 // The known process, or a new one; NULL: no memory.
 struct process *process_get(struct process_stats *ps, int32_t pid);
@@ -99,8 +105,13 @@ void process_end(struct process_stats *ps, struct process *process);
 void process_end_unmet(struct process_stats *ps);
 // Ends the threads of processes that have ended.
 void process_end_orphans(struct process_stats *ps);
-// Walks over /proc to end what has gone unnoticed, when much has piled up.
+// The thread has ended, as process_end(). Nothing happens where it is not known.
+void process_end_thread(struct process_stats *ps, int32_t tid);
+// Walks over /proc to end the processes and threads that have gone unnoticed, when many have piled
+// up.
 void process_sweep(struct process_stats *ps);
+// Everything has to be written again.
+void process_table_renew(struct process_stats *ps);
 // Forgets everything; nothing is written.
 void process_table_clear(struct process_stats *ps);
 // The next process of a walk over /proc, begun with rewinddir(); 0 at the end.

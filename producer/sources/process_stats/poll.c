@@ -309,6 +309,7 @@ void poll_all(struct process_stats *ps)
     for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
         name_process(ps, (struct process *)(uintptr_t)slot->value);
     process_end_unmet(ps);
+    process_sweep(ps);
     age_cache(ps);
     ps->n_written++;
 }

@@ -6,6 +6,7 @@
 // descriptors run out, the start time tells two owners of a pid apart.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -107,34 +108,62 @@ static void forget(struct process_stats *ps, uint64_t key)
 void process_end(struct process_stats *ps, struct process *process)
 {
     uint64_t pid = (uint64_t)process->pid;
-    if (process->written)
+    if (process->kept)
         forget(ps, pid);
     process_close_files(ps, process);
     map64_remove(&ps->processes, pid);
     free(process);
+    ps->has_orphans = true;
 }
 
-// Appends the keys whose process has ended.
-static int list_orphans(const struct process_stats *ps, const struct map64 *map, struct id_vec *ret)
+void process_end_thread(struct process_stats *ps, int32_t tid)
+{
+    if (map64_remove(&ps->threads, (uint64_t)tid))
+        forget(ps, THREAD_KEY(tid));
+}
+
+static bool is_orphan(const struct process_stats *ps, const struct map64_slot *slot)
+{
+    return !process_of_mark(ps, slot->value & ~MARK_STALE);
+}
+
+static bool is_dead_thread(const struct process_stats *ps, const struct map64_slot *slot)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/%d/task/%d", ps->env.roots->proc,
+                     (int32_t)(slot->value & INT32_MAX), (int32_t)slot->key);
+    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static int list_keys(const struct process_stats *ps, const struct map64 *map,
+                     bool (*wanted)(const struct process_stats *, const struct map64_slot *),
+                     struct id_vec *ret)
 {
     size_t cursor = 0;
     int r = 0;
     for (const struct map64_slot *slot; r == 0 && (slot = map64_next(map, &cursor));)
-        if (!process_of_mark(ps, slot->value))
+        if (wanted(ps, slot))
             r = id_vec_push(ret, slot->key);
     return r;
 }
 
-void process_end_orphans(struct process_stats *ps)
+static void end_threads(struct process_stats *ps,
+                        bool (*wanted)(const struct process_stats *, const struct map64_slot *))
 {
     CLEANUP(id_vec_done) struct id_vec threads = {0};
-    CLEANUP(id_vec_done) struct id_vec fds = {0};
-    if (list_orphans(ps, &ps->threads, &threads) < 0 || list_orphans(ps, &ps->seen_fds, &fds) < 0)
+    list_keys(ps, &ps->threads, wanted, &threads);
+    vec_foreach(&threads, tid)
+        process_end_thread(ps, (int32_t)*tid);
+}
+
+void process_end_orphans(struct process_stats *ps)
+{
+    if (!ps->has_orphans)
         return;
-    vec_foreach(&threads, tid) {
-        forget(ps, THREAD_KEY(*tid));
-        map64_remove(&ps->threads, *tid);
-    }
+    ps->has_orphans = false;
+    end_threads(ps, is_orphan);
+    CLEANUP(id_vec_done) struct id_vec fds = {0};
+    list_keys(ps, &ps->seen_fds, is_orphan, &fds);
     vec_foreach(&fds, fd)
         map64_remove(&ps->seen_fds, *fd);
 }
@@ -150,8 +179,7 @@ void process_end_unmet(struct process_stats *ps)
     }
     vec_foreach(&ended, pid)
         process_end(ps, process_find(ps, (int32_t)*pid));
-    if (ended.n)
-        process_end_orphans(ps);
+    process_end_orphans(ps);
 }
 
 void process_sweep(struct process_stats *ps)
@@ -166,7 +194,23 @@ void process_sweep(struct process_stats *ps)
             process->generation = ps->generation;
     }
     process_end_unmet(ps);
+    end_threads(ps, is_dead_thread);
     ps->n_known_max = 2 * (ps->processes.n + ps->threads.n) + N_KNOWN_MIN;
+}
+
+void process_table_renew(struct process_stats *ps)
+{
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
+        struct process *process = (struct process *)(uintptr_t)slot->value;
+        process->written = false;
+        process->n_threads = 0;
+        process->last.present = 0;
+    }
+    cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&ps->threads, &cursor));)
+        *map64_find(&ps->threads, slot->key) |= MARK_STALE;
+    map64_clear(&ps->seen_fds);
 }
 
 void process_table_clear(struct process_stats *ps)

@@ -100,7 +100,7 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     if (!ps->config->skip_main_thread_message)
         write_thread_message(ps, w, process->pid, process->pid, &limited);
     if (end_tree(ps, w, mark, (uint64_t)process->pid))
-        process->written = true;
+        process->written = process->kept = true;
 }
 
 static void write_thread(struct process_stats *ps, int32_t tid, const struct process *process,
@@ -182,13 +182,13 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
         text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc, "/%d/status", tid);
     struct process_status status;
     if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL)) {
-        if (process) {
+        if (process)
             process_end(ps, process);
-            process_end_orphans(ps);
-        }
+        process_end_thread(ps, tid);
         return;
     }
     if (status.tgid == tid) {
+        process_end_thread(ps, tid); // of the id's former owner
         process = process_get(ps, tid);
         if (process)
             tree_write_process(ps, process, &status);
