@@ -305,14 +305,17 @@ static void without_a_cache_every_poll_is_written(void **state)
     setup.process_stats.proc_stats_poll_ms = 5;
     write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
                   3);
+    struct grid_span span = {.first_min = nsec_now(CLOCK_BOOTTIME)};
     fixture_start(&f, &setup.config);
     int64_t value;
     unsigned n = 0;
-    for (int i = 0; i < 100 && n < 3; i++) {
-        fixture_run(&f, 10 * NSEC_PER_MSEC);
+    while (n < 6) {
+        assert_true(nsec_now(CLOCK_BOOTTIME) < span.first_min + HANG_AFTER);
+        fixture_run(&f, 5 * NSEC_PER_MSEC);
         n = counter_in_trace(&f, 100, PB_ProcessStats_Process_vm_rss_kb, &value);
     }
-    assert_true(n >= 3);
+    span.last_max = nsec_now(CLOCK_BOOTTIME);
+    assert_in_range(n, 6, grid_points_max(&span, 5 * NSEC_PER_MSEC));
     fixture_done(&f);
 }
 
@@ -346,6 +349,16 @@ static void reused_pid_is_another_process(void **state)
     fixture_done(&f);
 }
 
+static void run_until_wraps(struct source_fixture *f, uint64_t n_wraps,
+                            struct packet_buffer_stats *ret)
+{
+    nsec_t end = nsec_now(CLOCK_BOOTTIME) + HANG_AFTER;
+    while (packet_buffer_get_stats(f->buffer, ret), ret->wraps < n_wraps) {
+        assert_true(nsec_now(CLOCK_BOOTTIME) < end);
+        fixture_run(f, NSEC_PER_MSEC);
+    }
+}
+
 static void names_outlive_the_ring(void **state)
 {
     (void)state;
@@ -361,23 +374,15 @@ static void names_outlive_the_ring(void **state)
                       "a longer name", 13);
     write_thread(&f, 1000, 100, "worker");
     fixture_start(&f, &setup.config);
-    struct packet_buffer_stats stats = {0};
-    for (int i = 0; i < 200 && stats.wraps < 3; i++) {
-        fixture_run(&f, 10 * NSEC_PER_MSEC);
-        packet_buffer_get_stats(f.buffer, &stats);
-    }
-    assert_true(stats.wraps >= 3);
+    struct packet_buffer_stats stats;
+    run_until_wraps(&f, 3, &stats);
     for (int pid = 100; pid < 150; pid++)
         assert_process(&f, pid, "a longer name");
     assert_thread(&f, 1000, "worker");
     // A process that has ended is named as long as the ring holds what it did, then no more.
     remove_tree(&f, "proc/100");
     remove_tree(&f, "proc/1000");
-    uint64_t wraps = stats.wraps;
-    for (int i = 0; i < 200 && stats.wraps < wraps + 3; i++) {
-        fixture_run(&f, 10 * NSEC_PER_MSEC);
-        packet_buffer_get_stats(f.buffer, &stats);
-    }
+    run_until_wraps(&f, stats.wraps + 3, &stats);
     char name[32];
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 100, name, sizeof(name)), 0);
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_threads, 1000, name, sizeof(name)), 0);

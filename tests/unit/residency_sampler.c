@@ -15,6 +15,7 @@
 #include "producer/sources/residency/probe.h"
 #include "producer/sources/residency/sampler.h"
 #include "protos/fields.h"
+#include "tests/unit/grid_span.h"
 #include "tests/unit/unit.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
@@ -29,6 +30,7 @@ struct reading {
     uint32_t next_part;
     struct page_ranges runs, list; // of the sample that is being put together
     uint64_t n_samples, n_complete, n_changed, n_counts_only, n_parts, n_rounds, n_gone, n_unusable;
+    uint64_t n_missed; // rounds that did not take place
     uint64_t track_uuid;
     int64_t counter;
     uint64_t n_counters, n_tracks;
@@ -138,20 +140,6 @@ static void read_file_info(struct reading *reading, struct wire_reader reader)
     }
 }
 
-static void read_residency(struct reading *reading, struct wire_reader reader)
-{
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_PageResidency_files)
-            read_file_info(reading, wire_reader_over(field.data, field.size));
-        else if (field.number == PB_PageResidency_samples)
-            read_sample(reading, wire_reader_over(field.data, field.size));
-        else if (field.number == PB_PageResidency_round)
-            reading->n_rounds++;
-    }
-    assert_false(reader.error);
-}
-
 static uint64_t field_of(const struct wire_field *message, uint32_t number)
 {
     struct wire_reader reader = wire_reader_over(message->data, message->size);
@@ -160,6 +148,22 @@ static uint64_t field_of(const struct wire_field *message, uint32_t number)
         if (field.number == number)
             return field.value;
     return 0;
+}
+
+static void read_residency(struct reading *reading, struct wire_reader reader)
+{
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_PageResidency_files)
+            read_file_info(reading, wire_reader_over(field.data, field.size));
+        else if (field.number == PB_PageResidency_samples)
+            read_sample(reading, wire_reader_over(field.data, field.size));
+        else if (field.number == PB_PageResidency_round) {
+            reading->n_rounds++;
+            reading->n_missed += field_of(&field, PB_PageResidency_Round_missed);
+        }
+    }
+    assert_false(reader.error);
 }
 
 static void read_packet(struct reading *reading, const struct packet_view *view)
@@ -481,15 +485,23 @@ static void periods_are_kept_by_the_loop(void **state)
     stage.residency.detail = PB__PAGE_RESIDENCY_CONFIG__DETAIL__DETAIL_COUNTS;
     stage.residency.disable_counter_tracks = 1;
     bring_in(&stage, 0, 50);
+    struct grid_span span = {.first_min = nsec_now(CLOCK_BOOTTIME)};
     stage_start(&stage);
-    nsec_t end = nsec_now(CLOCK_BOOTTIME) + 200 * NSEC_PER_MSEC;
-    while (nsec_now(CLOCK_BOOTTIME) < end)
+    span.first_max = nsec_now(CLOCK_BOOTTIME);
+    while (reading.n_rounds < 10) {
+        assert_true(nsec_now(CLOCK_BOOTTIME) < span.first_min + HANG_AFTER);
         assert_true(loop_run_once(stage.loop, 10 * NSEC_PER_MSEC) >= 0);
+        read_all(&reading, stage.buffer);
+    }
+    run_what_is_due(stage.loop, &span);
     page_residency_class.stop(stage.source);
     struct source_counts counts;
     page_residency_class.counts(stage.source, &counts);
     read_all(&reading, stage.buffer);
-    assert_in_range(reading.n_rounds, 10, 60);
+    // Each point of the grid has its round or is counted as missed; the stop makes one more.
+    assert_in_range(reading.n_rounds - 1 + reading.n_missed,
+                    grid_points_min(&span, 5 * NSEC_PER_MSEC),
+                    grid_points_max(&span, 5 * NSEC_PER_MSEC));
     assert_int_equal(reading.n_samples, counts.events);
     assert_true(reading.n_counts_only == reading.n_samples && reading.n_samples >= 1);
     assert_int_equal(reading.n_counters + reading.n_tracks, 0);

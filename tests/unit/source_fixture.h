@@ -22,6 +22,7 @@
 #include "producer/trace/packet_buffer.h"
 #include "producer/trace/packet_writer.h"
 #include "protos/fields.h"
+#include "tests/unit/grid_span.h"
 #include "tests/unit/unit.h"
 
 struct source_fixture {
@@ -119,11 +120,24 @@ static inline void fixture_start(struct source_fixture *f, const Pb__DataSourceC
     assert_int_equal(f->class->start(f->source, &err), 0);
 }
 
+// At least `duration`; what was due by then has been called, however late.
 static inline void fixture_run(struct source_fixture *f, nsec_t duration)
 {
     nsec_t end = nsec_now(CLOCK_BOOTTIME) + duration;
     for (nsec_t now; (now = nsec_now(CLOCK_BOOTTIME)) < end;)
         assert_true(loop_run_once(f->loop, end - now) >= 0);
+    assert_true(loop_run_once(f->loop, 0) >= 0);
+}
+
+static inline void fixture_run_until_events(struct source_fixture *f, uint64_t n_events)
+{
+    nsec_t end = nsec_now(CLOCK_BOOTTIME) + HANG_AFTER;
+    struct source_counts counts;
+    while (f->class->counts(f->source, &counts), counts.events < n_events) {
+        nsec_t now = nsec_now(CLOCK_BOOTTIME);
+        assert_true(now < end);
+        assert_true(loop_run_once(f->loop, end - now) >= 0);
+    }
 }
 
 // The first field `number` of a message.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a test may expect of a period, however long the machine lets it wait.
+#pragma once
+
+#include "producer/service/loop.h"
+#include "tests/unit/unit.h"
+
+#define HANG_AFTER (60 * NSEC_PER_SEC) // no test waits for it, unless something hangs
+
+// The grid FIRST, FIRST + period, ... up to LAST, where the two are known to lie in a span each.
+struct grid_span {
+    nsec_t first_min, first_max; // when the source was started
+    nsec_t last_min, last_max;   // what was due before last_min was called, nothing after last_max
+};
+
+static inline uint64_t grid_points_min(const struct grid_span *span, nsec_t period)
+{
+    nsec_t elapsed = span->last_min - span->first_max;
+    return elapsed < 0 ? 0 : (uint64_t)(elapsed / period) + 1;
+}
+
+static inline uint64_t grid_points_max(const struct grid_span *span, nsec_t period)
+{
+    return (uint64_t)((span->last_max - span->first_min) / period) + 1;
+}
+
+// Calls what is due by now.
+static inline void run_what_is_due(struct loop *loop, struct grid_span *span)
+{
+    span->last_min = nsec_now(CLOCK_BOOTTIME);
+    assert_true(loop_run_once(loop, 0) >= 0);
+    span->last_max = nsec_now(CLOCK_BOOTTIME);
+}
