@@ -291,8 +291,9 @@ def needed_libraries(program):
 
 
 def step_producer_only(step, only):
-    """-Dconverter=disabled: no sqlite, no libunwind."""
-    if not build(step, "producer-only", ("-Dconverter=disabled", "-Dtests=disabled")):
+    """A release build with -Dconverter=disabled: no sqlite, no libunwind."""
+    options = ("-Dconverter=disabled", "-Dtests=disabled", "-Dbuildtype=release")
+    if not build(step, "producer-only", options):
         return
     directory = BUILDS / "producer-only"
     needed = needed_libraries(directory / "producer" / "mmtrace")

@@ -215,7 +215,7 @@ static int tell_unknown(struct builder *builder, const char *group, const char *
     size_t n = 0;
     for (int pass = group ? 0 : 1; pass < 2 && !n; pass++)
         vec_foreach(&builder->known, event)
-            if (pass || str_eq(event->group, group))
+            if (pass || (group && str_eq(event->group, group)))
                 names[n++] = event->name;
     const char *nearest = str_nearest(name, names, n), *nearest_group = "";
     vec_foreach(&builder->known, event)
