@@ -34,7 +34,7 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t sequence_id
         map64_set(&sequences->by_id, sequence_id, sequences->items.n - 1) < 0)
         return NULL;
     struct sequence *sequence = &sequences->items.items[sequences->items.n - 1];
-    struct generation first = {.sequence_id = sequence_id};
+    struct generation first = {.sequence_id = sequence_id, .epoch = ++sequences->n_epochs};
     return generation_start(sequences, sequence, first) < 0 ? NULL : sequence;
 }
 
@@ -42,10 +42,8 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
 {
     const struct generation *now = sequences_generation(sequences, sequence->generation);
     sequence->valid = true;
-    if (!now->interned && !now->defaults.pos)
-        return 0;
-    return generation_start(sequences, sequence,
-                            (struct generation){.sequence_id = now->sequence_id});
+    struct generation next = {.sequence_id = now->sequence_id, .epoch = ++sequences->n_epochs};
+    return generation_start(sequences, sequence, next);
 }
 
 int sequence_set_defaults(struct sequences *sequences, struct sequence *sequence,

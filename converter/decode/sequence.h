@@ -28,6 +28,7 @@ struct interned_table {
 
 struct generation {
     uint32_t sequence_id;
+    uint32_t epoch; // counts how often all sequences together started over
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
 };
@@ -47,6 +48,7 @@ struct sequences {
     struct sequence_vec items;
     struct generation_vec generations;
     struct interned_table_vec tables; // owned
+    uint32_t n_epochs;
 };
 
 // The sequence of that id, made if it is new. NULL: no memory. Valid until the next call.

@@ -222,6 +222,7 @@ static void import_done(struct import *im)
     slices_done(&im->slices);
     thread_states_done(&im->thread_states);
     sched_done(&im->sched);
+    track_events_done(&im->track_events);
     process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);

@@ -19,6 +19,7 @@
 #include "converter/import/slices.h"
 #include "converter/import/stats.h"
 #include "converter/import/thread_states.h"
+#include "converter/import/track_events.h"
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
 
@@ -40,6 +41,7 @@ struct import {
     struct slices slices;
     struct thread_states thread_states;
     struct sched sched;
+    struct track_events track_events;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     bool cpus[CPUS_MAX];    // seen

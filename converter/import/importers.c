@@ -14,12 +14,15 @@ extern const struct importer importer_system_info;
 extern const struct importer importer_trace_config;
 extern const struct importer importer_trace_stats;
 extern const struct importer importer_trace_uuid;
+extern const struct importer importer_track_descriptor;
+extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
 
 const struct importer *const importers[] = {
-    &importer_clone_trigger, &importer_ftrace_stats,  &importer_process_stats,
-    &importer_process_tree,  &importer_service_event, &importer_sys_stats,
-    &importer_system_info,   &importer_trace_config,  &importer_trace_stats,
-    &importer_trace_uuid,    &importer_trigger,       &importer_page_residency,
+    &importer_clone_trigger, &importer_ftrace_stats,     &importer_process_stats,
+    &importer_process_tree,  &importer_service_event,    &importer_sys_stats,
+    &importer_system_info,   &importer_trace_config,     &importer_trace_stats,
+    &importer_trace_uuid,    &importer_track_descriptor, &importer_track_event,
+    &importer_trigger,       &importer_page_residency,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);
