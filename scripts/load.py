@@ -5,9 +5,12 @@ Pressure raises vm.min_free_kbytes to the brink: where no zone has pages above i
 one has a few above its minimum. Then every allocation makes the kernel reclaim page cache, of which a file
 was read in before, so that there is always enough to find. The old value comes back three times over:
 after every burst, on every way out of the with block, and from a child process that waits for its
-parent to go away or for the time limit, whatever killed it.
+parent to go away or for the time limit, whatever killed it. Only one process at a time does this, or one
+would take another's raised value for the one to put back: a lock lies on the kernel's file itself, and
+the child holds it, too, until the value is back.
 """
 import contextlib
+import fcntl
 import mmap
 import os
 import pathlib
@@ -94,21 +97,35 @@ def step_harmless(path, n):
         read_file(path, ((n // 2 + 2) % 4) * quarter, ((n // 2 + 2) % 4) * quarter + quarter // 2)
 
 
+def lock_min_free():
+    """Waits until nobody has the value raised; the file, which holds the lock until it is closed."""
+    file = open(MIN_FREE)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def settled_min_free_kb():
+    """The value while nobody has it raised."""
+    with lock_min_free() as file:
+        return int(file.read())
+
+
 @contextlib.contextmanager
 def restored_min_free():
-    """Yields the present value and puts it back, even if this process is killed."""
-    old = MIN_FREE.read_text()
-    read_end, write_end = os.pipe()
-    watcher = os.fork()
-    if watcher == 0:
-        watch(read_end, write_end, old)
-    os.close(read_end)
-    try:
-        yield int(old)
-    finally:
-        MIN_FREE.write_text(old)
-        os.close(write_end)
-        os.waitpid(watcher, 0)
+    """Yields the present value and puts it back, even if this process is killed. Waits for others who do the same."""
+    with lock_min_free() as file:
+        old = file.read()
+        read_end, write_end = os.pipe()
+        watcher = os.fork()
+        if watcher == 0:
+            watch(read_end, write_end, old)
+        os.close(read_end)
+        try:
+            yield int(old)
+        finally:
+            MIN_FREE.write_text(old)
+            os.close(write_end)
+            os.waitpid(watcher, 0)
 
 
 def watch(read_end, write_end, old):

@@ -9,6 +9,7 @@ seconds: vm.min_free_kbytes is raised and restored, whatever happens. The trace,
 config stay in DIR (default: a new directory below /var/tmp).
 """
 import argparse
+import contextlib
 import csv
 import io
 import os
@@ -128,33 +129,33 @@ def duration_text(ns):
     return f"{ns:.0f} ns"
 
 
-def run_load(recorder, demo, seconds, pressure):
-    """Until the recorder is done. The recorder's own progress line is the show."""
+def run_load(recorder, demo, seconds, old_kb):
+    """Until the recorder is done, with pressure if `old_kb`. The recorder's own progress line is the show."""
     started = time.monotonic()
     n = 0
-    with load.restored_min_free() if pressure else open(os.devnull) as old_kb:
-        bursts_at = [seconds * 0.3, seconds * 0.65] if pressure else []
-        while recorder.poll() is None:
-            elapsed = time.monotonic() - started
-            if elapsed > seconds + 30:
-                raise Failure("mmtrace did not end in time")
-            if bursts_at and elapsed > bursts_at[0]:
-                bursts_at.pop(0)
-                load.burst(demo, old_kb)
-            elif elapsed < seconds - 0.5:
-                load.step_harmless(demo, n)
-                n += 1
-            time.sleep(min(0.8, seconds / 10))
+    bursts_at = [seconds * 0.3, seconds * 0.65] if old_kb else []
+    while recorder.poll() is None:
+        elapsed = time.monotonic() - started
+        if elapsed > seconds + 30:
+            raise Failure("mmtrace did not end in time")
+        if bursts_at and elapsed > bursts_at[0]:
+            bursts_at.pop(0)
+            load.burst(demo, old_kb)
+        elif elapsed < seconds - 0.5:
+            load.step_harmless(demo, n)
+            n += 1
+        time.sleep(min(0.8, seconds / 10))
 
 
 def record(mmtrace, config, trace, demo, seconds, pressure):
-    recorder = subprocess.Popen([mmtrace, "record", "-c", config, "-o", trace])
-    try:
-        run_load(recorder, demo, seconds, pressure)
-    finally:
-        if recorder.poll() is None:
-            recorder.send_signal(signal.SIGTERM)
-            recorder.wait(30)
+    with load.restored_min_free() if pressure else contextlib.nullcontext() as old_kb:
+        recorder = subprocess.Popen([mmtrace, "record", "-c", config, "-o", trace])
+        try:
+            run_load(recorder, demo, seconds, old_kb)
+        finally:
+            if recorder.poll() is None:
+                recorder.send_signal(signal.SIGTERM)
+                recorder.wait(30)
     if recorder.returncode != 0:
         raise Failure(f"mmtrace record ended with exit code {recorder.returncode}")
 

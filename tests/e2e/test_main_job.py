@@ -38,6 +38,10 @@ def vmstat():
             (line.split() for line in pathlib.Path("/proc/vmstat").read_text().splitlines())}
 
 
+def since(before):
+    return {name: value - before.get(name, 0) for name, value in vmstat().items()}
+
+
 @lib.needs_root
 class MainJob(unittest.TestCase):
     """One recording, several looks at it."""
@@ -67,23 +71,37 @@ class MainJob(unittest.TestCase):
         config.write_text(text + RESIDENCY % (out / "halves"))
         load.make_file(out / "demo", DEMO_MIB * load.MIB)
         argv = [lib.MMTRACE, "record", "-q", "-c", config, "-t", f"{LIMIT_S}s", "-o", out / "trace.pftrace"]
-        before = vmstat()
-        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True)
-        cls.recorder_pid = recorder.pid
-        try:
-            time.sleep(1)
-            with load.restored_min_free() as old_kb:
+        with load.restored_min_free() as old_kb:
+            before = vmstat()
+            recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True)
+            cls.recorder_pid = recorder.pid
+            try:
+                cls.wait_recording(recorder)
                 load.burst(out / "demo", old_kb)
-            load.compact()
-            cls.evict_half_by_half()
-            recorder.send_signal(signal.SIGINT)
-            _, errors = recorder.communicate(timeout=60)
-        finally:
-            recorder.kill()
-            recorder.wait()
-        cls.counted = {name: value - before.get(name, 0) for name, value in vmstat().items()}
+                load.compact()
+                cls.evict_half_by_half()
+                recorder.send_signal(signal.SIGINT)
+                _, errors = recorder.communicate(timeout=60)
+            finally:
+                recorder.kill()
+                recorder.wait()
+        cls.counted = since(before)
         if recorder.returncode != 0:
             raise AssertionError(errors)
+
+    @classmethod
+    def wait_recording(cls, recorder):
+        """Until its tracefs instance, which is the last to be set up, is switched on with our clock."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and recorder.poll() is None:
+            for path in (lib.TRACEFS / "instances").glob(f"mmtrace-{recorder.pid}-*"):
+                if ((path / "tracing_on").read_text() == "1\n"
+                        and "[boot]" in (path / "trace_clock").read_text()
+                        and (path / "events/vmscan/mm_vmscan_direct_reclaim_begin/enable").read_text() == "1\n"):
+                    time.sleep(1)
+                    return
+            time.sleep(0.05)
+        raise AssertionError("it does not record")
 
     @classmethod
     def evict_half_by_half(cls):
@@ -91,10 +109,10 @@ class MainJob(unittest.TestCase):
         watched, left = cls.watched, cls.watched.pages
         watched.bring_in(0, left)
         while left:
-            time.sleep(0.25)
-            before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            bits = watched.mincore()
-            cls.states.append((before, bits))
+            begin, bits = time.clock_gettime_ns(time.CLOCK_BOOTTIME), watched.mincore()
+            time.sleep(0.4)
+            end = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            cls.states.append((begin, end, bits if watched.mincore() == bits else None))
             watched.evict(left // 2, left - left // 2)
             left //= 2
 
@@ -148,9 +166,12 @@ class MainJob(unittest.TestCase):
             "SELECT c.ts FROM counter c JOIN counter_track t ON c.track_id = t.id "
             "WHERE t.type = 'vmstat' AND t.name = 'nr_free_pages' ORDER BY c.ts")]
         self.assertGreater(len(times), 8)
-        self.assertAlmostEqual((times[-1] - times[0]) / 1e6 / VMSTAT_PERIOD_MS, len(times) - 1, delta=1)
-        gaps = sorted(b - a for a, b in zip(times, times[1:]))
-        self.assertAlmostEqual(gaps[len(gaps) // 2] / 1e6, VMSTAT_PERIOD_MS, delta=25)
+        # A busy machine may be late for a sample or miss it; none comes twice or early.
+        n_periods = (times[-1] - times[0]) / 1e6 / VMSTAT_PERIOD_MS
+        self.assertLessEqual(len(times) - 1, n_periods + 1)
+        self.assertGreaterEqual(len(times) - 1, n_periods * 0.7)
+        for i, time_ns in enumerate(times):
+            self.assertGreaterEqual((time_ns - times[0]) / 1e6, i * VMSTAT_PERIOD_MS - 100)
 
     def test_vmstat_counts_what_the_kernel_counted(self):
         for name in ("pgsteal_kswapd", "pgsteal_direct", "compact_migrate_scanned"):
@@ -160,10 +181,15 @@ class MainJob(unittest.TestCase):
             self.assertGreater(high - low, 0, name)
             self.assertLessEqual(high - low, self.counted[name], name)
 
-    def check_states(self, state_at):
+    def check_states(self, state_at, rounds):
+        """Each state that held still, and that a round looked at from its begin to its end."""
         self.assertEqual(len(self.states), 9)  # 256 pages, and halved until one is left
-        for when, bits in self.states:
-            self.assertEqual(state_at(when), bits, f"{sum(bits)} of {len(bits)} pages")
+        n_compared = 0
+        for begin, end, bits in self.states:
+            if bits is not None and any(begin <= start and stop <= end for start, stop in rounds):
+                n_compared += 1
+                self.assertEqual(state_at(end), bits, f"{sum(bits)} of {len(bits)} pages")
+        self.assertGreater(n_compared, 4)
 
     def test_residency_in_the_trace(self):
         reader = Reader(self.packets)
@@ -171,7 +197,7 @@ class MainJob(unittest.TestCase):
 
         def state_at(when):
             return [pages for timestamp, pages, _ in states if timestamp <= when][-1]
-        self.check_states(state_at)
+        self.check_states(state_at, reader.rounds)
 
     def test_residency_in_sql(self):
         def state_at(when):
@@ -179,11 +205,11 @@ class MainJob(unittest.TestCase):
             for start, end in self.db.execute(
                     "SELECT r.start_page, r.end_page FROM page_residency_range r WHERE r.sample_id = ("
                     "SELECT s.id FROM page_residency_sample s JOIN page_residency_file f ON s.file_id = f.id "
-                    "WHERE f.path = ? AND s.ts <= ? ORDER BY s.ts DESC LIMIT 1)",
+                    "WHERE f.path = ? AND s.ts + s.dur <= ? ORDER BY s.ts DESC LIMIT 1)",
                     (str(self.watched.path), when)):
                 bits[start:end] = b"\1" * (end - start)
             return bytes(bits)
-        self.check_states(state_at)
+        self.check_states(state_at, self.db.execute("SELECT ts, ts + dur FROM page_residency_round").fetchall())
 
     def test_nothing_is_left_behind(self):
         left = [path.name for path in (lib.TRACEFS / "instances").iterdir() if path.name.startswith(f"mmtrace-{self.recorder_pid}-")]
