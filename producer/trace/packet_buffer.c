@@ -32,7 +32,7 @@
 #define STORE_MIN     ((size_t)1 << 20)
 #define PACKET_MAX    (((size_t)1 << 29) - 1) // bits of record.size
 #define GENEROSITY    16                      // part of the ring that goes for more than `min`
-#define RECORD_FILLER 4                       // beyond enum packet_retain
+#define RECORD_FILLER 5                       // beyond enum packet_retain
 
 struct record {
     uint32_t size : 29; // of the packet, which follows

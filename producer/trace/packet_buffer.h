@@ -30,6 +30,7 @@ enum packet_retain {
     PACKET_RETAIN_REPLACE, // kept; everything kept under this key before goes
     PACKET_RETAIN_APPEND,  // kept behind what is kept under this key
     PACKET_RETAIN_FORGET,  // not kept itself, and everything kept under this key goes
+    PACKET_RETAIN_ALWAYS,  // as REPLACE, and never lost to others; for one small packet a sequence
 };
 
 struct packet_meta {

@@ -16,6 +16,8 @@
 
 #define PREFIX_MAX 48 // seven fields: tags of 1 or 2 bytes, values of at most 10, 5, 5, 5, 1, 1, 1
 
+#define KEY_STATE UINT64_MAX
+
 enum {
     STATE_CLEARED = 1, // SEQ_INCREMENTAL_STATE_CLEARED
     NEEDS_STATE = 2,   // SEQ_NEEDS_INCREMENTAL_STATE
@@ -26,7 +28,7 @@ struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t s
     return (struct packet_writer){
         .buffer = buffer,
         .sequence_id = sequence_id,
-        .uid = getuid(),
+        .uid = geteuid(),
         .pid = getpid(),
     };
 }
@@ -69,13 +71,40 @@ static void count_drop(struct packet_writer *writer)
     writer->dropped = true;
 }
 
+static void commit(struct packet_writer *writer, size_t size, enum packet_retain retain,
+                   uint64_t key)
+{
+    struct packet_meta meta = {
+        .sequence_id = writer->sequence_id,
+        .retain = retain,
+        .key = key,
+    };
+    packet_buffer_commit(writer->buffer, size, &meta);
+    writer->packets++;
+    writer->bytes += size;
+    writer->first_written = true;
+    writer->clear_pending = false;
+    writer->dropped = false;
+}
+
+static bool begin_state(struct packet_writer *writer, nsec_t timestamp)
+{
+    size_t size;
+    uint8_t *memory = packet_buffer_reserve(writer->buffer, PREFIX_MAX, PREFIX_MAX, &size);
+    if (memory)
+        commit(writer, (size_t)(put_prefix(writer, memory, timestamp) - memory),
+               PACKET_RETAIN_ALWAYS, KEY_STATE);
+    return memory;
+}
+
 struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
                                               size_t min, size_t want)
 {
     assert(!writer->open);
     size_t size;
-    uint8_t *memory =
-        packet_buffer_reserve(writer->buffer, min + PREFIX_MAX, want + PREFIX_MAX, &size);
+    uint8_t *memory = NULL;
+    if (!writer->clear_pending || begin_state(writer, timestamp))
+        memory = packet_buffer_reserve(writer->buffer, min + PREFIX_MAX, want + PREFIX_MAX, &size);
     if (!memory) {
         count_drop(writer);
         return NULL;
@@ -100,19 +129,8 @@ bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain
         count_drop(writer);
         return false;
     }
-    size_t size = wire_size(&writer->wire);
-    struct packet_meta meta = {
-        .sequence_id = writer->sequence_id,
-        .retain = retain,
-        .key = key,
-    };
-    packet_buffer_commit(writer->buffer, size, &meta);
+    commit(writer, wire_size(&writer->wire), retain, key);
     writer->open = false;
-    writer->packets++;
-    writer->bytes += size;
-    writer->first_written = true;
-    writer->clear_pending = false;
-    writer->dropped = false;
     return true;
 }
 

@@ -15,6 +15,9 @@
 // first_packet_on_sequence and previous_packet_dropped, trusted_uid and trusted_pid (in the first
 // packet of a sequence, and where its state begins anew) and sequence_flags.
 //
+// The packet that begins the state anew holds nothing else and is kept beside a ring for as long as
+// the ring lives: readers would not accept any later packet without it.
+//
 // Readers ignore the packets of an incremental sequence from a loss on until its state begins anew.
 // A source that uses packet_writer_clear_state() has to look at `dropped` and call it again then.
 #pragma once
@@ -33,7 +36,7 @@ struct packet_writer {
     uint32_t uid; // of this process
     int32_t pid;
     bool incremental;         // packets need the state that the sequence built up: interned data
-    bool clear_pending;       // the next packet begins that state anew
+    bool clear_pending;       // a packet that begins that state anew comes before the next
     bool first_written;       // first_packet_on_sequence has been sent
     bool dropped;             // something was refused since the last packet
     bool open;                // between begin and end
@@ -58,12 +61,13 @@ struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t tim
 // Closes the packet. One that overflowed its room is dropped and counted; false then.
 bool packet_writer_end(struct packet_writer *writer);
 
-// As packet_writer_end(), with a rule for what outlives the ring (packet_buffer.h).
+// As packet_writer_end(), with a rule for what outlives the ring (packet_buffer.h). Keys are the
+// source's own, except for UINT64_MAX.
 bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
                                 uint64_t key);
 
 void packet_writer_cancel(struct packet_writer *writer);
 
-// The next packet says SEQ_INCREMENTAL_STATE_CLEARED: readers forget ids and interned data of this
-// sequence. Packets after it say SEQ_NEEDS_INCREMENTAL_STATE.
+// Before the next packet comes one that says SEQ_INCREMENTAL_STATE_CLEARED: readers forget ids and
+// interned data of this sequence. All others say SEQ_NEEDS_INCREMENTAL_STATE from here on.
 void packet_writer_clear_state(struct packet_writer *writer);

@@ -9,7 +9,7 @@
 // Packets of one key are found by a hash table of chains through the log. Chains may run over dead
 // packets; compaction builds them anew. When a packet is over the limit, the oldest ones go,
 // whatever their key: among packets that build on each other that is the base, so a reader sees
-// that the base is missing instead of a gap in the middle.
+// that the base is missing instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
 #include "producer/trace/retained_store.h"
 
 #include <assert.h>
@@ -33,7 +33,8 @@ struct entry {
     uint32_t size; // of the packet, which follows
     uint32_t next; // link to an older entry of the bucket
     bool dead;
-    uint8_t padding[3];
+    bool always; // PACKET_RETAIN_ALWAYS
+    uint8_t padding[2];
 };
 
 static_assert(sizeof(struct entry) % ALIGNMENT == 0, "packets and entries stay aligned");
@@ -165,6 +166,22 @@ static void compact(struct retained_store *store)
     store->end = to;
 }
 
+// Kills the oldest until `bytes` more leave a quarter of the memory free. False: what is left has
+// to stay.
+static bool give_way(struct retained_store *store, size_t bytes)
+{
+    size_t at = store->first;
+    while (store->live + bytes > store->limit / 4 * 3) {
+        while (at < store->end && (entry_at(store, at)->dead || entry_at(store, at)->always))
+            at = offset_behind(at, entry_at(store, at));
+        if (at == store->end)
+            return false;
+        kill_entry(store, entry_at(store, at));
+        store->n_dropped++;
+    }
+    return true;
+}
+
 // Makes room for `bytes` at the end of the log, at the cost of the oldest if need be. A quarter of
 // the memory stays free then, so that the next compaction is far away.
 static bool make_room(struct retained_store *store, size_t bytes)
@@ -174,13 +191,8 @@ static bool make_room(struct retained_store *store, size_t bytes)
     size_t dead = store->end - store->live;
     if (bytes <= store->limit - store->end && dead <= store->live + DEAD_BYTES_IGNORED)
         return true;
-    if (bytes > store->limit - store->end) {
-        while (store->live + bytes > store->limit / 4 * 3) {
-            skip_dead(store);
-            kill_entry(store, entry_at(store, store->first));
-            store->n_dropped++;
-        }
-    }
+    if (bytes > store->limit - store->end && !give_way(store, bytes))
+        return false;
     compact(store);
     return true;
 }
@@ -227,6 +239,7 @@ bool retained_store_take(struct retained_store *store, const struct packet_meta 
         .key = meta->key,
         .sequence_id = meta->sequence_id,
         .size = (uint32_t)size,
+        .always = meta->retain == PACKET_RETAIN_ALWAYS,
     };
     memcpy(entry + 1, data, size);
     link_entry(store, offset);

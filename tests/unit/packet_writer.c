@@ -44,13 +44,14 @@ static void write_packet(struct packet_writer *writer, nsec_t timestamp)
 static void assert_oldest(struct packet_buffer *buffer, bool first, bool dropped, uint64_t flags)
 {
     assert_int_equal(field_of(buffer, PB_TracePacket_trusted_packet_sequence_id), 300);
-    assert_int_equal(field_of(buffer, PB_TracePacket_synchronization_marker), 7);
+    assert_int_equal(field_of(buffer, PB_TracePacket_synchronization_marker),
+                     flags == 1 ? ABSENT : 7);
     assert_int_equal(field_of(buffer, PB_TracePacket_first_packet_on_sequence), first ? 1 : ABSENT);
     assert_int_equal(field_of(buffer, PB_TracePacket_previous_packet_dropped),
                      dropped ? 1 : ABSENT);
     assert_int_equal(field_of(buffer, PB_TracePacket_sequence_flags), flags);
     bool says_who = first || flags == 1;
-    assert_int_equal(field_of(buffer, PB_TracePacket_trusted_uid), says_who ? getuid() : ABSENT);
+    assert_int_equal(field_of(buffer, PB_TracePacket_trusted_uid), says_who ? geteuid() : ABSENT);
     assert_int_equal(field_of(buffer, PB_TracePacket_trusted_pid),
                      says_who ? (uint64_t)getpid() : ABSENT);
     packet_buffer_consume(buffer);
@@ -100,6 +101,7 @@ static void all_extremes_fit_the_room_set_aside(void **state)
     wire_string(w, PB_TracePacket_synchronization_marker, "123456");
     assert_true(packet_writer_end(&writer));
     assert_int_equal(field_of(buffer, PB_TracePacket_trusted_uid), UINT32_MAX);
+    packet_buffer_consume(buffer);
     assert_int_equal(field_of(buffer, PB_TracePacket_synchronization_marker), 6);
     packet_buffer_free(buffer);
 }
@@ -127,23 +129,52 @@ static void losses_are_told_in_the_next_packet(void **state)
     packet_buffer_free(buffer);
 }
 
+// The state begins in a packet of its own.
 static void cancelled_packets_leave_their_flags(void **state)
 {
     (void)state;
     struct packet_buffer *buffer = make_buffer(PACKET_BUFFER_RING);
     struct packet_writer writer = packet_writer_over(buffer, 300);
+    writer.dropped = true;
+    assert_non_null(packet_writer_begin(&writer, 0, 100));
+    packet_writer_cancel(&writer);
+    write_packet(&writer, 0);
     packet_writer_clear_state(&writer);
     assert_non_null(packet_writer_begin(&writer, 0, 100));
     packet_writer_cancel(&writer);
     write_packet(&writer, 0);
     write_packet(&writer, 0);
-    packet_writer_clear_state(&writer);
-    write_packet(&writer, 0);
-    write_packet(&writer, 0);
-    assert_oldest(buffer, true, false, 1);
-    assert_oldest(buffer, false, false, 2);
+    assert_oldest(buffer, true, true, ABSENT);
     assert_oldest(buffer, false, false, 1);
     assert_oldest(buffer, false, false, 2);
+    assert_oldest(buffer, false, false, 2);
+    packet_buffer_free(buffer);
+}
+
+// Whatever else is lost, to the ring and to the limit of the store, readers find the state's
+// beginning, and find it first.
+static void beginning_of_the_state_is_never_lost(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer = make_buffer(PACKET_BUFFER_RING);
+    struct packet_writer writer = packet_writer_over(buffer, 300);
+    packet_writer_clear_state(&writer);
+    struct packet_buffer_stats stats = {0};
+    for (uint64_t key = 0; stats.retained_dropped < 1000; key++) {
+        assert_non_null(packet_writer_begin(&writer, 0, 16));
+        packet_writer_end_retained(&writer, PACKET_RETAIN_REPLACE, key);
+        packet_buffer_get_stats(buffer, &stats);
+    }
+    assert_int_equal(field_of(buffer, PB_TracePacket_sequence_flags), 1);
+    // The next one takes its place.
+    packet_writer_clear_state(&writer);
+    for (int i = 0; i < 1000; i++)
+        write_packet(&writer, 0);
+    struct packet_view view;
+    unsigned n_beginnings = 0;
+    for (; packet_buffer_peek(buffer, &view); packet_buffer_consume(buffer))
+        n_beginnings += field_of(buffer, PB_TracePacket_sequence_flags) == 1;
+    assert_int_equal(n_beginnings, 1);
     packet_buffer_free(buffer);
 }
 
@@ -186,6 +217,7 @@ int main(void)
         cmocka_unit_test(all_extremes_fit_the_room_set_aside),
         cmocka_unit_test(losses_are_told_in_the_next_packet),
         cmocka_unit_test(cancelled_packets_leave_their_flags),
+        cmocka_unit_test(beginning_of_the_state_is_never_lost),
         cmocka_unit_test(retained_packets_outlive_the_ring),
         cmocka_unit_test(range_gives_what_there_is),
     };

@@ -23,8 +23,6 @@
 
 enum key_kind { KEY_FILE, KEY_SAMPLE, KEY_TRACK, KEY_COUNTER };
 
-#define KEY_STATE UINT64_MAX // of the packet that clears the sequence's state
-
 static uint64_t key_of(uint32_t file_id, enum key_kind kind)
 {
     return (uint64_t)file_id << 2 | kind;
@@ -38,16 +36,6 @@ static uint64_t track_uuid(const struct packet_writer *writer,
                              writer->sequence_id, file->id, file->device, file->inode};
     uint64_t uuid = hash_bytes(what, sizeof(what));
     return uuid ? uuid : 1;
-}
-
-bool packets_clear_state(struct packet_writer *writer)
-{
-    packet_writer_clear_state(writer);
-    struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), 16);
-    if (!w)
-        return false;
-    wire_end(w, wire_begin(w, PB_TracePacket_page_residency));
-    return packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, KEY_STATE);
 }
 
 bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,

@@ -42,9 +42,6 @@ struct residency_sample {
 
 // Each returns false if the buffer refused a packet.
 
-// What makes readers of a wrapped ring accept the sequence: the packet that clears its state, kept.
-bool packets_clear_state(struct packet_writer *writer);
-
 bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file);
 // Runs that are too many for one packet go into several.

@@ -459,7 +459,7 @@ static void page_residency_clear_state(struct source *source)
     struct sampler *sampler = sampler_of(source);
     if (!sampler->started)
         return;
-    packets_clear_state(sampler->env.writer);
+    packet_writer_clear_state(sampler->env.writer);
     vec_foreach(file_set_files(sampler->files), file) {
         struct watched *watched = (*file)->user;
         if (watched)
@@ -485,7 +485,7 @@ static int page_residency_start(struct source *source, struct err *err)
     if (r < 0)
         return err_errno(err, r, "linux.page_residency: timers");
     sampler->started = true;
-    packets_clear_state(sampler->env.writer);
+    packet_writer_clear_state(sampler->env.writer);
     sampler->in_scan = true;
     continue_scan(sampler, nsec_now(CLOCK_MONOTONIC) + START_SCAN_MAX);
     if (!sampler->in_scan && !file_set_files(sampler->files)->n)
