@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build-check"
 CI = os.environ.get("CI") == "true"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
-GOLDEN_TRACES = ("counters_tracks", "mm_pressure", "sched_deflate")
+GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
 INSTALLED = ("bin/mmtrace", "bin/mmsql")
 TAIL_LINES = 60

@@ -223,6 +223,7 @@ static void import_done(struct import *im)
     thread_states_done(&im->thread_states);
     sched_done(&im->sched);
     track_events_done(&im->track_events);
+    stacks_done(&im->stacks);
     process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);

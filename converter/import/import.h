@@ -17,6 +17,7 @@
 #include "converter/import/processes.h"
 #include "converter/import/sched.h"
 #include "converter/import/slices.h"
+#include "converter/import/stacks.h"
 #include "converter/import/stats.h"
 #include "converter/import/thread_states.h"
 #include "converter/import/track_events.h"
@@ -42,6 +43,7 @@ struct import {
     struct thread_states thread_states;
     struct sched sched;
     struct track_events track_events;
+    struct stacks stacks;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     bool cpus[CPUS_MAX];    // seen

@@ -8,6 +8,7 @@ extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_page_residency;
 extern const struct importer importer_process_stats;
 extern const struct importer importer_process_tree;
+extern const struct importer importer_profile_packet;
 extern const struct importer importer_service_event;
 extern const struct importer importer_sys_stats;
 extern const struct importer importer_system_info;
@@ -19,10 +20,10 @@ extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
 
 const struct importer *const importers[] = {
-    &importer_clone_trigger, &importer_ftrace_stats,     &importer_process_stats,
-    &importer_process_tree,  &importer_service_event,    &importer_sys_stats,
-    &importer_system_info,   &importer_trace_config,     &importer_trace_stats,
-    &importer_trace_uuid,    &importer_track_descriptor, &importer_track_event,
-    &importer_trigger,       &importer_page_residency,
+    &importer_clone_trigger, &importer_ftrace_stats,   &importer_process_stats,
+    &importer_process_tree,  &importer_profile_packet, &importer_service_event,
+    &importer_sys_stats,     &importer_system_info,    &importer_trace_config,
+    &importer_trace_stats,   &importer_trace_uuid,     &importer_track_descriptor,
+    &importer_track_event,   &importer_trigger,        &importer_page_residency,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -74,6 +74,9 @@
     S(packet_skipped_seq_needs_incremental_state_invalid, false, "info", "analysis",               \
       "Packets that build on data that was lost; left out.")                                       \
     S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
+    S(heapprofd_malformed_packet, false, "error", "analysis", "Totals of a heap that shrank.")     \
+    S(stackprofile_invalid_callstack_id, false, "error", "analysis",                               \
+      "Samples whose call chain is not in the trace; left out.")                                   \
     S(track_event_parser_errors, false, "info", "analysis", NULL)                                  \
     S(traced_buf_abi_violations, true, "data_loss", "trace", NULL)                                 \
     S(traced_buf_buffer_size, true, "info", "trace", NULL)                                         \

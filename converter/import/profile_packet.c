@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ProfilePacket: dumps of native heaps. A dump has totals since the profile began; a row says what
+// was added since the dump before, allocations and frees apart. A dump may be spread over packets,
+// so its totals are gathered and turned into rows when the last packet of it was seen.
+//
+// Older producers put the interned data into the packet itself. It holds until the dump ends.
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define CLOCK_COARSE 4 // CLOCK_MONOTONIC_COARSE, of a dump's time stamp whatever the packet's clock
+
+struct totals {
+    uint64_t allocated, freed, n_allocs, n_frees;
+};
+
+// Totals of one call site in one heap.
+struct heap_site {
+    int64_t upid, callsite, ts;
+    uint32_t heap; // name, in strings
+    bool touched;  // by the dump at hand
+    struct totals now, before;
+};
+VEC_DEFINE(heap_site_vec, struct heap_site);
+VEC_DEFINE(site_index_vec, uint32_t);
+
+struct profile {
+    struct strset keys; // process, heap, call site; ids are indexes in sites
+    struct heap_site_vec sites;
+    struct site_index_vec touched;
+    struct sequences own; // interned data of packets that bring their own
+};
+
+struct dump {
+    int64_t upid, ts;
+    uint32_t heap;
+    struct stack_source sources[2];
+};
+
+static struct heap_site *site_get(struct import *im, struct profile *profile,
+                                  const struct dump *dump, int64_t callsite)
+{
+    int64_t key[] = {dump->upid, dump->heap, callsite};
+    uint32_t id = strset_add(&profile->keys, (const char *)key, sizeof(key));
+    if (id == STRSET_NONE)
+        return NULL;
+    struct heap_site site = {.upid = dump->upid, .heap = dump->heap, .callsite = callsite};
+    if (id == profile->sites.n && heap_site_vec_push(&profile->sites, site) < 0)
+        return NULL;
+    struct heap_site *found = &profile->sites.items[id];
+    if (!found->touched && site_index_vec_push(&profile->touched, id) < 0)
+        return NULL;
+    if (!found->touched)
+        found->now = (struct totals){0};
+    found->touched = true;
+    found->ts = dump->ts;
+    (void)im;
+    return found;
+}
+
+static int sample_read(struct import *im, struct profile *profile, const struct dump *dump,
+                       const struct wire_field *message)
+{
+    MESSAGE(sample, PB_ProfilePacket_HeapSample_self_max_count, message);
+    uint64_t callstack = field_u64(&sample[PB_ProfilePacket_HeapSample_callstack_id]);
+    int64_t callsite = stacks_callsite(im, &dump->sources[0], callstack);
+    if (callsite == CALLSITE_NONE)
+        callsite = stacks_callsite(im, &dump->sources[1], callstack);
+    if (callsite == CALLSITE_NONE) {
+        stats_add(&im->stats, STAT_stackprofile_invalid_callstack_id, 1);
+        return 0;
+    }
+    struct heap_site *site = site_get(im, profile, dump, callsite);
+    if (!site)
+        return -ENOMEM;
+    struct totals *now = &site->now;
+    if (field_present(&sample[PB_ProfilePacket_HeapSample_self_max])) {
+        now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max]);
+        now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max_count]);
+        return 0;
+    }
+    now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_allocated]);
+    now->freed += field_u64(&sample[PB_ProfilePacket_HeapSample_self_freed]);
+    now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_alloc_count]);
+    now->n_frees += field_u64(&sample[PB_ProfilePacket_HeapSample_free_count]);
+    return 0;
+}
+
+static void allocation_write(struct import *im, const struct heap_site *site, int64_t count,
+                             int64_t size)
+{
+    if (!count && !size)
+        return;
+    struct cell *row = database_row(im->db, TABLE_heap_profile_allocation, NULL);
+    cell_int(row, COL_heap_profile_allocation_ts, site->ts);
+    cell_int(row, COL_heap_profile_allocation_upid, site->upid);
+    cell_text(row, COL_heap_profile_allocation_heap_name, strset_text(&im->strings, site->heap));
+    cell_int(row, COL_heap_profile_allocation_callsite_id, site->callsite);
+    cell_int(row, COL_heap_profile_allocation_count, count);
+    cell_int(row, COL_heap_profile_allocation_size, size);
+    import_bounds(im, site->ts);
+}
+
+// What was gathered of the dump becomes rows.
+static void dump_finish(struct import *im, struct profile *profile)
+{
+    vec_foreach(&profile->touched, index) {
+        struct heap_site *site = &profile->sites.items[*index];
+        struct totals now = site->now, before = site->before;
+        site->touched = false;
+        // Totals only grow; if not, the dump is of no use.
+        if (now.allocated < before.allocated || now.freed < before.freed ||
+            now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
+            stats_add(&im->stats, STAT_heapprofd_malformed_packet, 1);
+            continue;
+        }
+        allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
+                         (int64_t)(now.allocated - before.allocated));
+        allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
+                         (int64_t)(before.freed - now.freed));
+        site->before = now;
+    }
+    site_index_vec_clear(&profile->touched);
+    sequences_done(&profile->own);
+}
+
+static int dump_read(struct import *im, struct profile *profile, const struct packet *packet,
+                     const struct generation *own, const struct wire_field *message)
+{
+    MESSAGE(head, PB_ProfilePacket_ProcessHeapSamples_start_timestamp, message);
+    const struct wire_field *heap = &head[PB_ProfilePacket_ProcessHeapSamples_heap_name];
+    const struct wire_field *timestamp = &head[PB_ProfilePacket_ProcessHeapSamples_timestamp];
+    uint32_t pid = (uint32_t)field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_pid]);
+    struct dump dump = {
+        .upid = processes_process(&im->processes, pid),
+        .ts = packet->ts,
+        .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
+                           : strset_add(&im->strings, "unknown", 7),
+        .sources = {stack_source_profile_packet(own), stack_source_interned(packet->state)},
+    };
+    if (field_present(timestamp) &&
+        !clocks_convert(&im->clocks, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
+        stats_add(&im->stats, STAT_clock_sync_failure, 1);
+        return 0;
+    }
+    struct cell *row = database_row(im->db, TABLE_heap_profile, NULL);
+    cell_int(row, COL_heap_profile_ts, dump.ts);
+    cell_int(row, COL_heap_profile_upid, dump.upid);
+    cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump.heap));
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
+            r = sample_read(im, profile, &dump, &field);
+    return r;
+}
+
+static int profile_packet_sorted(struct import *im, void *state, const struct packet *packet,
+                                 const struct wire_field *message)
+{
+    struct profile *profile = state;
+    struct sequence *own = sequences_get(&profile->own, packet->sequence_id);
+    int r = own ? sequence_intern(&profile->own, own, wire_sub(message)) : -ENOMEM;
+    if (r < 0)
+        return r;
+    const struct generation *generation = sequences_generation(&profile->own, own->generation);
+    MESSAGE(head, PB_ProfilePacket_index, message);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ProfilePacket_process_dumps)
+            r = dump_read(im, profile, packet, generation, &field);
+    if (r == 0 && !field_u64(&head[PB_ProfilePacket_continued]))
+        dump_finish(im, profile);
+    return r < 0 ? r : im->stacks.failure;
+}
+
+static int profile_packet_finish(struct import *im, void *state)
+{
+    dump_finish(im, state); // of a dump whose last packet was lost
+    return im->stacks.failure;
+}
+
+static void profile_packet_done(void *state)
+{
+    struct profile *profile = state;
+    strset_done(&profile->keys);
+    heap_site_vec_done(&profile->sites);
+    site_index_vec_done(&profile->touched);
+    sequences_done(&profile->own);
+}
+
+const struct importer importer_profile_packet = {
+    .field = PB_TracePacket_profile_packet,
+    .sorted = profile_packet_sorted,
+    .state_size = sizeof(struct profile),
+    .finish = profile_packet_finish,
+    .done = profile_packet_done,
+};
