@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pages are read on a timer, not when the kernel says that there are some: events come in bursts of
-// thousands, and a wake-up for each would disturb what is being recorded. One round takes at most
-// PAGES_PER_ROUND of each CPU; what is left is taken at once, but behind whatever else of the
-// process has become due.
+// thousands, and a wake-up for each would disturb what is being recorded. But the fastest bursts
+// fill a buffer within the timer's period, so where the kernel can say that much of a buffer is
+// full, that wakes the reader too. One round takes at most PAGES_PER_ROUND of each CPU; what is
+// left is taken at once, but behind whatever else of the process has become due.
 //
 // Nothing in the kernel changes before start(), and everything is as it was after stop().
 #include "producer/sources/ftrace/ftrace_source.h"
@@ -32,6 +33,8 @@
 #define DRAIN_PERIOD_MS_MAX  60000
 #define FLUSH_PAGES_SPARE    16 // what may be written while a flush reads
 #define STATS_ROOM           256
+#define WATCH_PAGES_MIN      16 // fewer would fill, and wake the reader, all the time
+#define EMPTY_WAKEUPS_MAX    16 // in a row: the kernel calls a buffer full that is empty
 
 // Waiting for a share of a buffer to be full works since.
 #define POLL_MAJOR 6
@@ -58,6 +61,7 @@ struct ftrace_source {
 struct watch {
     struct ftrace_source *source;
     size_t index;
+    unsigned n_empty; // wake-ups without a page since the last one with one
 };
 
 static struct ftrace_source *self(struct source *source)
@@ -319,13 +323,16 @@ static void on_watermark(void *userdata, uint32_t events)
 {
     struct watch *watch = userdata;
     struct ftrace_source *ftrace = watch->source;
-    if (events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN)) {
+    bool ended = events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN);
+    if (ended || watch->n_empty == EMPTY_WAKEUPS_MAX) {
         ftrace->watches[watch->index] = loop_remove_io(ftrace->watches[watch->index]);
         return;
     }
     snapshot_clock(ftrace);
+    uint64_t pages = ftrace->reader.counts.pages;
     if (reader_drain(&ftrace->reader, watch->index, PAGES_PER_ROUND, false) == READER_MORE)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
+    watch->n_empty = ftrace->reader.counts.pages == pages ? watch->n_empty + 1 : 0;
 }
 
 static void drain_everything(struct ftrace_source *ftrace)
@@ -395,11 +402,25 @@ static int watch_buffers(struct ftrace_source *ftrace)
         return -ENOMEM;
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
-        ftrace->watch_data[i] = (struct watch){ftrace, i};
+        ftrace->watch_data[i] = (struct watch){.source = ftrace, .index = i};
         r = loop_add_io(ftrace->env.loop, ftrace->reader.cpus[i].fd, EPOLLIN, on_watermark,
                         &ftrace->watch_data[i], &ftrace->watches[i]);
     }
     return r;
+}
+
+// Whether the kernel's own watermark leaves enough pages in front of it for the timer to come first
+// as long as events are not too many.
+static bool has_useful_watermark(const struct ftrace_source *ftrace)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    uint64_t percent;
+    if (!kernel_can_poll() || tracefs_read(&ftrace->setup.fs, "buffer_percent", &text) < 0 ||
+        !text.text)
+        return false;
+    const char *cursor = text.text;
+    return str_scan_u64(&cursor, text.text + text.size, &percent) && percent <= 100 &&
+           percent * ftrace->setup.buffer_pages >= (uint64_t)WATCH_PAGES_MIN * 100;
 }
 
 static int start_timers(struct ftrace_source *ftrace, struct err *err)
@@ -416,6 +437,8 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
             log_warning(log, "ftrace: drain_buffer_percent: %s", strerror(-r));
         else
             period_ms = DRAIN_PERIOD_MS_POLL;
+    } else if (has_useful_watermark(ftrace)) {
+        watch_buffers(ftrace); // without it, the timer still reads
     }
     if (config->has_drain_period_ms) {
         if (config->drain_period_ms >= 1 && config->drain_period_ms <= DRAIN_PERIOD_MS_MAX)
