@@ -28,7 +28,7 @@ struct interned_table {
 
 struct generation {
     uint32_t sequence_id;
-    uint32_t epoch; // counts how often all sequences together started over
+    uint32_t epoch;                  // counts how often all sequences together started over
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
 };
