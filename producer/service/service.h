@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All sessions of one process, what limits them, and what triggers them. Knows nothing of sockets:
+// the IPC endpoint, the armed directory and the kernel's memory pressure call it as equals; time,
+// loop and state directory come from outside. One thread.
+//
+// A session belongs to a consumer (an IPC connection, the armed directory). A consumer that goes
+// away takes its sessions along, except those that it detached. Sessions are named by id, never by
+// pointer: an id that is gone is -ESRCH.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "producer/service/config.h"
+#include "producer/service/session.h"
+#include "protos/ipc/tracing_service_state.pb-c.h"
+#include "protos/trace/trace_stats.pb-c.h"
+
+// Each has an error text that names it. 0: no limit.
+struct service_limits {
+    uint32_t max_sessions;         // in all; default 15
+    uint32_t max_sessions_per_uid; // of one user other than root; default 5
+    uint64_t
+        max_buffer_bytes; // all buffers of all sessions; default a quarter of the machine's memory
+    uint64_t max_buffer_bytes_per_uid; // of one user other than root; default 128 MiB, lifted by
+                                       // guardrail_overrides
+};
+
+struct service_env {
+    struct session_env session; // loop, clock, log, roots, classes; its callbacks are not used
+    struct service_limits limits;
+    // Where what must survive a restart is kept (when which trigger fired); NULL: nowhere.
+    // Borrowed.
+    const char *state_dir;
+    // A number in [0, 1) for skip_probability; NULL: a good random one.
+    double (*random)(void *userdata);
+    void *random_userdata;
+};
+
+struct service;
+
+int service_new(const struct service_env *env, struct service **ret, struct err *err);
+struct service *service_free(struct service *service); // ends all sessions
+
+enum service_event {
+    SERVICE_EVENT_STARTED, // all data sources have started
+    SERVICE_EVENT_ENDED, // no more data will come; with a file: it is complete. `result` and `err`
+                         // say how
+    SERVICE_EVENT_CLONE_TRIGGERED, // a CLONE_SNAPSHOT trigger's delay is over: clone now (`trigger`
+                                   // says which)
+};
+
+struct service_trigger_hit {
+    const char *name, *producer_name; // borrowed for the call
+    uid_t producer_uid;
+    nsec_t time; // boot time of the trigger
+    uint32_t stop_delay_ms;
+};
+
+// Who asks for sessions and hears of them.
+struct service_consumer {
+    uid_t uid;
+    pid_t pid;
+    const char *name; // for people: "perfetto[123]", "armed/mm_events.cfg"; borrowed
+    // May be called from inside any service_*() call that is about the session. The session is
+    // still there.
+    void (*notify)(void *userdata, uint64_t session_id, enum service_event event, int result,
+                   const char *text, const struct service_trigger_hit *trigger);
+    void *userdata;
+};
+
+struct service_request {
+    const struct config *config; // checked by config_check(); copied
+    // Where write_into_file writes, or where everything goes at the end; owned, also on failure.
+    // -1: none, the consumer reads the buffers (or config.output_path is created).
+    int output_fd;
+    bool start; // false: deferred_start, service_start() comes later
+};
+
+// Makes a session. Triggers, duration and timeouts count from its start. -EEXIST: a session with
+// this unique_session_name lives; -EMFILE, -ENOSPC: a limit; others as session_new(). `err` says
+// which and what to do.
+int service_enable(struct service *service, const struct service_consumer *consumer,
+                   const struct service_request *request, uint64_t *ret_session_id,
+                   struct err *err);
+int service_start(struct service *service, uint64_t session_id, struct err *err);
+// Only what Perfetto lets a consumer change in a running session (producer_name_filter); others
+// -EINVAL.
+int service_change_config(struct service *service, uint64_t session_id,
+                          const Pb__TraceConfig *config, struct err *err);
+int service_flush(struct service *service, uint64_t session_id, struct err *err);
+// Stops recording. SERVICE_EVENT_ENDED follows, at once or when the file is written.
+int service_disable(struct service *service, uint64_t session_id, struct err *err);
+// The session and its buffers are gone after this; without notice.
+int service_destroy(struct service *service, uint64_t session_id);
+// All sessions of this consumer (compared by pointer) that are not detached.
+void service_consumer_gone(struct service *service, const struct service_consumer *consumer);
+
+// A detached session lives on under `key` until one of the same user attaches it.
+int service_detach(struct service *service, uint64_t session_id, const char *key, struct err *err);
+int service_attach(struct service *service, const struct service_consumer *consumer,
+                   const char *key, uint64_t *ret_session_id, struct err *err);
+
+// One read-out of the buffers, packet by packet (session_reader.h); read packets are gone from the
+// session.
+int service_read_begin(struct service *service, uint64_t session_id, struct err *err);
+bool service_read_peek(struct service *service, uint64_t session_id, struct packet_view *ret);
+void service_read_advance(struct service *service, uint64_t session_id);
+
+struct service_clone_request {
+    // Which session: by id, or by unique_session_name, or (both empty) the one with the highest
+    // bugreport_score > 0.
+    uint64_t session_id;
+    const char *unique_session_name;
+    bool for_bugreport;                        // the packet and event for it are written
+    const struct service_trigger_hit *trigger; // NULL: not by a trigger
+};
+
+struct service_clone_result {
+    uint64_t session_id; // a finished session of `consumer` with a copy of the buffers, to be read
+                         // and destroyed
+    int64_t uuid_msb, uuid_lsb;
+    bool was_write_into_file;
+};
+
+// Copies what is in the buffers of a session at this moment (after a flush) into a new, finished
+// session. The original goes on (transfer_on_clone and clear_before_clone as the config says).
+// -ENOENT: no such session.
+int service_clone(struct service *service, const struct service_consumer *consumer,
+                  const struct service_clone_request *request, struct service_clone_result *ret,
+                  struct err *err);
+
+// A trigger has happened. Returns how many sessions it started, stopped or snapshot.
+int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
+                             uid_t producer_uid);
+
+// New messages; free with pb__..._free_unpacked(). NULL: no memory.
+Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id);
+Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only);
+
+// What `mmtrace status` shows beyond service_query_state(), per session.
+struct service_session_info {
+    uint64_t id;
+    const char *name, *state, *consumer; // borrowed until the next call
+    uid_t uid;
+    int32_t bugreport_score;
+    const char *bugreport_filename; // NULL: none
+    bool detached;
+    struct session_counts counts;
+    uint64_t buffer_bytes;
+    uint32_t n_triggers;      // received
+    const char *last_trigger; // NULL: none
+    nsec_t last_trigger_at;   // boot time
+    nsec_t next_due;          // when it ends or times out; NSEC_MAX: never
+};
+// Fills at most `n` of *ret, returns how many sessions there are.
+size_t service_list(struct service *service, struct service_session_info *ret, size_t n);
