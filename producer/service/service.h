@@ -30,9 +30,11 @@ struct service_limits {
                                        // guardrail_overrides
 };
 
+struct service_limits service_default_limits(void);
+
 struct service_env {
-    struct session_env session; // loop, clock, log, roots, classes; its callbacks are not used
-    struct service_limits limits;
+    struct session_env session;   // loop, clock, log, roots, classes; its callbacks are not used
+    struct service_limits limits; // service_default_limits() unless configured
     // Where what must survive a restart is kept (when which trigger fired); NULL: nowhere.
     // Borrowed.
     const char *state_dir;
@@ -159,3 +161,8 @@ struct service_session_info {
 };
 // Fills at most `n` of *ret, returns how many sessions there are.
 size_t service_list(struct service *service, struct service_session_info *ret, size_t n);
+
+// For owners without a loop (env.session.loop is NULL): when the service wants to be called,
+// NSEC_MAX for never, and the call.
+nsec_t service_next_due(const struct service *service);
+void service_run_due(struct service *service);

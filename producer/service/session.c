@@ -134,7 +134,7 @@ static void put_tail(void *userdata, struct packet_list *list)
         .flushes_succeeded = session->flushes,
         .final_flush_done = session->final_flush_done,
     };
-    if (session->state == SESSION_STOPPING)
+    if (session->state == SESSION_STOPPING || session->state == SESSION_DONE)
         service_packets_event(&session->packets,
                               PB_TracingServiceEvent_read_tracing_buffers_completed);
     service_packets_put_tail(&session->packets, &stats, list);
@@ -543,4 +543,43 @@ void session_get_counts(const struct session *session, struct session_counts *re
         ret->packets_overwritten += stats.packets_overwritten;
         ret->packets_discarded += stats.packets_discarded;
     }
+}
+
+const Pb__TraceConfig *session_get_config(const struct session *session)
+{
+    return session->config;
+}
+
+uint64_t session_buffer_bytes(const struct session *session)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < session->config->n_buffers; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(session->buffers[i], &stats);
+        sum += stats.size_bytes;
+    }
+    return sum;
+}
+
+void session_flush(struct session *session)
+{
+    session_event(session, EVENT_FLUSH_DUE);
+}
+
+void session_read_begin(struct session *session)
+{
+    if (session->output.file)
+        return;
+    service_packets_snapshot(&session->packets);
+    session_reader_begin(&session->reader);
+}
+
+bool session_read_peek(struct session *session, struct packet_view *ret)
+{
+    return !session->output.file && session_reader_peek(&session->reader, ret);
+}
+
+void session_read_advance(struct session *session)
+{
+    session_reader_advance(&session->reader);
 }

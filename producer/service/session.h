@@ -19,6 +19,7 @@
 #include "producer/service/loop.h"
 #include "producer/service/session_settings.h"
 #include "producer/sources/source.h"
+#include "producer/trace/packet_buffer.h"
 
 struct session;
 struct trace_file;
@@ -66,6 +67,18 @@ void session_stop(struct session *session);
 void session_abort(struct session *session);
 
 enum session_state session_get_state(const struct session *session);
+
+const Pb__TraceConfig *session_get_config(const struct session *session);
+uint64_t session_buffer_bytes(const struct session *session); // memory set aside for packets
+
+// Brings what the sources hold into the buffers. Only while they write.
+void session_flush(struct session *session);
+
+// One read-out of the buffers, as session_reader.h has it. Nothing comes out of a session that
+// writes into a file.
+void session_read_begin(struct session *session);
+bool session_read_peek(struct session *session, struct packet_view *ret);
+void session_read_advance(struct session *session);
 
 // 0, or why recording or writing ended badly; `err` gets the text.
 int session_result(const struct session *session, struct err *err);
