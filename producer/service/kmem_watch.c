@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Of the files that wait for a ring buffer, an instance's `trace_pipe` is the one: it stands for
+// all CPUs, and a sleeper is woken by the first event whatever `buffer_percent` says. (The files of
+// single CPUs wait until their buffer is filled to that part.) Its text also says which event it
+// was, and when. Nothing else is written into the instance, so nothing else wakes anybody.
+//
+// After a hit the instance is switched off by `tracing_on`: the events stay enabled, because
+// switching events off and on patches kernel code on all CPUs. `tracing_on` is opened beforehand,
+// since a hit comes just when memory is short. What was written until then is read away before
+// watching goes on; to empty the buffer through `trace` would wait for the kernel, some 20 ms.
+//
+// PSI triggers live as long as their file is open. They are closed for the rest, so that the kernel
+// does not measure for nobody.
+#include "producer/service/kmem_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/sources/ftrace/tracefs.h"
+
+#define TEXT_MAX       4096
+#define PSI_STEP_USEC  2000000ull
+#define READS_MAX      100000 // to empty the buffer; it is off and cannot grow
+#define BUFFER_SIZE_KB "4"    // of each CPU
+
+const char *const kmem_watch_default_events[] = {
+    "vmscan/mm_vmscan_kswapd_wake",
+    "vmscan/mm_vmscan_direct_reclaim_begin",
+    "compaction/mm_compaction_begin",
+    NULL,
+};
+
+struct psi_threshold {
+    struct kmem_watch *watch;
+    const char *text; // borrowed
+    int fd;           // -1 while nobody waits
+    struct loop_io *io;
+    bool failed; // and said so
+};
+
+struct kmem_watch {
+    struct kmem_watch_options options;
+    struct tracefs fs;
+    int pipe_fd, switch_fd; // trace_pipe, tracing_on; -1: events are not watched
+    struct loop_io *pipe_io;
+    const char *events[KMEM_WATCH_EVENTS_MAX]; // borrowed; those that are enabled
+    size_t n_events;
+    struct psi_threshold psi[KMEM_WATCH_PSI_MAX];
+    size_t n_psi;
+    struct loop_timer *rest;
+    bool resting;
+    nsec_t armed_at;
+    uint64_t n_hits;
+};
+
+DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
+
+// -- what the kernel says --
+
+// "... [001] .....  6592.385189: mm_compaction_begin: ..."; a task's name stands in front of it and
+// may hold anything.
+static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_t latest,
+                       nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
+{
+    for (const char *at = line; at < end; at++) {
+        const char *cursor = at;
+        uint64_t sec, usec;
+        if ((at > line && at[-1] != ' ') || *at < '0' || *at > '9' ||
+            !str_scan_u64(&cursor, end, &sec) || sec > (uint64_t)(INT64_MAX / NSEC_PER_SEC - 1) ||
+            end - cursor < 9 || *cursor != '.')
+            continue;
+        const char *fraction = ++cursor;
+        if (*cursor < '0' || *cursor > '9' || !str_scan_u64(&cursor, end, &usec) ||
+            cursor - fraction != 6 || end - cursor < 3 || cursor[0] != ':' || cursor[1] != ' ')
+            continue;
+        const char *name = cursor + 2;
+        const char *colon = memchr(name, ':', (size_t)(end - name));
+        nsec_t time = (nsec_t)sec * NSEC_PER_SEC + (nsec_t)usec * NSEC_PER_USEC;
+        // The text has whole microseconds.
+        if (!colon || colon == name || time < earliest - NSEC_PER_USEC || time > latest)
+            continue;
+        *ret_time = time < earliest ? earliest : time;
+        *ret_name = name;
+        *ret_name_size = (size_t)(colon - name);
+        return true;
+    }
+    return false;
+}
+
+bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t latest,
+                      nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
+{
+    const char *end = text + size;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const char *line_end = newline ? newline : end;
+        if (parse_line(text, line_end, earliest, latest, ret_time, ret_name, ret_name_size))
+            return true;
+        text = line_end + 1;
+    }
+    return false;
+}
+
+int kmem_watch_check_psi(const char *text, struct err *err)
+{
+    uint64_t stall, window;
+    const char *end = text + strlen(text), *cursor = text + strlen("some ");
+    if ((!str_starts_with(text, "some ") && !str_starts_with(text, "full ")) ||
+        !str_scan_u64(&cursor, end, &stall) || !str_scan_u64(&cursor, end, &window) ||
+        cursor != end) {
+        err_set(err, -EINVAL, "\"%s\": not a pressure threshold", text);
+        return err_hint(err, -EINVAL,
+                        "some|full STALL_USEC WINDOW_USEC, as in \"" KMEM_WATCH_PSI_DEFAULT "\"");
+    }
+    if (window < 500000 || window > 10000000 || stall == 0 || stall > window)
+        return err_set(err, -EINVAL,
+                       "\"%s\": the window is 500000 to 10000000 us, the stall at most that", text);
+    return 0;
+}
+
+// -- the switch --
+
+static void switch_events(const struct kmem_watch *watch, bool on)
+{
+    if (watch->switch_fd < 0)
+        return;
+    ssize_t n = pwrite(watch->switch_fd, on ? "1" : "0", 1, 0);
+    if (n < 0)
+        log_warning(watch->options.log, "%s/tracing_on: %s", watch->fs.path, strerror(errno));
+}
+
+static void drain(const struct kmem_watch *watch)
+{
+    char text[TEXT_MAX];
+    for (unsigned i = 0; i < READS_MAX && read(watch->pipe_fd, text, sizeof(text)) > 0; i++)
+        ;
+}
+
+static void close_psi(struct psi_threshold *psi)
+{
+    if (psi->io)
+        psi->io = loop_remove_io(psi->io);
+    psi->fd = close_fd(psi->fd);
+}
+
+static void begin_rest(struct kmem_watch *watch, nsec_t now)
+{
+    watch->resting = true;
+    switch_events(watch, false);
+    if (watch->pipe_io)
+        loop_set_io(watch->pipe_io, 0);
+    for (size_t i = 0; i < watch->n_psi; i++)
+        close_psi(&watch->psi[i]);
+    loop_set_timer(watch->rest, now + watch->options.rest, 0);
+}
+
+static void hit(struct kmem_watch *watch, nsec_t now, nsec_t time, const char *what)
+{
+    begin_rest(watch, now);
+    watch->n_hits++;
+    struct kmem_watch_hit hit = {.time = time, .what = what};
+    watch->options.hit(watch->options.userdata, &hit);
+}
+
+static void pipe_ready(void *userdata, uint32_t events)
+{
+    struct kmem_watch *watch = userdata;
+    char text[TEXT_MAX];
+    (void)events;
+    if (watch->resting)
+        return;
+    ssize_t n = read(watch->pipe_fd, text, sizeof(text));
+    if (n <= 0)
+        return;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME), time = now;
+    const char *what = watch->events[0], *name;
+    size_t size;
+    if (kmem_watch_parse(text, (size_t)n, watch->armed_at, now, &time, &name, &size))
+        for (size_t i = 0; i < watch->n_events; i++) {
+            const char *known = strchr(watch->events[i], '/') + 1;
+            if (strlen(known) == size && memcmp(known, name, size) == 0)
+                what = watch->events[i];
+        }
+    hit(watch, now, time, what);
+}
+
+static void psi_ready(void *userdata, uint32_t events)
+{
+    struct psi_threshold *psi = userdata;
+    struct kmem_watch *watch = psi->watch;
+    if (watch->resting)
+        return;
+    if (!(events & EPOLLPRI) || (events & EPOLLERR)) {
+        log_warning(watch->options.log, "pressure threshold \"%s\": the kernel gave it up",
+                    psi->text);
+        psi->failed = true;
+        close_psi(psi);
+        return;
+    }
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    hit(watch, now, now, psi->text);
+}
+
+// Without CAP_SYS_RESOURCE the kernel takes windows in steps of two seconds only.
+static int write_psi(int fd, const char *text)
+{
+    if (write(fd, text, strlen(text) + 1) >= 0)
+        return 0;
+    unsigned long long stall, window;
+    if (errno != EINVAL || sscanf(text + strlen("some "), "%llu %llu", &stall, &window) != 2)
+        return -errno;
+    unsigned long long wider = (window + PSI_STEP_USEC - 1) / PSI_STEP_USEC * PSI_STEP_USEC;
+    char wider_text[64];
+    int n = snprintf(wider_text, sizeof(wider_text), "%.4s %llu %llu", text, stall * wider / window,
+                     wider);
+    return write(fd, wider_text, (size_t)n + 1) < 0 ? -errno : 0;
+}
+
+static int open_psi(struct psi_threshold *psi)
+{
+    struct kmem_watch *watch = psi->watch;
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s/pressure/memory", watch->options.roots->proc) < 0)
+        return -ENOMEM;
+    CLEANUP(close_fdp) int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int r = write_psi(fd, psi->text);
+    if (r < 0)
+        return r;
+    r = loop_add_io(watch->options.loop, fd, EPOLLPRI, psi_ready, psi, &psi->io);
+    if (r == 0)
+        psi->fd = steal_fd(&fd);
+    return r;
+}
+
+static void arm_psi(struct psi_threshold *psi)
+{
+    int r = open_psi(psi);
+    if (r < 0 && !psi->failed)
+        log_warning(psi->watch->options.log, "pressure threshold \"%s\" is not watched: %s",
+                    psi->text, strerror(-r));
+    psi->failed = r < 0;
+}
+
+static void arm(struct kmem_watch *watch)
+{
+    if (watch->pipe_fd >= 0) {
+        drain(watch);
+        loop_set_io(watch->pipe_io, EPOLLIN);
+    }
+    watch->armed_at = nsec_now(CLOCK_BOOTTIME);
+    switch_events(watch, true);
+    for (size_t i = 0; i < watch->n_psi; i++)
+        arm_psi(&watch->psi[i]);
+    watch->resting = false;
+}
+
+static void rest_over(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)due;
+    (void)n_due;
+    arm(userdata);
+}
+
+// -- setting up --
+
+static int enable_event(struct kmem_watch *watch, const char *event)
+{
+    const char *slash = strchr(event, '/');
+    if (!slash || slash == event || strchr(slash + 1, '/') || !slash[1] || strstr(event, ".."))
+        return -EINVAL;
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "events/%s/enable", event) < 0)
+        return -ENOMEM;
+    int r = tracefs_change(&watch->fs, path, "1");
+    if (r == 0)
+        watch->events[watch->n_events++] = event;
+    return r;
+}
+
+// What is read must be text with a time in it, and a reader must be able to wait.
+static void set_options(struct kmem_watch *watch)
+{
+    static const char *const options[][2] = {
+        {"options/context-info", "1"}, {"options/raw", "0"},   {"options/hex", "0"},
+        {"options/bin", "0"},          {"options/block", "0"},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        tracefs_change(&watch->fs, options[i][0],
+                       options[i][1]); // not all kernels have all of them
+}
+
+static int open_files(struct kmem_watch *watch, struct err *err)
+{
+    CLEANUP(freep) char *pipe_path = NULL, *switch_path = NULL;
+    if (asprintf(&pipe_path, "%s/trace_pipe", watch->fs.path) < 0 ||
+        asprintf(&switch_path, "%s/tracing_on", watch->fs.path) < 0)
+        return -ENOMEM;
+    watch->pipe_fd = open(pipe_path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (watch->pipe_fd < 0)
+        return err_errno(err, -errno, "%s", pipe_path);
+    watch->switch_fd = open(switch_path, O_WRONLY | O_CLOEXEC);
+    if (watch->switch_fd < 0)
+        return err_errno(err, -errno, "%s", switch_path);
+    int r = loop_add_io(watch->options.loop, watch->pipe_fd, 0, pipe_ready, watch, &watch->pipe_io);
+    return r < 0 ? err_errno(err, r, "%s", pipe_path) : 0;
+}
+
+static int open_events(struct kmem_watch *watch, struct err *err)
+{
+    const struct kmem_watch_options *o = &watch->options;
+    if (!o->roots->tracefs)
+        return err_set(err, -ENOENT, "no tracefs is mounted");
+    struct tracefs_options options = {
+        .root = o->roots->tracefs,
+        .proc = o->roots->proc,
+        .state_dir = o->roots->run ? o->roots->run : TRACEFS_STATE_DIR,
+        .instance = o->instance,
+    };
+    int r = tracefs_open(&options, &watch->fs, err);
+    if (r < 0)
+        return r;
+    r = tracefs_change(&watch->fs, "tracing_on", "0");
+    if (r == 0)
+        r = tracefs_change(&watch->fs, "buffer_size_kb", BUFFER_SIZE_KB);
+    if (r == 0)
+        r = tracefs_change(&watch->fs, "trace_clock", "boot");
+    if (r < 0)
+        return err_errno(err, r, "%s", watch->fs.path);
+    set_options(watch);
+    for (const char *const *event = o->events; *event; event++) {
+        r = watch->n_events < KMEM_WATCH_EVENTS_MAX ? enable_event(watch, *event) : -E2BIG;
+        if (r < 0)
+            log_warning(o->log, "event \"%s\" is not watched: %s", *event,
+                        r == -EINVAL ? "not of the form group/name" : strerror(-r));
+    }
+    if (!watch->n_events)
+        return err_set(err, -ENOENT, "this kernel has none of the events");
+    return open_files(watch, err);
+}
+
+static void close_events(struct kmem_watch *watch)
+{
+    switch_events(watch, false);
+    if (watch->pipe_io)
+        watch->pipe_io = loop_remove_io(watch->pipe_io);
+    watch->pipe_fd = close_fd(watch->pipe_fd);
+    watch->switch_fd = close_fd(watch->switch_fd);
+    tracefs_close(&watch->fs, watch->options.log);
+    watch->n_events = 0;
+}
+
+static int add_psi(struct kmem_watch *watch, struct err *err)
+{
+    for (const char *const *text = watch->options.psi; text && *text; text++) {
+        if (watch->n_psi == KMEM_WATCH_PSI_MAX)
+            return err_set(err, -E2BIG, "more than %d pressure thresholds", KMEM_WATCH_PSI_MAX);
+        int r = kmem_watch_check_psi(*text, err);
+        if (r < 0)
+            return r;
+        watch->psi[watch->n_psi++] = (struct psi_threshold){
+            .watch = watch,
+            .text = *text,
+            .fd = -1,
+        };
+    }
+    return 0;
+}
+
+int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch **ret,
+                   struct err *err)
+{
+    CLEANUP(watch_freep) struct kmem_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
+        return -ENOMEM;
+    watch->options = *options;
+    watch->fs.journal_fd = watch->pipe_fd = watch->switch_fd = -1;
+    int r = add_psi(watch, err);
+    if (r == 0)
+        r = loop_add_timer(options->loop, NSEC_MAX, 0, rest_over, watch, &watch->rest);
+    if (r < 0)
+        return r;
+    struct err why = {0};
+    int events_r = options->events && *options->events ? open_events(watch, &why) : -ENOENT;
+    if (events_r < 0)
+        close_events(watch);
+    arm(watch);
+    bool any = events_r == 0;
+    for (size_t i = 0; i < watch->n_psi; i++)
+        any |= watch->psi[i].fd >= 0;
+    if (!any) {
+        err_set(err, -ENODEV, "nothing to watch memory by%s%s", why.text[0] ? ": " : "", why.text);
+        return err_hint(err, -ENODEV, "%s", why.hint);
+    }
+    if (why.text[0])
+        log_warning(options->log, "events of the kernel are not watched: %s", why.text);
+    *ret = STEAL(watch);
+    return 0;
+}
+
+struct kmem_watch *kmem_watch_free(struct kmem_watch *watch)
+{
+    if (!watch)
+        return NULL;
+    for (size_t i = 0; i < watch->n_psi; i++)
+        close_psi(&watch->psi[i]);
+    close_events(watch);
+    if (watch->rest)
+        watch->rest = loop_remove_timer(watch->rest);
+    free(watch);
+    return NULL;
+}
+
+bool kmem_watch_resting(const struct kmem_watch *watch)
+{
+    return watch->resting;
+}
+
+uint64_t kmem_watch_hits(const struct kmem_watch *watch)
+{
+    return watch->n_hits;
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder plays the tracefs instance, and a FIFO its trace_pipe.
+#include "producer/service/kmem_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "tests/unit/unit.h"
+
+#define REST (200 * NSEC_PER_MSEC)
+
+struct fixture {
+    char root[64], tracefs[96], run[96];
+    struct source_roots roots;
+    struct strbuf said;
+    struct log log;
+    struct loop *loop;
+    struct kmem_watch *watch;
+    int writer; // of the FIFO
+    unsigned n_hits;
+    struct kmem_watch_hit hit;
+};
+
+static void hear(void *userdata, enum log_level level, const char *line)
+{
+    (void)level;
+    strbuf_addf(userdata, "%s\n", line);
+}
+
+static void put(const struct fixture *f, const char *path, const char *text)
+{
+    char full[256];
+    snprintf(full, sizeof(full), "%s/%s", f->root, path);
+    for (char *p = full + strlen(f->root) + 1; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(full, 0700);
+        *p = '/';
+    }
+    FILE *file = fopen(full, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static char first_of(const struct fixture *f, const char *path)
+{
+    char full[256], c = 0;
+    snprintf(full, sizeof(full), "%s/tracefs/instances/it/%s", f->root, path);
+    int fd = open(full, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, &c, 1), 1);
+    close(fd);
+    return c;
+}
+
+static void note_hit(void *userdata, const struct kmem_watch_hit *hit)
+{
+    struct fixture *f = userdata;
+    f->n_hits++;
+    f->hit = *hit;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    strcpy(f->root, "/tmp/mmtrace-unit-XXXXXX");
+    assert_non_null(mkdtemp(f->root));
+    snprintf(f->tracefs, sizeof(f->tracefs), "%s/tracefs", f->root);
+    snprintf(f->run, sizeof(f->run), "%s/run", f->root);
+    f->roots = (struct source_roots){.proc = f->root, .tracefs = f->tracefs, .run = f->run};
+    f->log = (struct log){.max_level = LOG_LEVEL_DEBUG, .write = hear, .userdata = &f->said};
+    put(f, "tracefs/instances/it/tracing_on", "1\n");
+    put(f, "tracefs/instances/it/buffer_size_kb", "1408\n");
+    put(f, "tracefs/instances/it/trace_clock", "[local] boot\n");
+    put(f, "tracefs/instances/it/events/vmscan/wake/enable", "0\n");
+    put(f, "tracefs/instances/it/events/compaction/begin/enable", "0\n");
+    char fifo[160];
+    snprintf(fifo, sizeof(fifo), "%s/instances/it/trace_pipe", f->tracefs);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    f->writer = open(fifo, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    assert_true(f->writer >= 0);
+    assert_int_equal(loop_new(&f->loop), 0);
+    *state = f;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    kmem_watch_free(f->watch);
+    loop_free(f->loop);
+    close(f->writer);
+    nftw(f->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    strbuf_done(&f->said);
+    free(f);
+    return 0;
+}
+
+static int watch_events(struct fixture *f, const char *const *events, const char *const *psi,
+                        struct err *err)
+{
+    struct kmem_watch_options options = {
+        .loop = f->loop,
+        .log = &f->log,
+        .roots = &f->roots,
+        .instance = "it",
+        .events = events,
+        .psi = psi,
+        .rest = REST,
+        .hit = note_hit,
+        .userdata = f,
+    };
+    return kmem_watch_new(&options, &f->watch, err);
+}
+
+static nsec_t write_event(const struct fixture *f, const char *name)
+{
+    char line[200];
+    nsec_t now = nsec_now(CLOCK_BOOTTIME) / NSEC_PER_USEC * NSEC_PER_USEC;
+    int n = snprintf(
+        line, sizeof(line), "      a 1.000001: b: [-7   [001] ..... %5lld.%06lld: %s: nid=0\n",
+        (long long)(now / NSEC_PER_SEC), (long long)(now % NSEC_PER_SEC / NSEC_PER_USEC), name);
+    assert_int_equal(write(f->writer, line, (size_t)n), n);
+    return now;
+}
+
+static void test_parse(void **state)
+{
+    static const char text[] =
+        "CPU:0 [LOST 3 EVENTS]\n"
+        "   9.100000: x: y-1  [000] .....  6592.385189: mm_compaction_begin: zone_start=0x1\n";
+    const char *name;
+    size_t size;
+    nsec_t time = 0;
+    const nsec_t at = 6592385189000;
+    (void)state;
+    // A task's name that looks like a time does not count where the time cannot be.
+    assert_true(kmem_watch_parse(text, sizeof(text) - 1, at - 5, at + 5, &time, &name, &size));
+    assert_int_equal(time, at);
+    assert_int_equal(size, strlen("mm_compaction_begin"));
+    assert_memory_equal(name, "mm_compaction_begin", size);
+    assert_false(
+        kmem_watch_parse(text, sizeof(text) - 1, at + 2000, at + 3000, &time, &name, &size));
+    for (size_t n = 0; n < 80; n++) { // cut anywhere
+        char *copy = memcpy(test_malloc(n + 1), text, n);
+        kmem_watch_parse(copy, n, 0, NSEC_MAX, &time, &name, &size);
+        test_free(copy);
+    }
+    assert_false(kmem_watch_parse("99999999999999999999.000000: a: b", 33, 0, NSEC_MAX, &time,
+                                  &name, &size));
+}
+
+static void test_psi_texts(void **state)
+{
+    (void)state;
+    assert_int_equal(kmem_watch_check_psi(KMEM_WATCH_PSI_DEFAULT, NULL), 0);
+    assert_int_equal(kmem_watch_check_psi("full 1 10000000", NULL), 0);
+    static const char *const bad[] = {"",
+                                      "some",
+                                      "some 1",
+                                      "any 1 1000000",
+                                      "some 1 1000000 ",
+                                      "some 0 1000000",
+                                      "some 1 1",
+                                      "some 2000000 1000000"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct err err = {0};
+        assert_int_equal(kmem_watch_check_psi(bad[i], &err), -EINVAL);
+        assert_non_null(strstr(err.text, "\""));
+    }
+}
+
+static void test_hit_and_rest(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const events[] = {"vmscan/wake", "compaction/begin", NULL};
+    assert_int_equal(watch_events(f, events, NULL, NULL), 0);
+    assert_int_equal(first_of(f, "tracing_on"), '1');
+    assert_int_equal(first_of(f, "buffer_size_kb"), '4');
+    assert_int_equal(first_of(f, "events/vmscan/wake/enable"), '1');
+
+    nsec_t time = write_event(f, "begin");
+    write_event(f, "wake");
+    assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+    assert_int_equal(f->n_hits, 1);
+    assert_int_equal(f->hit.time, time);
+    assert_string_equal(f->hit.what, "compaction/begin");
+    assert_true(kmem_watch_resting(f->watch));
+    assert_int_equal(first_of(f, "tracing_on"), '0');
+
+    // What comes while it rests wakes nobody, and is not there any more afterwards.
+    write_event(f, "wake");
+    assert_int_equal(loop_run_once(f->loop, 50 * NSEC_PER_MSEC), 0);
+    assert_true(kmem_watch_resting(f->watch));
+    assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+    assert_false(kmem_watch_resting(f->watch));
+    assert_true(nsec_now(CLOCK_BOOTTIME) - time >= REST);
+    assert_int_equal(first_of(f, "tracing_on"), '1');
+    assert_int_equal(loop_run_once(f->loop, 50 * NSEC_PER_MSEC), 0);
+    assert_int_equal(kmem_watch_hits(f->watch), 1);
+
+    write_event(f, "wake");
+    assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+    assert_int_equal(f->n_hits, 2);
+    assert_string_equal(f->hit.what, "vmscan/wake");
+    f->watch = kmem_watch_free(f->watch);
+    assert_int_equal(first_of(f, "tracing_on"), '1'); // as it was found
+    assert_int_equal(first_of(f, "events/vmscan/wake/enable"), '0');
+}
+
+static void test_what_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const events[] = {"vmscan/gone", "wake", "../x/y", "vmscan/wake", NULL};
+    static const char *const none[] = {"vmscan/gone", NULL};
+    static const char *const psi[] = {KMEM_WATCH_PSI_DEFAULT, NULL};
+    assert_int_equal(watch_events(f, events, NULL, NULL), 0);
+    assert_non_null(strstr(f->said.text, "\"vmscan/gone\" is not watched"));
+    assert_non_null(strstr(f->said.text, "\"wake\" is not watched: not of the form"));
+    f->watch = kmem_watch_free(f->watch);
+
+    struct err err = {0};
+    assert_int_equal(watch_events(f, none, psi, &err), -ENODEV);
+    assert_null(f->watch);
+    assert_non_null(strstr(err.text, "none of the events"));
+    assert_int_equal(first_of(f, "tracing_on"), '1');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_psi_texts),
+        cmocka_unit_test_setup_teardown(test_hit_and_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_there, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
