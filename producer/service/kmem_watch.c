@@ -151,23 +151,19 @@ static void close_psi(struct psi_threshold *psi)
     psi->fd = close_fd(psi->fd);
 }
 
-static void begin_rest(struct kmem_watch *watch, nsec_t now)
+// Closing a PSI trigger waits for the kernel, some 15 ms: it comes last.
+static void hit(struct kmem_watch *watch, nsec_t now, nsec_t time, const char *what)
 {
     watch->resting = true;
+    watch->n_hits++;
     switch_events(watch, false);
     if (watch->pipe_io)
         loop_set_io(watch->pipe_io, 0);
-    for (size_t i = 0; i < watch->n_psi; i++)
-        close_psi(&watch->psi[i]);
     loop_set_timer(watch->rest, now + watch->options.rest, 0);
-}
-
-static void hit(struct kmem_watch *watch, nsec_t now, nsec_t time, const char *what)
-{
-    begin_rest(watch, now);
-    watch->n_hits++;
     struct kmem_watch_hit hit = {.time = time, .what = what};
     watch->options.hit(watch->options.userdata, &hit);
+    for (size_t i = 0; i < watch->n_psi; i++)
+        close_psi(&watch->psi[i]);
 }
 
 static void pipe_ready(void *userdata, uint32_t events)

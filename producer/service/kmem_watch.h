@@ -39,6 +39,7 @@ struct kmem_watch_options {
     const char *const *events; // "group/name", NULL-terminated; NULL: none
     const char *const *psi;    // "some STALL_USEC WINDOW_USEC" or "full ...", NULL-terminated; NULL
     nsec_t rest;               // after each hit; > 0
+    // The watch must not be freed inside the call.
     void (*hit)(void *userdata, const struct kmem_watch_hit *hit);
     void *userdata;
 };
