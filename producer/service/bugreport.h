@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A bugreport: one zip with the traces of the sessions that want to be in it, the memory files of
+// /proc, the end of the kernel log, and index.txt, which says what is in it and what is missing.
+// Knows nothing of sessions: whoever has a trace hands it over packet by packet.
+//
+// What cannot be read goes into the index and the report goes on. What cannot be written is an
+// error, and no file is left behind.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define BUGREPORT_TRACE_DIR  "FS/data/misc/perfetto-traces/bugreport/"
+#define BUGREPORT_TRACE_NAME "systrace.pftrace"
+
+// Bytes before compression. The whole stays below what needs zip's 64-bit extension.
+#define BUGREPORT_PROC_FILE_MAX  ((uint64_t)4 << 20)
+#define BUGREPORT_KERNEL_LOG_MAX ((uint64_t)1 << 20)
+#define BUGREPORT_TRACE_MAX      ((uint64_t)1 << 30)
+#define BUGREPORT_TRACES_MAX     ((uint64_t)3 << 30)
+
+struct bugreport;
+
+// Creates the zip beside `path`, under a temporary name and for its owner only. "-": somewhere
+// temporary, then to standard output. `version` is that of the program. -EEXIST: something is at
+// `path` that is no regular file.
+int bugreport_new(const char *path, const char *version, struct bugreport **ret, struct err *err);
+struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, returns NULL
+
+// Copies vmstat, meminfo and their like from `proc_root` ("/proc"), and what the kernel said in the
+// last minutes from `kmsg_path` ("/dev/kmsg").
+int bugreport_add_machine(struct bugreport *report, const char *proc_root, const char *kmsg_path,
+                          struct err *err);
+
+// A trace, in the pieces that come, each of them whole packets. `file_name` is what the session's
+// config says (NULL or empty: systrace.pftrace); it is made safe, and unique in the zip.
+int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
+// -EFBIG: the trace has its maximum size; the piece is not taken, the trace can be ended.
+int bugreport_trace_add(struct bugreport *report, const void *packets, size_t size,
+                        struct err *err);
+// `about` says for the index what it is, `problem` (NULL: none) what is wrong with it.
+int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,
+                        struct err *err);
+
+// A line for the index, without newline.
+__attribute__((format(printf, 2, 3))) void bugreport_note(struct bugreport *report,
+                                                          const char *format, ...);
+
+// Writes the index, and gives the file its name. *ret_size_bytes is that of the zip.
+int bugreport_finish(struct bugreport *report, uint64_t *ret_size_bytes, struct err *err);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is written with one library is read by another: Python's zipfile.
+#include "producer/service/bugreport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "tests/unit/unit.h"
+
+#define TRACE BUGREPORT_TRACE_DIR "systrace.pftrace"
+
+static char scratch[64];
+
+static const char *in_scratch(const char *name)
+{
+    static char paths[4][160];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", scratch, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *file = fopen(in_scratch(name), "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int make_scratch(void **state)
+{
+    (void)state;
+    strcpy(scratch, "/tmp/mmtrace-test-XXXXXX");
+    if (!mkdtemp(scratch) || mkdir(in_scratch("proc"), 0700) < 0 ||
+        mkdir(in_scratch("proc/pressure"), 0700) < 0 || mkdir(in_scratch("proc/swaps"), 0700) < 0)
+        return -1;
+    put("proc/vmstat", "nr_free_pages 1\n");
+    put("proc/pressure/memory", "some avg10=0.00\n");
+    put("proc/meminfo", "");
+    return 0;
+}
+
+static int remove_scratch(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
+    return system(command);
+}
+
+// What Python prints for `expression`, where z is the zip, whose checksums have been verified.
+static const char *ask(const char *expression)
+{
+    static char answer[16384];
+    char command[1024];
+    snprintf(command, sizeof(command),
+             "python3 -c \"import zipfile; z = zipfile.ZipFile('%s'); assert z.testzip() is None; "
+             "print(%s, end='')\"",
+             in_scratch("report.zip"), expression);
+    FILE *pipe = popen(command, "re");
+    assert_non_null(pipe);
+    size_t size = fread(answer, 1, sizeof(answer) - 1, pipe);
+    answer[size] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+    return answer;
+}
+
+static struct bugreport *begin(void)
+{
+    struct bugreport *report;
+    struct err err = {0};
+    assert_int_equal(bugreport_new(in_scratch("report.zip"), "1.2.3", &report, &err), 0);
+    return report;
+}
+
+static void finish(struct bugreport *report)
+{
+    uint64_t size;
+    struct stat st;
+    assert_int_equal(bugreport_finish(report, &size, NULL), 0);
+    bugreport_free(report);
+    assert_int_equal(stat(in_scratch("report.zip"), &st), 0);
+    assert_int_equal(st.st_size, size);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void add_trace(struct bugreport *report, const char *name, const char *text)
+{
+    assert_int_equal(bugreport_trace_begin(report, name, NULL), 0);
+    assert_int_equal(bugreport_trace_add(report, text, strlen(text), NULL), 0);
+    assert_int_equal(bugreport_trace_end(report, "session 1", NULL, NULL), 0);
+}
+
+static void test_machine(void **state)
+{
+    (void)state;
+    struct bugreport *report = begin();
+    assert_int_equal(bugreport_add_machine(report, in_scratch("proc"), in_scratch("no-kmsg"), NULL),
+                     0);
+    finish(report);
+    assert_string_equal(ask("z.namelist()"), "['FS/proc/vmstat', 'FS/proc/meminfo', "
+                                             "'FS/proc/pressure/memory', 'index.txt']");
+    assert_string_equal(ask("z.read('FS/proc/vmstat').decode()"), "nr_free_pages 1\n");
+    assert_string_equal(ask("z.read('FS/proc/meminfo').decode()"), "");
+    const char *index = ask("z.read('index.txt').decode()");
+    assert_non_null(strstr(index, "mmtrace 1.2.3"));
+    assert_non_null(strstr(index, "          16  FS/proc/vmstat\n"));
+    assert_non_null(strstr(index, "-  FS/proc/slabinfo  (No such file or directory)\n"));
+    assert_non_null(strstr(index, "-  FS/proc/swaps  (Is a directory)\n"));
+    assert_non_null(strstr(index, "-  kernel.log  ("));
+}
+
+static void test_traces(void **state)
+{
+    (void)state;
+    struct bugreport *report = begin();
+    add_trace(report, NULL, "packets");
+    add_trace(report, "", "more");
+    add_trace(report, "mem.pftrace", "third");
+    bugreport_note(report, "session %d is there", 17);
+    finish(report);
+    assert_string_equal(ask("len(z.namelist())"), "4");
+    assert_string_equal(ask("z.read('" TRACE "').decode()"), "packets");
+    assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "systrace_1.pftrace').decode()"),
+                        "more");
+    assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "mem.pftrace').decode()"), "third");
+    const char *index = ask("z.read('index.txt').decode()");
+    assert_non_null(strstr(index, "session 17 is there\n"));
+    assert_non_null(strstr(index, "           7  " TRACE "  session 1\n"));
+}
+
+static void test_names_are_made_safe(void **state)
+{
+    static const struct {
+        const char *name, *want;
+    } cases[] = {
+        {"../../etc/passwd", "passwd"}, {"/tmp/x.pftrace", "x.pftrace"}, {"..", "_."},
+        {"a/", "systrace.pftrace"},     {"a\nb\xff c", "a_b__c"},
+    };
+    (void)state;
+    struct bugreport *report = begin();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        add_trace(report, cases[i].name, "x");
+    finish(report);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char expression[64], want[160];
+        snprintf(expression, sizeof(expression), "z.namelist()[%zu]", i);
+        snprintf(want, sizeof(want), BUGREPORT_TRACE_DIR "%s", cases[i].want);
+        assert_string_equal(ask(expression), want);
+    }
+}
+
+static void test_too_large(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    struct bugreport *report = begin();
+    assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
+    assert_int_equal(bugreport_trace_add(report, "abc", 3, NULL), 0);
+    // The bound is judged before the bytes are looked at.
+    assert_int_equal(bugreport_trace_add(report, "abc", BUGREPORT_TRACE_MAX - 2, &err), -EFBIG);
+    assert_int_equal(bugreport_trace_end(report, NULL, err.text, NULL), 0);
+    finish(report);
+    assert_string_equal(ask("z.read('" TRACE "').decode()"), "abc");
+    assert_non_null(strstr(ask("z.read('index.txt').decode()"), "(cut, it is larger"));
+}
+
+static void test_nothing_is_left_behind(void **state)
+{
+    (void)state;
+    put("report.zip", "as it was");
+    struct bugreport *report = begin();
+    add_trace(report, NULL, "packets");
+    bugreport_free(report);
+    char text[16] = "";
+    FILE *file = fopen(in_scratch("report.zip"), "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    assert_string_equal(text, "as it was");
+    char command[160];
+    snprintf(command, sizeof(command), "test \"$(ls '%s')\" = \"proc\nreport.zip\"", scratch);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_only_regular_files_are_replaced(void **state)
+{
+    struct bugreport *report = NULL;
+    (void)state;
+    assert_int_equal(bugreport_new("/dev/null", "1", &report, NULL), -EEXIST);
+    assert_int_equal(bugreport_new(scratch, "1", &report, NULL), -EEXIST);
+    assert_int_equal(bugreport_new(in_scratch("none/x.zip"), "1", &report, NULL), -ENOENT);
+    assert_null(report);
+}
+
+static void test_full_disk(void **state)
+{
+    struct err err = {0};
+    uint64_t size;
+    static char noise[1 << 20];
+    (void)state;
+    if (access("/dev/full", W_OK) < 0)
+        skip();
+    struct bugreport *report = begin();
+    for (size_t i = 0; i < sizeof(noise); i++)
+        noise[i] = (char)((i * 2654435761u) >> 13);
+    assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
+    // No other descriptor is open for writing below the report's: let it be the full device.
+    char link[64], target[160];
+    for (int fd = 3; fd < 64; fd++) {
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, target, sizeof(target) - 1);
+        if (n > 8 && memcmp(target + n - 8, ".partial", 8) == 0) {
+            FILE *full = fopen("/dev/full", "we");
+            assert_non_null(full);
+            assert_int_equal(dup2(fileno(full), fd), fd);
+            fclose(full);
+        }
+    }
+    int r = bugreport_trace_add(report, noise, sizeof(noise), &err);
+    if (r == 0)
+        r = bugreport_trace_end(report, NULL, NULL, &err);
+    if (r == 0)
+        r = bugreport_finish(report, &size, &err);
+    assert_int_equal(r, -ENOSPC);
+    assert_non_null(strstr(err.text, "report.zip"));
+    bugreport_free(report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_machine, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_traces, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_names_are_made_safe, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_too_large, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_nothing_is_left_behind, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_only_regular_files_are_replaced, make_scratch,
+                                        remove_scratch),
+        cmocka_unit_test_setup_teardown(test_full_disk, make_scratch, remove_scratch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
