@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may come in is decided before anything is read: by what the kernel says of the other side,
+// and by how many there are. Those who are too many are closed at once, so that a listening socket
+// never stays readable without being served. Where accept() itself fails for want of descriptors or
+// memory, listening pauses instead of spinning.
+#include "producer/service/ipc/server.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "common/cleanup.h"
+#include "producer/service/ipc/peer.h"
+
+#define PEERS_FOR_ROOT     16
+#define ACCEPTS_PER_ROUND  32
+#define ACCEPT_PAUSE       NSEC_PER_SEC
+#define COMPLAINT_INTERVAL NSEC_PER_SEC
+
+struct listener {
+    struct ipc_server *server;   // borrowed
+    const struct ipc_port *port; // borrowed
+    struct ipc_access access;
+    int fd; // owned
+    struct loop_io *io;
+    struct loop_timer *pause;
+    struct listener *next;
+};
+
+struct ipc_server {
+    struct ipc_server_env env;
+    struct listener *listeners; // owned
+    struct ipc_peer *peers;     // owned
+    size_t n_peers;
+    nsec_t complained; // CLOCK_MONOTONIC
+    uint64_t n_silent; // complaints since then
+};
+
+static void fill_limits(struct ipc_server_limits *limits)
+{
+    if (!limits->max_peers)
+        limits->max_peers = 512;
+    if (!limits->max_peers_per_uid)
+        limits->max_peers_per_uid = 128;
+    if (!limits->first_frame_timeout)
+        limits->first_frame_timeout = 30 * NSEC_PER_SEC;
+    if (!limits->frame_timeout)
+        limits->frame_timeout = 10 * NSEC_PER_SEC;
+    if (!limits->write_timeout)
+        limits->write_timeout = 30 * NSEC_PER_SEC;
+}
+
+int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
+{
+    struct ipc_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    server->env = *env;
+    fill_limits(&server->env.limits);
+    *ret = server;
+    return 0;
+}
+
+static void free_listener(struct listener *listener)
+{
+    loop_remove_io(listener->io);
+    loop_remove_timer(listener->pause);
+    close_fd(listener->fd);
+    free(listener);
+}
+
+struct ipc_server *ipc_server_free(struct ipc_server *server)
+{
+    if (!server)
+        return NULL;
+    while (server->peers)
+        ipc_peer_free(server->peers);
+    while (server->listeners) {
+        struct listener *listener = server->listeners;
+        server->listeners = listener->next;
+        free_listener(listener);
+    }
+    free(server);
+    return NULL;
+}
+
+static size_t count_uid(const struct ipc_server *server, uid_t uid)
+{
+    size_t n = 0;
+    for (const struct ipc_peer *peer = server->peers; peer; peer = peer->next)
+        n += peer->credentials.uid == uid;
+    return n;
+}
+
+static bool too_many(const struct ipc_server *server, uid_t uid)
+{
+    const struct ipc_server_limits *limits = &server->env.limits;
+    if (uid == 0)
+        return server->n_peers >= limits->max_peers;
+    return server->n_peers + PEERS_FOR_ROOT >= limits->max_peers ||
+           count_uid(server, uid) >= limits->max_peers_per_uid;
+}
+
+int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
+                     const struct ipc_port *port)
+{
+    struct ipc_credentials credentials;
+    int r = ipc_socket_credentials(fd, &credentials);
+    if (r == 0 && !ipc_socket_allows(fd, access, &credentials))
+        r = -EACCES;
+    if (r == 0 && too_many(server, credentials.uid))
+        r = -EMFILE;
+    if (r < 0) {
+        close_fd(fd);
+        return r;
+    }
+    struct ipc_peer *peer;
+    r = ipc_peer_new(server, port, fd, &credentials, &peer);
+    if (r < 0)
+        return r;
+    peer->next = server->peers;
+    if (peer->next)
+        peer->next->prev = peer;
+    server->peers = peer;
+    server->n_peers++;
+    return 0;
+}
+
+static void on_connection(void *userdata, uint32_t events)
+{
+    (void)events;
+    struct listener *listener = userdata;
+    for (unsigned i = 0; i < ACCEPTS_PER_ROUND; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            int r = ipc_server_adopt(listener->server, fd, &listener->access, listener->port);
+            if (r < 0)
+                ipc_server_complain(listener->server, NULL, "a connection was refused: %s",
+                                    r == -EACCES   ? "its user may not connect here"
+                                    : r == -EMFILE ? "there are too many"
+                                                   : strerror(-r));
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno != EAGAIN) {
+            ipc_server_complain(listener->server, NULL, "cannot accept: %s", strerror(errno));
+            loop_set_io(listener->io, 0);
+            loop_set_timer(listener->pause, nsec_now(CLOCK_BOOTTIME) + ACCEPT_PAUSE, 0);
+        }
+        return;
+    }
+}
+
+static void on_pause_over(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)due;
+    (void)n_due;
+    struct listener *listener = userdata;
+    loop_set_io(listener->io, EPOLLIN);
+}
+
+int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access *access,
+                      const struct ipc_port *port)
+{
+    struct listener *listener = calloc(1, sizeof(*listener));
+    if (!listener)
+        return -ENOMEM;
+    *listener = (struct listener){.server = server, .port = port, .access = *access, .fd = -1};
+    int r = loop_add_io(server->env.loop, fd, EPOLLIN, on_connection, listener, &listener->io);
+    if (r == 0)
+        r = loop_add_timer(server->env.loop, NSEC_MAX, 0, on_pause_over, listener,
+                           &listener->pause);
+    if (r < 0) {
+        free_listener(listener);
+        return r;
+    }
+    listener->fd = fd;
+    listener->next = server->listeners;
+    server->listeners = listener;
+    return 0;
+}
+
+size_t ipc_server_n_peers(const struct ipc_server *server)
+{
+    return server->n_peers;
+}
+
+struct loop *ipc_server_loop(const struct ipc_server *server)
+{
+    return server->env.loop;
+}
+
+const struct ipc_server_limits *ipc_server_get_limits(const struct ipc_server *server)
+{
+    return &server->env.limits;
+}
+
+void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer)
+{
+    if (peer->prev)
+        peer->prev->next = peer->next;
+    else
+        server->peers = peer->next;
+    if (peer->next)
+        peer->next->prev = peer->prev;
+    server->n_peers--;
+}
+
+void ipc_server_complain(struct ipc_server *server, const struct ipc_peer *peer, const char *format,
+                         ...)
+{
+    char text[256], more[48] = "";
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (server->complained && now - server->complained < COMPLAINT_INTERVAL) {
+        server->n_silent++;
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (server->n_silent)
+        snprintf(more, sizeof(more), " (and %llu more)", (unsigned long long)server->n_silent);
+    server->complained = now;
+    server->n_silent = 0;
+    if (peer)
+        log_warning(server->env.log, "%s of user %u %s: disconnected%s", peer->name,
+                    peer->credentials.uid, text, more);
+    else
+        log_warning(server->env.log, "%s%s", text, more);
+}

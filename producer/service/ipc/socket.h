@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unix stream sockets where Perfetto has them. A name is a path, or an abstract name behind `@`.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+
+// From PERFETTO_CONSUMER_SOCK_NAME and PERFETTO_PRODUCER_SOCK_NAME, or in /run/perfetto where that
+// directory is, or in /tmp. The producer's can be several, separated by commas. Borrowed from the
+// environment, or constant.
+const char *ipc_consumer_socket_name(void);
+const char *ipc_producer_socket_names(void);
+
+// For a daemon before it listens: makes /run/perfetto if that is where the default names belong and
+// it may. Errors show when it listens.
+void ipc_socket_make_directory(void);
+
+// Copies name number `index` of a list with commas. False: there is none, or it is too long.
+bool ipc_socket_list_get(const char *names, size_t index, char *ret, size_t ret_size);
+
+#define IPC_GROUP_NONE ((gid_t)-1)
+
+// A listening socket, non-blocking. One that is left over from a dead process is replaced; with a
+// live one it is -EADDRINUSE. `mode` and `group` (IPC_GROUP_NONE: as it comes) are of the path.
+int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, struct err *err);
+
+// Removes the path of a socket that ipc_socket_listen() made.
+void ipc_socket_remove(const char *name);
+
+// Non-blocking when connected. -ECONNREFUSED, -ENOENT: nobody is there.
+int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err *err);
+
+// Waits for POLLIN or POLLOUT until `deadline` (CLOCK_MONOTONIC; NSEC_MAX: for ever). 0,
+// -ETIMEDOUT, -EINTR, or another negative errno.
+int ipc_socket_wait(int fd, short events, nsec_t deadline);
+
+// Receives without waiting. Bytes, 0 at the end, or a negative errno. A descriptor that came along
+// is in *ret_fd (owned, close-on-exec), else -1; further ones are closed.
+int64_t ipc_socket_receive(int fd, void *bytes, size_t size, int *ret_fd);
+
+struct ipc_credentials {
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+};
+
+int ipc_socket_credentials(int fd, struct ipc_credentials *ret);
+
+// Who may connect besides root and this process's own user.
+struct ipc_access {
+    bool everyone;
+    gid_t group; // its members; IPC_GROUP_NONE: nobody
+};
+
+bool ipc_socket_allows(int fd, const struct ipc_access *access,
+                       const struct ipc_credentials *credentials);
+
+// Listening sockets that the service manager handed over (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES).
+// Fills at most `n` with those called `name`, and returns how many; -EINVAL with text: one of them
+// is no listening stream socket. They are the caller's.
+int ipc_socket_activated(const char *name, int *ret_fds, size_t n, struct err *err);
