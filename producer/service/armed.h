@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder of trace configs (*.cfg), each kept armed: as a session of the service, which is made
+// anew whenever it has ended. What it recorded goes into a file (armed_file.h). The folder is
+// watched: configs that come, change and go are armed, armed anew, and ended. Exactly one session
+// a config.
+//
+// A config with an error is left alone, with one message, until it changes. A session that cannot
+// be made, or ends soon after it began, is tried again after a second, then after two, four, up to
+// five minutes.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/nsec.h"
+#include "producer/service/clock_set.h"
+#include "producer/service/loop.h"
+#include "producer/service/service.h"
+
+#define ARMED_SUFFIX      ".cfg"
+#define ARMED_CONFIGS_MAX 64
+#define ARMED_DELAY_MIN   NSEC_PER_SEC
+#define ARMED_DELAY_MAX   (300 * NSEC_PER_SEC)
+#define ARMED_EARLY       (10 * NSEC_PER_SEC) // an end before this is one too early
+
+// Borrowed, as everything in it; outlives the armed configs.
+struct armed_options {
+    struct service *service;
+    struct loop *loop; // NULL: nobody sleeps, the owner calls armed_run_due() and armed_reload()
+    const struct clock_reader *clock;
+    const struct log *log;
+    const char *folder;              // of the configs
+    const char *output_folder;       // where a config says nothing else by output_path
+    uint32_t max_files;              // of each config; 0: any number
+    uint64_t max_bytes;              // of each config's files; 0: no limit
+    const char *const *source_names; // what configs may name, NULL-terminated; NULL: not checked
+    uint64_t memory_bytes;           // of the machine, which buffers must fit; 0: not checked
+};
+
+struct armed;
+
+// Arms what is there. An error only if the folder cannot be read.
+int armed_new(const struct armed_options *options, struct armed **ret, struct err *err);
+// Ends what is left at once: what is not in its file yet is lost.
+struct armed *armed_free(struct armed *armed); // takes NULL, returns NULL
+
+// Looks at all configs again, also at those that are left alone, and tries without delay.
+void armed_reload(struct armed *armed);
+
+// Ends all sessions in order, and makes no more; `done` is called when their files are complete,
+// perhaps at once.
+void armed_end(struct armed *armed, void (*done)(void *userdata), void *userdata);
+
+struct armed_counts {
+    size_t configs, live, left_alone;
+    uint64_t files; // written so far
+};
+void armed_get_counts(const struct armed *armed, struct armed_counts *ret);
+
+// For owners without a loop.
+nsec_t armed_next_due(const struct armed *armed); // NSEC_MAX: never
+void armed_run_due(struct armed *armed);
