@@ -250,6 +250,7 @@ static int prepare(struct record *record, struct err *err)
         .log = &record->log,
         .roots = &record->roots,
         .classes = source_classes,
+        .ignore_triggers = true,
         .ended = session_ended,
         .userdata = record,
     };

@@ -13,11 +13,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/service/config_check.h"
+#include "producer/service/trigger_history.h"
+#include "producer/service/trigger_rules.h"
 #include "producer/trace/trace_file.h"
 
 #define MAX_SESSIONS             15
@@ -25,6 +30,7 @@
 #define MAX_BUFFER_BYTES_PER_UID ((uint64_t)128 << 20)
 #define KEY_MAX                  255
 #define QUOTED_MAX               68
+#define OWN_TRIGGERS_PRODUCER    "perfetto_cmd_producer"
 
 struct member {
     struct service *service; // borrowed
@@ -33,9 +39,15 @@ struct member {
     const struct service_consumer *consumer; // borrowed; NULL while detached
     char *consumer_name;                     // owned
     char *detach_key;                        // owned; NULL: not detached
+    const char *created; // borrowed from the config: the output_path that was made; NULL: none
     uid_t uid;
     bool is_clone;
-    bool announces; // events reach the consumer: service_enable() is over the point of no return
+    struct trigger_rules rules;
+    uint32_t n_triggers; // heard
+    char *last_trigger;  // owned; NULL: none
+    nsec_t last_trigger_at;
+    bool ended_told; // the consumer knows that the session has ended
+    bool announces;  // events reach the consumer: service_enable() is over the point of no return
     nsec_t started_realtime;
 };
 
@@ -48,6 +60,7 @@ struct service {
     struct member_vec graveyard; // gone, to be freed when nobody is inside them
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
+    struct trigger_history history;
 };
 
 static nsec_t boot_now(const struct service *service)
@@ -59,6 +72,15 @@ static struct member *find(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
         if (service->members.items[i]->id == id)
+            return service->members.items[i];
+    return NULL;
+}
+
+// The one behind `id`, for walks during which sessions come and go.
+static struct member *next_member(const struct service *service, uint64_t id)
+{
+    for (size_t i = 0; i < service->members.n; i++)
+        if (service->members.items[i]->id > id)
             return service->members.items[i];
     return NULL;
 }
@@ -91,7 +113,9 @@ static struct member *member_free(struct member *member)
 {
     if (!member)
         return NULL;
+    trigger_rules_done(&member->rules);
     session_free(member->session);
+    free(member->last_trigger);
     free(member->consumer_name);
     free(member->detach_key);
     free(member);
@@ -108,11 +132,44 @@ static void notify(struct member *member, enum service_event event, int result, 
         consumer->notify(consumer->userdata, member->id, event, result, text, trigger);
 }
 
-static void session_ended(void *userdata, struct session *session)
+static void session_started(void *userdata, struct session *session)
+{
+    struct member *member = userdata;
+    (void)session;
+    member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
+    notify(member, SERVICE_EVENT_STARTED, 0, "", NULL);
+}
+
+static void clone_due(void *userdata, struct session *session,
+                      const struct service_trigger_hit *hit)
+{
+    (void)session;
+    notify(userdata, SERVICE_EVENT_CLONE_TRIGGERED, 0, "", hit);
+}
+
+static void tell_end(struct member *member)
 {
     struct err err = {0};
-    int result = session_result(session, &err);
-    notify(userdata, SERVICE_EVENT_ENDED, result, err.text, NULL);
+    int result = session_result(member->session, &err);
+    member->ended_told = member->consumer && member->announces;
+    notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
+}
+
+// A file that the config names is the service's own, so an empty one is not left behind.
+static void remove_empty_file(const struct member *member)
+{
+    struct stat st;
+    const char *path = member->created;
+    if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+        unlink(path);
+}
+
+static void session_ended(void *userdata, struct session *session)
+{
+    struct member *member = userdata;
+    if (session_result(session, NULL) != 0)
+        remove_empty_file(member);
+    tell_end(member);
 }
 
 static void reap(struct service *service)
@@ -153,6 +210,33 @@ static int insert(struct service *service, struct member *member)
     return r;
 }
 
+// History.
+
+static struct trigger_now trigger_now(const struct service *service)
+{
+    return (struct trigger_now){
+        .boot = boot_now(service),
+        .real = clock_read(service->env.session.clock, CLOCK_REALTIME),
+    };
+}
+
+static void load_history(struct service *service)
+{
+    struct err err = {0};
+    if (service->env.state_dir && trigger_history_load(&service->history, service->env.state_dir,
+                                                       trigger_now(service), &err) < 0)
+        log_warning(service->env.session.log, "max_per_24_h begins anew: %s", err.text);
+}
+
+static void save_history(struct service *service)
+{
+    struct err err = {0};
+    if (service->env.state_dir && trigger_history_save(&service->history, service->env.state_dir,
+                                                       trigger_now(service), &err) < 0)
+        log_warning(service->env.session.log, "max_per_24_h will not survive a restart: %s",
+                    err.text);
+}
+
 // Life.
 
 int service_new(const struct service_env *env, struct service **ret, struct err *err)
@@ -170,6 +254,7 @@ int service_new(const struct service_env *env, struct service **ret, struct err 
             return err_errno(err, r, "event loop");
         }
     }
+    load_history(service);
     *ret = service;
     return 0;
 }
@@ -183,6 +268,7 @@ struct service *service_free(struct service *service)
     reap(service);
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
+    trigger_history_done(&service->history);
     if (service->reaper)
         loop_remove_timer(service->reaper);
     free(service);
@@ -374,6 +460,7 @@ static int give_file(struct member *member, int *fd, struct err *err)
         return r;
     steal_fd(fd);
     session_set_file(member->session, file);
+    member->created = by_path ? path : NULL;
     return 0;
 }
 
@@ -396,19 +483,41 @@ static int make_member(struct service *service, const struct service_consumer *c
 static struct session_env member_env(struct member *member)
 {
     struct session_env env = member->service->env.session;
+    env.ignore_triggers = false;
+    env.started = session_started;
+    env.clone_due = clone_due;
     env.ended = session_ended;
     env.userdata = member;
     return env;
 }
 
-static int start(struct member *member, struct err *err)
+// The triggers that the config wants fired when it starts. They come from where Perfetto's client
+// would send them.
+static void fire_own_triggers(struct service *service, uint64_t session_id)
 {
+    struct member *member = find(service, session_id);
+    size_t n = member ? session_get_config(member->session)->n_activate_triggers : 0;
+    // Firing may end the session, so it is looked up each time.
+    for (size_t i = 0; i < n && (member = find(service, session_id)); i++)
+        service_activate_trigger(service, session_get_config(member->session)->activate_triggers[i],
+                                 OWN_TRIGGERS_PRODUCER, member->uid);
+}
+
+static int start(struct service *service, uint64_t session_id, struct err *err)
+{
+    struct member *member = find(service, session_id);
     int r = session_start(member->session, err);
-    if (r < 0)
-        return r;
-    member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
-    notify(member, SERVICE_EVENT_STARTED, 0, "", NULL);
-    return 0;
+    if (r == 0)
+        fire_own_triggers(service, session_id);
+    return r;
+}
+
+// START_TRACING hears its triggers from here on, also where the start is deferred.
+static int begin(struct service *service, struct member *member, bool start_now, struct err *err)
+{
+    if (session_get_settings(member->session)->mode == SESSION_MODE_START)
+        return session_arm(member->session, err);
+    return start_now ? start(service, member->id, err) : 0;
 }
 
 int service_enable(struct service *service, const struct service_consumer *consumer,
@@ -424,6 +533,8 @@ int service_enable(struct service *service, const struct service_consumer *consu
     struct session_env env = member_env(member);
     r = session_new(&env, request->config, &member->session, err);
     if (r == 0)
+        r = trigger_rules_make(session_get_config(member->session), &member->rules, err);
+    if (r == 0)
         r = give_file(member, &fd, err);
     if (r < 0)
         return r;
@@ -433,17 +544,16 @@ int service_enable(struct service *service, const struct service_consumer *consu
     struct member *inserted = STEAL(member);
     inserted->id = *ret_session_id = ++service->last_id;
     inserted->announces = true;
-    if (request->start)
-        r = start(inserted, err);
+    r = begin(service, inserted, request->start, err);
     if (r < 0)
-        bury(service, inserted);
+        service_destroy(service, *ret_session_id);
     return r;
 }
 
 int service_start(struct service *service, uint64_t session_id, struct err *err)
 {
     struct member *member = find(service, session_id);
-    return member ? start(member, err) : no_session(err, session_id);
+    return member ? start(service, session_id, err) : no_session(err, session_id);
 }
 
 int service_flush(struct service *service, uint64_t session_id, struct err *err)
@@ -460,7 +570,10 @@ int service_disable(struct service *service, uint64_t session_id, struct err *er
     struct member *member = find(service, session_id);
     if (!member)
         return no_session(err, session_id);
-    session_stop(member->session);
+    if (session_get_state(member->session) != SESSION_DONE)
+        session_stop(member->session);
+    else if (!member->ended_told)
+        tell_end(member);
     return 0;
 }
 
@@ -478,6 +591,81 @@ void service_consumer_gone(struct service *service, const struct service_consume
     for (size_t i = service->members.n; i-- > 0;)
         if (service->members.items[i]->consumer == consumer)
             bury(service, service->members.items[i]);
+}
+
+// Triggers.
+
+static double random_share(const struct service *service)
+{
+    if (service->env.random)
+        return service->env.random(service->env.random_userdata);
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+        random = (uint32_t)clock_read(service->env.session.clock, CLOCK_MONOTONIC);
+    return random / 4294967296.0;
+}
+
+static void remember_trigger(struct member *member, const struct service_trigger_hit *hit)
+{
+    char *name = strdup(hit->name);
+    member->n_triggers++;
+    member->last_trigger_at = hit->time;
+    if (!name)
+        return;
+    free(member->last_trigger);
+    member->last_trigger = name;
+}
+
+struct activation {
+    struct service_trigger_hit hit;
+    size_t n_before; // in the last 24 hours
+    int n_acted;     // sessions
+    bool limited;    // a session that heard it has a limit
+};
+
+static bool hears_triggers(const struct member *member)
+{
+    enum session_state state = session_get_state(member->session);
+    return !member->is_clone && (state & (SESSION_ARMED | SESSION_RECORDING));
+}
+
+static void activate_member(struct service *service, struct member *member,
+                            struct activation *activation)
+{
+    struct service_trigger_hit hit = activation->hit;
+    const Pb__TraceConfig__TriggerConfig__Trigger *trigger;
+    if (!hears_triggers(member))
+        return;
+    if (trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
+                            activation->n_before, &trigger) != TRIGGER_HEARD)
+        return;
+    activation->limited |= trigger->max_per_24_h > 0;
+    hit.stop_delay_ms = trigger->stop_delay_ms;
+    remember_trigger(member, &hit);
+    activation->n_acted += session_trigger(member->session, &hit);
+}
+
+int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
+                             uid_t producer_uid)
+{
+    struct trigger_now now = trigger_now(service);
+    struct activation activation = {
+        .hit = {.name = name,
+                .producer_name = producer_name ? producer_name : "",
+                .producer_uid = producer_uid,
+                .time = now.boot},
+        .n_before = trigger_history_count(&service->history, name, now),
+    };
+    struct member *member;
+    for (uint64_t id = 0, last = service->last_id;
+         (member = next_member(service, id)) && member->id <= last;) {
+        id = member->id;
+        activate_member(service, member, &activation);
+    }
+    // The sessions come first: they are in a hurry, the file is not.
+    if (activation.limited && trigger_history_add(&service->history, name, now) == 0)
+        save_history(service);
+    return activation.n_acted;
 }
 
 // Detaching.
@@ -571,18 +759,11 @@ nsec_t service_next_due(const struct service *service)
 void service_run_due(struct service *service)
 {
     nsec_t now = boot_now(service);
-    uint64_t id = 0;
-    // By id: what comes due may end or make sessions.
-    for (size_t i = 0; i < service->members.n;) {
-        struct member *member = service->members.items[i];
-        if (member->id <= id) {
-            i++;
-            continue;
-        }
+    struct member *member;
+    for (uint64_t id = 0; (member = next_member(service, id));) {
         id = member->id;
         if (session_next_due(member->session) <= now)
             session_run_due(member->session);
-        i = 0;
     }
     reap(service);
 }

@@ -56,13 +56,6 @@ enum service_event {
                                    // says which)
 };
 
-struct service_trigger_hit {
-    const char *name, *producer_name; // borrowed for the call
-    uid_t producer_uid;
-    nsec_t time; // boot time of the trigger
-    uint32_t stop_delay_ms;
-};
-
 // Who asks for sessions and hears of them.
 struct service_consumer {
     uid_t uid;

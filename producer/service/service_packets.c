@@ -8,6 +8,8 @@
 // id, then the marker as the last field.
 #include "producer/service/service_packets.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,6 +119,12 @@ static bool is_periodic(uint32_t field)
 
 void service_packets_event(struct service_packets *packets, uint32_t field)
 {
+    service_packets_event_at(packets, field, 1, clock_read(packets->clock, CLOCK_BOOTTIME));
+}
+
+void service_packets_event_at(struct service_packets *packets, uint32_t field, uint32_t value,
+                              nsec_t time)
+{
     if (!packets->settings->service_events)
         return;
     if (packets->n_events == SERVICE_EVENTS_MAX) {
@@ -127,10 +135,74 @@ void service_packets_event(struct service_packets *packets, uint32_t field)
                 (packets->n_events - victim - 1) * sizeof(packets->events[0]));
         packets->n_events--;
     }
-    packets->events[packets->n_events++] = (struct service_event){
+    packets->events[packets->n_events++] = (struct lifecycle_event){
         .field = field,
-        .time = clock_read(packets->clock, CLOCK_BOOTTIME),
+        .value = value,
+        .time = time,
     };
+}
+
+int trigger_hit_copy(const struct service_trigger_hit *hit, struct service_trigger_hit *ret)
+{
+    struct service_trigger_hit copy = *hit;
+    copy.name = strdup(hit->name);
+    copy.producer_name = strdup(hit->producer_name ? hit->producer_name : "");
+    if (!copy.name || !copy.producer_name) {
+        trigger_hit_done(&copy);
+        return -ENOMEM;
+    }
+    *ret = copy;
+    return 0;
+}
+
+void trigger_hit_done(struct service_trigger_hit *hit)
+{
+    free((char *)hit->name);
+    free((char *)hit->producer_name);
+    *hit = (struct service_trigger_hit){0};
+}
+
+int service_packets_trigger(struct service_packets *packets, const struct service_trigger_hit *hit)
+{
+    struct service_trigger_hit copy;
+    int r = trigger_hit_copy(hit, &copy);
+    if (r < 0)
+        return r;
+    if (packets->n_triggers == SERVICE_TRIGGERS_MAX) {
+        trigger_hit_done(&packets->triggers[1]);
+        memmove(&packets->triggers[1], &packets->triggers[2],
+                (SERVICE_TRIGGERS_MAX - 2) * sizeof(packets->triggers[0]));
+        packets->n_triggers--;
+    }
+    packets->triggers[packets->n_triggers++] = copy;
+    return 0;
+}
+
+void service_packets_forget_triggers(struct service_packets *packets)
+{
+    for (size_t i = 0; i < packets->n_triggers; i++)
+        trigger_hit_done(&packets->triggers[i]);
+    packets->n_triggers = 0;
+}
+
+int service_packets_copy(struct service_packets *packets, const struct service_packets *from)
+{
+    memcpy(packets->snapshots, from->snapshots, sizeof(packets->snapshots));
+    packets->n_snapshots = from->n_snapshots;
+    memcpy(packets->events, from->events, sizeof(packets->events));
+    packets->n_events = from->n_events;
+    for (size_t i = 0; i < from->n_triggers; i++) {
+        int r = service_packets_trigger(packets, &from->triggers[i]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void service_packets_done(struct service_packets *packets)
+{
+    service_packets_forget_triggers(packets);
+    trigger_hit_done(&packets->clone_trigger);
 }
 
 static void put_snapshots(struct service_packets *packets, struct packet_list *list)
@@ -164,6 +236,27 @@ static void put_config(const struct service_packets *packets, struct packet_list
     struct wire_writer w = list_begin(list, packets->config_size + 32);
     wire_bytes(&w, PB_TracePacket_trace_config, packets->config, packets->config_size);
     list_end(list, &w);
+}
+
+static void put_trigger(uint32_t field, const struct service_trigger_hit *hit,
+                        struct packet_list *list)
+{
+    struct wire_writer w = list_begin(list, strlen(hit->name) + strlen(hit->producer_name) + 128);
+    wire_uint(&w, PB_TracePacket_timestamp, (uint64_t)hit->time);
+    size_t trigger = wire_begin(&w, field);
+    wire_bytes(&w, PB_Trigger_trigger_name, hit->name, strlen(hit->name));
+    wire_bytes(&w, PB_Trigger_producer_name, hit->producer_name, strlen(hit->producer_name));
+    wire_int(&w, PB_Trigger_trusted_producer_uid, (int32_t)hit->producer_uid);
+    wire_uint(&w, PB_Trigger_stop_delay_ms, hit->stop_delay_ms);
+    wire_end(&w, trigger);
+    list_end(list, &w);
+}
+
+static void put_triggers(struct service_packets *packets, struct packet_list *list)
+{
+    for (size_t i = 0; i < packets->n_triggers; i++)
+        put_trigger(PB_TracePacket_trigger, &packets->triggers[i], list);
+    service_packets_forget_triggers(packets);
 }
 
 static void put_uuid(const struct service_packets *packets, struct packet_list *list)
@@ -213,7 +306,7 @@ static void put_events(struct service_packets *packets, struct packet_list *list
         struct wire_writer w = list_begin(list, 64);
         wire_uint(&w, PB_TracePacket_timestamp, (uint64_t)packets->events[i].time);
         size_t event = wire_begin(&w, PB_TracePacket_service_event);
-        wire_uint(&w, packets->events[i].field, 1);
+        wire_uint(&w, packets->events[i].field, packets->events[i].value);
         wire_end(&w, event);
         list_end(list, &w);
     }
@@ -229,11 +322,14 @@ void service_packets_put_head(struct service_packets *packets, struct packet_lis
     if (!packets->initial_written) {
         if (packets->settings->trace_config)
             put_config(packets, list);
+        if (packets->clone_trigger.name)
+            put_trigger(PB_TracePacket_clone_snapshot_trigger, &packets->clone_trigger, list);
         put_uuid(packets, list);
         if (packets->settings->system_info)
             put_system_info(packets, list);
         packets->initial_written = true;
     }
+    put_triggers(packets, list);
     put_events(packets, list);
 }
 

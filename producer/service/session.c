@@ -2,8 +2,15 @@
 //
 // What can happen to a session and what it does then is one table, transitions[]. Everything that
 // happens, a call from outside, a time that has come, a file that is full, goes through
-// session_event() as an event; one that has no row for the present state is ignored. An action runs
-// after the state has changed and may itself cause events.
+// session_event() as an event; one that has no row for the present state and mode is ignored. An
+// action runs after the state has changed and may itself cause events.
+//
+// An armed session has its sources open and nothing else: one timer, that of the timeout, and
+// buffers whose memory nobody has touched. So it costs nothing until the trigger, and then only the
+// start itself.
+//
+// Whether a session leaves a trace is decided by one flag: a session with triggers does when the
+// one that it waits for has come; one for snapshots never does, its snapshots do.
 //
 // A session has several times to keep (enum due) but one timer, set to the earliest of them. A test
 // or another kind of owner keeps that time itself: session_next_due(), session_run_due().
@@ -15,17 +22,23 @@
 
 #include "common/cleanup.h"
 #include "producer/service/service_packets.h"
+#include "producer/service/session_buffers.h"
 #include "producer/service/session_output.h"
 #include "producer/service/session_reader.h"
 #include "producer/service/source_set.h"
 #include "producer/trace/packet_buffer.h"
 #include "protos/fields.h"
 
-#define RETRY_PERIOD     (10 * NSEC_PER_MSEC)
-#define BUFFER_BYTES_MIN 4096
+#define RETRY_PERIOD       (10 * NSEC_PER_MSEC)
+#define PENDING_CLONES_MAX 16
 
 enum session_event {
+    EVENT_ARM,
     EVENT_START,
+    EVENT_TRIGGER,
+    EVENT_DELAY_OVER, // stop_delay_ms
+    EVENT_CLONE_DUE,
+    EVENT_TIMEOUT, // trigger_timeout_ms
     EVENT_STOP,
     EVENT_ABORT,
     EVENT_DURATION_OVER,
@@ -41,6 +54,9 @@ enum session_event {
 
 // The order is that in which they come when several are due at once.
 enum due {
+    DUE_CLONE,
+    DUE_DELAY,
+    DUE_TIMEOUT,
     DUE_DURATION,
     DUE_SOURCE,
     DUE_CLEAR,
@@ -52,8 +68,14 @@ enum due {
 };
 
 struct deadline {
-    nsec_t at;     // NSEC_MAX: not set
+    nsec_t at;     // boot time; NSEC_MAX: not set
     nsec_t period; // 0: once
+    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not before this; 0: none
+};
+
+struct pending_clone {
+    struct service_trigger_hit hit; // its strings are owned
+    struct deadline due;
 };
 
 struct session {
@@ -67,16 +89,21 @@ struct session {
     struct deadline deadlines[N_DUE];
     struct loop_timer *timer; // owned
 
-    struct packet_buffer **buffers; // owned, config->n_buffers of them
+    struct pending_clone clones[PENDING_CLONES_MAX];
+    size_t n_clones;
+    const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
+    bool triggered;                        // the trigger that was waited for has come
+
+    struct session_buffers buffers;
     struct source_set sources;
     struct service_packets packets;
     struct session_reader reader;
     struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
     uint64_t *writer_losses;                  // owned, likewise
     struct session_output output;
+    bool is_clone; // then buffer_stats are those of the original, at the time
 
     nsec_t started_at, stopped_at; // boot time
-    nsec_t started_at_awake;       // CLOCK_MONOTONIC, which stands still while the machine sleeps
     uint64_t flushes;
     bool final_flush_done;
     bool file_full;
@@ -94,6 +121,35 @@ static nsec_t boot_now(const struct session *session)
 static void set_due(struct session *session, enum due due, nsec_t at, nsec_t period)
 {
     session->deadlines[due] = (struct deadline){.at = at, .period = period};
+}
+
+// Unless the config says otherwise, time asleep does not count.
+static struct deadline deadline_in(const struct session *session, nsec_t time)
+{
+    struct deadline deadline = {.at = boot_now(session) + time};
+    if (!session->settings.duration_counts_suspend)
+        deadline.awake = clock_read(session->env.clock, CLOCK_MONOTONIC) + time;
+    return deadline;
+}
+
+// Whether it has come. Where the machine has slept, what is missing is waited for.
+static bool deadline_has_come(const struct session *session, struct deadline *deadline)
+{
+    if (deadline->at > boot_now(session))
+        return false;
+    if (deadline->awake == 0)
+        return true;
+    nsec_t missing = deadline->awake - clock_read(session->env.clock, CLOCK_MONOTONIC);
+    if (missing <= 0)
+        return true;
+    deadline->at = boot_now(session) + missing;
+    return false;
+}
+
+static bool has_trace(const struct session *session)
+{
+    return session->is_clone || session->settings.mode == SESSION_MODE_PLAIN ||
+           (session->settings.mode != SESSION_MODE_CLONE && session->triggered);
 }
 
 static void set_periodic(struct session *session, enum due due, nsec_t period)
@@ -114,27 +170,37 @@ static void arm_timer(struct session *session)
         loop_set_timer(session->timer, session_next_due(session), 0);
 }
 
-static void put_tail(void *userdata, struct packet_list *list)
+static void update_buffer_stats(struct session *session)
 {
-    struct session *session = userdata;
+    for (size_t i = 0; !session->is_clone && i < session->buffers.n; i++) {
+        packet_buffer_get_stats(session->buffers.items[i], &session->buffer_stats[i]);
+        session->writer_losses[i] = source_set_writer_losses(&session->sources, i);
+    }
+}
+
+static struct service_stats get_stats(struct session *session)
+{
     size_t n_classes = 0;
     while (session->env.classes[n_classes])
         n_classes++;
-    for (size_t i = 0; i < session->config->n_buffers; i++) {
-        packet_buffer_get_stats(session->buffers[i], &session->buffer_stats[i]);
-        session->writer_losses[i] = source_set_writer_losses(&session->sources, i);
-    }
-    struct service_stats stats = {
+    update_buffer_stats(session);
+    return (struct service_stats){
         .buffers = session->buffer_stats,
         .writer_losses = session->writer_losses,
-        .n_buffers = session->config->n_buffers,
+        .n_buffers = session->buffers.n,
         .n_classes = n_classes,
         .n_sources = session->sources.n,
         .flushes_requested = session->flushes,
         .flushes_succeeded = session->flushes,
         .final_flush_done = session->final_flush_done,
     };
-    if (session->state == SESSION_STOPPING || session->state == SESSION_DONE)
+}
+
+static void put_tail(void *userdata, struct packet_list *list)
+{
+    struct session *session = userdata;
+    struct service_stats stats = get_stats(session);
+    if (session->state & (SESSION_STOPPING | SESSION_DONE))
         service_packets_event(&session->packets,
                               PB_TracingServiceEvent_read_tracing_buffers_completed);
     service_packets_put_tail(&session->packets, &stats, list);
@@ -169,8 +235,9 @@ static void stop_due_sources(struct session *session)
 
 static void begin_write_out(struct session *session)
 {
-    bool recording = session->state == SESSION_STARTED;
-    if (!session->output.file || (recording && session_reader_active(&session->reader)))
+    bool recording = session->state & SESSION_RECORDING;
+    if (!session->output.file || !has_trace(session) ||
+        (recording && session_reader_active(&session->reader)))
         return;
     if (recording && session->settings.flush_on_write)
         flush_sources(session);
@@ -208,17 +275,126 @@ static void output_goes_on(void *userdata)
     arm_timer(session);
 }
 
-static void begin_recording(struct session *session)
+static void begin_waiting(struct session *session)
+{
+    session->deadlines[DUE_TIMEOUT] = deadline_in(session, session->settings.trigger_timeout);
+}
+
+static void set_dues(struct session *session)
 {
     const struct session_settings *settings = &session->settings;
+    clear_due(session);
     if (settings->duration > 0)
-        set_due(session, DUE_DURATION, session->started_at + settings->duration, 0);
+        session->deadlines[DUE_DURATION] = deadline_in(session, settings->duration);
+    if (settings->mode == SESSION_MODE_STOP || settings->mode == SESSION_MODE_CLONE)
+        begin_waiting(session);
     set_periodic(session, DUE_CLEAR, settings->clear_period);
     set_periodic(session, DUE_SNAPSHOT, settings->snapshot_period);
     set_periodic(session, DUE_FLUSH, settings->flush_period);
     if (settings->write_into_file)
         set_periodic(session, DUE_WRITE, settings->write_period);
     stop_due_sources(session);
+}
+
+static void announce_start(struct session *session)
+{
+    if (session->env.started)
+        session->env.started(session->env.userdata, session);
+}
+
+static void begin_recording(struct session *session)
+{
+    set_dues(session);
+    announce_start(session);
+}
+
+static int start_sources(struct session *session, struct err *err)
+{
+    session->started_at = boot_now(session);
+    service_packets_snapshot(&session->packets);
+    service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_started);
+    int r = source_set_start(&session->sources, session->started_at, err);
+    if (r < 0)
+        return r;
+    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_started);
+    return 0;
+}
+
+// stop_delay_ms of 0 ends a STOP_TRACING session at once, and leaves a START_TRACING session
+// without an end.
+static void begin_stop_delay(struct session *session)
+{
+    session->triggered = true;
+    set_due(session, DUE_TIMEOUT, NSEC_MAX, 0);
+    nsec_t delay = (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC;
+    if (delay > 0 || session->settings.mode == SESSION_MODE_STOP)
+        session->deadlines[DUE_DELAY] = deadline_in(session, delay);
+}
+
+static void start_by_trigger(struct session *session)
+{
+    session->result = start_sources(session, &session->err);
+    if (session->result < 0) {
+        session_event(session, EVENT_ABORT);
+        return;
+    }
+    set_dues(session);
+    begin_stop_delay(session);
+    announce_start(session);
+}
+
+static void remember_trigger(struct session *session)
+{
+    session->triggered = true;
+}
+
+static void set_clone_due(struct session *session)
+{
+    nsec_t next = NSEC_MAX;
+    for (size_t i = 0; i < session->n_clones; i++)
+        if (session->clones[i].due.at < next)
+            next = session->clones[i].due.at;
+    set_due(session, DUE_CLONE, next, 0);
+}
+
+static void plan_clone(struct session *session)
+{
+    struct pending_clone *clone = &session->clones[session->n_clones];
+    session->triggered = true;
+    if (session->n_clones == PENDING_CLONES_MAX ||
+        trigger_hit_copy(session->hit, &clone->hit) < 0) {
+        log_warning(session->env.log,
+                    "too many triggers wait for their snapshots, one is left out");
+        return;
+    }
+    clone->due = deadline_in(session, (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC);
+    session->n_clones++;
+    set_clone_due(session);
+}
+
+static bool take_due_clone(struct session *session, struct service_trigger_hit *ret)
+{
+    for (size_t i = 0; i < session->n_clones; i++) {
+        if (!deadline_has_come(session, &session->clones[i].due))
+            continue;
+        *ret = session->clones[i].hit;
+        session->n_clones--;
+        memmove(&session->clones[i], &session->clones[i + 1],
+                (session->n_clones - i) * sizeof(session->clones[0]));
+        return true;
+    }
+    return false;
+}
+
+static void announce_clones(struct session *session)
+{
+    struct service_trigger_hit hit;
+    while (take_due_clone(session, &hit)) {
+        if (session->env.clone_due)
+            session->env.clone_due(session->env.userdata, session, &hit);
+        trigger_hit_done(&hit);
+    }
+    set_clone_due(session);
 }
 
 static void stop_sources(struct session *session)
@@ -243,6 +419,8 @@ static void finish_recording(struct session *session)
 static void end(struct session *session)
 {
     clear_due(session);
+    if (session->result == 0 && !has_trace(session))
+        session->result = SESSION_E_NO_TRACE;
     if (session->result == 0)
         session->result = session_output_close(&session->output, true, &session->err);
     else
@@ -257,62 +435,85 @@ static void end_early(struct session *session)
     end(session);
 }
 
-// The machine. Rows of the same event are told apart by the state.
+#define ANY_MODE 0xff
+#define PLAIN    (1 << SESSION_MODE_PLAIN)
+#define START    (1 << SESSION_MODE_START)
+#define STOP     (1 << SESSION_MODE_STOP)
+#define CLONE    (1 << SESSION_MODE_CLONE)
+#define THE_SAME 0
+
+// The machine. The first row that fits event, state and mode counts.
 static const struct transition {
     enum session_event event;
-    enum session_state from, to;
+    unsigned from;  // enum session_state, any of
+    unsigned modes; // any of
+    enum session_state to;
     void (*action)(struct session *session); // NULL: none
 } transitions[] = {
-    {EVENT_START, SESSION_CONFIGURED, SESSION_STARTED, begin_recording},
+    // Waiting for the start.
+    {EVENT_ARM, SESSION_CONFIGURED, START, SESSION_ARMED, begin_waiting},
+    {EVENT_START, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_STARTED, begin_recording},
+    {EVENT_TRIGGER, SESSION_ARMED, START, SESSION_TRIGGERED, start_by_trigger},
+    {EVENT_TIMEOUT, SESSION_ARMED, START, SESSION_DONE, end},
+    {EVENT_STOP, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
 
-    {EVENT_SOURCE_OVER, SESSION_STARTED, SESSION_STARTED, stop_due_sources},
-    {EVENT_FLUSH_DUE, SESSION_STARTED, SESSION_STARTED, flush_sources},
-    {EVENT_CLEAR_DUE, SESSION_STARTED, SESSION_STARTED, clear_state},
-    {EVENT_SNAPSHOT_DUE, SESSION_STARTED, SESSION_STARTED, take_snapshot},
-    {EVENT_WRITE_DUE, SESSION_STARTED, SESSION_STARTED, begin_write_out},
-    {EVENT_SLICE_DUE, SESSION_STARTED, SESSION_STARTED, write_slice},
-    {EVENT_WRITTEN, SESSION_STARTED, SESSION_STARTED, NULL},
+    // Triggers of a session that records. Those that come too late change nothing.
+    {EVENT_TRIGGER, SESSION_STARTED, START, SESSION_TRIGGERED, remember_trigger},
+    {EVENT_TRIGGER, SESSION_STARTED, STOP, SESSION_TRIGGERED, begin_stop_delay},
+    {EVENT_TRIGGER, SESSION_STARTED, CLONE, THE_SAME, plan_clone},
+    {EVENT_CLONE_DUE, SESSION_STARTED, CLONE, THE_SAME, announce_clones},
 
-    {EVENT_DURATION_OVER, SESSION_STARTED, SESSION_STOPPING, finish_recording},
-    {EVENT_STOP, SESSION_STARTED, SESSION_STOPPING, finish_recording},
-    {EVENT_SLICE_DUE, SESSION_STOPPING, SESSION_STOPPING, write_slice},
-    {EVENT_WRITTEN, SESSION_STOPPING, SESSION_DONE, end},
+    // What happens again and again.
+    {EVENT_SOURCE_OVER, SESSION_RECORDING, ANY_MODE, THE_SAME, stop_due_sources},
+    {EVENT_FLUSH_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_sources},
+    {EVENT_CLEAR_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, clear_state},
+    {EVENT_SNAPSHOT_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, take_snapshot},
+    {EVENT_WRITE_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, begin_write_out},
+    {EVENT_SLICE_DUE, SESSION_RECORDING | SESSION_STOPPING, ANY_MODE, THE_SAME, write_slice},
+    {EVENT_WRITTEN, SESSION_RECORDING, ANY_MODE, THE_SAME, NULL},
 
-    {EVENT_FILE_ENDED, SESSION_STARTED, SESSION_DONE, end_early},
-    {EVENT_FILE_ENDED, SESSION_STOPPING, SESSION_DONE, end},
-    {EVENT_STOP, SESSION_CONFIGURED, SESSION_DONE, end},
-    {EVENT_ABORT, SESSION_CONFIGURED, SESSION_DONE, end},
-    {EVENT_ABORT, SESSION_STARTED, SESSION_DONE, end_early},
-    {EVENT_ABORT, SESSION_STOPPING, SESSION_DONE, end},
+    // The end: with a trace where there is no trigger to wait for or it has come, without one
+    // otherwise.
+    {EVENT_DURATION_OVER, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
+    {EVENT_DELAY_OVER, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
+    {EVENT_TIMEOUT, SESSION_STARTED, STOP | CLONE, SESSION_DONE, end_early},
+    {EVENT_STOP, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
+    {EVENT_STOP, SESSION_STARTED, START | STOP | CLONE, SESSION_DONE, end_early},
+    {EVENT_STOP, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
+    {EVENT_WRITTEN, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
+
+    // The end that nobody wants.
+    {EVENT_FILE_ENDED, SESSION_RECORDING, ANY_MODE, SESSION_DONE, end_early},
+    {EVENT_FILE_ENDED, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
+    {EVENT_ABORT, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
+    {EVENT_ABORT, SESSION_RECORDING, ANY_MODE, SESSION_DONE, end_early},
+    {EVENT_ABORT, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
 };
 
-static void session_event(struct session *session, enum session_event event)
+static const struct transition *find_transition(const struct session *session,
+                                                enum session_event event)
 {
     for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
         const struct transition *row = &transitions[i];
-        if (row->event != event || row->from != session->state)
-            continue;
-        session->state = row->to;
-        if (row->action)
-            row->action(session);
-        return;
+        if (row->event == event && (row->from & session->state) &&
+            (row->modes & 1u << session->settings.mode))
+            return row;
     }
+    return NULL;
+}
+
+static void session_event(struct session *session, enum session_event event)
+{
+    const struct transition *row = find_transition(session, event);
+    if (!row)
+        return;
+    if (row->to != THE_SAME)
+        session->state = row->to;
+    if (row->action)
+        row->action(session);
 }
 
 // Time.
-
-// Unless the config says otherwise, time asleep does not count: what is missing is waited for.
-static bool duration_is_over(struct session *session)
-{
-    if (session->settings.duration_counts_suspend)
-        return true;
-    nsec_t awake = clock_read(session->env.clock, CLOCK_MONOTONIC) - session->started_at_awake;
-    nsec_t missing = session->settings.duration - awake;
-    if (missing <= 0)
-        return true;
-    set_due(session, DUE_DURATION, boot_now(session) + missing, 0);
-    return false;
-}
 
 nsec_t session_next_due(const struct session *session)
 {
@@ -326,23 +527,23 @@ nsec_t session_next_due(const struct session *session)
 void session_run_due(struct session *session)
 {
     static const enum session_event events[N_DUE] = {
-        [DUE_DURATION] = EVENT_DURATION_OVER, [DUE_SOURCE] = EVENT_SOURCE_OVER,
-        [DUE_CLEAR] = EVENT_CLEAR_DUE,        [DUE_SNAPSHOT] = EVENT_SNAPSHOT_DUE,
-        [DUE_FLUSH] = EVENT_FLUSH_DUE,        [DUE_WRITE] = EVENT_WRITE_DUE,
-        [DUE_SLICE] = EVENT_SLICE_DUE,
+        [DUE_CLONE] = EVENT_CLONE_DUE,       [DUE_DELAY] = EVENT_DELAY_OVER,
+        [DUE_TIMEOUT] = EVENT_TIMEOUT,       [DUE_DURATION] = EVENT_DURATION_OVER,
+        [DUE_SOURCE] = EVENT_SOURCE_OVER,    [DUE_CLEAR] = EVENT_CLEAR_DUE,
+        [DUE_SNAPSHOT] = EVENT_SNAPSHOT_DUE, [DUE_FLUSH] = EVENT_FLUSH_DUE,
+        [DUE_WRITE] = EVENT_WRITE_DUE,       [DUE_SLICE] = EVENT_SLICE_DUE,
     };
     nsec_t now = boot_now(session);
     for (enum due due = 0; due < N_DUE; due++) {
         struct deadline *deadline = &session->deadlines[due];
-        if (deadline->at > now)
+        if (!deadline_has_come(session, deadline))
             continue;
         // Periods stay on their grid; those that were slept through are not made up for.
         if (deadline->period > 0)
             deadline->at += ((now - deadline->at) / deadline->period + 1) * deadline->period;
         else
             deadline->at = NSEC_MAX;
-        if (due != DUE_DURATION || duration_is_over(session))
-            session_event(session, events[due]);
+        session_event(session, events[due]);
     }
     arm_timer(session);
 }
@@ -356,60 +557,34 @@ static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
 
 // Life.
 
-static int make_buffers(struct session *session, struct err *err)
+static int make_scratch(struct session *session, struct err *err)
 {
-    const Pb__TraceConfig *config = session->config;
-    size_t n = config->n_buffers;
-    session->buffers = calloc(n, sizeof(session->buffers[0]));
+    size_t n = session->config->n_buffers + 1;
     session->buffer_stats = calloc(n, sizeof(session->buffer_stats[0]));
     session->writer_losses = calloc(n, sizeof(session->writer_losses[0]));
-    if (!session->buffers || !session->buffer_stats || !session->writer_losses)
-        return err_errno(err, -ENOMEM, "buffers");
-    for (size_t i = 0; i < n; i++) {
-        const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
-        uint64_t size = (uint64_t)buffer->size_kb * 1024;
-        if (size < BUFFER_BYTES_MIN || size > SIZE_MAX / 2)
-            return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i,
-                           buffer->size_kb);
-        bool discard = buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;
-        int r =
-            packet_buffer_new((size_t)size, discard ? PACKET_BUFFER_DISCARD : PACKET_BUFFER_RING,
-                              &session->buffers[i], err);
-        if (r < 0)
-            return err_prefix(err, r, "buffers[%zu]", i);
-    }
-    return 0;
+    return session->buffer_stats && session->writer_losses ? 0 : err_errno(err, -ENOMEM, "buffers");
 }
 
 // The bytes go into the trace; what is unpacked from them is the session's own.
-static int copy_config(struct session *session, const struct config *config, struct err *err)
+static int copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
 {
-    session->config_size = config->size;
-    session->config_bytes = malloc(config->size + 1);
+    session->config_size = size;
+    session->config_bytes = malloc(size + 1);
     if (!session->config_bytes)
         return err_errno(err, -ENOMEM, "trace config");
-    memcpy(session->config_bytes, config->bytes, config->size);
-    session->config = pb__trace_config__unpack(NULL, config->size, session->config_bytes);
+    memcpy(session->config_bytes, bytes, size);
+    session->config = pb__trace_config__unpack(NULL, size, session->config_bytes);
     return session->config ? 0 : err_errno(err, -ENOMEM, "trace config");
 }
 
-static int configure(struct session *session, const struct config *config, struct err *err)
+static void connect_parts(struct session *session)
 {
-    int r = copy_config(session, config, err);
-    if (r == 0)
-        r = session_settings_read(session->config, &session->settings, err);
-    if (r == 0 && session->config->n_buffers == 0)
-        r = err_set(err, -EINVAL, "the config has no buffers");
-    if (r == 0)
-        r = make_buffers(session, err);
-    if (r < 0)
-        return r;
     service_packets_init(&session->packets, session->env.clock, &session->settings,
                          session->config_bytes, session->config_size);
     session->reader = (struct session_reader){
         .packets = &session->packets,
-        .buffers = session->buffers,
-        .n_buffers = session->config->n_buffers,
+        .buffers = session->buffers.items,
+        .n_buffers = session->buffers.n,
         .put_tail = put_tail,
         .userdata = session,
     };
@@ -418,12 +593,30 @@ static int configure(struct session *session, const struct config *config, struc
         .goes_on = output_goes_on,
         .userdata = session,
     };
+}
+
+static int configure(struct session *session, const struct config *config, struct err *err)
+{
+    int r = copy_config(session, config->bytes, config->size, err);
+    if (r == 0)
+        r = session_settings_read(session->config, &session->settings, err);
+    if (r == 0 && session->config->n_buffers == 0)
+        r = err_set(err, -EINVAL, "the config has no buffers");
+    if (r == 0)
+        r = session_buffers_make(session->config, &session->buffers, err);
+    if (r == 0)
+        r = make_scratch(session, err);
+    if (r < 0)
+        return r;
+    if (session->env.ignore_triggers)
+        session->settings.mode = SESSION_MODE_PLAIN;
+    connect_parts(session);
     struct source_set_env sources = {
         .loop = session->env.loop,
         .log = session->env.log,
         .roots = session->env.roots,
         .classes = session->env.classes,
-        .buffers = session->buffers,
+        .buffers = session->buffers.items,
     };
     r = source_set_open(&session->sources, &sources, session->config, err);
     if (r < 0 || !session->env.loop)
@@ -439,6 +632,7 @@ int session_new(const struct session_env *env, const struct config *config, stru
     if (!session)
         return err_errno(err, -ENOMEM, "session");
     session->env = *env;
+    session->state = SESSION_CONFIGURED;
     clear_due(session);
     int r = configure(session, config, err);
     if (r < 0) {
@@ -459,9 +653,10 @@ struct session *session_free(struct session *session)
     if (session->timer)
         loop_remove_timer(session->timer);
     session_reader_done(&session->reader);
-    for (size_t i = 0; session->buffers && i < session->config->n_buffers; i++)
-        packet_buffer_free(session->buffers[i]);
-    free(session->buffers);
+    service_packets_done(&session->packets);
+    for (size_t i = 0; i < session->n_clones; i++)
+        trigger_hit_done(&session->clones[i].hit);
+    session_buffers_done(&session->buffers);
     free(session->buffer_stats);
     free(session->writer_losses);
     free(session->config_bytes);
@@ -482,21 +677,40 @@ void session_set_file(struct session *session, struct trace_file *file)
     session->output.file = file;
 }
 
+int session_arm(struct session *session, struct err *err)
+{
+    if (session->state != SESSION_CONFIGURED || session->settings.mode != SESSION_MODE_START)
+        return err_set(err, -EINVAL, "the session has no trigger to wait for");
+    session_event(session, EVENT_ARM);
+    arm_timer(session);
+    return 0;
+}
+
 int session_start(struct session *session, struct err *err)
 {
-    if (session->state != SESSION_CONFIGURED)
+    if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED)))
         return err_set(err, -EALREADY, "the session was started before");
-    session->started_at = boot_now(session);
-    session->started_at_awake = clock_read(session->env.clock, CLOCK_MONOTONIC);
-    service_packets_snapshot(&session->packets);
-    service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_started);
-    int r = source_set_start(&session->sources, session->started_at, err);
+    int r = start_sources(session, err);
     if (r < 0)
         return r;
-    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_started);
     session_event(session, EVENT_START);
     arm_timer(session);
     return 0;
+}
+
+bool session_trigger(struct session *session, const struct service_trigger_hit *hit)
+{
+    if (!(session->state & (SESSION_ARMED | SESSION_RECORDING)) ||
+        session->settings.mode == SESSION_MODE_PLAIN)
+        return false;
+    service_packets_snapshot(&session->packets);
+    service_packets_trigger(&session->packets, hit);
+    bool matters = find_transition(session, EVENT_TRIGGER);
+    session->hit = hit;
+    session_event(session, EVENT_TRIGGER);
+    session->hit = NULL;
+    arm_timer(session);
+    return matters;
 }
 
 void session_stop(struct session *session)
@@ -536,9 +750,10 @@ void session_get_counts(const struct session *session, struct session_counts *re
     if (session->started_at > 0)
         ret->elapsed = (session->stopped_at > 0 ? session->stopped_at : boot_now(session)) -
                        session->started_at;
-    for (size_t i = 0; i < session->config->n_buffers; i++) {
-        struct packet_buffer_stats stats;
-        packet_buffer_get_stats(session->buffers[i], &stats);
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        struct packet_buffer_stats stats = session->buffer_stats[i];
+        if (!session->is_clone)
+            packet_buffer_get_stats(session->buffers.items[i], &stats);
         ret->bytes += stats.bytes_written;
         ret->packets_overwritten += stats.packets_overwritten;
         ret->packets_discarded += stats.packets_discarded;
@@ -552,13 +767,7 @@ const Pb__TraceConfig *session_get_config(const struct session *session)
 
 uint64_t session_buffer_bytes(const struct session *session)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < session->config->n_buffers; i++) {
-        struct packet_buffer_stats stats;
-        packet_buffer_get_stats(session->buffers[i], &stats);
-        sum += stats.size_bytes;
-    }
-    return sum;
+    return session_buffers_bytes(&session->buffers);
 }
 
 void session_flush(struct session *session)
@@ -568,9 +777,10 @@ void session_flush(struct session *session)
 
 void session_read_begin(struct session *session)
 {
-    if (session->output.file)
+    if (session->output.file || !has_trace(session))
         return;
-    service_packets_snapshot(&session->packets);
+    if (!session->is_clone)
+        service_packets_snapshot(&session->packets);
     session_reader_begin(&session->reader);
 }
 
@@ -582,4 +792,132 @@ bool session_read_peek(struct session *session, struct packet_view *ret)
 void session_read_advance(struct session *session)
 {
     session_reader_advance(&session->reader);
+}
+
+// Snapshots.
+
+static int replace_buffer(struct session *session, size_t i)
+{
+    struct packet_buffer *empty;
+    int r = session_buffer_make(session->config, i, &empty, NULL);
+    if (r < 0)
+        return r;
+    struct packet_buffer *old = session->buffers.items[i];
+    session->buffers.items[i] = empty;
+    source_set_replace_buffer(&session->sources, i, empty);
+    packet_buffer_free(old);
+    return 0;
+}
+
+uint64_t session_prepare_clone(struct session *session)
+{
+    uint64_t size = 0;
+    bool recording = session->state & SESSION_RECORDING;
+    for (size_t i = 0; recording && i < session->buffers.n; i++)
+        if (session->config->buffers[i]->clear_before_clone)
+            replace_buffer(session, i);
+    session_event(session, EVENT_FLUSH_DUE);
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(session->buffers.items[i], &stats);
+        size += session->config->buffers[i]->transfer_on_clone
+                    ? stats.size_bytes
+                    : session_buffer_copy_bytes(session->buffers.items[i]);
+    }
+    return size;
+}
+
+static int clone_buffers(const struct session *session, struct session *clone, struct err *err)
+{
+    int r = 0;
+    size_t n = session->buffers.n;
+    clone->buffers.items = calloc(n + 1, sizeof(struct packet_buffer *));
+    if (!clone->buffers.items)
+        return err_errno(err, -ENOMEM, "snapshot");
+    clone->buffers.n = n;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = session->config->buffers[i]->transfer_on_clone
+                ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
+                : session_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
+    return r;
+}
+
+static void transfer_buffers(struct session *session, struct session *clone)
+{
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        if (!session->config->buffers[i]->transfer_on_clone)
+            continue;
+        struct packet_buffer *empty = clone->buffers.items[i];
+        clone->buffers.items[i] = session->buffers.items[i];
+        session->buffers.items[i] = empty;
+        source_set_replace_buffer(&session->sources, i, empty);
+    }
+}
+
+static void clone_events(struct session *clone, const struct session_clone_options *options)
+{
+    struct service_packets *packets = &clone->packets;
+    service_packets_event(packets, PB_TracingServiceEvent_clone_started);
+    for (size_t i = 0; i < clone->buffers.n; i++)
+        service_packets_event_at(packets, PB_TracingServiceEvent_buffer_cloned, (uint32_t)i,
+                                 boot_now(clone));
+    if (options->for_bugreport)
+        service_packets_event(packets, PB_TracingServiceEvent_seized_for_bugreport);
+    service_packets_event(packets, PB_TracingServiceEvent_tracing_disabled);
+    service_packets_snapshot(packets);
+}
+
+static int fill_clone(struct session *session, const struct session_clone_options *options,
+                      struct session *clone, struct err *err)
+{
+    int r = copy_config(clone, session->config_bytes, session->config_size, err);
+    if (r == 0)
+        r = make_scratch(clone, err);
+    if (r == 0)
+        r = session_settings_read(clone->config, &clone->settings, err);
+    if (r == 0)
+        r = clone_buffers(session, clone, err);
+    if (r < 0)
+        return r;
+    session_settings_renew_uuid(&clone->settings, session->settings.uuid_lsb);
+    connect_parts(clone);
+    r = service_packets_copy(&clone->packets, &session->packets);
+    if (r == 0 && options->trigger)
+        r = trigger_hit_copy(options->trigger, &clone->packets.clone_trigger);
+    if (r < 0)
+        return err_errno(err, r, "snapshot");
+    update_buffer_stats(session);
+    memcpy(clone->buffer_stats, session->buffer_stats,
+           session->buffers.n * sizeof(clone->buffer_stats[0]));
+    memcpy(clone->writer_losses, session->writer_losses,
+           session->buffers.n * sizeof(clone->writer_losses[0]));
+    return 0;
+}
+
+int session_clone(struct session *session, const struct session_clone_options *options,
+                  struct session **ret, struct err *err)
+{
+    struct session *clone = calloc(1, sizeof(*clone));
+    if (!clone)
+        return err_errno(err, -ENOMEM, "snapshot");
+    clone->env = session->env;
+    clone->state = SESSION_DONE;
+    clone->is_clone = true;
+    clear_due(clone);
+    int r = fill_clone(session, options, clone, err);
+    if (r < 0) {
+        session_free(clone);
+        return r;
+    }
+    clone->started_at = session->started_at;
+    clone->stopped_at = boot_now(session);
+    clone->flushes = session->flushes;
+    clone->final_flush_done = true;
+    transfer_buffers(session, clone);
+    clone_events(clone, options);
+    // Each snapshot has the triggers since the last one.
+    if (session->settings.mode == SESSION_MODE_CLONE)
+        service_packets_forget_triggers(&session->packets);
+    *ret = clone;
+    return 0;
 }

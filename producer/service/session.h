@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tracing session: buffers, data sources, a duration, and, where it has one, the file that it
-// is written into. Any number of them live side by side; time and loop come from outside.
+// One tracing session: buffers, data sources, a duration or triggers, and, where it has one, the
+// file that it is written into. Any number of them live side by side; time and loop come from
+// outside.
 //
-// Life: session_new (config checked, sources open) -> session_start -> recording, until its
-// duration is over, session_stop(), or a full file -> the rest is written in slices -> `ended`.
+// Life: session_new (config checked, sources open) -> session_arm or session_start -> recording,
+// until its duration or a trigger's delay is over, session_stop(), or a full file -> the rest is
+// written in slices -> `ended`.
 #pragma once
 
 #include <stdbool.h>
@@ -17,19 +19,25 @@
 #include "producer/service/clock_set.h"
 #include "producer/service/config.h"
 #include "producer/service/loop.h"
+#include "producer/service/service_packets.h"
 #include "producer/service/session_settings.h"
 #include "producer/sources/source.h"
 #include "producer/trace/packet_buffer.h"
+#include "protos/trace/trace_stats.pb-c.h"
 
 struct session;
 struct trace_file;
 
 enum session_state {
-    SESSION_CONFIGURED, // sources are open, nothing runs
-    SESSION_STARTED,    // sources write
-    SESSION_STOPPING,   // sources have stopped, what is in the buffers goes into the file
-    SESSION_DONE,
+    SESSION_CONFIGURED = 1 << 0, // sources are open, nothing runs
+    SESSION_ARMED = 1 << 1,      // START_TRACING waits for a trigger, nothing runs
+    SESSION_STARTED = 1 << 2,    // sources write
+    SESSION_TRIGGERED = 1 << 3,  // as before, and the trigger that they were waiting for has come
+    SESSION_STOPPING = 1 << 4,   // sources have stopped, what is in the buffers goes into the file
+    SESSION_DONE = 1 << 5,
 };
+
+#define SESSION_RECORDING (SESSION_STARTED | SESSION_TRIGGERED)
 
 // Borrowed, as everything in it; outlives the session.
 struct session_env {
@@ -40,8 +48,16 @@ struct session_env {
     const struct source_roots *roots;
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
-    // Called once, when SESSION_DONE is reached. The session must not be freed inside the call. May
-    // be NULL.
+    // Nobody can fire triggers: a trigger_config has no effect, the session is a plain one.
+    bool ignore_triggers;
+
+    // All sources have started. May be NULL, as those below.
+    void (*started)(void *userdata, struct session *session);
+    // A CLONE_SNAPSHOT trigger's delay is over.
+    void (*clone_due)(void *userdata, struct session *session,
+                      const struct service_trigger_hit *hit);
+    // Called once, when SESSION_DONE is reached. The session must not be freed inside any of
+    // these calls.
     void (*ended)(void *userdata, struct session *session);
     void *userdata;
 };
@@ -57,7 +73,15 @@ const struct session_settings *session_get_settings(const struct session *sessio
 // here. Without a file the packets stay in the buffers.
 void session_set_file(struct session *session, struct trace_file *file);
 
+// START_TRACING begins to wait for its triggers, and for trigger_timeout_ms.
+int session_arm(struct session *session, struct err *err);
+
+// Starts recording; an armed session then does not wait any more.
 int session_start(struct session *session, struct err *err);
+
+// One of the config's triggers has come; whoever calls has applied its rules. True: it has started
+// the session, will stop it or has ordered a snapshot. A later one only leaves its packet.
+bool session_trigger(struct session *session, const struct service_trigger_hit *hit);
 
 // Stops recording; `ended` follows when everything is written. Nothing happens where it has
 // stopped already.
@@ -75,13 +99,36 @@ uint64_t session_buffer_bytes(const struct session *session); // memory set asid
 void session_flush(struct session *session);
 
 // One read-out of the buffers, as session_reader.h has it. Nothing comes out of a session that
-// writes into a file.
+// writes into a file, or whose trigger has not come.
 void session_read_begin(struct session *session);
 bool session_read_peek(struct session *session, struct packet_view *ret);
 void session_read_advance(struct session *session);
 
-// 0, or why recording or writing ended badly; `err` gets the text.
+// The session that ended leaves no trace, and its file is empty: no trigger came, or the snapshots
+// that CLONE_SNAPSHOT ordered are all there is.
+#define SESSION_E_NO_TRACE 1
+
+// 0, SESSION_E_NO_TRACE, or why recording or writing ended badly; `err` gets the text.
 int session_result(const struct session *session, struct err *err);
+
+// Brings the session into the shape for a snapshot: buffers with clear_before_clone emptied,
+// sources flushed. Returns the memory that the snapshot will take.
+uint64_t session_prepare_clone(struct session *session);
+
+struct session_clone_options {
+    bool for_bugreport;
+    const struct service_trigger_hit *trigger; // NULL: not by a trigger
+};
+
+// A copy of what the session holds, as a session that is done, to be read. It has a UUID of its
+// own, of which one half is the original's. Buffers with transfer_on_clone move over; the session
+// goes on with empty ones. On failure nothing has changed.
+int session_clone(struct session *session, const struct session_clone_options *options,
+                  struct session **ret, struct err *err);
+
+// The statistics of the buffers as TraceStats has them; free with
+// pb__trace_stats__free_unpacked(). NULL: no memory.
+Pb__TraceStats *session_get_stats(struct session *session);
 
 struct session_counts {
     nsec_t elapsed;               // since the start, until the stop

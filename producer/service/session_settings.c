@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// A mode without any trigger only limits the recording, so it is a duration.
+//
 // The rules are Perfetto's: a file is written every 5 s and never more often than every 100 ms;
 // unless write_flush_mode says otherwise, sources are flushed every 5 s where writes come that
 // often, and before each write where they are rarer. An explicit flush_period_ms wins.
@@ -40,6 +42,32 @@ static void read_flush_mode(const Pb__TraceConfig *config, struct session_settin
     }
 }
 
+static void read_mode(const Pb__TraceConfig *config, struct session_settings *settings)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers = config->trigger_config;
+    if (!triggers)
+        return;
+    switch (triggers->trigger_mode) {
+    case PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING:
+        settings->mode = SESSION_MODE_START;
+        break;
+    case PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING:
+        settings->mode =
+            triggers->use_clone_snapshot_if_available ? SESSION_MODE_CLONE : SESSION_MODE_STOP;
+        break;
+    case PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT:
+        settings->mode = SESSION_MODE_CLONE;
+        break;
+    default:
+        return;
+    }
+    settings->trigger_timeout = from_ms(triggers->trigger_timeout_ms);
+    if (triggers->n_triggers == 0 && settings->mode == SESSION_MODE_STOP) {
+        settings->mode = SESSION_MODE_PLAIN;
+        settings->duration = settings->trigger_timeout;
+    }
+}
+
 static int read_compression(const Pb__TraceConfig *config, struct session_settings *settings,
                             struct err *err)
 {
@@ -53,22 +81,31 @@ static int read_compression(const Pb__TraceConfig *config, struct session_settin
     return 0;
 }
 
-static void read_uuid(const Pb__TraceConfig *config, struct session_settings *settings)
+// A random UUID by RFC 9562: version 4, variant 10.
+static void make_uuid(struct session_settings *settings)
 {
-    if (config->trace_uuid_msb || config->trace_uuid_lsb) {
-        settings->uuid_msb = config->trace_uuid_msb;
-        settings->uuid_lsb = config->trace_uuid_lsb;
-        return;
-    }
     int64_t random[2];
     if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
         random[0] = nsec_now(CLOCK_REALTIME);
         random[1] = nsec_now(CLOCK_MONOTONIC_RAW);
     }
-    // A random UUID by RFC 9562: version 4, variant 10.
     settings->uuid_msb = (int64_t)(((uint64_t)random[0] & ~UINT64_C(0xf000)) | 0x4000);
     settings->uuid_lsb =
         (int64_t)(((uint64_t)random[1] & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62));
+}
+
+static void read_uuid(const Pb__TraceConfig *config, struct session_settings *settings)
+{
+    settings->uuid_msb = config->trace_uuid_msb;
+    settings->uuid_lsb = config->trace_uuid_lsb;
+    if (!settings->uuid_msb && !settings->uuid_lsb)
+        make_uuid(settings);
+}
+
+void session_settings_renew_uuid(struct session_settings *settings, int64_t lsb)
+{
+    make_uuid(settings);
+    settings->uuid_lsb = lsb;
 }
 
 int session_settings_read(const Pb__TraceConfig *config, struct session_settings *ret,
@@ -100,6 +137,7 @@ int session_settings_read(const Pb__TraceConfig *config, struct session_settings
     if (settings.snapshot_period == 0)
         settings.snapshot_period = SNAPSHOT_PERIOD_DEFAULT;
     read_flush_mode(config, &settings);
+    read_mode(config, &settings);
     read_uuid(config, &settings);
     int r = read_compression(config, &settings, err);
     if (r < 0)

@@ -11,10 +11,19 @@
 #include "common/nsec.h"
 #include "protos/config/trace_config.pb-c.h"
 
+enum session_mode {
+    SESSION_MODE_PLAIN, // no triggers
+    SESSION_MODE_START,
+    SESSION_MODE_STOP,
+    SESSION_MODE_CLONE,
+};
+
 // Periods and durations of 0 mean "never".
 struct session_settings {
     nsec_t duration;
-    bool duration_counts_suspend; // time that the machine sleeps is part of `duration`
+    enum session_mode mode;
+    nsec_t trigger_timeout;       // of the modes with triggers
+    bool duration_counts_suspend; // time that the machine sleeps is part of all of these
     bool write_into_file;
     nsec_t write_period; // of write_into_file
     bool flush_on_write; // sources are flushed before each of these
@@ -32,3 +41,6 @@ struct session_settings {
 // -EOPNOTSUPP with text: the config wants what mmtrace does not do.
 int session_settings_read(const Pb__TraceConfig *config, struct session_settings *ret,
                           struct err *err);
+
+// A UUID of its own, but for the half that tells which session it comes from.
+void session_settings_renew_uuid(struct session_settings *settings, int64_t lsb);

@@ -188,6 +188,20 @@ void source_set_clear_state(struct source_set *set)
             set->slots[i].class->clear_state(set->slots[i].source);
 }
 
+void source_set_replace_buffer(struct source_set *set, size_t buffer,
+                               struct packet_buffer *replacement)
+{
+    memset(set->pids.recent, 0, sizeof(set->pids.recent));
+    for (size_t i = 0; i < set->n; i++) {
+        struct source_slot *slot = &set->slots[i];
+        if (slot->buffer != buffer)
+            continue;
+        slot->writer.buffer = replacement;
+        if (slot->running && slot->class->clear_state)
+            slot->class->clear_state(slot->source);
+    }
+}
+
 static void stop_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running)

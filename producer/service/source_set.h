@@ -55,6 +55,10 @@ void source_set_flush(struct source_set *set);
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 
+// Buffer number `buffer` is this one from here on, empty: sources that write to it begin anew.
+void source_set_replace_buffer(struct source_set *set, size_t buffer,
+                               struct packet_buffer *replacement);
+
 // Stops those whose own duration is over. The next such time, or NSEC_MAX.
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now);
 

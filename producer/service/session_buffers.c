@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot of a large buffer that is nearly empty must not cost a large buffer, so a copy is made
+// to measure. It is only read, in the order in which the original would be, so which packets a ring
+// would have kept beside it does not matter any more.
+#include "producer/service/session_buffers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define BUFFER_BYTES_MIN 4096
+#define PACKET_OVERHEAD  32 // header and padding in the buffer, at most
+
+int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
+                        struct err *err)
+{
+    const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
+    uint64_t size = (uint64_t)buffer->size_kb * 1024;
+    if (size < BUFFER_BYTES_MIN || size > SIZE_MAX / 2)
+        return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i, buffer->size_kb);
+    bool discard = buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;
+    int r = packet_buffer_new((size_t)size, discard ? PACKET_BUFFER_DISCARD : PACKET_BUFFER_RING,
+                              ret, err);
+    return r < 0 ? err_prefix(err, r, "buffers[%zu]", i) : 0;
+}
+
+int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
+                         struct err *err)
+{
+    ret->items = calloc(config->n_buffers + 1, sizeof(struct packet_buffer *));
+    if (!ret->items)
+        return err_errno(err, -ENOMEM, "buffers");
+    ret->n = config->n_buffers;
+    for (size_t i = 0; i < ret->n; i++) {
+        int r = session_buffer_make(config, i, &ret->items[i], err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void session_buffers_done(struct session_buffers *buffers)
+{
+    for (size_t i = 0; i < buffers->n; i++)
+        packet_buffer_free(buffers->items[i]);
+    free(buffers->items);
+    *buffers = (struct session_buffers){0};
+}
+
+uint64_t session_buffer_copy_bytes(const struct packet_buffer *buffer)
+{
+    struct packet_cursor cursor = {0};
+    struct packet_view packet;
+    uint64_t size = 0;
+    while (packet_buffer_next(buffer, &cursor, &packet))
+        size += packet.size + PACKET_OVERHEAD;
+    size = (size + BUFFER_BYTES_MIN - 1) & ~(uint64_t)(BUFFER_BYTES_MIN - 1);
+    return size ? size : BUFFER_BYTES_MIN;
+}
+
+int session_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
+                        struct err *err)
+{
+    struct packet_buffer *copy;
+    int r = packet_buffer_new((size_t)session_buffer_copy_bytes(buffer), PACKET_BUFFER_DISCARD,
+                              &copy, err);
+    if (r < 0)
+        return r;
+    struct packet_cursor cursor = {0};
+    struct packet_view packet;
+    while (packet_buffer_next(buffer, &cursor, &packet)) {
+        size_t room;
+        uint8_t *to = packet_buffer_reserve(copy, packet.size, packet.size, &room);
+        if (!to) {
+            packet_buffer_free(copy);
+            return err_set(err, -ENOSPC, "the copy of a buffer came out too small");
+        }
+        memcpy(to, packet.data, packet.size);
+        packet_buffer_commit(copy, packet.size,
+                             &(struct packet_meta){.sequence_id = packet.sequence_id});
+    }
+    *ret = copy;
+    return 0;
+}
+
+uint64_t session_buffers_bytes(const struct session_buffers *buffers)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < buffers->n; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(buffers->items[i], &stats);
+        sum += stats.size_bytes;
+    }
+    return sum;
+}

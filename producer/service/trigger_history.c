@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// While the process lives, time is boot time, which nobody can set. In the file it is the time of
+// day, the only one that means something after a boot. What the file calls the future, because the
+// clock was set back meanwhile, counts as now: the limit then holds for 24 hours at most and never
+// for ever.
+//
+// A name is kept as a hash: it may hold any bytes, and a line of the file must not.
+#include "producer/service/trigger_history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define DAY           (24 * 3600 * NSEC_PER_SEC)
+#define FILE_NAME     "trigger_history"
+#define FILE_SIZE_MAX ((size_t)TRIGGER_HISTORY_MAX * 64)
+#define FILE_HEADER   "# mmtrace: time of day in ns, hash of the trigger's name\n"
+
+// FNV-1a.
+static uint64_t hash_name(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void forget_old(struct trigger_history *history, nsec_t boot)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < history->times.n; i++)
+        if (history->times.items[i].time > boot - DAY)
+            history->times.items[n++] = history->times.items[i];
+    history->times.n = n;
+}
+
+static int push(struct trigger_history *history, struct trigger_time time)
+{
+    if (history->times.n >= TRIGGER_HISTORY_MAX) {
+        history->times.n = TRIGGER_HISTORY_MAX - 1;
+        memmove(&history->times.items[0], &history->times.items[1],
+                history->times.n * sizeof(history->times.items[0]));
+    }
+    return trigger_time_vec_push(&history->times, time);
+}
+
+size_t trigger_history_count(struct trigger_history *history, const char *name,
+                             struct trigger_now now)
+{
+    uint64_t hash = hash_name(name);
+    size_t n = 0;
+    forget_old(history, now.boot);
+    for (size_t i = 0; i < history->times.n; i++)
+        n += history->times.items[i].name == hash;
+    return n;
+}
+
+int trigger_history_add(struct trigger_history *history, const char *name, struct trigger_now now)
+{
+    return push(history, (struct trigger_time){.time = now.boot, .name = hash_name(name)});
+}
+
+void trigger_history_done(struct trigger_history *history)
+{
+    trigger_time_vec_done(&history->times);
+}
+
+static bool parse_line(const char *line, size_t size, struct trigger_now now,
+                       struct trigger_time *ret)
+{
+    char copy[64];
+    if (size >= sizeof(copy))
+        return false;
+    memcpy(copy, line, size);
+    copy[size] = '\0';
+    uint64_t real, hash;
+    char *space = strchr(copy, ' ');
+    if (!space || strlen(copy) != size)
+        return false;
+    *space = '\0';
+    if (str_parse_u64(copy, &real) < 0 || str_parse_u64(space + 1, &hash) < 0 || real > INT64_MAX)
+        return false;
+    nsec_t age = (nsec_t)real < now.real ? now.real - (nsec_t)real : 0;
+    *ret = (struct trigger_time){.time = now.boot - age, .name = hash};
+    return age < DAY;
+}
+
+int trigger_history_parse(struct trigger_history *history, const char *text, size_t size,
+                          struct trigger_now now)
+{
+    int r = 0;
+    for (const char *end = text + size; r == 0 && text < end;) {
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        if (!line_end)
+            line_end = end;
+        struct trigger_time time;
+        if (parse_line(text, (size_t)(line_end - text), now, &time))
+            r = push(history, time);
+        text = line_end + 1;
+    }
+    return r;
+}
+
+static int read_file(int fd, struct strbuf *ret)
+{
+    char chunk[4096];
+    while (ret->size < FILE_SIZE_MAX) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        strbuf_add(ret, chunk, (size_t)n);
+    }
+    return ret->failed ? -ENOMEM : 0;
+}
+
+int trigger_history_load(struct trigger_history *history, const char *dir, struct trigger_now now,
+                         struct err *err)
+{
+    struct strbuf path CLEANUP(strbuf_done) = {0}, text CLEANUP(strbuf_done) = {0};
+    strbuf_addf(&path, "%s/" FILE_NAME, dir);
+    if (path.failed)
+        return err_errno(err, -ENOMEM, "%s", dir);
+    int fd CLEANUP(close_fdp) = open(path.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_errno(err, -errno, "%s", path.text);
+    int r = read_file(fd, &text);
+    if (r == 0 && text.text)
+        r = trigger_history_parse(history, text.text, text.size, now);
+    return r < 0 ? err_errno(err, r, "%s", path.text) : 0;
+}
+
+static int write_all(int fd, const struct strbuf *text)
+{
+    for (size_t done = 0; done < text->size;) {
+        ssize_t n = write(fd, text->text + done, text->size - done);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return 0;
+}
+
+static int replace_file(const char *dir, const struct strbuf *text, struct err *err)
+{
+    struct strbuf path CLEANUP(strbuf_done) = {0}, temporary CLEANUP(strbuf_done) = {0};
+    strbuf_addf(&path, "%s/" FILE_NAME, dir);
+    strbuf_addf(&temporary, "%s/" FILE_NAME ".new", dir);
+    if (path.failed || temporary.failed)
+        return err_errno(err, -ENOMEM, "%s", dir);
+    unlink(temporary.text);
+    int fd CLEANUP(close_fdp) =
+        open(temporary.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", temporary.text);
+    int r = write_all(fd, text);
+    if (r == 0 && rename(temporary.text, path.text) < 0)
+        r = -errno;
+    if (r < 0) {
+        unlink(temporary.text);
+        return err_errno(err, r, "%s", path.text);
+    }
+    return 0;
+}
+
+int trigger_history_save(const struct trigger_history *history, const char *dir,
+                         struct trigger_now now, struct err *err)
+{
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    strbuf_add_str(&text, FILE_HEADER);
+    for (size_t i = 0; i < history->times.n; i++) {
+        const struct trigger_time *time = &history->times.items[i];
+        nsec_t real = now.real - (now.boot - time->time);
+        if (real >= 0)
+            strbuf_addf(&text, "%" PRId64 " 0x%016" PRIx64 "\n", (int64_t)real, time->name);
+    }
+    if (text.failed)
+        return err_errno(err, -ENOMEM, "%s", dir);
+    return replace_file(dir, &text, err);
+}

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service with sources and time of the test's own: nothing here waits.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+#include "producer/service/service.h"
+#include "protos/fields.h"
+#include "tests/unit/unit.h"
+
+struct fake_time {
+    nsec_t boot, asleep, real;
+};
+
+static struct fake_time fake_time;
+
+static nsec_t fake_now(void *userdata, clockid_t clock)
+{
+    const struct fake_time *time = userdata;
+    if (clock == CLOCK_REALTIME)
+        return time->real + time->boot;
+    return clock == CLOCK_BOOTTIME ? time->boot : time->boot - time->asleep;
+}
+
+static const struct clock_reader fake_clock = {.now = fake_now, .userdata = &fake_time};
+
+// A source that writes one packet at its start and one each flush.
+struct fake_source {
+    struct source base;
+    struct packet_writer *writer;
+};
+
+static int n_open, n_running;
+static bool start_fails;
+
+static const struct source_class fake_class;
+
+static int fake_open(const struct source_env *env, const Pb__DataSourceConfig *config,
+                     struct source **ret, struct err *err)
+{
+    (void)config, (void)err;
+    struct fake_source *source = calloc(1, sizeof(*source));
+    assert_non_null(source);
+    source->base.class = &fake_class;
+    source->writer = env->writer;
+    *ret = &source->base;
+    n_open++;
+    return 0;
+}
+
+static void fake_write(struct fake_source *source)
+{
+    static const char filler[100];
+    struct wire_writer *w = packet_writer_begin(source->writer, fake_time.boot, 128);
+    if (!w)
+        return;
+    wire_bytes(w, PB_TracePacket_compressed_packets, filler, sizeof(filler));
+    packet_writer_end(source->writer);
+}
+
+static int fake_start(struct source *base, struct err *err)
+{
+    if (start_fails)
+        return err_set(err, -EIO, "does not start");
+    n_running++;
+    fake_write((struct fake_source *)base);
+    return 0;
+}
+
+static void fake_flush(struct source *base)
+{
+    fake_write((struct fake_source *)base);
+}
+
+static void fake_stop(struct source *base)
+{
+    (void)base;
+    n_running--;
+}
+
+static struct source *fake_close(struct source *base)
+{
+    free(base);
+    n_open--;
+    return NULL;
+}
+
+static const struct source_class fake_class = {
+    .name = "a",
+    .open = fake_open,
+    .start = fake_start,
+    .flush = fake_flush,
+    .stop = fake_stop,
+    .close = fake_close,
+};
+static const struct source_class *const classes[] = {&fake_class, NULL};
+
+struct test {
+    struct service *service;
+    struct service_limits limits;
+    char state_dir[64]; // empty: none
+    double random;
+    char log[4096];
+    struct err err;
+    char diary[4096]; // "1 started, 1 ended 0, 2 clone t, ..."
+    uint64_t destroy_on_end, clone_on_trigger;
+    struct service_consumer consumer, other;
+};
+
+static struct test t;
+
+static void note(const char *text)
+{
+    size_t used = strlen(t.diary);
+    snprintf(t.diary + used, sizeof(t.diary) - used, "%s%s", used ? ", " : "", text);
+}
+
+static void on_notify(void *userdata, uint64_t id, enum service_event event, int result,
+                      const char *text, const struct service_trigger_hit *trigger)
+{
+    char line[128];
+    (void)userdata, (void)text;
+    if (event == SERVICE_EVENT_STARTED)
+        snprintf(line, sizeof(line), "%d started", (int)id);
+    else if (event == SERVICE_EVENT_ENDED)
+        snprintf(line, sizeof(line), "%d ended %d", (int)id, result);
+    else
+        snprintf(line, sizeof(line), "%d clone %s", (int)id, trigger->name);
+    note(line);
+    if (event == SERVICE_EVENT_ENDED && t.destroy_on_end == id)
+        assert_int_equal(service_destroy(t.service, id), 0);
+}
+
+static void on_log(void *userdata, enum log_level level, const char *line)
+{
+    (void)userdata, (void)level;
+    size_t used = strlen(t.log);
+    snprintf(t.log + used, sizeof(t.log) - used, "%s\n", line);
+}
+
+static double on_random(void *userdata)
+{
+    (void)userdata;
+    return t.random;
+}
+
+static void make_service(void)
+{
+    static const struct source_roots roots = {.proc = "/nonexistent", .sys = "/nonexistent"};
+    static const struct log log = {.max_level = LOG_LEVEL_DEBUG, .write = on_log};
+    struct service_env env = {
+        .session = {.clock = &fake_clock, .log = &log, .roots = &roots, .classes = classes},
+        .limits = t.limits,
+        .state_dir = t.state_dir[0] ? t.state_dir : NULL,
+        .random = on_random,
+    };
+    assert_int_equal(service_new(&env, &t.service, &t.err), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    t = (struct test){
+        .random = 0.5,
+        .consumer = {.uid = 1000, .pid = 1, .name = "one", .notify = on_notify},
+        .other = {.uid = 1001, .pid = 2, .name = "other", .notify = on_notify},
+    };
+    start_fails = false;
+    fake_time = (struct fake_time){.boot = 1000 * NSEC_PER_SEC, .real = 1700000000 * NSEC_PER_SEC};
+    make_service();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    t.service = service_free(t.service);
+    assert_int_equal(n_open, 0);
+    assert_int_equal(n_running, 0);
+    if (t.state_dir[0]) {
+        char command[128];
+        snprintf(command, sizeof(command), "%s/trigger_history", t.state_dir);
+        unlink(command);
+        assert_int_equal(rmdir(t.state_dir), 0);
+    }
+    return 0;
+}
+
+static int enable_with(const struct service_consumer *consumer, const char *text, int fd,
+                       bool start, uint64_t *ret_id)
+{
+    struct config config = {0};
+    struct err err = {0};
+    if (config_load("test", text, strlen(text), CONFIG_FORMAT_TEXT, &config, &err) < 0)
+        fail_msg("%s", err.text);
+    struct service_request request = {.config = &config, .output_fd = fd, .start = start};
+    t.err = (struct err){0};
+    int r = service_enable(t.service, consumer, &request, ret_id, &t.err);
+    config_done(&config);
+    return r;
+}
+
+static uint64_t enable(const char *text)
+{
+    uint64_t id = 0;
+    if (enable_with(&t.consumer, text, -1, true, &id) < 0)
+        fail_msg("%s", t.err.text);
+    return id;
+}
+
+static void pass(nsec_t time)
+{
+    nsec_t until = fake_time.boot + time;
+    while (service_next_due(t.service) <= until) {
+        if (service_next_due(t.service) > fake_time.boot)
+            fake_time.boot = service_next_due(t.service);
+        service_run_due(t.service);
+    }
+    fake_time.boot = until;
+}
+
+static int fire(const char *name)
+{
+    return service_activate_trigger(t.service, name, "producer", 7);
+}
+
+// What a read-out gives, one letter a packet: t trigger, c clone trigger, . a source's packet,
+// Z statistics; others are left out.
+static const char *read_letters(uint64_t id)
+{
+    static char letters[512];
+    size_t n = 0;
+    struct packet_view packet;
+    if (service_read_begin(t.service, id, &t.err) < 0)
+        return "error";
+    while (service_read_peek(t.service, id, &packet)) {
+        struct wire_reader reader = wire_reader_over(packet.data, packet.size);
+        struct wire_field f;
+        wire_foreach(&reader, &f) {
+            char letter = f.number == PB_TracePacket_trigger                  ? 't'
+                          : f.number == PB_TracePacket_clone_snapshot_trigger ? 'c'
+                          : f.number == PB_TracePacket_compressed_packets     ? '.'
+                          : f.number == PB_TracePacket_trace_stats            ? 'Z'
+                                                                              : 0;
+            assert_true(n < sizeof(letters) - 1);
+            if (letter)
+                letters[n++] = letter;
+        }
+        service_read_advance(t.service, id);
+    }
+    letters[n] = '\0';
+    return letters;
+}
+
+#define SOURCE "buffers { size_kb: 64 } data_sources { config { name: 'a' } } "
+#define TRIGGERS(mode, triggers)                                                                   \
+    SOURCE "trigger_config { trigger_mode: " mode " trigger_timeout_ms: 60000 " triggers " }"
+
+static void plain_session_starts_ends_and_is_read(void **state)
+{
+    (void)state;
+    uint64_t id = enable(SOURCE "duration_ms: 1000");
+    assert_string_equal(t.diary, "1 started");
+    pass(NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 1 ended 0");
+    assert_string_equal(read_letters(id), "..Z");
+    assert_string_equal(read_letters(id), "Z");
+    assert_int_equal(service_destroy(t.service, id), 0);
+    assert_int_equal(service_destroy(t.service, id), -ESRCH);
+    assert_int_equal(service_start(t.service, id, &t.err), -ESRCH);
+}
+
+static void deferred_session_waits_for_its_start(void **state)
+{
+    (void)state;
+    uint64_t id;
+    assert_int_equal(enable_with(&t.consumer, SOURCE "duration_ms: 1000", -1, false, &id), 0);
+    assert_int_equal(n_running, 0);
+    pass(10 * NSEC_PER_SEC);
+    assert_int_equal(service_start(t.service, id, &t.err), 0);
+    assert_int_equal(service_start(t.service, id, &t.err), -EALREADY);
+    pass(NSEC_PER_SEC - 1);
+    assert_string_equal(t.diary, "1 started");
+    pass(1);
+    assert_string_equal(t.diary, "1 started, 1 ended 0");
+}
+
+static void start_trigger_starts(void **state)
+{
+    (void)state;
+    uint64_t id = enable(TRIGGERS("START_TRACING", "triggers { name: 't' stop_delay_ms: 2000 }"));
+    assert_int_equal(n_running, 0);
+    assert_int_equal(service_next_due(t.service), fake_time.boot + 60 * NSEC_PER_SEC);
+    pass(30 * NSEC_PER_SEC);
+    assert_int_equal(fire("unknown"), 0);
+    assert_int_equal(fire("t"), 1);
+    assert_int_equal(n_running, 1);
+    assert_string_equal(t.diary, "1 started");
+    pass(NSEC_PER_SEC);
+    assert_int_equal(fire("t"), 0); // leaves its packet and changes nothing else
+    pass(NSEC_PER_SEC - 1);
+    assert_int_equal(n_running, 1);
+    pass(1);
+    assert_string_equal(t.diary, "1 started, 1 ended 0");
+    assert_int_equal(fire("t"), 0);
+    assert_string_equal(read_letters(id), "tt..Z");
+}
+
+static void stop_trigger_stops(void **state)
+{
+    (void)state;
+    uint64_t id = enable(TRIGGERS("STOP_TRACING", "triggers { name: 't' stop_delay_ms: 2000 } "
+                                                  "triggers { name: 'u' stop_delay_ms: 1 }"));
+    assert_string_equal(read_letters(id), "");
+    pass(59 * NSEC_PER_SEC);
+    assert_int_equal(fire("t"), 1);
+    assert_int_equal(fire("u"), 0); // the first one's delay counts
+    pass(2 * NSEC_PER_SEC - 1);
+    assert_string_equal(t.diary, "1 started");
+    pass(1);
+    assert_string_equal(t.diary, "1 started, 1 ended 0");
+    assert_string_equal(read_letters(id), "tt..Z");
+}
+
+static void without_a_trigger_no_trace(void **state)
+{
+    (void)state;
+    uint64_t a = enable(TRIGGERS("START_TRACING", "triggers { name: 't' }"));
+    uint64_t b = enable(TRIGGERS("STOP_TRACING", "triggers { name: 't' }"));
+    pass(60 * NSEC_PER_SEC - 1);
+    assert_string_equal(t.diary, "2 started");
+    pass(1);
+    assert_string_equal(t.diary, "2 started, 1 ended 1, 2 ended 1");
+    assert_string_equal(read_letters(a), "");
+    assert_string_equal(read_letters(b), "");
+}
+
+static void timeouts_leave_out_sleep(void **state)
+{
+    (void)state;
+    enable(TRIGGERS("START_TRACING", "triggers { name: 't' }"));
+    enable(TRIGGERS("START_TRACING",
+                    "triggers { name: 't' }") "prefer_suspend_clock_for_duration: true");
+    fake_time.asleep = 20 * NSEC_PER_SEC;
+    pass(60 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "2 ended 1");
+    pass(20 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "2 ended 1, 1 ended 1");
+}
+
+static void clone_trigger_orders_snapshots(void **state)
+{
+    (void)state;
+    uint64_t id = enable(TRIGGERS("CLONE_SNAPSHOT", "triggers { name: 't' stop_delay_ms: 2000 } "
+                                                    "triggers { name: 'u' stop_delay_ms: 500 }"));
+    assert_int_equal(fire("t"), 1);
+    pass(NSEC_PER_SEC);
+    assert_int_equal(fire("u"), 1);
+    assert_int_equal(fire("t"), 1);
+    pass(10 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 1 clone u, 1 clone t, 1 clone t");
+    assert_string_equal(read_letters(id), "");
+    pass(49 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 1 clone u, 1 clone t, 1 clone t, 1 ended 1");
+}
+
+static void stop_may_mean_clone(void **state)
+{
+    (void)state;
+    enable(
+        TRIGGERS("STOP_TRACING", "use_clone_snapshot_if_available: true triggers { name: 't' }"));
+    assert_int_equal(fire("t"), 1);
+    pass(NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 1 clone t");
+}
+
+static void rules_select_triggers(void **state)
+{
+    (void)state;
+    enable(TRIGGERS("CLONE_SNAPSHOT", "triggers { name: 't' producer_name_regex: 'pro|producer' } "
+                                      "triggers { name: 'u' producer_name_regex: 'pro' } "
+                                      "triggers { name: 'v' skip_probability: 0.5 }"));
+    assert_int_equal(fire("t"), 1);
+    assert_int_equal(fire("u"), 0);
+    assert_int_equal(service_activate_trigger(t.service, "u", "pro", 0), 1);
+    assert_int_equal(fire("v"), 1);
+    t.random = 0.49;
+    assert_int_equal(fire("v"), 0);
+    uint64_t id;
+    assert_int_equal(
+        enable_with(&t.consumer,
+                    TRIGGERS("STOP_TRACING", "triggers { name: 't' producer_name_regex: '(' }"), -1,
+                    true, &id),
+        -EINVAL);
+    assert_non_null(strstr(t.err.text, "trigger_config.triggers[0].producer_name_regex"));
+}
+
+static void limit_per_day_survives_a_restart(void **state)
+{
+    (void)state;
+    static const char config[] =
+        SOURCE "trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000000 "
+               "triggers { name: 't' max_per_24_h: 2 } }";
+    service_free(t.service);
+    strcpy(t.state_dir, "/tmp/mmtrace-unit-XXXXXX");
+    assert_non_null(mkdtemp(t.state_dir));
+    make_service();
+    enable(config);
+    assert_int_equal(fire("t"), 1);
+    pass(12 * 3600 * NSEC_PER_SEC);
+    service_free(t.service);
+    // The machine was booted anew.
+    fake_time.real += fake_time.boot - 5 * NSEC_PER_SEC;
+    fake_time.boot = 5 * NSEC_PER_SEC;
+    make_service();
+    enable(config);
+    assert_int_equal(fire("t"), 1);
+    assert_int_equal(fire("t"), 0);
+    // The first one is forgotten, the second is not.
+    pass(12 * 3600 * NSEC_PER_SEC);
+    assert_int_equal(fire("t"), 1);
+    assert_int_equal(fire("t"), 0);
+    // A clock that is set back does not make the limit eternal.
+    service_free(t.service);
+    fake_time.real -= 1000 * 3600 * NSEC_PER_SEC;
+    make_service();
+    enable(config);
+    assert_int_equal(fire("t"), 0);
+    pass(24 * 3600 * NSEC_PER_SEC);
+    assert_int_equal(fire("t"), 1);
+}
+
+static void failing_start_by_trigger_ends(void **state)
+{
+    (void)state;
+    enable(TRIGGERS("START_TRACING", "triggers { name: 't' }"));
+    start_fails = true;
+    fire("t");
+    assert_string_equal(t.diary, "1 ended -5");
+}
+
+static void config_fires_its_own_triggers(void **state)
+{
+    (void)state;
+    enable(TRIGGERS("START_TRACING", "triggers { name: 't' stop_delay_ms: 1000 }"));
+    enable(SOURCE "activate_triggers: 't'");
+    assert_string_equal(t.diary, "2 started, 1 started");
+}
+
+static void limits_are_named(void **state)
+{
+    (void)state;
+    service_free(t.service);
+    t.limits = (struct service_limits){
+        .max_sessions = 4,
+        .max_sessions_per_uid = 2,
+        .max_buffer_bytes = 1 << 20,
+        .max_buffer_bytes_per_uid = 512 << 10,
+    };
+    make_service();
+    uint64_t id;
+    assert_int_equal(enable_with(&t.consumer, "buffers { size_kb: 513 }", -1, true, &id), -ENOSPC);
+    assert_non_null(strstr(t.err.text, "max_buffer_bytes_per_uid"));
+    assert_int_equal(enable_with(&t.consumer,
+                                 "buffers { size_kb: 516 } "
+                                 "guardrail_overrides { max_tracing_buffer_size_kb: 600 }",
+                                 -1, true, &id),
+                     0);
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 509 }", -1, true, &id), -ENOSPC);
+    assert_non_null(strstr(t.err.text, "max_buffer_bytes:"));
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
+    assert_non_null(strstr(t.err.text, "max_sessions_per_uid"));
+    t.other.uid = 0;
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
+    assert_non_null(strstr(t.err.text, "max_sessions:"));
+}
+
+static void unique_names_and_semaphores(void **state)
+{
+    (void)state;
+    uint64_t id, named = enable(SOURCE "unique_session_name: 'n'");
+    assert_int_equal(enable_with(&t.other, SOURCE "unique_session_name: 'n'", -1, true, &id),
+                     -EEXIST);
+    service_destroy(t.service, named);
+    assert_int_equal(enable_with(&t.other, SOURCE "unique_session_name: 'n'", -1, true, &id), 0);
+    named = enable(SOURCE "session_semaphores { name: 's' max_other_session_count: 5 }");
+    assert_int_equal(
+        enable_with(&t.other, SOURCE "session_semaphores { name: 's' }", -1, true, &id), -EBUSY);
+    assert_non_null(strstr(t.err.text, "session_semaphores"));
+    service_disable(t.service, named, NULL);
+    assert_int_equal(
+        enable_with(&t.other, SOURCE "session_semaphores { name: 's' }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&t.consumer,
+                                 SOURCE
+                                 "session_semaphores { name: 's' max_other_session_count: 5 }",
+                                 -1, true, &id),
+                     -EBUSY);
+}
+
+static void detached_session_outlives_its_consumer(void **state)
+{
+    (void)state;
+    uint64_t id = enable(SOURCE "duration_ms: 1000"), got;
+    assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);
+    uint64_t gone = enable(SOURCE);
+    service_consumer_gone(t.service, &t.consumer);
+    assert_int_equal(service_flush(t.service, gone, &t.err), -ESRCH);
+    pass(2 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 2 started");
+    assert_int_equal(service_attach(t.service, &t.other, "key", &got, &t.err), -ENOENT);
+    t.other.uid = t.consumer.uid;
+    assert_int_equal(service_attach(t.service, &t.other, "key", &got, &t.err), 0);
+    assert_int_equal(got, id);
+    assert_int_equal(service_disable(t.service, id, &t.err), 0);
+    assert_string_equal(t.diary, "1 started, 2 started, 1 ended 0");
+    assert_string_equal(read_letters(id), "..Z");
+}
+
+static void session_may_be_destroyed_while_it_speaks(void **state)
+{
+    (void)state;
+    t.destroy_on_end = enable(SOURCE "duration_ms: 10");
+    pass(NSEC_PER_SEC);
+    assert_int_equal(n_open, 0);
+    t.destroy_on_end = enable(TRIGGERS("STOP_TRACING", "triggers { name: 't' }"));
+    enable(TRIGGERS("CLONE_SNAPSHOT", "triggers { name: 't' }"));
+    assert_int_equal(fire("t"), 2);
+    pass(NSEC_PER_SEC);
+    assert_string_equal(t.diary,
+                        "1 started, 1 ended 0, 2 started, 3 started, 2 ended 0, 3 clone t");
+}
+
+static void file_gets_everything_at_the_end(void **state)
+{
+    (void)state;
+    uint64_t id;
+    int fd = memfd_create("trace", MFD_CLOEXEC);
+    assert_int_equal(enable_with(&t.consumer, SOURCE "duration_ms: 10", dup(fd), true, &id), 0);
+    pass(NSEC_PER_SEC);
+    assert_true(lseek(fd, 0, SEEK_END) > 200);
+    close(fd);
+    assert_string_equal(t.diary, "1 started, 1 ended 0");
+    fd = memfd_create("trace", MFD_CLOEXEC);
+    assert_int_equal(
+        enable_with(&t.consumer,
+                    TRIGGERS("START_TRACING", "triggers { name: 't' }") "write_into_file: true",
+                    dup(fd), true, &id),
+        0);
+    pass(60 * NSEC_PER_SEC);
+    assert_string_equal(t.diary, "1 started, 1 ended 0, 2 ended 1");
+    assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+    close(fd);
+}
+
+static void output_path_is_made_and_unmade(void **state)
+{
+    (void)state;
+    char path[64], config[512];
+    uint64_t id;
+    snprintf(path, sizeof(path), "/tmp/mmtrace-unit-%d.pftrace", (int)getpid());
+    snprintf(config, sizeof(config),
+             TRIGGERS("START_TRACING", "triggers { name: 't' }") "write_into_file: true "
+                                                                 "output_path: '%s'",
+             path);
+    assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), -EPERM);
+    t.consumer.uid = 0;
+    assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), -EEXIST);
+    pass(60 * NSEC_PER_SEC);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(plain_session_starts_ends_and_is_read),
+        TEST(deferred_session_waits_for_its_start),
+        TEST(start_trigger_starts),
+        TEST(stop_trigger_stops),
+        TEST(without_a_trigger_no_trace),
+        TEST(timeouts_leave_out_sleep),
+        TEST(clone_trigger_orders_snapshots),
+        TEST(stop_may_mean_clone),
+        TEST(rules_select_triggers),
+        TEST(limit_per_day_survives_a_restart),
+        TEST(failing_start_by_trigger_ends),
+        TEST(config_fires_its_own_triggers),
+        TEST(limits_are_named),
+        TEST(unique_names_and_semaphores),
+        TEST(detached_session_outlives_its_consumer),
+        TEST(session_may_be_destroyed_while_it_speaks),
+        TEST(file_gets_everything_at_the_end),
+        TEST(output_path_is_made_and_unmade),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
