@@ -19,5 +19,9 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
+int cli_bugreport(int argc, char **argv);
+int cli_clone(int argc, char **argv);
 int cli_record(int argc, char **argv);
 int cli_sources(int argc, char **argv);
+int cli_status(int argc, char **argv);
+int cli_trigger(int argc, char **argv);

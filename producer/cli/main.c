@@ -9,6 +9,10 @@
 
 static const struct cli_verb verbs[] = {
     {"record", "record a trace into a file", cli_record},
+    {"trigger", "tell the tracing service that something has happened", cli_trigger},
+    {"clone", "write what a running session has so far into a file", cli_clone},
+    {"status", "show the tracing service and its sessions", cli_status},
+    {"bugreport", "gather traces, memory state and kernel log in a zip", cli_bugreport},
     {"sources", "list the data sources that can be recorded", cli_sources},
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))

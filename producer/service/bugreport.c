@@ -20,7 +20,9 @@
 #include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "common/wire.h"
 #include "producer/service/kernel_log.h"
+#include "protos/fields.h"
 
 #define NAME_MAX_BYTES   100
 #define TRACES_MAX       64
@@ -397,14 +399,48 @@ int bugreport_trace_begin(struct bugreport *report, const char *file_name, struc
     return entry_begin(report, entry, err);
 }
 
-int bugreport_trace_add(struct bugreport *report, const void *packets, size_t size, struct err *err)
+static int check_trace_room(const struct bugreport *report, uint64_t size, struct err *err)
 {
-    if (size > BUGREPORT_TRACE_MAX - report->entry_bytes ||
-        size > BUGREPORT_TRACES_MAX - report->trace_bytes)
-        return err_set(err, -EFBIG, "cut, it is larger than what a bugreport holds");
-    int r = entry_add(report, packets, size, err);
+    if (size <= BUGREPORT_TRACE_MAX - report->entry_bytes &&
+        size <= BUGREPORT_TRACES_MAX - report->trace_bytes)
+        return 0;
+    return err_set(err, -EFBIG, "cut, it is larger than what a bugreport holds");
+}
+
+static int trace_add(struct bugreport *report, const void *bytes, size_t size, struct err *err)
+{
+    int r = entry_add(report, bytes, size, err);
     if (r == 0)
         report->trace_bytes += size;
+    return r;
+}
+
+int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err)
+{
+    uint8_t head[1 + WIRE_VARINT_MAX] = {PB_Trace_packet << 3 | WIRE_BYTES};
+    size_t head_size = (size_t)(wire_put_varint(head + 1, size) - head);
+    int r = check_trace_room(report, (uint64_t)size + head_size, err);
+    if (r == 0)
+        r = trace_add(report, head, head_size, err);
+    return r < 0 ? r : trace_add(report, packet, size, err);
+}
+
+int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_errno(err, -errno, "trace");
+    int r = check_trace_room(report, (uint64_t)st.st_size, err);
+    char bytes[16384];
+    for (off_t left = st.st_size; r == 0 && left > 0;) {
+        ssize_t n = read(fd, bytes, left < (off_t)sizeof(bytes) ? (size_t)left : sizeof(bytes));
+        if (n < 0)
+            return err_errno(err, -errno, "trace");
+        if (n == 0)
+            break;
+        left -= n;
+        r = trace_add(report, bytes, (size_t)n, err);
+    }
     return r;
 }
 

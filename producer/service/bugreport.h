@@ -35,12 +35,14 @@ struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, retur
 int bugreport_add_machine(struct bugreport *report, const char *proc_root, const char *kmsg_path,
                           struct err *err);
 
-// A trace, in the pieces that come, each of them whole packets. `file_name` is what the session's
-// config says (NULL or empty: systrace.pftrace); it is made safe, and unique in the zip.
+// A trace. `file_name` is what the session's config says (NULL or empty: systrace.pftrace); it is
+// made safe, and unique in the zip.
 int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
-// -EFBIG: the trace has its maximum size; the piece is not taken, the trace can be ended.
-int bugreport_trace_add(struct bugreport *report, const void *packets, size_t size,
-                        struct err *err);
+// Adds a packet, without its framing. -EFBIG: the trace has its maximum size, the packet is not
+// taken, the trace can be ended.
+int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err);
+// Adds a trace file, from its beginning. -EFBIG: it is too large, nothing is taken.
+int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
 // `about` says for the index what it is, `problem` (NULL: none) what is wrong with it.
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,
                         struct err *err);

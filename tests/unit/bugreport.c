@@ -127,13 +127,13 @@ static void test_traces(void **state)
     bugreport_note(report, "session %d is there", 17);
     finish(report);
     assert_string_equal(ask("len(z.namelist())"), "4");
-    assert_string_equal(ask("z.read('" TRACE "').decode()"), "packets");
+    assert_string_equal(ask("z.read('" TRACE "').decode()"), "\n\7packets");
     assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "systrace_1.pftrace').decode()"),
-                        "more");
-    assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "mem.pftrace').decode()"), "third");
+                        "\n\4more");
+    assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "mem.pftrace').decode()"), "\n\5third");
     const char *index = ask("z.read('index.txt').decode()");
     assert_non_null(strstr(index, "session 17 is there\n"));
-    assert_non_null(strstr(index, "           7  " TRACE "  session 1\n"));
+    assert_non_null(strstr(index, "           9  " TRACE "  session 1\n"));
 }
 
 static void test_names_are_made_safe(void **state)
@@ -165,11 +165,29 @@ static void test_too_large(void **state)
     assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
     assert_int_equal(bugreport_trace_add(report, "abc", 3, NULL), 0);
     // The bound is judged before the bytes are looked at.
-    assert_int_equal(bugreport_trace_add(report, "abc", BUGREPORT_TRACE_MAX - 2, &err), -EFBIG);
+    assert_int_equal(bugreport_trace_add(report, "abc", BUGREPORT_TRACE_MAX - 9, &err), -EFBIG);
     assert_int_equal(bugreport_trace_end(report, NULL, err.text, NULL), 0);
     finish(report);
-    assert_string_equal(ask("z.read('" TRACE "').decode()"), "abc");
+    assert_string_equal(ask("z.read('" TRACE "').decode()"), "\n\3abc");
     assert_non_null(strstr(ask("z.read('index.txt').decode()"), "(cut, it is larger"));
+}
+
+static void test_trace_file(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    put("trace", "a trace file");
+    FILE *file = fopen(in_scratch("trace"), "r+e");
+    assert_non_null(file);
+    struct bugreport *report = begin();
+    assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
+    assert_int_equal(bugreport_trace_add_file(report, fileno(file), NULL), 0);
+    assert_int_equal(ftruncate(fileno(file), (off_t)BUGREPORT_TRACE_MAX + 1), 0);
+    assert_int_equal(bugreport_trace_add_file(report, fileno(file), &err), -EFBIG);
+    assert_int_equal(bugreport_trace_end(report, NULL, NULL, NULL), 0);
+    fclose(file);
+    finish(report);
+    assert_string_equal(ask("z.read('" TRACE "').decode()"), "a trace file");
 }
 
 static void test_nothing_is_left_behind(void **state)
@@ -241,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_traces, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_names_are_made_safe, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_too_large, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_trace_file, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_nothing_is_left_behind, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_only_regular_files_are_replaced, make_scratch,
                                         remove_scratch),

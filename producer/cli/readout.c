@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets come as the service has them, compressed or not, so the file is written without
+// compression of its own. Replies that are not taken yet wait in the socket: a slow output slows
+// the service's reply down, nothing piles up here.
+#include "producer/cli/readout.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/nsec.h"
+#include "common/str.h"
+#include "producer/trace/trace_file.h"
+
+#define SILENCE_MAX (30 * NSEC_PER_SEC)
+
+struct readout {
+    struct trace_file *file;
+    struct err err; // of the file
+    int failed;
+};
+
+static int take_packet(void *userdata, const void *bytes, size_t size)
+{
+    struct readout *readout = userdata;
+    struct packet_view packet = {.data = bytes, .size = size};
+    int r;
+    while ((r = trace_file_add(readout->file, &packet, &readout->err)) == TRACE_FILE_BLOCKED) {
+        struct pollfd poll_fd = {.fd = trace_file_fd(readout->file), .events = POLLOUT};
+        poll(&poll_fd, 1, -1);
+    }
+    readout->failed = r < 0 ? r : 0;
+    return readout->failed;
+}
+
+int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_t *ret_bytes,
+                    struct err *err)
+{
+    struct readout readout = {0};
+    struct trace_file_options options = {.name = name};
+    signal(SIGXFSZ, SIG_IGN);
+    int r = trace_file_new(fd, &options, &readout.file, err);
+    if (r < 0) {
+        close_fd(fd);
+        return r;
+    }
+    r = ipc_client_read_buffers(client, SILENCE_MAX, take_packet, &readout, err);
+    if (r == 0)
+        r = trace_file_finish(readout.file, NSEC_MAX, err);
+    else if (readout.failed)
+        r = err_set(err, readout.failed, "%s", readout.err.text);
+    struct trace_file_stats stats;
+    trace_file_get_stats(readout.file, &stats);
+    *ret_bytes = stats.bytes_written;
+    trace_file_free(readout.file);
+    return r;
+}
+
+void readout_remove_empty(const char *path)
+{
+    struct stat st;
+    if (path && !str_eq(path, "-") && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size == 0)
+        unlink(path);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the buffers of a service into a trace file.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "producer/service/ipc/client.h"
+
+// Reads the buffers of this connection's session and writes them to `fd`, which is closed in every
+// case. `name` is for messages.
+int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_t *ret_bytes,
+                    struct err *err);
+
+// Removes `path` if it is a regular file that is empty; NULL and "-" are nothing.
+void readout_remove_empty(const char *path);

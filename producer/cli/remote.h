@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the verbs that speak with a tracing service share: `mmtrace daemon` or Perfetto's traced,
+// wherever Perfetto's environment variables or defaults say that its sockets are.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "common/err.h"
+#include "producer/service/ipc/client.h"
+
+#define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC) // for what a service answers at once
+#define REMOTE_CLONE_TIMEOUT (30 * NSEC_PER_SEC)
+
+// CloneSession's name for the session with the highest bugreport_score.
+#define REMOTE_BUGREPORT_SESSION UINT64_MAX
+
+DEFINE_CLEANUP(ipc_client_freep, struct ipc_client, ipc_client_free);
+
+// Ignores SIGPIPE from here on.
+int remote_connect_consumer(struct ipc_client **ret, struct err *err);
+
+// Tells the service at each of the producer sockets. 0 if all that answered took them.
+int remote_activate_triggers(char *const *names, size_t n_names, struct err *err);
+
+// Whether `r` of remote_connect_consumer() means that no service runs here.
+bool remote_nobody_there(int r);
+
+struct remote_clone {
+    uint64_t session_id; // 0: by name
+    const char *name;
+    bool for_bugreport;
+    int output_fd; // borrowed: for a session that writes into a file; -1: none
+};
+
+// Copies a session and makes the copy that of this connection. *ret_in_file: everything has gone
+// into output_fd; otherwise the buffers are to be read. -EREMOTEIO: the service's own words.
+int remote_clone_session(struct ipc_client *client, const struct remote_clone *clone,
+                         bool *ret_in_file, struct err *err);
+
+// Lets the service forget the session of this connection.
+void remote_free_buffers(struct ipc_client *client);

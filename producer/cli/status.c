@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `mmtrace status`: what the tracing service is doing. What Perfetto's protocol tells comes from
+// any service; losses, triggers and buffer use of all sessions only from mmtrace daemon, because
+// GetTraceStats speaks of the asking connection's own session. Memory is read from /proc, from the
+// pid that the kernel knows of the socket's other end.
+#include <errno.h>
+#include <stdio.h>
+
+#include "producer/cli/cli.h"
+#include "producer/cli/options.h"
+#include "producer/cli/remote.h"
+#include "producer/cli/status_text.h"
+#include "producer/service/ipc/socket.h"
+
+enum {
+    OPTION_JSON = 1,
+    OPTION_RAW,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {OPTION_JSON, 0, "json", NULL, "one JSON object, for scripts"},
+    {OPTION_RAW, 0, "raw", NULL, "the service's answer as it is, a TracingServiceState message"},
+    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0},
+};
+
+struct command_line {
+    bool json, raw, help;
+};
+
+static int take(void *userdata, int id, const char *value, struct err *err)
+{
+    struct command_line *line = userdata;
+    if (id == 0)
+        return err_set(err, -EINVAL, "\"%s\": status takes no arguments", value);
+    line->json |= id == OPTION_JSON;
+    line->raw |= id == OPTION_RAW;
+    line->help |= id == OPTION_HELP;
+    return 0;
+}
+
+static uint64_t resident_bytes(pid_t pid)
+{
+    char path[64];
+    unsigned long long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    FILE *file CLEANUP(fclosep) = fopen(path, "re");
+    if (!file || fscanf(file, "%*u %llu", &pages) != 1)
+        return 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int print_raw(const Pb__TracingServiceState *state)
+{
+    size_t size = pb__tracing_service_state__get_packed_size(state);
+    uint8_t *bytes CLEANUP(freep) = malloc(size + 1);
+    if (!bytes)
+        return CLI_FAILED;
+    pb__tracing_service_state__pack(state, bytes);
+    return fwrite(bytes, 1, size, stdout) == size && fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+}
+
+static int print_state(struct ipc_client *client, const Pb__TracingServiceState *state, bool json)
+{
+    struct status status = {
+        .state = state,
+        .now = nsec_now(CLOCK_BOOTTIME),
+        .now_realtime_ns = nsec_now(CLOCK_REALTIME),
+    };
+    struct ipc_credentials credentials;
+    if (ipc_socket_credentials(ipc_client_fd(client), &credentials) == 0 && credentials.pid > 0) {
+        status.pid = credentials.pid;
+        status.resident_bytes = resident_bytes(credentials.pid);
+    }
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    (json ? status_add_json : status_add_text)(&status, &text);
+    if (text.failed)
+        return CLI_FAILED;
+    fwrite(text.text, 1, text.size, stdout);
+    return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+}
+
+static int ask_and_print(const struct command_line *line, struct err *err)
+{
+    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
+    Pb__TracingServiceState *state;
+    int r = remote_connect_consumer(&client, err);
+    if (r == 0)
+        r = ipc_client_query_state(client, false, REMOTE_TIMEOUT, &state, err);
+    if (r < 0)
+        return CLI_FAILED;
+    int code = line->raw ? print_raw(state) : print_state(client, state, line->json);
+    pb__tracing_service_state__free_unpacked(state, NULL);
+    return code;
+}
+
+static void print_help(void)
+{
+    printf("usage: mmtrace status [--json]\n"
+           "\n"
+           "Shows the tracing service, mmtrace daemon or traced, and its sessions.\n"
+           "\n");
+    cli_options_print(options, stdout);
+    printf("\n"
+           "Columns: TIME since the start; BUFFERS their size, USED what is in them; LOST events\n"
+           "against anybody's will; TRIGGERS received; ENDS IN when the session ends or gives up\n"
+           "waiting for a trigger; SCORE its bugreport_score. A dash: none, or the service does\n"
+           "not tell.\n"
+           "\n"
+           "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n");
+}
+
+int cli_status(int argc, char **argv)
+{
+    struct command_line line = {0};
+    struct err err = {0};
+    int r = cli_options_parse(options, argc, argv, take, &line, &err);
+    if (r == 0 && line.json && line.raw)
+        r = err_set(&err, -EINVAL, "--json and --raw do not go together");
+    if (r < 0) {
+        err_print(&err, CLI_PROGRAM " status");
+        return CLI_USAGE;
+    }
+    if (line.help) {
+        print_help();
+        return CLI_DONE;
+    }
+    int code = ask_and_print(&line, &err);
+    if (err.text[0])
+        err_print(&err, CLI_PROGRAM);
+    return code;
+}

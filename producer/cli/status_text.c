@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table is laid out in two passes over the same cells: widths first. Strings come from configs
+// and other processes, so nothing of them reaches a terminal unprinted or a JSON string unescaped.
+#include "producer/cli/status_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+
+#define CELL_MAX 48
+
+typedef Pb__TracingServiceState__TracingSession Session;
+typedef Pb__TracingServiceState__SessionDetails Details;
+
+enum column {
+    COLUMN_ID,
+    COLUMN_NAME,
+    COLUMN_STATE,
+    COLUMN_UID,
+    COLUMN_TIME,
+    COLUMN_BUFFERS,
+    COLUMN_USED,
+    COLUMN_EVENTS,
+    COLUMN_LOST,
+    COLUMN_TRIGGERS,
+    COLUMN_LAST_TRIGGER,
+    COLUMN_ENDS,
+    COLUMN_SCORE,
+    N_COLUMNS,
+};
+
+static const char *const titles[N_COLUMNS] = {
+    "ID",     "NAME", "STATE",    "UID",          "TIME",    "BUFFERS", "USED",
+    "EVENTS", "LOST", "TRIGGERS", "LAST TRIGGER", "ENDS IN", "SCORE",
+};
+
+struct row {
+    char cells[N_COLUMNS][CELL_MAX];
+};
+
+#define SET(row, column, ...) snprintf((row)->cells[column], CELL_MAX, __VA_ARGS__)
+
+static void set_text(struct row *row, enum column column, const char *text)
+{
+    if (text && text[0])
+        str_printable(row->cells[column], CELL_MAX, text, strlen(text));
+}
+
+static void set_bytes(struct row *row, enum column column, uint64_t bytes)
+{
+    if (bytes < (uint64_t)10 << 20)
+        SET(row, column, "%" PRIu64 " KB", (bytes + 1023) >> 10);
+    else
+        SET(row, column, "%" PRIu64 " MB", bytes >> 20);
+}
+
+static void set_time(struct row *row, enum column column, nsec_t time)
+{
+    uint64_t seconds = time > 0 ? (uint64_t)(time / NSEC_PER_SEC) : 0;
+    if (seconds < 60)
+        SET(row, column, "%" PRIu64 "s", seconds);
+    else if (seconds < 3600)
+        SET(row, column, "%" PRIu64 "m%02us", seconds / 60, (unsigned)(seconds % 60));
+    else
+        SET(row, column, "%" PRIu64 "h%02um", seconds / 3600, (unsigned)(seconds / 60 % 60));
+}
+
+static uint64_t buffer_bytes(const Session *session)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < session->n_buffer_size_kb; i++)
+        bytes += (uint64_t)session->buffer_size_kb[i] << 10;
+    return bytes;
+}
+
+static void set_details(struct row *row, const struct status *status, const Details *details)
+{
+    if (details->has_elapsed_ns)
+        set_time(row, COLUMN_TIME, details->elapsed_ns);
+    if (details->has_bytes_buffered)
+        set_bytes(row, COLUMN_USED, details->bytes_buffered);
+    if (details->has_events)
+        SET(row, COLUMN_EVENTS, "%" PRIu64, details->events);
+    if (details->has_events_lost)
+        SET(row, COLUMN_LOST, "%" PRIu64,
+            details->events_lost > 0 ? details->events_lost : details->packets_discarded);
+    if (details->has_triggers_received)
+        SET(row, COLUMN_TRIGGERS, "%u", details->triggers_received);
+    set_text(row, COLUMN_LAST_TRIGGER, details->last_trigger);
+    if (details->has_next_due_ns)
+        set_time(row, COLUMN_ENDS, details->next_due_ns - status->now);
+    if (details->detached)
+        strncat(row->cells[COLUMN_STATE], " detached",
+                CELL_MAX - 1 - strlen(row->cells[COLUMN_STATE]));
+}
+
+static void fill_row(struct row *row, const struct status *status, const Session *session)
+{
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        SET(row, i, "-");
+    SET(row, COLUMN_ID, "%" PRIu64, session->id);
+    set_text(row, COLUMN_NAME, session->unique_session_name);
+    set_text(row, COLUMN_STATE, session->state);
+    SET(row, COLUMN_UID, "%d", session->consumer_uid);
+    if (session->start_realtime_ns > 0)
+        set_time(row, COLUMN_TIME, status->now_realtime_ns - session->start_realtime_ns);
+    set_bytes(row, COLUMN_BUFFERS, buffer_bytes(session));
+    if (session->bugreport_score > 0)
+        SET(row, COLUMN_SCORE, "%d", session->bugreport_score);
+    if (session->details)
+        set_details(row, status, session->details);
+}
+
+static void add_row(struct strbuf *out, const char *const *cells, const int *widths)
+{
+    for (int i = 0; i < N_COLUMNS; i++)
+        strbuf_addf(out, i + 1 < N_COLUMNS ? "%-*s  " : "%.*s",
+                    i + 1 < N_COLUMNS ? widths[i] : CELL_MAX, cells[i]);
+    strbuf_add_char(out, '\n');
+}
+
+static void add_table(const struct status *status, struct strbuf *out)
+{
+    int widths[N_COLUMNS];
+    const char *cells[N_COLUMNS];
+    struct row row;
+    for (int i = 0; i < N_COLUMNS; i++)
+        widths[i] = (int)strlen(titles[i]);
+    for (size_t s = 0; s < status->state->n_tracing_sessions; s++) {
+        fill_row(&row, status, status->state->tracing_sessions[s]);
+        for (int i = 0; i < N_COLUMNS; i++)
+            if ((int)strlen(row.cells[i]) > widths[i])
+                widths[i] = (int)strlen(row.cells[i]);
+    }
+    add_row(out, titles, widths);
+    for (size_t s = 0; s < status->state->n_tracing_sessions; s++) {
+        fill_row(&row, status, status->state->tracing_sessions[s]);
+        for (int i = 0; i < N_COLUMNS; i++)
+            cells[i] = row.cells[i];
+        add_row(out, cells, widths);
+    }
+}
+
+static void add_printable(struct strbuf *out, const char *text)
+{
+    char printable[256];
+    strbuf_add_str(out, str_printable(printable, sizeof(printable), text ? text : "",
+                                      text ? strlen(text) : 0));
+}
+
+void status_add_text(const struct status *status, struct strbuf *out)
+{
+    const Pb__TracingServiceState *state = status->state;
+    strbuf_add_str(out, "service   ");
+    add_printable(out, state->tracing_service_version);
+    if (status->pid > 0)
+        strbuf_addf(out, ", pid %d", (int)status->pid);
+    if (status->resident_bytes > 0)
+        strbuf_addf(out, ", %.1f MB resident", (double)status->resident_bytes / (1 << 20));
+    strbuf_addf(out, "\nsessions  %d, %d started\n", state->num_sessions,
+                state->num_sessions_started);
+    strbuf_add_str(out, "sources   ");
+    for (size_t i = 0; i < state->n_data_sources; i++) {
+        if (!state->data_sources[i]->ds_descriptor)
+            continue;
+        if (i > 0)
+            strbuf_add_str(out, ", ");
+        add_printable(out, state->data_sources[i]->ds_descriptor->name);
+    }
+    strbuf_add_str(out, state->n_data_sources > 0 ? "\n" : "none\n");
+    if (state->n_tracing_sessions > 0) {
+        strbuf_add_char(out, '\n');
+        add_table(status, out);
+    }
+}
+
+// JSON.
+
+static void add_json_string(struct strbuf *out, const char *text)
+{
+    strbuf_add_char(out, '"');
+    const char *end = text + strlen(text);
+    while (text < end) {
+        size_t size = str_utf8_decode(text, end, NULL);
+        unsigned char c = (unsigned char)*text;
+        if (size == 0)
+            strbuf_add_str(out, "\\ufffd");
+        else if (c == '"' || c == '\\')
+            strbuf_addf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            strbuf_addf(out, "\\u%04x", c);
+        else
+            strbuf_add(out, text, size);
+        text += size > 0 ? size : 1;
+    }
+    strbuf_add_char(out, '"');
+}
+
+static void add_key(struct strbuf *out, const char *key)
+{
+    if (out->size > 0 && out->text[out->size - 1] != '{')
+        strbuf_add_char(out, ',');
+    strbuf_addf(out, "\"%s\":", key);
+}
+
+static void add_string(struct strbuf *out, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    add_key(out, key);
+    add_json_string(out, value);
+}
+
+static void add_number(struct strbuf *out, const char *key, bool known, int64_t value)
+{
+    if (!known)
+        return;
+    add_key(out, key);
+    strbuf_addf(out, "%" PRId64, value);
+}
+
+static void add_bool(struct strbuf *out, const char *key, bool value)
+{
+    add_key(out, key);
+    strbuf_add_str(out, value ? "true" : "false");
+}
+
+static void add_json_details(struct strbuf *out, const Details *d)
+{
+    add_string(out, "consumer", d->consumer);
+    add_bool(out, "detached", d->detached);
+    add_number(out, "elapsed_ns", d->has_elapsed_ns, d->elapsed_ns);
+    add_number(out, "events", d->has_events, (int64_t)d->events);
+    add_number(out, "events_lost", d->has_events_lost, (int64_t)d->events_lost);
+    add_number(out, "bytes_recorded", d->has_bytes_recorded, (int64_t)d->bytes_recorded);
+    add_number(out, "bytes_buffered", d->has_bytes_buffered, (int64_t)d->bytes_buffered);
+    add_number(out, "packets_overwritten", d->has_packets_overwritten,
+               (int64_t)d->packets_overwritten);
+    add_number(out, "packets_discarded", d->has_packets_discarded, (int64_t)d->packets_discarded);
+    add_number(out, "file_bytes", d->has_file_bytes, (int64_t)d->file_bytes);
+    add_number(out, "triggers_received", d->has_triggers_received, d->triggers_received);
+    add_string(out, "last_trigger", d->last_trigger);
+    add_number(out, "last_trigger_boot_ns", d->has_last_trigger_ns, d->last_trigger_ns);
+    add_number(out, "next_due_boot_ns", d->has_next_due_ns, d->next_due_ns);
+}
+
+static void add_json_session(struct strbuf *out, const Session *s)
+{
+    strbuf_add_char(out, '{');
+    add_number(out, "id", true, (int64_t)s->id);
+    add_string(out, "name", s->unique_session_name);
+    add_string(out, "state", s->state);
+    add_number(out, "uid", s->has_consumer_uid, s->consumer_uid);
+    add_bool(out, "is_started", s->is_started || (s->state && str_eq(s->state, "STARTED")));
+    add_number(out, "buffer_bytes", true, (int64_t)buffer_bytes(s));
+    add_number(out, "n_buffers", true, (int64_t)s->n_buffer_size_kb);
+    add_number(out, "duration_ms", s->duration_ms > 0, s->duration_ms);
+    add_number(out, "n_data_sources", s->has_num_data_sources, s->num_data_sources);
+    add_number(out, "start_realtime_ns", s->start_realtime_ns > 0, s->start_realtime_ns);
+    add_number(out, "bugreport_score", s->bugreport_score > 0, s->bugreport_score);
+    add_string(out, "bugreport_filename", s->bugreport_filename);
+    if (s->details)
+        add_json_details(out, s->details);
+    strbuf_add_char(out, '}');
+}
+
+static void add_json_sources(struct strbuf *out, const Pb__TracingServiceState *state)
+{
+    add_key(out, "data_sources");
+    strbuf_add_char(out, '[');
+    for (size_t i = 0, n = 0; i < state->n_data_sources; i++) {
+        const Pb__DataSourceDescriptor *descriptor = state->data_sources[i]->ds_descriptor;
+        if (!descriptor || !descriptor->name)
+            continue;
+        if (n++ > 0)
+            strbuf_add_char(out, ',');
+        add_json_string(out, descriptor->name);
+    }
+    strbuf_add_char(out, ']');
+}
+
+void status_add_json(const struct status *status, struct strbuf *out)
+{
+    const Pb__TracingServiceState *state = status->state;
+    strbuf_add_char(out, '{');
+    add_string(out, "service", state->tracing_service_version);
+    add_number(out, "pid", status->pid > 0, status->pid);
+    add_number(out, "resident_bytes", status->resident_bytes > 0, (int64_t)status->resident_bytes);
+    add_number(out, "now_boot_ns", true, status->now);
+    add_number(out, "n_sessions", state->has_num_sessions, state->num_sessions);
+    add_number(out, "n_sessions_started", state->has_num_sessions_started,
+               state->num_sessions_started);
+    add_json_sources(out, state);
+    add_key(out, "sessions");
+    strbuf_add_char(out, '[');
+    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
+        if (i > 0)
+            strbuf_add_char(out, ',');
+        add_json_session(out, state->tracing_sessions[i]);
+    }
+    strbuf_add_str(out, "]}\n");
+}
