@@ -8,6 +8,7 @@
 #include "producer/cli/cli.h"
 
 static const struct cli_verb verbs[] = {
+    {"daemon", "keep configs armed and wait for memory pressure", cli_daemon},
     {"record", "record a trace into a file", cli_record},
     {"trigger", "tell the tracing service that something has happened", cli_trigger},
     {"clone", "write what a running session has so far into a file", cli_clone},

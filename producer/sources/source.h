@@ -78,3 +78,6 @@ extern const struct source_class
     *const source_classes[]; // NULL-terminated, in the order sources start
 
 const struct source_class *source_class_find(const char *name); // NULL: nobody provides it
+
+// The names and aliases of all classes, NULL-terminated: at most `n` - 1 of them, n > 0.
+void source_class_names(const char **ret, size_t n);

@@ -31,3 +31,15 @@ const struct source_class *source_class_find(const char *name)
     }
     return NULL;
 }
+
+void source_class_names(const char **ret, size_t n)
+{
+    size_t i = 0;
+    for (const struct source_class *const *class = source_classes; *class; class ++) {
+        if (i < n - 1)
+            ret[i++] = (*class)->name;
+        for (const char *const *alias = (*class)->aliases; alias && *alias && i < n - 1; alias++)
+            ret[i++] = *alias;
+    }
+    ret[i] = NULL;
+}

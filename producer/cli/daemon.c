@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `mmtrace daemon`: the service with everything that calls it, in one loop of one thread.
+//
+// The order of the start: the lock, so that no other daemon works in the same folders; then what a
+// dead one left is undone; then the service, the armed configs, and at last the watch that may fire
+// triggers into them. The order of the end is the reverse. Without pressure, clients and changes
+// nothing wakes the process, except the service manager's watchdog where it has one.
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/cli/cli.h"
+#include "producer/cli/daemon_options.h"
+#include "producer/service/armed.h"
+#include "producer/service/config_check.h"
+#include "producer/service/memory_lock.h"
+#include "producer/service/roots.h"
+#include "producer/service/service.h"
+#include "producer/service/service_manager.h"
+#include "producer/sources/ftrace/tracefs.h"
+
+#define NAMES_MAX     256
+#define END_TIMEOUT   (10 * NSEC_PER_SEC)
+#define PRODUCER_NAME "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
+
+struct daemon {
+    struct daemon_options options;
+    struct log log;
+    struct source_roots roots;
+    int lock_fd, signal_fd;
+    struct loop *loop;
+    struct loop_io *signal_io;
+    struct loop_timer *watchdog, *deadline;
+    nsec_t watchdog_period;
+    struct service *service;
+    struct armed *armed;
+    struct kmem_watch *watch;
+    const char *source_names[NAMES_MAX];
+    bool ending;
+};
+
+// With the journal at the other end, its marks for levels.
+static void write_log(void *userdata, enum log_level level, const char *line)
+{
+    static const char *const marks[] = {"<3>", "<4>", "<6>", "<7>"};
+    const struct daemon *daemon = userdata;
+    if (!daemon->options.quiet || level <= LOG_LEVEL_WARNING)
+        fprintf(stderr, "%s" CLI_PROGRAM ": %s\n", getenv("JOURNAL_STREAM") ? marks[level] : "",
+                line);
+}
+
+// -- one in its folders --
+
+static int make_folder(const char *path, mode_t mode, struct err *err)
+{
+    CLEANUP(freep) char *copy = strdup(path);
+    if (!copy)
+        return err_errno(err, -ENOMEM, "%s", path);
+    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(copy, 0755);
+        *p = '/';
+    }
+    return mkdir(copy, mode) < 0 && errno != EEXIST ? err_errno(err, -errno, "%s", path) : 0;
+}
+
+static int take_lock(struct daemon *daemon, struct err *err)
+{
+    CLEANUP(freep) char *path = NULL;
+    int r = make_folder(daemon->options.run_folder, 0755, err);
+    if (r == 0)
+        r = make_folder(daemon->options.state_folder, 0755, err);
+    if (r < 0)
+        return r;
+    if (asprintf(&path, "%s/daemon.lock", daemon->options.run_folder) < 0) {
+        path = NULL;
+        return err_errno(err, -ENOMEM, "daemon.lock");
+    }
+    daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (daemon->lock_fd < 0)
+        return err_errno(err, -errno, "%s", path);
+    if (flock(daemon->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return err_errno(err, -errno, "%s", path);
+    err_set(err, -EBUSY, "a daemon runs already");
+    return err_hint(err, -EBUSY, "%s is locked", path);
+}
+
+// -- the end --
+
+static void quit(void *userdata)
+{
+    struct daemon *daemon = userdata;
+    loop_quit(daemon->loop);
+}
+
+static void deadline_over(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct daemon *daemon = userdata;
+    (void)due;
+    (void)n_due;
+    log_warning(&daemon->log, "sessions did not end in time, what they have not written is lost");
+    quit(daemon);
+}
+
+static void begin_end(struct daemon *daemon)
+{
+    if (daemon->ending) {
+        quit(daemon);
+        return;
+    }
+    daemon->ending = true;
+    service_manager_tell("STOPPING=1");
+    daemon->watch = kmem_watch_free(daemon->watch);
+    loop_add_timer(daemon->loop, nsec_now(CLOCK_BOOTTIME) + END_TIMEOUT, 0, deadline_over, daemon,
+                   &daemon->deadline);
+    if (daemon->armed)
+        armed_end(daemon->armed, quit, daemon);
+    else
+        quit(daemon);
+}
+
+// -- what happens --
+
+static void signal_ready(void *userdata, uint32_t events)
+{
+    struct daemon *daemon = userdata;
+    struct signalfd_siginfo info;
+    (void)events;
+    while (read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo != SIGHUP)
+            begin_end(daemon);
+        else if (daemon->armed && !daemon->ending)
+            armed_reload(daemon->armed);
+    }
+}
+
+static void watchdog_due(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)userdata;
+    (void)due;
+    (void)n_due;
+    service_manager_tell("WATCHDOG=1");
+}
+
+static void memory_is_short(void *userdata, const struct kmem_watch_hit *hit)
+{
+    struct daemon *daemon = userdata;
+    int n = service_activate_trigger(daemon->service, KMEM_WATCH_TRIGGER, PRODUCER_NAME, geteuid());
+    nsec_t took = nsec_now(CLOCK_BOOTTIME) - hit->time;
+    log_info(&daemon->log, KMEM_WATCH_TRIGGER ": %s, %d sessions, %lld us after the event",
+             hit->what, n, (long long)(took / NSEC_PER_USEC));
+}
+
+// -- the start --
+
+static int watch_signals(struct daemon *daemon, struct err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    daemon->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (daemon->signal_fd < 0)
+        return err_errno(err, -errno, "signalfd");
+    int r = loop_new(&daemon->loop);
+    if (r == 0)
+        r = loop_add_io(daemon->loop, daemon->signal_fd, EPOLLIN, signal_ready, daemon,
+                        &daemon->signal_io);
+    return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
+static int start_service(struct daemon *daemon, struct err *err)
+{
+    struct service_env env = {
+        .session =
+            {
+                .loop = daemon->loop,
+                .clock = &clock_reader_kernel,
+                .log = &daemon->log,
+                .roots = &daemon->roots,
+                .classes = source_classes,
+            },
+        .limits = service_default_limits(),
+        .state_dir = daemon->options.state_folder,
+    };
+    return service_new(&env, &daemon->service, err);
+}
+
+static int start_armed(struct daemon *daemon, struct err *err)
+{
+    const struct daemon_options *o = &daemon->options;
+    if (!o->armed_folder || (o->armed_is_default && access(o->armed_folder, F_OK) < 0))
+        return 0;
+    source_class_names(daemon->source_names, NAMES_MAX);
+    struct armed_options options = {
+        .service = daemon->service,
+        .loop = daemon->loop,
+        .clock = &clock_reader_kernel,
+        .log = &daemon->log,
+        .folder = o->armed_folder,
+        .output_folder = o->output_folder,
+        .max_files = o->keep_files,
+        .max_bytes = o->keep_bytes,
+        .source_names = daemon->source_names,
+        .memory_bytes = config_machine_memory_bytes(),
+    };
+    return armed_new(&options, &daemon->armed, err);
+}
+
+// A machine on which nothing can be watched can still record.
+static void start_watch(struct daemon *daemon)
+{
+    const struct daemon_options *o = &daemon->options;
+    struct err err = {0};
+    if (!o->events[0] && !o->psi[0])
+        return;
+    struct kmem_watch_options options = {
+        .loop = daemon->loop,
+        .log = &daemon->log,
+        .roots = &daemon->roots,
+        .events = o->events,
+        .psi = o->psi,
+        .rest = o->rest,
+        .hit = memory_is_short,
+        .userdata = daemon,
+    };
+    if (kmem_watch_new(&options, &daemon->watch, &err) < 0)
+        log_error(&daemon->log, KMEM_WATCH_TRIGGER " will not fire: %s%s%s%s", err.text,
+                  err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
+}
+
+static void tell_manager(struct daemon *daemon)
+{
+    daemon->watchdog_period = service_manager_watchdog() / 2;
+    if (daemon->watchdog_period > 0)
+        loop_add_timer(daemon->loop, nsec_now(CLOCK_BOOTTIME) + daemon->watchdog_period,
+                       daemon->watchdog_period, watchdog_due, daemon, &daemon->watchdog);
+    int r = service_manager_tell("READY=1");
+    if (r < 0)
+        log_warning(&daemon->log, "NOTIFY_SOCKET: %s", strerror(-r));
+}
+
+static int start(struct daemon *daemon, struct err *err)
+{
+    int r = take_lock(daemon, err);
+    if (r < 0)
+        return r;
+    source_roots_find(&daemon->roots);
+    daemon->roots.run = daemon->options.run_folder;
+    if (daemon->roots.tracefs)
+        tracefs_sweep(daemon->roots.tracefs, daemon->roots.proc, daemon->roots.run, &daemon->log);
+    r = watch_signals(daemon, err);
+    if (r == 0)
+        r = start_service(daemon, err);
+    if (r == 0)
+        r = start_armed(daemon, err);
+    if (r < 0)
+        return r;
+    start_watch(daemon);
+    memory_lock();
+    tell_manager(daemon);
+    return 0;
+}
+
+static void done(struct daemon *daemon)
+{
+    daemon->watch = kmem_watch_free(daemon->watch);
+    daemon->armed = armed_free(daemon->armed);
+    daemon->service = service_free(daemon->service);
+    if (daemon->watchdog)
+        loop_remove_timer(daemon->watchdog);
+    if (daemon->deadline)
+        loop_remove_timer(daemon->deadline);
+    if (daemon->signal_io)
+        loop_remove_io(daemon->signal_io);
+    daemon->loop = loop_free(daemon->loop);
+    close_fd(daemon->signal_fd);
+    close_fd(daemon->lock_fd);
+    daemon_options_done(&daemon->options);
+}
+
+int cli_daemon(int argc, char **argv)
+{
+    struct daemon daemon = {.lock_fd = -1, .signal_fd = -1};
+    struct err err = {0};
+    if (daemon_options_parse(argc, argv, &daemon.options, &err) < 0) {
+        err_print(&err, CLI_PROGRAM " daemon");
+        daemon_options_done(&daemon.options);
+        return CLI_USAGE;
+    }
+    if (daemon.options.help) {
+        daemon_options_print_help();
+        daemon_options_done(&daemon.options);
+        return CLI_DONE;
+    }
+    daemon.log = (struct log){
+        .max_level = LOG_LEVEL_INFO,
+        .write = write_log,
+        .userdata = &daemon,
+    };
+    int r = start(&daemon, &err);
+    if (r == 0 && (r = loop_run(daemon.loop)) < 0)
+        err_errno(&err, r, "event loop");
+    if (r < 0)
+        err_print(&err, CLI_PROGRAM);
+    done(&daemon);
+    return r < 0 ? CLI_FAILED : CLI_DONE;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The defaults are those of a system service. Each of its folders can be moved, so that a second
+// daemon, a test's, never meets the first.
+#include "producer/cli/daemon_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "producer/cli/options.h"
+#include "producer/sources/ftrace/tracefs.h"
+
+#define STATE_FOLDER "/var/lib/mmtrace"
+#define ARMED_FOLDER MMTRACE_SYSCONFDIR "/mmtrace/armed"
+#define KEEP_FILES   20
+#define KEEP_BYTES   ((uint64_t)256 << 20)
+
+enum {
+    OPTION_ARMED = 1,
+    OPTION_KEEP_FILES,
+    OPTION_KEEP_BYTES,
+    OPTION_OUTPUT,
+    OPTION_EVENTS,
+    OPTION_PSI,
+    OPTION_REST,
+    OPTION_GROUP,
+    OPTION_NO_IPC,
+    OPTION_STATE,
+    OPTION_RUN,
+    OPTION_QUIET,
+    OPTION_HELP,
+    OPTION_HEADING,
+};
+
+static const struct cli_option options[] = {
+    {.id = OPTION_HEADING, .help = "What is kept armed:"},
+    {OPTION_ARMED, 'a', "armed", "DIR",
+     "keep every *.cfg in DIR armed, or none: \"none\"; default:\n" ARMED_FOLDER},
+    {OPTION_OUTPUT, 'o', "output-dir", "DIR",
+     "where their traces go, unless a config has output_path; default:\n"
+     "traces in the state folder"},
+    {OPTION_KEEP_FILES, 0, "keep-files", "N",
+     "newest traces of each config that are kept; default: 20; 0: all"},
+    {OPTION_KEEP_BYTES, 0, "keep-bytes", "SIZE",
+     "what they may take together; default: 256mb; 0: anything"},
+    {.id = OPTION_HEADING, .help = "What fires the trigger " KMEM_WATCH_TRIGGER ":"},
+    {OPTION_EVENTS, 0, "kmem-events", "LIST",
+     "ftrace events, with commas, or \"none\"; default: kswapd wakes,\n"
+     "direct reclaim, compaction"},
+    {OPTION_PSI, 0, "psi", "TEXT",
+     "a threshold of /proc/pressure/memory: \"some STALL_USEC\n"
+     "WINDOW_USEC\" or \"full ...\"; may be repeated"},
+    {OPTION_REST, 0, "kmem-rest", "TIME", "at most once in TIME; default: 60s"},
+    {.id = OPTION_HEADING, .help = "Who may ask for more:"},
+    {OPTION_GROUP, 0, "consumer-group", "GROUP",
+     "members of GROUP may record, besides root; default: nobody"},
+    {OPTION_NO_IPC, 0, "no-ipc", NULL, "listen on no socket"},
+    {.id = OPTION_HEADING, .help = "Other:"},
+    {OPTION_STATE, 0, "state-dir", "DIR", "what must survive a restart; default: " STATE_FOLDER},
+    {OPTION_RUN, 0, "run-dir", "DIR",
+     "the lock, and what to put back after a crash; default:\n" TRACEFS_STATE_DIR},
+    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and warnings"},
+    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0},
+};
+
+static int take_events(struct daemon_options *o, const char *value, struct err *err)
+{
+    free(o->event_list);
+    memset(o->events, 0, sizeof(o->events));
+    o->event_list = strdup(value);
+    if (!o->event_list)
+        return err_errno(err, -ENOMEM, "--kmem-events");
+    if (str_eq(value, "none"))
+        return 0;
+    char *state = NULL;
+    size_t n = 0;
+    for (char *event = strtok_r(o->event_list, ", ", &state); event;
+         event = strtok_r(NULL, ", ", &state)) {
+        if (!strchr(event, '/'))
+            return err_set(err, -EINVAL, "--kmem-events: \"%s\" is not group/event", event);
+        if (n == KMEM_WATCH_EVENTS_MAX)
+            return err_set(err, -EINVAL, "--kmem-events: more than %d", KMEM_WATCH_EVENTS_MAX);
+        o->events[n++] = event;
+    }
+    return 0;
+}
+
+static int take_psi(struct daemon_options *o, const char *value, struct err *err)
+{
+    size_t n = 0;
+    while (o->psi[n])
+        n++;
+    if (n == KMEM_WATCH_PSI_MAX)
+        return err_set(err, -EINVAL, "--psi: more than %d", KMEM_WATCH_PSI_MAX);
+    int r = kmem_watch_check_psi(value, err);
+    if (r < 0)
+        return err_prefix(err, r, "--psi");
+    o->psi[n] = value;
+    return 0;
+}
+
+static int wrong(const char *option, const char *value, const char *like, struct err *err)
+{
+    err_set(err, -EINVAL, "%s %s: not understood", option, value);
+    return err_hint(err, -EINVAL, "like %s", like);
+}
+
+static int take(void *userdata, int id, const char *value, struct err *err)
+{
+    struct daemon_options *o = userdata;
+    switch (id) {
+    case OPTION_ARMED:
+        o->armed_folder = str_eq(value, "none") ? NULL : value;
+        o->armed_is_default = false;
+        return 0;
+    case OPTION_OUTPUT:
+        free(o->output_folder);
+        o->output_folder = strdup(value);
+        return o->output_folder ? 0 : err_errno(err, -ENOMEM, "--output-dir");
+    case OPTION_KEEP_FILES:
+        return str_parse_u32(value, &o->keep_files) < 0 ? wrong("--keep-files", value, "20", err)
+                                                        : 0;
+    case OPTION_KEEP_BYTES:
+        return str_parse_size(value, &o->keep_bytes) < 0
+                   ? wrong("--keep-bytes", value, "256mb", err)
+                   : 0;
+    case OPTION_EVENTS:
+        return take_events(o, value, err);
+    case OPTION_PSI:
+        return take_psi(o, value, err);
+    case OPTION_REST:
+        return str_parse_duration(value, &o->rest) < 0 || o->rest == 0
+                   ? wrong("--kmem-rest", value, "60s", err)
+                   : 0;
+    case OPTION_GROUP:
+        o->consumer_group = value;
+        return 0;
+    case OPTION_NO_IPC:
+        o->no_ipc = true;
+        return 0;
+    case OPTION_STATE:
+        o->state_folder = value;
+        return 0;
+    case OPTION_RUN:
+        o->run_folder = value;
+        return 0;
+    case OPTION_QUIET:
+        o->quiet = true;
+        return 0;
+    case OPTION_HELP:
+        o->help = true;
+        return 0;
+    default:
+        return err_set(err, -EINVAL, "\"%s\": daemon takes options only", value);
+    }
+}
+
+int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err)
+{
+    *ret = (struct daemon_options){
+        .armed_folder = ARMED_FOLDER,
+        .armed_is_default = true,
+        .state_folder = STATE_FOLDER,
+        .run_folder = TRACEFS_STATE_DIR,
+        .rest = KMEM_WATCH_REST,
+        .keep_files = KEEP_FILES,
+        .keep_bytes = KEEP_BYTES,
+    };
+    for (size_t i = 0; kmem_watch_default_events[i]; i++)
+        ret->events[i] = kmem_watch_default_events[i];
+    int r = cli_options_parse(options, argc, argv, take, ret, err);
+    if (r == 0 && !ret->output_folder &&
+        asprintf(&ret->output_folder, "%s/traces", ret->state_folder) < 0) {
+        ret->output_folder = NULL;
+        r = err_errno(err, -ENOMEM, "--output-dir");
+    }
+    return r;
+}
+
+void daemon_options_print_help(void)
+{
+    printf("usage: mmtrace daemon [OPTION...]\n"
+           "\n"
+           "Keeps trace configs armed, fires the trigger " KMEM_WATCH_TRIGGER
+           " when memory gets short, and serves\n"
+           "those who ask for traces. Runs in the foreground; SIGTERM ends it in order, SIGHUP\n"
+           "looks at the armed configs again.\n"
+           "\n");
+    cli_options_print(options, stdout);
+}
+
+void daemon_options_done(struct daemon_options *o)
+{
+    free(o->output_folder);
+    free(o->event_list);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands behind `mmtrace daemon`.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "producer/service/kmem_watch.h"
+
+// Borrowed from argv, or constant, but for what is marked.
+struct daemon_options {
+    const char *armed_folder; // NULL: none
+    bool armed_is_default;    // nobody asked for it: it need not be there
+    const char *state_folder;
+    char *output_folder; // owned
+    const char *run_folder;
+    const char *events[KMEM_WATCH_EVENTS_MAX + 1]; // NULL-terminated
+    char *event_list;                              // owned: what `events` points into
+    const char *psi[KMEM_WATCH_PSI_MAX + 1];       // NULL-terminated
+    nsec_t rest;
+    uint32_t keep_files;
+    uint64_t keep_bytes;
+    const char *consumer_group; // NULL: root alone
+    bool no_ipc, quiet, help;
+};
+
+int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err);
+void daemon_options_print_help(void);
+void daemon_options_done(struct daemon_options *options);

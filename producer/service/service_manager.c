@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protocol is one datagram of text to a Unix socket, stable and documented in sd_notify(3).
+// That is not worth a library that every process of the daemon would keep in memory.
+#include "producer/service/service_manager.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+int service_manager_tell(const char *state)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!name || !*name)
+        return 0;
+    size_t size = strlen(name);
+    if ((*name != '/' && *name != '@') || size >= sizeof(address.sun_path))
+        return -EINVAL;
+    memcpy(address.sun_path, name, size);
+    if (*name == '@')
+        address.sun_path[0] = '\0';
+    CLEANUP(close_fdp) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+    ssize_t n = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
+    return n < 0 ? -errno : 0;
+}
+
+nsec_t service_manager_watchdog(void)
+{
+    const char *usec_text = getenv("WATCHDOG_USEC"), *pid_text = getenv("WATCHDOG_PID");
+    uint64_t usec, pid;
+    if (!usec_text || str_parse_u64(usec_text, &usec) < 0 ||
+        usec > (uint64_t)(NSEC_MAX / NSEC_PER_USEC))
+        return 0;
+    if (pid_text && (str_parse_u64(pid_text, &pid) < 0 || pid != (uint64_t)getpid()))
+        return 0;
+    return (nsec_t)usec * NSEC_PER_USEC;
+}
