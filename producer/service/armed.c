@@ -193,14 +193,14 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
                    const char *text, const struct service_trigger_hit *trigger)
 {
     struct entry *entry = userdata;
+    (void)trigger;
     if (session_id != entry->session_id || (entry->state != LIVE && entry->state != ENDING))
         return;
     switch (event) {
     case SERVICE_EVENT_STARTED:
         entry->recorded_since = real_now(entry->armed);
-        if (trigger)
-            log_info(entry->armed->options.log, "%s: recording, triggered by %s", entry->title,
-                     trigger->name);
+        if (entry->config.trace->trigger_config)
+            log_info(entry->armed->options.log, "%s: recording", entry->title);
         if (entry->config.trace->write_into_file)
             publish(entry);
         break;
@@ -223,20 +223,14 @@ static int make_session(struct entry *entry, struct err *err)
     struct service_request request = {
         .config = &entry->config,
         .output_fd = fcntl(entry->file.fd, F_DUPFD_CLOEXEC, 3),
+        .start = true,
     };
-    r = request.output_fd < 0 ? err_errno(err, -errno, "%s", folder.path) : 0;
-    if (r == 0)
-        r = service_enable(armed->options.service, &entry->consumer, &request, &entry->session_id,
-                           err);
-    if (r < 0)
-        return r;
+    if (request.output_fd < 0)
+        return err_errno(err, -errno, "%s", folder.path);
     entry->state = LIVE;
     entry->live_since = boot_now(armed);
-    r = service_start(armed->options.service, entry->session_id, err);
-    if (r == 0 || entry->state != LIVE) // a failure may have been told as an end already
-        return 0;
-    service_destroy(armed->options.service, entry->session_id);
-    return r;
+    r = service_enable(armed->options.service, &entry->consumer, &request, &entry->session_id, err);
+    return entry->state == LIVE ? r : 0; // a failure may have been told as an end already
 }
 
 static void try_session(struct entry *entry)

@@ -52,19 +52,16 @@ int service_enable(struct service *service, const struct service_consumer *consu
         close_fd(request->output_fd);
         return err_set(err, fake.enable_result, "no more of these");
     }
-    assert_false(request->start);
+    assert_true(request->start);
+    if (fake.start_result < 0) {
+        close_fd(request->output_fd);
+        return err_set(err, fake.start_result, "will not start");
+    }
     assert_in_range(fake.n, 0, 63);
-    fake.sessions[fake.n] = (struct fake_session){.consumer = consumer, .fd = request->output_fd};
+    fake.sessions[fake.n] =
+        (struct fake_session){.consumer = consumer, .fd = request->output_fd, .started = true};
     *ret_session_id = ++fake.n;
     return 0;
-}
-
-int service_start(struct service *service, uint64_t session_id, struct err *err)
-{
-    (void)service;
-    assert_in_range(session_id, 1, fake.n);
-    fake.sessions[session_id - 1].started = true;
-    return fake.start_result < 0 ? err_set(err, fake.start_result, "will not start") : 0;
 }
 
 static void tell(uint64_t id, enum service_event event, int result)
