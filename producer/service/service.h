@@ -49,7 +49,7 @@ int service_new(const struct service_env *env, struct service **ret, struct err 
 struct service *service_free(struct service *service); // ends all sessions
 
 enum service_event {
-    SERVICE_EVENT_STARTED, // all data sources have started
+    SERVICE_EVENT_STARTED, // all data sources have started; by `trigger`, or NULL
     SERVICE_EVENT_ENDED, // no more data will come; with a file: it is complete. `result` and `err`
                          // say how
     SERVICE_EVENT_CLONE_TRIGGERED, // a CLONE_SNAPSHOT trigger's delay is over: clone now (`trigger`
@@ -111,7 +111,11 @@ struct service_clone_request {
     // bugreport_score > 0.
     uint64_t session_id;
     const char *unique_session_name;
-    bool for_bugreport;                        // the packet and event for it are written
+    bool for_bugreport; // the packet and event for it are written
+    // What a session with write_into_file has written so far goes in here, and the rest behind it:
+    // such a session cannot be cloned without. Taken over (and -1 afterwards) if it is used. NULL:
+    // none.
+    int *output_fd;
     const struct service_trigger_hit *trigger; // NULL: not by a trigger
 };
 

@@ -382,3 +382,20 @@ void service_packets_put_tail(struct service_packets *packets, const struct serv
     put_events(packets, list);
     put_stats(stats, list);
 }
+
+Pb__TraceStats *service_stats_message(const struct service_stats *stats)
+{
+    struct packet_list list = {0};
+    struct packet_view packet;
+    Pb__TraceStats *message = NULL;
+    put_stats(stats, &list);
+    if (packet_list_peek(&list, &packet)) {
+        struct wire_reader reader = wire_reader_over(packet.data, packet.size);
+        struct wire_field f;
+        wire_foreach(&reader, &f)
+            if (f.number == PB_TracePacket_trace_stats)
+                message = pb__trace_stats__unpack(NULL, f.size, f.data);
+    }
+    packet_list_done(&list);
+    return message;
+}

@@ -16,6 +16,7 @@
 #include "producer/service/clock_set.h"
 #include "producer/service/session_settings.h"
 #include "producer/trace/packet_buffer.h"
+#include "protos/trace/trace_stats.pb-c.h"
 
 #define SERVICE_SEQUENCE_ID 1
 
@@ -114,3 +115,6 @@ void service_packets_put_head(struct service_packets *packets, struct packet_lis
 // Appends what has to be read after the buffers: pending events and the statistics.
 void service_packets_put_tail(struct service_packets *packets, const struct service_stats *stats,
                               struct packet_list *list);
+
+// The same statistics as a message; free with pb__trace_stats__free_unpacked(). NULL: no memory.
+Pb__TraceStats *service_stats_message(const struct service_stats *stats);

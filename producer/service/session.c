@@ -14,114 +14,14 @@
 //
 // A session has several times to keep (enum due) but one timer, set to the earliest of them. A test
 // or another kind of owner keeps that time itself: session_next_due(), session_run_due().
-#include "producer/service/session.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "producer/service/service_packets.h"
-#include "producer/service/session_buffers.h"
-#include "producer/service/session_output.h"
-#include "producer/service/session_reader.h"
-#include "producer/service/source_set.h"
-#include "producer/trace/packet_buffer.h"
+#include "producer/service/session_private.h"
 #include "protos/fields.h"
 
-#define RETRY_PERIOD       (10 * NSEC_PER_MSEC)
-#define PENDING_CLONES_MAX 16
-
-enum session_event {
-    EVENT_ARM,
-    EVENT_START,
-    EVENT_TRIGGER,
-    EVENT_DELAY_OVER, // stop_delay_ms
-    EVENT_CLONE_DUE,
-    EVENT_TIMEOUT, // trigger_timeout_ms
-    EVENT_STOP,
-    EVENT_ABORT,
-    EVENT_DURATION_OVER,
-    EVENT_SOURCE_OVER,
-    EVENT_FLUSH_DUE,
-    EVENT_CLEAR_DUE,
-    EVENT_SNAPSHOT_DUE,
-    EVENT_WRITE_DUE,
-    EVENT_SLICE_DUE,
-    EVENT_WRITTEN,
-    EVENT_FILE_ENDED, // full, or it failed
-};
-
-// The order is that in which they come when several are due at once.
-enum due {
-    DUE_CLONE,
-    DUE_DELAY,
-    DUE_TIMEOUT,
-    DUE_DURATION,
-    DUE_SOURCE,
-    DUE_CLEAR,
-    DUE_SNAPSHOT,
-    DUE_FLUSH,
-    DUE_WRITE,
-    DUE_SLICE,
-    N_DUE,
-};
-
-struct deadline {
-    nsec_t at;     // boot time; NSEC_MAX: not set
-    nsec_t period; // 0: once
-    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not before this; 0: none
-};
-
-struct pending_clone {
-    struct service_trigger_hit hit; // its strings are owned
-    struct deadline due;
-};
-
-struct session {
-    struct session_env env;
-    struct session_settings settings;
-    Pb__TraceConfig *config; // owned
-    uint8_t *config_bytes;   // owned
-    size_t config_size;
-
-    enum session_state state;
-    struct deadline deadlines[N_DUE];
-    struct loop_timer *timer; // owned
-
-    struct pending_clone clones[PENDING_CLONES_MAX];
-    size_t n_clones;
-    const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
-    bool triggered;                        // the trigger that was waited for has come
-
-    struct session_buffers buffers;
-    struct source_set sources;
-    struct service_packets packets;
-    struct session_reader reader;
-    struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
-    uint64_t *writer_losses;                  // owned, likewise
-    struct session_output output;
-    bool is_clone; // then buffer_stats are those of the original, at the time
-
-    nsec_t started_at, stopped_at; // boot time
-    uint64_t flushes;
-    bool final_flush_done;
-    bool file_full;
-    int result;
-    struct err err; // of result
-};
-
-static void session_event(struct session *session, enum session_event event);
-
-static nsec_t boot_now(const struct session *session)
-{
-    return clock_read(session->env.clock, CLOCK_BOOTTIME);
-}
-
-static void set_due(struct session *session, enum due due, nsec_t at, nsec_t period)
-{
-    session->deadlines[due] = (struct deadline){.at = at, .period = period};
-}
+#define RETRY_PERIOD (10 * NSEC_PER_MSEC)
 
 // Unless the config says otherwise, time asleep does not count.
 static struct deadline deadline_in(const struct session *session, nsec_t time)
@@ -158,19 +58,13 @@ static void set_periodic(struct session *session, enum due due, nsec_t period)
         set_due(session, due, session->started_at + period, period);
 }
 
-static void clear_due(struct session *session)
-{
-    for (size_t i = 0; i < N_DUE; i++)
-        set_due(session, i, NSEC_MAX, 0);
-}
-
 static void arm_timer(struct session *session)
 {
     if (session->timer)
         loop_set_timer(session->timer, session_next_due(session), 0);
 }
 
-static void update_buffer_stats(struct session *session)
+void session_update_buffer_stats(struct session *session)
 {
     for (size_t i = 0; !session->is_clone && i < session->buffers.n; i++) {
         packet_buffer_get_stats(session->buffers.items[i], &session->buffer_stats[i]);
@@ -183,7 +77,7 @@ static struct service_stats get_stats(struct session *session)
     size_t n_classes = 0;
     while (session->env.classes[n_classes])
         n_classes++;
-    update_buffer_stats(session);
+    session_update_buffer_stats(session);
     return (struct service_stats){
         .buffers = session->buffer_stats,
         .writer_losses = session->writer_losses,
@@ -502,7 +396,7 @@ static const struct transition *find_transition(const struct session *session,
     return NULL;
 }
 
-static void session_event(struct session *session, enum session_event event)
+void session_event(struct session *session, enum session_event event)
 {
     const struct transition *row = find_transition(session, event);
     if (!row)
@@ -522,6 +416,16 @@ nsec_t session_next_due(const struct session *session)
         if (session->deadlines[i].at < next)
             next = session->deadlines[i].at;
     return next;
+}
+
+nsec_t session_end_due(const struct session *session)
+{
+    static const enum due ends[] = {DUE_DELAY, DUE_TIMEOUT, DUE_DURATION};
+    nsec_t end = NSEC_MAX;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (session->deadlines[ends[i]].at < end)
+            end = session->deadlines[ends[i]].at;
+    return end;
 }
 
 void session_run_due(struct session *session)
@@ -557,7 +461,7 @@ static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
 
 // Life.
 
-static int make_scratch(struct session *session, struct err *err)
+int session_make_scratch(struct session *session, struct err *err)
 {
     size_t n = session->config->n_buffers + 1;
     session->buffer_stats = calloc(n, sizeof(session->buffer_stats[0]));
@@ -566,7 +470,7 @@ static int make_scratch(struct session *session, struct err *err)
 }
 
 // The bytes go into the trace; what is unpacked from them is the session's own.
-static int copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
+int session_copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
 {
     session->config_size = size;
     session->config_bytes = malloc(size + 1);
@@ -577,7 +481,7 @@ static int copy_config(struct session *session, const uint8_t *bytes, size_t siz
     return session->config ? 0 : err_errno(err, -ENOMEM, "trace config");
 }
 
-static void connect_parts(struct session *session)
+void session_connect_parts(struct session *session)
 {
     service_packets_init(&session->packets, session->env.clock, &session->settings,
                          session->config_bytes, session->config_size);
@@ -597,7 +501,7 @@ static void connect_parts(struct session *session)
 
 static int configure(struct session *session, const struct config *config, struct err *err)
 {
-    int r = copy_config(session, config->bytes, config->size, err);
+    int r = session_copy_config(session, config->bytes, config->size, err);
     if (r == 0)
         r = session_settings_read(session->config, &session->settings, err);
     if (r == 0 && session->config->n_buffers == 0)
@@ -605,12 +509,12 @@ static int configure(struct session *session, const struct config *config, struc
     if (r == 0)
         r = session_buffers_make(session->config, &session->buffers, err);
     if (r == 0)
-        r = make_scratch(session, err);
+        r = session_make_scratch(session, err);
     if (r < 0)
         return r;
     if (session->env.ignore_triggers)
         session->settings.mode = SESSION_MODE_PLAIN;
-    connect_parts(session);
+    session_connect_parts(session);
     struct source_set_env sources = {
         .loop = session->env.loop,
         .log = session->env.log,
@@ -794,130 +698,8 @@ void session_read_advance(struct session *session)
     session_reader_advance(&session->reader);
 }
 
-// Snapshots.
-
-static int replace_buffer(struct session *session, size_t i)
+Pb__TraceStats *session_get_stats(struct session *session)
 {
-    struct packet_buffer *empty;
-    int r = session_buffer_make(session->config, i, &empty, NULL);
-    if (r < 0)
-        return r;
-    struct packet_buffer *old = session->buffers.items[i];
-    session->buffers.items[i] = empty;
-    source_set_replace_buffer(&session->sources, i, empty);
-    packet_buffer_free(old);
-    return 0;
-}
-
-uint64_t session_prepare_clone(struct session *session)
-{
-    uint64_t size = 0;
-    bool recording = session->state & SESSION_RECORDING;
-    for (size_t i = 0; recording && i < session->buffers.n; i++)
-        if (session->config->buffers[i]->clear_before_clone)
-            replace_buffer(session, i);
-    session_event(session, EVENT_FLUSH_DUE);
-    for (size_t i = 0; i < session->buffers.n; i++) {
-        struct packet_buffer_stats stats;
-        packet_buffer_get_stats(session->buffers.items[i], &stats);
-        size += session->config->buffers[i]->transfer_on_clone
-                    ? stats.size_bytes
-                    : session_buffer_copy_bytes(session->buffers.items[i]);
-    }
-    return size;
-}
-
-static int clone_buffers(const struct session *session, struct session *clone, struct err *err)
-{
-    int r = 0;
-    size_t n = session->buffers.n;
-    clone->buffers.items = calloc(n + 1, sizeof(struct packet_buffer *));
-    if (!clone->buffers.items)
-        return err_errno(err, -ENOMEM, "snapshot");
-    clone->buffers.n = n;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = session->config->buffers[i]->transfer_on_clone
-                ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
-                : session_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
-    return r;
-}
-
-static void transfer_buffers(struct session *session, struct session *clone)
-{
-    for (size_t i = 0; i < session->buffers.n; i++) {
-        if (!session->config->buffers[i]->transfer_on_clone)
-            continue;
-        struct packet_buffer *empty = clone->buffers.items[i];
-        clone->buffers.items[i] = session->buffers.items[i];
-        session->buffers.items[i] = empty;
-        source_set_replace_buffer(&session->sources, i, empty);
-    }
-}
-
-static void clone_events(struct session *clone, const struct session_clone_options *options)
-{
-    struct service_packets *packets = &clone->packets;
-    service_packets_event(packets, PB_TracingServiceEvent_clone_started);
-    for (size_t i = 0; i < clone->buffers.n; i++)
-        service_packets_event_at(packets, PB_TracingServiceEvent_buffer_cloned, (uint32_t)i,
-                                 boot_now(clone));
-    if (options->for_bugreport)
-        service_packets_event(packets, PB_TracingServiceEvent_seized_for_bugreport);
-    service_packets_event(packets, PB_TracingServiceEvent_tracing_disabled);
-    service_packets_snapshot(packets);
-}
-
-static int fill_clone(struct session *session, const struct session_clone_options *options,
-                      struct session *clone, struct err *err)
-{
-    int r = copy_config(clone, session->config_bytes, session->config_size, err);
-    if (r == 0)
-        r = make_scratch(clone, err);
-    if (r == 0)
-        r = session_settings_read(clone->config, &clone->settings, err);
-    if (r == 0)
-        r = clone_buffers(session, clone, err);
-    if (r < 0)
-        return r;
-    session_settings_renew_uuid(&clone->settings, session->settings.uuid_lsb);
-    connect_parts(clone);
-    r = service_packets_copy(&clone->packets, &session->packets);
-    if (r == 0 && options->trigger)
-        r = trigger_hit_copy(options->trigger, &clone->packets.clone_trigger);
-    if (r < 0)
-        return err_errno(err, r, "snapshot");
-    update_buffer_stats(session);
-    memcpy(clone->buffer_stats, session->buffer_stats,
-           session->buffers.n * sizeof(clone->buffer_stats[0]));
-    memcpy(clone->writer_losses, session->writer_losses,
-           session->buffers.n * sizeof(clone->writer_losses[0]));
-    return 0;
-}
-
-int session_clone(struct session *session, const struct session_clone_options *options,
-                  struct session **ret, struct err *err)
-{
-    struct session *clone = calloc(1, sizeof(*clone));
-    if (!clone)
-        return err_errno(err, -ENOMEM, "snapshot");
-    clone->env = session->env;
-    clone->state = SESSION_DONE;
-    clone->is_clone = true;
-    clear_due(clone);
-    int r = fill_clone(session, options, clone, err);
-    if (r < 0) {
-        session_free(clone);
-        return r;
-    }
-    clone->started_at = session->started_at;
-    clone->stopped_at = boot_now(session);
-    clone->flushes = session->flushes;
-    clone->final_flush_done = true;
-    transfer_buffers(session, clone);
-    clone_events(clone, options);
-    // Each snapshot has the triggers since the last one.
-    if (session->settings.mode == SESSION_MODE_CLONE)
-        service_packets_forget_triggers(&session->packets);
-    *ret = clone;
-    return 0;
+    struct service_stats stats = get_stats(session);
+    return service_stats_message(&stats);
 }

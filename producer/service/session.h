@@ -126,6 +126,13 @@ struct session_clone_options {
 int session_clone(struct session *session, const struct session_clone_options *options,
                   struct session **ret, struct err *err);
 
+// Brings what the file holds back to where others can read it. Its descriptor, or -1 without a file
+// (that is still open), and how much of it is this session's.
+int session_flush_file(struct session *session, uint64_t *ret_size);
+
+// Writes everything that a snapshot holds into a file that never blocks, which it takes over.
+int session_write_all(struct session *session, struct trace_file *file, struct err *err);
+
 // The statistics of the buffers as TraceStats has them; free with
 // pb__trace_stats__free_unpacked(). NULL: no memory.
 Pb__TraceStats *session_get_stats(struct session *session);
@@ -142,6 +149,9 @@ struct session_counts {
 };
 
 void session_get_counts(const struct session *session, struct session_counts *ret);
+
+// When the session ends if nothing else happens; NSEC_MAX: not by itself.
+nsec_t session_end_due(const struct session *session);
 
 // For owners without a loop: when the session wants to be called, NSEC_MAX for never, and the call.
 nsec_t session_next_due(const struct session *session);

@@ -580,6 +580,186 @@ static void output_path_is_made_and_unmade(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static uint64_t clone_with(const struct service_clone_request *request, int expected)
+{
+    struct service_clone_result result = {0};
+    t.err = (struct err){0};
+    int r = service_clone(t.service, &t.consumer, request, &result, &t.err);
+    if (r != expected)
+        fail_msg("%d instead of %d: %s", r, expected, t.err.text);
+    return result.session_id;
+}
+
+static void snapshot_holds_what_there_is(void **state)
+{
+    (void)state;
+    uint64_t id =
+        enable(TRIGGERS("CLONE_SNAPSHOT", "triggers { name: 't' }") "unique_session_name: 'n'");
+    fire("t");
+    struct service_trigger_hit hit = {.name = "t", .producer_name = "p", .stop_delay_ms = 5};
+    uint64_t a = clone_with(&(struct service_clone_request){.session_id = id, .trigger = &hit}, 0);
+    pass(NSEC_PER_SEC);
+    uint64_t b = clone_with(&(struct service_clone_request){.unique_session_name = "n"}, 0);
+    assert_string_equal(read_letters(a), "ct..Z");
+    assert_string_equal(read_letters(b), "...Z"); // its trigger is in the first
+    assert_string_equal(read_letters(a), "Z");
+    assert_int_equal(n_running, 1);
+    assert_string_equal(t.diary, "1 started, 1 clone t");
+    // A snapshot has the name, but does not hold it, and is no original.
+    service_destroy(t.service, id);
+    clone_with(&(struct service_clone_request){.unique_session_name = "n"}, -ENOENT);
+    clone_with(&(struct service_clone_request){.session_id = a}, -EINVAL);
+    enable(SOURCE "unique_session_name: 'n'");
+}
+
+static void snapshot_of_a_waiting_session_is_readable(void **state)
+{
+    (void)state;
+    uint64_t id = enable(TRIGGERS("STOP_TRACING", "triggers { name: 't' }"));
+    uint64_t a = clone_with(&(struct service_clone_request){.session_id = id}, 0);
+    assert_string_equal(read_letters(id), "");
+    assert_string_equal(read_letters(a), "..Z");
+    fire("t");
+    pass(NSEC_PER_SEC);
+    assert_string_equal(read_letters(id), "t...Z");
+}
+
+static void bugreport_takes_the_highest_score(void **state)
+{
+    (void)state;
+    clone_with(&(struct service_clone_request){.for_bugreport = true}, -ENOENT);
+    enable(SOURCE);
+    enable(TRIGGERS("START_TRACING", "triggers { name: 't' }") "bugreport_score: 100");
+    enable(SOURCE "bugreport_score: 5 unique_session_name: 'low'");
+    enable(SOURCE "bugreport_score: 50 unique_session_name: 'high'");
+    uint64_t a = clone_with(&(struct service_clone_request){.for_bugreport = true}, 0);
+    struct service_session_info infos[8];
+    assert_int_equal(service_list(t.service, infos, 8), 5);
+    assert_int_equal(infos[4].id, a);
+    assert_string_equal(infos[4].name, "high");
+    assert_string_equal(infos[4].state, "snapshot");
+    assert_string_equal(infos[1].state, "armed");
+    assert_int_equal(infos[1].next_due, fake_time.boot + 60 * NSEC_PER_SEC);
+}
+
+static void snapshot_is_only_for_its_owner_and_root(void **state)
+{
+    (void)state;
+    uint64_t id;
+    assert_int_equal(enable_with(&t.other, SOURCE, -1, true, &id), 0);
+    clone_with(&(struct service_clone_request){.session_id = id}, -EPERM);
+    t.consumer.uid = 0;
+    clone_with(&(struct service_clone_request){.session_id = id}, 0);
+}
+
+static void snapshot_counts_against_limits(void **state)
+{
+    (void)state;
+    service_free(t.service);
+    t.limits = (struct service_limits){.max_sessions = 3, .max_buffer_bytes = 68 << 10};
+    make_service();
+    uint64_t id = enable(SOURCE);
+    clone_with(&(struct service_clone_request){.session_id = id}, 0);
+    clone_with(&(struct service_clone_request){.session_id = id}, -ENOSPC);
+    service_free(t.service);
+    t.limits = (struct service_limits){.max_sessions = 2};
+    make_service();
+    id = enable(SOURCE);
+    clone_with(&(struct service_clone_request){.session_id = id}, 0);
+    clone_with(&(struct service_clone_request){.session_id = id}, -EMFILE);
+}
+
+static void buffers_move_or_are_emptied(void **state)
+{
+    (void)state;
+    uint64_t id = enable("buffers { size_kb: 64 transfer_on_clone: true } "
+                         "buffers { size_kb: 64 clear_before_clone: true } "
+                         "data_sources { config { name: 'a' } } "
+                         "data_sources { config { name: 'a' target_buffer: 1 } }");
+    uint64_t a = clone_with(&(struct service_clone_request){.session_id = id}, 0);
+    // Two packets of the first source, the flush's of the second.
+    assert_string_equal(read_letters(a), "...Z");
+    uint64_t b = clone_with(&(struct service_clone_request){.session_id = id}, 0);
+    assert_string_equal(read_letters(b), "..Z");
+    service_disable(t.service, id, NULL);
+    assert_string_equal(read_letters(id), "...Z"); // of the first none before the last flush
+}
+
+static void snapshot_of_a_file_is_a_file(void **state)
+{
+    (void)state;
+    uint64_t id;
+    int fd = memfd_create("trace", MFD_CLOEXEC), copy = memfd_create("copy", MFD_CLOEXEC);
+    assert_int_equal(enable_with(&t.consumer, SOURCE "write_into_file: true", dup(fd), true, &id),
+                     0);
+    pass(6 * NSEC_PER_SEC);
+    off_t written = lseek(fd, 0, SEEK_END);
+    assert_true(written > 0);
+    clone_with(&(struct service_clone_request){.session_id = id}, -EINVAL);
+    int given = dup(copy);
+    clone_with(&(struct service_clone_request){.session_id = id, .output_fd = &given}, 0);
+    assert_int_equal(given, -1);
+    static uint8_t a[65536], b[65536];
+    assert_true(lseek(copy, 0, SEEK_END) > written);
+    assert_int_equal(pread(fd, a, sizeof(a), 0), written);
+    assert_true(pread(copy, b, sizeof(b), 0) > written);
+    assert_memory_equal(a, b, (size_t)written);
+    assert_int_equal(service_read_begin(t.service, id, &t.err), -EINVAL);
+    close(fd);
+    close(copy);
+}
+
+static void state_is_told(void **state)
+{
+    (void)state;
+    uint64_t id = enable(SOURCE "duration_ms: 1000 unique_session_name: 'n' bugreport_score: 3");
+    enable(TRIGGERS("START_TRACING", "triggers { name: 't' }"));
+    Pb__TracingServiceState *told = service_query_state(t.service, false);
+    assert_non_null(told);
+    assert_int_equal(told->num_sessions, 2);
+    assert_int_equal(told->num_sessions_started, 1);
+    assert_int_equal(told->n_data_sources, 1);
+    assert_string_equal(told->data_sources[0]->ds_descriptor->name, "a");
+    assert_int_equal(told->n_tracing_sessions, 2);
+    assert_string_equal(told->tracing_sessions[0]->state, "STARTED");
+    assert_string_equal(told->tracing_sessions[0]->unique_session_name, "n");
+    assert_int_equal(told->tracing_sessions[0]->buffer_size_kb[0], 64);
+    assert_int_equal(told->tracing_sessions[0]->bugreport_score, 3);
+    assert_string_equal(told->tracing_sessions[1]->state, "CONFIGURED");
+    pb__tracing_service_state__free_unpacked(told, NULL);
+    told = service_query_state(t.service, true);
+    assert_int_equal(told->n_data_sources, 0);
+    pb__tracing_service_state__free_unpacked(told, NULL);
+    Pb__TraceStats *stats = service_get_stats(t.service, id);
+    assert_non_null(stats);
+    assert_int_equal(stats->n_buffer_stats, 1);
+    assert_int_equal(stats->buffer_stats[0]->chunks_written, 1);
+    pb__trace_stats__free_unpacked(stats, NULL);
+    assert_null(service_get_stats(t.service, 77));
+}
+
+static int change(uint64_t id, const char *text)
+{
+    struct config config = {0};
+    assert_int_equal(config_load("test", text, strlen(text), CONFIG_FORMAT_TEXT, &config, &t.err),
+                     0);
+    int r = service_change_config(t.service, id, config.trace, &t.err);
+    config_done(&config);
+    return r;
+}
+
+static void only_filters_change(void **state)
+{
+    (void)state;
+    uint64_t id = enable(SOURCE "duration_ms: 1000");
+    assert_int_equal(change(id, "buffers { size_kb: 64 } data_sources { config { name: 'a' } "
+                                "producer_name_filter: 'x' } duration_ms: 1000"),
+                     0);
+    assert_int_equal(change(id, SOURCE "duration_ms: 1001"), -EINVAL);
+    pass(NSEC_PER_SEC);
+    assert_int_equal(change(id, SOURCE "duration_ms: 1000"), -EINVAL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -603,6 +783,15 @@ int main(void)
         TEST(session_may_be_destroyed_while_it_speaks),
         TEST(file_gets_everything_at_the_end),
         TEST(output_path_is_made_and_unmade),
+        TEST(snapshot_holds_what_there_is),
+        TEST(snapshot_of_a_waiting_session_is_readable),
+        TEST(bugreport_takes_the_highest_score),
+        TEST(snapshot_is_only_for_its_owner_and_root),
+        TEST(snapshot_counts_against_limits),
+        TEST(buffers_move_or_are_emptied),
+        TEST(snapshot_of_a_file_is_a_file),
+        TEST(state_is_told),
+        TEST(only_filters_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots of running sessions for somebody else: which session is meant, who may have it, and
+// whether there is memory for it. Everybody may copy what is his own, root everything.
+//
+// A session that writes into a file has only its newest packets in memory. Its snapshot is
+// therefore made in a file too: a copy of what was written, and the packets behind it.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "producer/service/service_private.h"
+#include "producer/trace/trace_file.h"
+
+DEFINE_CLEANUP(member_freep, struct member, member_free);
+
+static bool is_named(const struct member *member, const char *name)
+{
+    return !member->is_clone && str_eq(session_name(member), name);
+}
+
+static int32_t bugreport_score(const struct member *member)
+{
+    bool records = session_get_state(member->session) & SESSION_RECORDING;
+    return records ? session_get_config(member->session)->bugreport_score : 0;
+}
+
+static struct member *find_for_bugreport(const struct service *service)
+{
+    struct member *best = NULL;
+    for (size_t i = 0; i < service->members.n; i++) {
+        struct member *member = service->members.items[i];
+        if (bugreport_score(member) > (best ? bugreport_score(best) : 0))
+            best = member;
+    }
+    return best;
+}
+
+static int find_original(const struct service *service, const struct service_clone_request *request,
+                         struct member **ret, struct err *err)
+{
+    const char *name = request->unique_session_name;
+    char printable[QUOTED_MAX];
+    *ret = NULL;
+    if (request->session_id) {
+        *ret = find(service, request->session_id);
+        return *ret ? 0
+                    : err_set(err, -ENOENT, "session %" PRIu64 ": there is none",
+                              request->session_id);
+    }
+    if (!name || !*name) {
+        *ret = find_for_bugreport(service);
+        return *ret ? 0
+                    : err_set(err, -ENOENT,
+                              "no session that records has a bugreport_score above "
+                              "0");
+    }
+    for (size_t i = 0; i < service->members.n && !*ret; i++)
+        if (is_named(service->members.items[i], name))
+            *ret = service->members.items[i];
+    return *ret ? 0
+                : err_set(err, -ENOENT, "no session has the unique_session_name \"%s\"",
+                          quoted(name, printable));
+}
+
+static int check_clone(const struct member *original, uid_t uid,
+                       const struct service_clone_request *request, struct err *err)
+{
+    if (uid != 0 && uid != original->uid)
+        return err_set(err, -EPERM, "session %" PRIu64 " is another user's", original->id);
+    if (original->is_clone)
+        return err_set(err, -EINVAL, "session %" PRIu64 " is a snapshot itself", original->id);
+    if (session_get_settings(original->session)->write_into_file &&
+        (!request->output_fd || *request->output_fd < 0))
+        return err_set(err, -EINVAL,
+                       "session %" PRIu64 " writes into a file: its snapshot needs a file, too",
+                       original->id);
+    return 0;
+}
+
+static int copy_bytes(int from, int to, uint64_t size)
+{
+    off_t offset = 0;
+    while ((uint64_t)offset < size) {
+        ssize_t n = sendfile(to, from, &offset, (size_t)(size - (uint64_t)offset));
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n == 0)
+            return -EIO; // somebody has cut it off
+    }
+    return 0;
+}
+
+// Only regular files: a pipe's bytes are gone.
+static int copy_file(int original_fd, uint64_t size, int to, struct err *err)
+{
+    char path[64];
+    struct stat st;
+    if (fstat(original_fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(err, -EINVAL, "the session does not write into a file that can be copied");
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", original_fd);
+    int from CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return err_errno(err, -errno, "file of the session");
+    int r = copy_bytes(from, to, size);
+    return r < 0 ? err_errno(err, r, "copy of the session's file") : 0;
+}
+
+static int clone_file(struct member *original, struct member *clone, int *output_fd,
+                      struct err *err)
+{
+    uint64_t size;
+    int original_fd = session_flush_file(original->session, &size);
+    if (original_fd >= 0) {
+        int r = copy_file(original_fd, size, *output_fd, err);
+        if (r < 0)
+            return r;
+    }
+    const struct session_settings *settings = session_get_settings(clone->session);
+    struct trace_file_options options = {
+        .name = clone->consumer_name,
+        .deflate = settings->deflate,
+        .sync = settings->sync_after_write,
+    };
+    struct trace_file *file;
+    int r = trace_file_new(*output_fd, &options, &file, err);
+    if (r < 0)
+        return r;
+    steal_fd(output_fd);
+    return session_write_all(clone->session, file, err);
+}
+
+static int make_clone(struct service *service, struct member *original, struct member *clone,
+                      const struct service_clone_request *request, struct err *err)
+{
+    struct session_clone_options options = {
+        .for_bugreport = request->for_bugreport,
+        .trigger = request->trigger,
+    };
+    const Pb__TraceConfig *config = session_get_config(original->session);
+    uint64_t bytes = session_prepare_clone(original->session);
+    int r = check_clone_limits(service, config, clone->uid, bytes, err);
+    if (r == 0)
+        r = session_clone(original->session, &options, &clone->session, err);
+    if (r == 0 && session_get_settings(original->session)->write_into_file)
+        r = clone_file(original, clone, request->output_fd, err);
+    return r;
+}
+
+int service_clone(struct service *service, const struct service_consumer *consumer,
+                  const struct service_clone_request *request, struct service_clone_result *ret,
+                  struct err *err)
+{
+    struct member *original;
+    CLEANUP(member_freep) struct member *clone = NULL;
+    int r = find_original(service, request, &original, err);
+    if (r == 0)
+        r = check_clone(original, consumer->uid, request, err);
+    if (r == 0)
+        r = member_new(service, consumer, &clone, err);
+    if (r < 0)
+        return r;
+    clone->is_clone = true;
+    clone->started_realtime = original->started_realtime;
+    r = make_clone(service, original, clone, request, err);
+    if (r == 0)
+        r = member_insert(service, clone, err);
+    if (r < 0)
+        return r;
+    const struct session_settings *settings = session_get_settings(clone->session);
+    *ret = (struct service_clone_result){
+        .session_id = clone->id,
+        .uuid_msb = settings->uuid_msb,
+        .uuid_lsb = settings->uuid_lsb,
+        .was_write_into_file = session_get_settings(original->session)->write_into_file,
+    };
+    STEAL(clone);
+    return 0;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A limit that nobody hears of is a riddle, so each is told by its name and with the figures.
+// Snapshots count like sessions: their memory is real until they are read and destroyed.
+#include <errno.h>
+
+#include "producer/service/config_check.h"
+#include "producer/service/service_private.h"
+
+#define MAX_SESSIONS             15
+#define MAX_SESSIONS_PER_UID     5
+#define MAX_BUFFER_BYTES_PER_UID ((uint64_t)128 << 20)
+
+struct service_limits service_default_limits(void)
+{
+    return (struct service_limits){
+        .max_sessions = MAX_SESSIONS,
+        .max_sessions_per_uid = MAX_SESSIONS_PER_UID,
+        .max_buffer_bytes = config_machine_memory_bytes() / 4,
+        .max_buffer_bytes_per_uid = MAX_BUFFER_BYTES_PER_UID,
+    };
+}
+
+struct use {
+    size_t sessions, sessions_of_uid;
+    uint64_t bytes, bytes_of_uid;
+};
+
+static struct use count_use(const struct service *service, uid_t uid)
+{
+    struct use use = {.sessions = service->members.n};
+    for (size_t i = 0; i < service->members.n; i++) {
+        const struct member *member = service->members.items[i];
+        uint64_t bytes = session_buffer_bytes(member->session);
+        use.bytes += bytes;
+        if (member->uid != uid)
+            continue;
+        use.sessions_of_uid++;
+        use.bytes_of_uid += bytes;
+    }
+    return use;
+}
+
+static uint64_t config_buffer_bytes(const Pb__TraceConfig *config)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < config->n_buffers; i++)
+        sum += (uint64_t)config->buffers[i]->size_kb * 1024;
+    return sum;
+}
+
+static int check_session_limits(const struct service *service, uid_t uid, const struct use *use,
+                                struct err *err)
+{
+    const struct service_limits *limits = &service->limits;
+    if (limits->max_sessions && use->sessions >= limits->max_sessions)
+        return err_set(err, -EMFILE,
+                       "max_sessions: there are %zu sessions already, no more than "
+                       "%" PRIu32 " are allowed",
+                       use->sessions, limits->max_sessions);
+    if (uid != 0 && limits->max_sessions_per_uid &&
+        use->sessions_of_uid >= limits->max_sessions_per_uid)
+        return err_set(err, -EMFILE,
+                       "max_sessions_per_uid: user %u has %zu sessions already, no more than "
+                       "%" PRIu32 " are allowed",
+                       (unsigned)uid, use->sessions_of_uid, limits->max_sessions_per_uid);
+    return 0;
+}
+
+static int check_buffer_limits(const struct service *service, uid_t uid, const struct use *use,
+                               uint64_t bytes, uint64_t override_bytes, struct err *err)
+{
+    const struct service_limits *limits = &service->limits;
+    if (limits->max_buffer_bytes && use->bytes + bytes > limits->max_buffer_bytes)
+        return err_set(err, -ENOSPC,
+                       "max_buffer_bytes: %" PRIu64 " kB more would make %" PRIu64
+                       " kB of buffers in all sessions, no more than %" PRIu64 " kB are allowed",
+                       bytes / 1024, (use->bytes + bytes) / 1024, limits->max_buffer_bytes / 1024);
+    uint64_t limit = limits->max_buffer_bytes_per_uid;
+    if (uid == 0 || limit == 0)
+        return 0;
+    if (limit < override_bytes)
+        limit = override_bytes;
+    if (use->bytes_of_uid + bytes > limit)
+        return err_set(err, -ENOSPC,
+                       "max_buffer_bytes_per_uid: %" PRIu64 " kB more would make %" PRIu64
+                       " kB of buffers for user %u, no more than %" PRIu64 " kB are allowed",
+                       bytes / 1024, (use->bytes_of_uid + bytes) / 1024, (unsigned)uid,
+                       limit / 1024);
+    return 0;
+}
+
+static uint64_t override_bytes(const Pb__TraceConfig *config)
+{
+    return config->guardrail_overrides
+               ? (uint64_t)config->guardrail_overrides->max_tracing_buffer_size_kb * 1024
+               : 0;
+}
+
+static int check_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                        struct err *err)
+{
+    struct use use = count_use(service, uid);
+    int r = check_session_limits(service, uid, &use, err);
+    if (r == 0)
+        r = check_buffer_limits(service, uid, &use, config_buffer_bytes(config),
+                                override_bytes(config), err);
+    return r;
+}
+
+static int check_name(const struct service *service, const Pb__TraceConfig *config, struct err *err)
+{
+    const char *name = config->unique_session_name;
+    char printable[QUOTED_MAX];
+    if (!name || !*name)
+        return 0;
+    for (size_t i = 0; i < service->members.n; i++) {
+        const struct member *member = service->members.items[i];
+        if (!member->is_clone && str_eq(session_name(member), name))
+            return err_set(err, -EEXIST,
+                           "unique_session_name: session %" PRIu64 " is called \"%s\" already",
+                           member->id, quoted(name, printable));
+    }
+    return 0;
+}
+
+// The smallest max_other_session_count of all that share the semaphore counts.
+static int check_semaphore(const struct service *service,
+                           const Pb__TraceConfig__SessionSemaphore *semaphore, struct err *err)
+{
+    const char *name = semaphore->name ? semaphore->name : "";
+    uint64_t limit = semaphore->max_other_session_count, n = 0;
+    for (size_t i = 0; i < service->members.n; i++) {
+        const struct member *member = service->members.items[i];
+        const Pb__TraceConfig *config = session_get_config(member->session);
+        for (size_t k = 0; is_live(member) && k < config->n_session_semaphores; k++) {
+            const Pb__TraceConfig__SessionSemaphore *other = config->session_semaphores[k];
+            if (!str_eq(other->name ? other->name : "", name))
+                continue;
+            n++;
+            if (other->max_other_session_count < limit)
+                limit = other->max_other_session_count;
+        }
+    }
+    char printable[QUOTED_MAX];
+    if (n > limit)
+        return err_set(err, -EBUSY,
+                       "session_semaphores: \"%s\" is held by %" PRIu64
+                       " sessions, max_other_session_count allows %" PRIu64,
+                       quoted(name, printable), n, limit);
+    return 0;
+}
+
+int check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                  struct err *err)
+{
+    int r = check_limits(service, config, uid, err);
+    if (r == 0)
+        r = check_name(service, config, err);
+    for (size_t i = 0; r == 0 && i < config->n_session_semaphores; i++)
+        r = check_semaphore(service, config->session_semaphores[i], err);
+    return r;
+}
+
+int check_clone_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                       uint64_t bytes, struct err *err)
+{
+    struct use use = count_use(service, uid);
+    int r = check_session_limits(service, uid, &use, err);
+    return r < 0 ? r : check_buffer_limits(service, uid, &use, bytes, override_bytes(config), err);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the service share: service.c (life and end of sessions), service_limits.c (who
+// may have which), service_triggers.c, service_clone.c and service_state.c (what it tells about
+// itself). Nobody else includes this.
+#pragma once
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "common/vec.h"
+#include "producer/service/service.h"
+#include "producer/service/trigger_history.h"
+#include "producer/service/trigger_rules.h"
+
+#define QUOTED_MAX 68
+
+struct member {
+    struct service *service; // borrowed
+    uint64_t id;
+    struct session *session;                 // owned
+    const struct service_consumer *consumer; // borrowed; NULL while detached
+    char *consumer_name;                     // owned
+    char *detach_key;                        // owned; NULL: not detached
+    const char *created; // borrowed from the config: the output_path that was made; NULL: none
+    uid_t uid;
+    bool is_clone;
+    struct trigger_rules rules;
+    const struct service_trigger_hit *hit; // borrowed, while the session hears it
+    uint32_t n_triggers;                   // heard
+    char *last_trigger;                    // owned; NULL: none
+    nsec_t last_trigger_at;
+    bool ended_told; // the consumer knows that the session has ended
+    bool announces;  // events reach the consumer: service_enable() is over the point of no return
+    nsec_t started_realtime;
+};
+
+VEC_DEFINE(member_vec, struct member *);
+
+struct service {
+    struct service_env env;
+    struct service_limits limits;
+    struct member_vec members;   // in the order of their ids
+    struct member_vec graveyard; // gone, to be freed when nobody is inside them
+    struct loop_timer *reaper;   // owned; NULL without a loop
+    uint64_t last_id;
+    struct trigger_history history;
+};
+
+static inline nsec_t boot_now(const struct service *service)
+{
+    return clock_read(service->env.session.clock, CLOCK_BOOTTIME);
+}
+
+static inline struct member *find(const struct service *service, uint64_t id)
+{
+    for (size_t i = 0; i < service->members.n; i++)
+        if (service->members.items[i]->id == id)
+            return service->members.items[i];
+    return NULL;
+}
+
+// The one behind `id`, for walks during which sessions come and go.
+static inline struct member *next_member(const struct service *service, uint64_t id)
+{
+    for (size_t i = 0; i < service->members.n; i++)
+        if (service->members.items[i]->id > id)
+            return service->members.items[i];
+    return NULL;
+}
+
+static inline int no_session(struct err *err, uint64_t id)
+{
+    return err_set(err, -ESRCH, "session %" PRIu64 ": there is none", id);
+}
+
+static inline const char *quoted(const char *text, char ret[QUOTED_MAX])
+{
+    return str_printable(ret, QUOTED_MAX, text, strlen(text));
+}
+
+static inline const char *session_name(const struct member *member)
+{
+    const char *name = session_get_config(member->session)->unique_session_name;
+    return name ? name : "";
+}
+
+// Whether the session still takes part: it records or will.
+static inline bool is_live(const struct member *member)
+{
+    return !member->is_clone && session_get_state(member->session) != SESSION_DONE;
+}
+
+// service.c
+
+// An empty member of `consumer`, not yet in the list.
+int member_new(struct service *service, const struct service_consumer *consumer,
+               struct member **ret, struct err *err);
+struct member *member_free(struct member *member);
+// From here on the service owns it, and it has an id.
+int member_insert(struct service *service, struct member *member, struct err *err);
+
+// service_limits.c
+
+// All limits, names and semaphores that a new session has to respect.
+int check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                  struct err *err);
+// The limits for a snapshot of `config` with `bytes` of buffers.
+int check_clone_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                       uint64_t bytes, struct err *err);
+
+// service_triggers.c
+
+void load_history(struct service *service);
+// The triggers that the config wants fired when it starts.
+void fire_own_triggers(struct service *service, uint64_t session_id);

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the service tells about itself: Perfetto's messages for its clients, and a little more for
+// `mmtrace status`. Names of states are those that Perfetto's clients know.
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "producer/service/service_private.h"
+
+#ifndef MMTRACE_VERSION
+#define MMTRACE_VERSION "0"
+#endif
+
+#define PRODUCER_ID   1
+#define PRODUCER_NAME "mmtrace"
+
+Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    Pb__TraceStats *stats = member ? session_get_stats(member->session) : NULL;
+    if (!stats)
+        return NULL;
+    stats->tracing_sessions = (uint32_t)service->members.n;
+    return stats;
+}
+
+static const char *state_name(const struct member *member)
+{
+    if (member->is_clone)
+        return "CLONED_READ_ONLY";
+    switch (session_get_state(member->session)) {
+    case SESSION_CONFIGURED:
+    case SESSION_ARMED:
+        return "CONFIGURED";
+    case SESSION_STARTED:
+    case SESSION_TRIGGERED:
+        return "STARTED";
+    case SESSION_STOPPING:
+        return "STOP_WAIT";
+    case SESSION_DONE:
+        break;
+    }
+    return "DISABLED";
+}
+
+// For people: what it waits for, too.
+static const char *state_text(const struct member *member)
+{
+    if (member->is_clone)
+        return "snapshot";
+    switch (session_get_state(member->session)) {
+    case SESSION_CONFIGURED:
+        return "configured";
+    case SESSION_ARMED:
+        return "armed";
+    case SESSION_STARTED:
+        return "recording";
+    case SESSION_TRIGGERED:
+        return "triggered";
+    case SESSION_STOPPING:
+        return "writing";
+    case SESSION_DONE:
+        break;
+    }
+    return "done";
+}
+
+// Messages are put together with these; `ok` remembers that memory ran out.
+
+static void *new_message(bool *ok, size_t size, const ProtobufCMessageDescriptor *descriptor)
+{
+    ProtobufCMessage *message = calloc(1, size);
+    if (message)
+        protobuf_c_message_init(descriptor, message);
+    *ok = *ok && message;
+    return message;
+}
+
+static void *new_array(bool *ok, size_t n, size_t size)
+{
+    void *array = calloc(n + 1, size);
+    *ok = *ok && array;
+    return array;
+}
+
+static char *new_string(bool *ok, const char *text)
+{
+    char *copy = strdup(text ? text : "");
+    *ok = *ok && copy;
+    return copy;
+}
+
+static void fill_producer(bool *ok, Pb__TracingServiceState *state)
+{
+    state->producers = new_array(ok, 1, sizeof(state->producers[0]));
+    if (!*ok)
+        return;
+    Pb__TracingServiceState__Producer *producer =
+        new_message(ok, sizeof(*producer), &pb__tracing_service_state__producer__descriptor);
+    if (!*ok)
+        return;
+    state->producers[state->n_producers++] = producer;
+    producer->has_id = producer->has_uid = producer->has_pid = true;
+    producer->id = PRODUCER_ID;
+    producer->uid = (int32_t)geteuid();
+    producer->pid = (int32_t)getpid();
+    producer->name = new_string(ok, PRODUCER_NAME);
+    producer->sdk_version = new_string(ok, "mmtrace " MMTRACE_VERSION);
+}
+
+static Pb__TracingServiceState__DataSource *make_data_source(bool *ok,
+                                                             const struct source_class *class)
+{
+    Pb__TracingServiceState__DataSource *source =
+        new_message(ok, sizeof(*source), &pb__tracing_service_state__data_source__descriptor);
+    if (!source)
+        return NULL;
+    source->has_producer_id = true;
+    source->producer_id = PRODUCER_ID;
+    source->ds_descriptor =
+        new_message(ok, sizeof(*source->ds_descriptor), &pb__data_source_descriptor__descriptor);
+    if (source->ds_descriptor)
+        source->ds_descriptor->name = new_string(ok, class->name);
+    return source;
+}
+
+static void fill_data_sources(bool *ok, const struct service *service,
+                              Pb__TracingServiceState *state)
+{
+    const struct source_class *const *classes = service->env.session.classes;
+    size_t n = 0;
+    while (classes[n])
+        n++;
+    state->data_sources = new_array(ok, n, sizeof(state->data_sources[0]));
+    for (size_t i = 0; *ok && i < n; i++) {
+        Pb__TracingServiceState__DataSource *source = make_data_source(ok, classes[i]);
+        if (source)
+            state->data_sources[state->n_data_sources++] = source;
+    }
+}
+
+static void fill_session_config(bool *ok, const Pb__TraceConfig *config,
+                                Pb__TracingServiceState__TracingSession *session)
+{
+    session->unique_session_name = new_string(ok, config->unique_session_name);
+    if (config->bugreport_filename)
+        session->bugreport_filename = new_string(ok, config->bugreport_filename);
+    session->has_bugreport_score = config->has_bugreport_score;
+    session->bugreport_score = config->bugreport_score;
+    session->has_duration_ms = session->has_num_data_sources = true;
+    session->duration_ms = config->duration_ms;
+    if (!config->duration_ms && config->trigger_config)
+        session->duration_ms = config->trigger_config->trigger_timeout_ms;
+    session->num_data_sources = (uint32_t)config->n_data_sources;
+    session->buffer_size_kb = new_array(ok, config->n_buffers, sizeof(uint32_t));
+    for (size_t i = 0; *ok && i < config->n_buffers; i++)
+        session->buffer_size_kb[session->n_buffer_size_kb++] = config->buffers[i]->size_kb;
+}
+
+static Pb__TracingServiceState__TracingSession *make_session(bool *ok, const struct member *member)
+{
+    Pb__TracingServiceState__TracingSession *session =
+        new_message(ok, sizeof(*session), &pb__tracing_service_state__tracing_session__descriptor);
+    if (!session)
+        return NULL;
+    session->has_id = session->has_consumer_uid = true;
+    session->id = member->id;
+    session->consumer_uid = (int32_t)member->uid;
+    session->state = new_string(ok, state_name(member));
+    session->has_start_realtime_ns = member->started_realtime > 0;
+    session->start_realtime_ns = member->started_realtime;
+    session->has_is_started = true;
+    session->is_started =
+        !member->is_clone && (session_get_state(member->session) & SESSION_RECORDING);
+    fill_session_config(ok, session_get_config(member->session), session);
+    return session;
+}
+
+static void fill_sessions(bool *ok, const struct service *service, Pb__TracingServiceState *state)
+{
+    size_t n = service->members.n;
+    state->tracing_sessions = new_array(ok, n, sizeof(state->tracing_sessions[0]));
+    for (size_t i = 0; *ok && i < n; i++) {
+        Pb__TracingServiceState__TracingSession *session =
+            make_session(ok, service->members.items[i]);
+        if (!session)
+            return;
+        state->tracing_sessions[state->n_tracing_sessions++] = session;
+        state->num_sessions_started += session->is_started;
+    }
+}
+
+Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only)
+{
+    bool ok = true;
+    Pb__TracingServiceState *state =
+        new_message(&ok, sizeof(*state), &pb__tracing_service_state__descriptor);
+    if (!state)
+        return NULL;
+    state->has_supports_tracing_sessions = state->supports_tracing_sessions = true;
+    state->has_num_sessions = state->has_num_sessions_started = true;
+    state->num_sessions = (int32_t)service->members.n;
+    state->tracing_service_version = new_string(&ok, "mmtrace " MMTRACE_VERSION);
+    if (!sessions_only)
+        fill_producer(&ok, state);
+    if (!sessions_only)
+        fill_data_sources(&ok, service, state);
+    fill_sessions(&ok, service, state);
+    if (!ok) {
+        pb__tracing_service_state__free_unpacked(state, NULL);
+        return NULL;
+    }
+    return state;
+}
+
+static void fill_info(const struct member *member, struct service_session_info *ret)
+{
+    const Pb__TraceConfig *config = session_get_config(member->session);
+    *ret = (struct service_session_info){
+        .id = member->id,
+        .name = session_name(member),
+        .state = state_text(member),
+        .consumer = member->consumer_name,
+        .uid = member->uid,
+        .bugreport_score = config->bugreport_score,
+        .bugreport_filename = config->bugreport_filename,
+        .detached = member->detach_key,
+        .buffer_bytes = session_buffer_bytes(member->session),
+        .n_triggers = member->n_triggers,
+        .last_trigger = member->last_trigger,
+        .last_trigger_at = member->last_trigger_at,
+        .next_due = session_end_due(member->session),
+    };
+    session_get_counts(member->session, &ret->counts);
+}
+
+size_t service_list(struct service *service, struct service_session_info *ret, size_t n)
+{
+    for (size_t i = 0; i < n && i < service->members.n; i++)
+        fill_info(service->members.items[i], &ret[i]);
+    return service->members.n;
+}
+
+// Changing.
+
+static void clear_filters(Pb__TraceConfig *config)
+{
+    for (size_t i = 0; i < config->n_data_sources; i++) {
+        Pb__TraceConfig__DataSource *source = config->data_sources[i];
+        for (size_t k = 0; k < source->n_producer_name_filter; k++)
+            free(source->producer_name_filter[k]);
+        for (size_t k = 0; k < source->n_producer_name_regex_filter; k++)
+            free(source->producer_name_regex_filter[k]);
+        source->n_producer_name_filter = source->n_producer_name_regex_filter = 0;
+    }
+}
+
+// What is left of the config without the fields that may change, packed.
+static int pack_rest(const Pb__TraceConfig *config, struct config *ret, struct err *err)
+{
+    struct config all = {0};
+    size_t size = pb__trace_config__get_packed_size(config);
+    uint8_t *bytes = malloc(size + 1);
+    if (!bytes)
+        return err_errno(err, -ENOMEM, "trace config");
+    pb__trace_config__pack(config, bytes);
+    Pb__TraceConfig *copy = pb__trace_config__unpack(NULL, size, bytes);
+    free(bytes);
+    if (!copy)
+        return err_errno(err, -ENOMEM, "trace config");
+    clear_filters(copy);
+    int r = config_from_message(copy, &all, err);
+    if (r == 0)
+        *ret = all;
+    return r;
+}
+
+int service_change_config(struct service *service, uint64_t session_id,
+                          const Pb__TraceConfig *config, struct err *err)
+{
+    struct member *member = find(service, session_id);
+    struct config before = {0}, after = {0};
+    if (!member)
+        return no_session(err, session_id);
+    if (!is_live(member))
+        return err_set(err, -EINVAL, "session %" PRIu64 " has ended", session_id);
+    int r = pack_rest(session_get_config(member->session), &before, err);
+    if (r == 0)
+        r = pack_rest(config, &after, err);
+    if (r == 0 &&
+        (before.size != after.size || memcmp(before.bytes, after.bytes, before.size) != 0))
+        r = err_set(err, -EINVAL,
+                    "only producer_name_filter and producer_name_regex_filter may change while a "
+                    "session lives");
+    config_done(&before);
+    config_done(&after);
+    return r;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trigger goes to every session that has one of its name; each judges by its own rules. The
+// history is of the name, over all sessions, and a trigger counts once however many hear it. It is
+// kept only where a session has a limit, so that a trigger that comes often costs no file.
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "producer/service/service_private.h"
+
+// Where Perfetto's own client sends the triggers of a config from.
+#define OWN_TRIGGERS_PRODUCER "perfetto_cmd_producer"
+
+static struct trigger_now trigger_now(const struct service *service)
+{
+    return (struct trigger_now){
+        .boot = boot_now(service),
+        .real = clock_read(service->env.session.clock, CLOCK_REALTIME),
+    };
+}
+
+void load_history(struct service *service)
+{
+    struct err err = {0};
+    if (service->env.state_dir && trigger_history_load(&service->history, service->env.state_dir,
+                                                       trigger_now(service), &err) < 0)
+        log_warning(service->env.session.log, "max_per_24_h begins anew: %s", err.text);
+}
+
+static void save_history(struct service *service)
+{
+    struct err err = {0};
+    if (service->env.state_dir && trigger_history_save(&service->history, service->env.state_dir,
+                                                       trigger_now(service), &err) < 0)
+        log_warning(service->env.session.log, "max_per_24_h will not survive a restart: %s",
+                    err.text);
+}
+
+static double random_share(const struct service *service)
+{
+    if (service->env.random)
+        return service->env.random(service->env.random_userdata);
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+        random = (uint32_t)clock_read(service->env.session.clock, CLOCK_MONOTONIC);
+    return random / 4294967296.0;
+}
+
+static void remember_trigger(struct member *member, const struct service_trigger_hit *hit)
+{
+    char *name = strdup(hit->name);
+    member->n_triggers++;
+    member->last_trigger_at = hit->time;
+    if (!name)
+        return;
+    free(member->last_trigger);
+    member->last_trigger = name;
+}
+
+struct activation {
+    struct service_trigger_hit hit;
+    size_t n_before; // in the last 24 hours
+    int n_acted;     // sessions
+    bool limited;    // a session that heard it has a limit
+};
+
+static bool hears_triggers(const struct member *member)
+{
+    enum session_state state = session_get_state(member->session);
+    return !member->is_clone && (state & (SESSION_ARMED | SESSION_RECORDING));
+}
+
+static void activate_member(struct service *service, struct member *member,
+                            struct activation *activation)
+{
+    struct service_trigger_hit hit = activation->hit;
+    const Pb__TraceConfig__TriggerConfig__Trigger *trigger;
+    if (!hears_triggers(member))
+        return;
+    if (trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
+                            activation->n_before, &trigger) != TRIGGER_HEARD)
+        return;
+    activation->limited |= trigger->max_per_24_h > 0;
+    hit.stop_delay_ms = trigger->stop_delay_ms;
+    remember_trigger(member, &hit);
+    member->hit = &hit;
+    activation->n_acted += session_trigger(member->session, &hit);
+    member->hit = NULL;
+}
+
+int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
+                             uid_t producer_uid)
+{
+    struct trigger_now now = trigger_now(service);
+    struct activation activation = {
+        .hit = {.name = name,
+                .producer_name = producer_name ? producer_name : "",
+                .producer_uid = producer_uid,
+                .time = now.boot},
+        .n_before = trigger_history_count(&service->history, name, now),
+    };
+    struct member *member;
+    for (uint64_t id = 0, last = service->last_id;
+         (member = next_member(service, id)) && member->id <= last;) {
+        id = member->id;
+        activate_member(service, member, &activation);
+    }
+    // The sessions come first: they are in a hurry, the file is not.
+    if (activation.limited && trigger_history_add(&service->history, name, now) == 0)
+        save_history(service);
+    return activation.n_acted;
+}
+
+void fire_own_triggers(struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    size_t n = member ? session_get_config(member->session)->n_activate_triggers : 0;
+    // Firing may end the session, so it is looked up each time.
+    for (size_t i = 0; i < n && (member = find(service, session_id)); i++)
+        service_activate_trigger(service, session_get_config(member->session)->activate_triggers[i],
+                                 OWN_TRIGGERS_PRODUCER, member->uid);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot is a session that was never started: it has the config, the packets and the statistics
+// of the original at one moment, and is only read. Everything that can fail is done before the
+// original changes, so a snapshot that cannot be made costs nothing.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "producer/service/session_private.h"
+#include "protos/fields.h"
+
+static int replace_buffer(struct session *session, size_t i)
+{
+    struct packet_buffer *empty;
+    int r = session_buffer_make(session->config, i, &empty, NULL);
+    if (r < 0)
+        return r;
+    struct packet_buffer *old = session->buffers.items[i];
+    session->buffers.items[i] = empty;
+    source_set_replace_buffer(&session->sources, i, empty);
+    packet_buffer_free(old);
+    return 0;
+}
+
+uint64_t session_prepare_clone(struct session *session)
+{
+    uint64_t size = 0;
+    bool recording = session->state & SESSION_RECORDING;
+    for (size_t i = 0; recording && i < session->buffers.n; i++)
+        if (session->config->buffers[i]->clear_before_clone)
+            replace_buffer(session, i);
+    session_event(session, EVENT_FLUSH_DUE);
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(session->buffers.items[i], &stats);
+        size += session->config->buffers[i]->transfer_on_clone
+                    ? stats.size_bytes
+                    : session_buffer_copy_bytes(session->buffers.items[i]);
+    }
+    return size;
+}
+
+static int clone_buffers(const struct session *session, struct session *clone, struct err *err)
+{
+    int r = 0;
+    size_t n = session->buffers.n;
+    clone->buffers.items = calloc(n + 1, sizeof(struct packet_buffer *));
+    if (!clone->buffers.items)
+        return err_errno(err, -ENOMEM, "snapshot");
+    clone->buffers.n = n;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = session->config->buffers[i]->transfer_on_clone
+                ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
+                : session_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
+    return r;
+}
+
+static void transfer_buffers(struct session *session, struct session *clone)
+{
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        if (!session->config->buffers[i]->transfer_on_clone)
+            continue;
+        struct packet_buffer *empty = clone->buffers.items[i];
+        clone->buffers.items[i] = session->buffers.items[i];
+        session->buffers.items[i] = empty;
+        source_set_replace_buffer(&session->sources, i, empty);
+    }
+}
+
+static void clone_events(struct session *clone, const struct session_clone_options *options)
+{
+    struct service_packets *packets = &clone->packets;
+    service_packets_event(packets, PB_TracingServiceEvent_clone_started);
+    for (size_t i = 0; i < clone->buffers.n; i++)
+        service_packets_event_at(packets, PB_TracingServiceEvent_buffer_cloned, (uint32_t)i,
+                                 boot_now(clone));
+    if (options->for_bugreport)
+        service_packets_event(packets, PB_TracingServiceEvent_seized_for_bugreport);
+    service_packets_event(packets, PB_TracingServiceEvent_tracing_disabled);
+    service_packets_snapshot(packets);
+}
+
+static int fill_clone(struct session *session, const struct session_clone_options *options,
+                      struct session *clone, struct err *err)
+{
+    int r = session_copy_config(clone, session->config_bytes, session->config_size, err);
+    if (r == 0)
+        r = session_make_scratch(clone, err);
+    if (r == 0)
+        r = session_settings_read(clone->config, &clone->settings, err);
+    if (r == 0)
+        r = clone_buffers(session, clone, err);
+    if (r < 0)
+        return r;
+    session_settings_renew_uuid(&clone->settings, session->settings.uuid_lsb);
+    session_connect_parts(clone);
+    r = service_packets_copy(&clone->packets, &session->packets);
+    if (r == 0 && options->trigger)
+        r = trigger_hit_copy(options->trigger, &clone->packets.clone_trigger);
+    if (r < 0)
+        return err_errno(err, r, "snapshot");
+    session_update_buffer_stats(session);
+    memcpy(clone->buffer_stats, session->buffer_stats,
+           session->buffers.n * sizeof(clone->buffer_stats[0]));
+    memcpy(clone->writer_losses, session->writer_losses,
+           session->buffers.n * sizeof(clone->writer_losses[0]));
+    return 0;
+}
+
+int session_clone(struct session *session, const struct session_clone_options *options,
+                  struct session **ret, struct err *err)
+{
+    struct session *clone = calloc(1, sizeof(*clone));
+    if (!clone)
+        return err_errno(err, -ENOMEM, "snapshot");
+    clone->env = session->env;
+    clone->state = SESSION_DONE;
+    clone->is_clone = true;
+    clear_due(clone);
+    int r = fill_clone(session, options, clone, err);
+    if (r < 0) {
+        session_free(clone);
+        return r;
+    }
+    clone->started_at = session->started_at;
+    clone->stopped_at = boot_now(session);
+    clone->flushes = session->flushes;
+    clone->final_flush_done = true;
+    transfer_buffers(session, clone);
+    clone_events(clone, options);
+    // Each snapshot has the triggers since the last one.
+    if (session->settings.mode == SESSION_MODE_CLONE)
+        service_packets_forget_triggers(&session->packets);
+    *ret = clone;
+    return 0;
+}
+
+int session_flush_file(struct session *session, uint64_t *ret_size)
+{
+    struct trace_file *file = session->output.file;
+    *ret_size = 0;
+    if (!file)
+        return -1;
+    trace_file_flush(file, NULL); // what stays behind comes with the packets that follow it
+    *ret_size = session_output_bytes(&session->output);
+    return trace_file_fd(file);
+}
+
+int session_write_all(struct session *session, struct trace_file *file, struct err *err)
+{
+    int r;
+    session_set_file(session, file);
+    session_reader_begin(&session->reader);
+    do
+        r = session_output_write(&session->output, &session->reader, err);
+    while (r == SESSION_OUTPUT_MORE);
+    if (r > 0)
+        r = err_set(err, -EAGAIN, "the file of the snapshot does not take everything");
+    int r2 = session_output_close(&session->output, r == 0, err);
+    return r < 0 ? r : r2;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What session.c (the machine) and session_clone.c (snapshots) share. Nobody else includes this.
+#pragma once
+
+#include "producer/service/service_packets.h"
+#include "producer/service/session.h"
+#include "producer/service/session_buffers.h"
+#include "producer/service/session_output.h"
+#include "producer/service/session_reader.h"
+#include "producer/service/source_set.h"
+
+#define PENDING_CLONES_MAX 16
+
+enum session_event {
+    EVENT_ARM,
+    EVENT_START,
+    EVENT_TRIGGER,
+    EVENT_DELAY_OVER, // stop_delay_ms
+    EVENT_CLONE_DUE,
+    EVENT_TIMEOUT, // trigger_timeout_ms
+    EVENT_STOP,
+    EVENT_ABORT,
+    EVENT_DURATION_OVER,
+    EVENT_SOURCE_OVER,
+    EVENT_FLUSH_DUE,
+    EVENT_CLEAR_DUE,
+    EVENT_SNAPSHOT_DUE,
+    EVENT_WRITE_DUE,
+    EVENT_SLICE_DUE,
+    EVENT_WRITTEN,
+    EVENT_FILE_ENDED, // full, or it failed
+};
+
+// The order is that in which they come when several are due at once.
+enum due {
+    DUE_CLONE,
+    DUE_DELAY,
+    DUE_TIMEOUT,
+    DUE_DURATION,
+    DUE_SOURCE,
+    DUE_CLEAR,
+    DUE_SNAPSHOT,
+    DUE_FLUSH,
+    DUE_WRITE,
+    DUE_SLICE,
+    N_DUE,
+};
+
+struct deadline {
+    nsec_t at;     // boot time; NSEC_MAX: not set
+    nsec_t period; // 0: once
+    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not before this; 0: none
+};
+
+struct pending_clone {
+    struct service_trigger_hit hit; // its strings are owned
+    struct deadline due;
+};
+
+struct session {
+    struct session_env env;
+    struct session_settings settings;
+    Pb__TraceConfig *config; // owned
+    uint8_t *config_bytes;   // owned
+    size_t config_size;
+
+    enum session_state state;
+    struct deadline deadlines[N_DUE];
+    struct loop_timer *timer; // owned
+
+    struct pending_clone clones[PENDING_CLONES_MAX];
+    size_t n_clones;
+    const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
+    bool triggered;                        // the trigger that was waited for has come
+
+    struct session_buffers buffers;
+    struct source_set sources;
+    struct service_packets packets;
+    struct session_reader reader;
+    struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
+    uint64_t *writer_losses;                  // owned, likewise
+    struct session_output output;
+    bool is_clone; // then buffer_stats are those of the original, at the time
+
+    nsec_t started_at, stopped_at; // boot time
+    uint64_t flushes;
+    bool final_flush_done;
+    bool file_full;
+    int result;
+    struct err err; // of result
+};
+
+static inline nsec_t boot_now(const struct session *session)
+{
+    return clock_read(session->env.clock, CLOCK_BOOTTIME);
+}
+
+static inline void set_due(struct session *session, enum due due, nsec_t at, nsec_t period)
+{
+    session->deadlines[due] = (struct deadline){.at = at, .period = period};
+}
+
+static inline void clear_due(struct session *session)
+{
+    for (size_t i = 0; i < N_DUE; i++)
+        set_due(session, i, NSEC_MAX, 0);
+}
+
+void session_event(struct session *session, enum session_event event);
+
+// The steps of making one. The bytes go into the trace; what is unpacked from them is the session's
+// own.
+int session_copy_config(struct session *session, const uint8_t *bytes, size_t size,
+                        struct err *err);
+int session_make_scratch(struct session *session, struct err *err);
+void session_connect_parts(struct session *session);
+
+void session_update_buffer_stats(struct session *session);
