@@ -10,6 +10,7 @@ enum cli_exit {
     CLI_DONE = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
+    CLI_NOT_DETACHED = 2, // record --attach, --is_detached: no such session; as `perfetto` has it
 };
 
 struct cli_verb {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace record`: one session in this process, from a config or from flags to a file.
+// `mmtrace record`: one session from a config or from flags to a file, in this process or in a
+// tracing service (record_remote.h).
 //
 // The order of things is such that whatever can fail fails before anything has changed: config,
 // data sources, then the file, then the start. SIGINT and SIGTERM arrive in the loop like any other
@@ -16,14 +17,18 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/pbtext.h"
+#include "producer/cli/background.h"
 #include "producer/cli/cli.h"
+#include "producer/cli/clone.h"
 #include "producer/cli/progress.h"
+#include "producer/cli/readout.h"
 #include "producer/cli/record_options.h"
+#include "producer/cli/record_remote.h"
+#include "producer/cli/remote.h"
 #include "producer/service/config_check.h"
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
@@ -35,6 +40,9 @@ struct record {
     struct config config;
     struct source_roots roots;
     struct log log;
+    struct background background;
+    struct ipc_client *client;        // owned; NULL: this process records
+    Pb__TracingServiceState *service; // owned: what is behind `client`
     struct loop *loop;
     struct session *session;
     int signal_fd;
@@ -101,17 +109,34 @@ static int load_config(struct record *record, struct err *err)
     return r;
 }
 
-static int check_config(struct record *record, struct err *err)
+#define SOURCES_MAX 255
+
+static void add_source_name(const char *name, const char **names, size_t *n)
 {
-    const char *names[256];
+    if (name && *n < SOURCES_MAX)
+        names[(*n)++] = name;
+}
+
+// What whoever records can record.
+static void list_sources(const struct record *record, const char **names)
+{
     size_t n = 0;
-    for (const struct source_class *const *class = source_classes; *class; class ++) {
-        if (n < 255)
-            names[n++] = (*class)->name;
-        for (const char *const *alias = (*class)->aliases; alias && *alias && n < 255; alias++)
-            names[n++] = *alias;
+    for (size_t i = 0; record->service && i < record->service->n_data_sources; i++)
+        if (record->service->data_sources[i]->ds_descriptor)
+            add_source_name(record->service->data_sources[i]->ds_descriptor->name, names, &n);
+    for (const struct source_class *const *class = source_classes; !record->service && *class;
+         class ++) {
+        add_source_name((*class)->name, names, &n);
+        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
+            add_source_name(*alias, names, &n);
     }
     names[n] = NULL;
+}
+
+static int check_config(struct record *record, struct err *err)
+{
+    const char *names[SOURCES_MAX + 1];
+    list_sources(record, names);
     struct config_check_env env = {
         .log = &record->log,
         .source_names = names,
@@ -120,7 +145,12 @@ static int check_config(struct record *record, struct err *err)
     int r = config_check(record->config.trace, &env, err);
     if (r < 0)
         return record->config_name ? err_prefix(err, r, "%s", record->config_name) : r;
-    if (record->config.trace->trigger_config && !record->options.check)
+    const struct record_options *o = &record->options;
+    if (o->detach_key && !record->config.trace->write_into_file) {
+        err_set(err, -EINVAL, "--detach: the config has no write_into_file: true");
+        return err_hint(err, -EINVAL, "nobody would be there to read the buffers; or give -s SIZE");
+    }
+    if (record->config.trace->trigger_config && !o->check && !record->client)
         log_warning(&record->log,
                     "trigger_config: record does not wait for triggers, it starts at once");
     return 0;
@@ -137,18 +167,26 @@ static int print_config(const struct record *record)
 
 // Output.
 
-static int open_output(struct record *record, struct err *err)
+static int open_output(struct record *record, int *ret_fd, struct err *err)
 {
     const struct record_options *o = &record->options;
     const char *path = o->out_path ? o->out_path : record->config.trace->output_path;
-    int fd CLEANUP(close_fdp) = -1;
     // A path out of the config must not destroy anything.
-    int r = trace_file_open(path, o->no_clobber || !o->out_path, &fd, err);
+    int r = trace_file_open(path, o->no_clobber || !o->out_path, ret_fd, err);
     if (r < 0)
         return r;
     bool is_stdout = str_eq(path, "-");
     record->out_name = is_stdout ? "<stdout>" : path;
     record->created = is_stdout ? NULL : path;
+    return 0;
+}
+
+static int attach_output(struct record *record, struct err *err)
+{
+    int fd CLEANUP(close_fdp) = -1;
+    int r = open_output(record, &fd, err);
+    if (r < 0)
+        return r;
     const struct session_settings *settings = session_get_settings(record->session);
     struct trace_file_options options = {
         .name = record->out_name,
@@ -209,11 +247,7 @@ static int watch_signals(struct record *record, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     record->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (record->signal_fd < 0)
-        return err_errno(err, -errno, "signalfd");
-    int r = loop_add_io(record->loop, record->signal_fd, EPOLLIN, signal_ready, record,
-                        &record->signal_io);
-    return r < 0 ? err_errno(err, r, "event loop") : 0;
+    return record->signal_fd < 0 ? err_errno(err, -errno, "signalfd") : 0;
 }
 
 // Waits as long as the config's cmd_trace_start_delay has it. Nothing runs yet, so only a signal
@@ -240,9 +274,10 @@ static int prepare(struct record *record, struct err *err)
     int r = loop_new(&record->loop);
     if (r < 0)
         return err_errno(err, r, "event loop");
-    r = watch_signals(record, err);
+    r = loop_add_io(record->loop, record->signal_fd, EPOLLIN, signal_ready, record,
+                    &record->signal_io);
     if (r < 0)
-        return r;
+        return err_errno(err, r, "event loop");
     source_roots_find(&record->roots);
     struct session_env env = {
         .loop = record->loop,
@@ -256,17 +291,25 @@ static int prepare(struct record *record, struct err *err)
     };
     r = session_new(&env, &record->config, &record->session, err);
     if (r == 0)
-        r = open_output(record, err);
+        r = attach_output(record, err);
     return r;
+}
+
+static bool reports_start(const struct record_options *o)
+{
+    return o->background_wait || o->notify_fd >= 0;
 }
 
 static int run(struct record *record, struct err *err)
 {
+    if (!reports_start(&record->options))
+        background_report(&record->background, BACKGROUND_OK);
     int r = delay_start(record, err);
     if (r == 0)
         r = session_start(record->session, err);
     if (r < 0)
         return r;
+    background_report(&record->background, BACKGROUND_OK);
     record->created = NULL; // from here on it holds something
     memory_lock();
     if (!record->options.quiet && isatty(STDERR_FILENO))
@@ -298,14 +341,6 @@ static void print_summary(const struct record *record)
         fprintf(stderr, CLI_PROGRAM ": %s: %s\n", record->out_name, line.text);
 }
 
-// Only a regular file that is still empty: the path may as well be a device.
-static void remove_created(const char *path)
-{
-    struct stat st;
-    if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
-        unlink(path);
-}
-
 static void done(struct record *record)
 {
     record->session = session_free(record->session);
@@ -313,9 +348,56 @@ static void done(struct record *record)
         record->signal_io = loop_remove_io(record->signal_io);
     record->loop = loop_free(record->loop);
     record->signal_fd = close_fd(record->signal_fd);
-    remove_created(record->created);
+    record->client = ipc_client_free(record->client);
+    if (record->service)
+        pb__tracing_service_state__free_unpacked(record->service, NULL);
+    readout_remove_empty(record->created);
     config_done(&record->config);
     record_options_done(&record->options);
+}
+
+static int record_here(struct record *record, struct err *err)
+{
+    if (prepare(record, err) < 0 || run(record, err) < 0)
+        return CLI_FAILED;
+    if (!record->options.quiet)
+        print_summary(record);
+    return CLI_DONE;
+}
+
+static int record_there(struct record *record, struct err *err)
+{
+    struct record_remote remote = {
+        .options = &record->options,
+        .config = &record->config,
+        .background = &record->background,
+        .signal_fd = record->signal_fd,
+        .output_fd = -1,
+    };
+    if (open_output(record, &remote.output_fd, err) < 0)
+        return CLI_FAILED;
+    remote.out_name = record->out_name;
+    remote.out_path = STEAL(record->created);
+    if (delay_start(record, err) < 0) {
+        close_fd(remote.output_fd);
+        readout_remove_empty(remote.out_path);
+        return CLI_FAILED;
+    }
+    return record_remote_run(record->client, &remote, err);
+}
+
+// In the new process the service is to see who it is from now on.
+static int enter_background(struct record *record, struct err *err)
+{
+    const struct record_options *o = &record->options;
+    record->background.fd = o->notify_fd;
+    if (!o->background && !o->background_wait)
+        return 0;
+    int r = background_enter(&record->background, err);
+    if (r != 0 || !record->client)
+        return r;
+    record->client = ipc_client_free(record->client);
+    return remote_connect_consumer(&record->client, err);
 }
 
 static int record_trace(struct record *record, struct err *err)
@@ -325,19 +407,76 @@ static int record_trace(struct record *record, struct err *err)
         err_hint(err, -EINVAL, "give one with -o FILE");
         return CLI_USAGE;
     }
-    if (prepare(record, err) < 0)
+    int r = enter_background(record, err);
+    if (r > 0)
+        return r - 1;
+    int code = CLI_FAILED;
+    if (r == 0 && watch_signals(record, err) == 0)
+        code = record->client ? record_there(record, err) : record_here(record, err);
+    // Errors are printed by the caller, after this: standard error goes with the report.
+    if (code != CLI_DONE && err->text[0])
+        err_print(err, CLI_PROGRAM);
+    *err = (struct err){0};
+    background_report(&record->background, code == CLI_DONE ? BACKGROUND_OK : BACKGROUND_FAILED);
+    return code;
+}
+
+static int clone_session(const struct record_options *o, struct err *err)
+{
+    struct clone_options clone = {
+        .session =
+            {
+                .session_id = o->clone_id,
+                .name = o->clone_name,
+                .for_bugreport = o->clone_for_bugreport,
+            },
+        .out_path = o->out_path,
+        .no_clobber = o->no_clobber,
+        .quiet = o->quiet,
+    };
+    return clone_to_file(&clone, err) < 0 ? CLI_FAILED : CLI_DONE;
+}
+
+// What is no recording of our own.
+static int act(struct record *record, struct err *err)
+{
+    char *status[] = {"status", "--raw", NULL};
+    switch (record->options.action) {
+    case RECORD_ACTION_QUERY:
+        return cli_status(1, status);
+    case RECORD_ACTION_QUERY_RAW:
+        return cli_status(2, status);
+    case RECORD_ACTION_CLONE:
+        return clone_session(&record->options, err);
+    default:
+        return watch_signals(record, err) < 0
+                   ? CLI_FAILED
+                   : record_remote_attach(&record->options, record->signal_fd, err);
+    }
+}
+
+static int load_and_record(struct record *record, struct err *err)
+{
+    const struct record_options *o = &record->options;
+    if (load_config(record, err) < 0)
         return CLI_FAILED;
-    int r = run(record, err);
-    if (r < 0)
+    const Pb__TraceConfig *trace = record->config.trace;
+    if (trace->n_activate_triggers > 0 && !o->check)
+        return remote_activate_triggers(trace->activate_triggers, trace->n_activate_triggers, err) <
+                       0
+                   ? CLI_FAILED
+                   : CLI_DONE;
+    if (!o->check && record_remote_find(o, &record->config, &record->log, &record->client,
+                                        &record->service, err) < 0)
         return CLI_FAILED;
-    if (!record->options.quiet)
-        print_summary(record);
-    return CLI_DONE;
+    if (check_config(record, err) < 0)
+        return CLI_FAILED;
+    return o->check ? print_config(record) : record_trace(record, err);
 }
 
 int cli_record(int argc, char **argv)
 {
-    struct record record = {.signal_fd = -1};
+    struct record record = {.signal_fd = -1, .background = {.fd = -1}};
     struct err err = {0};
     if (record_options_parse(argc, argv, &record.options, &err) < 0) {
         err_print(&err, CLI_PROGRAM " record");
@@ -352,9 +491,8 @@ int cli_record(int argc, char **argv)
         .write = write_log,
         .userdata = &record,
     };
-    int code = CLI_FAILED;
-    if (load_config(&record, &err) == 0 && check_config(&record, &err) == 0)
-        code = record.options.check ? print_config(&record) : record_trace(&record, &err);
+    bool records = record.options.action == RECORD_ACTION_RECORD;
+    int code = records ? load_and_record(&record, &err) : act(&record, &err);
     if (err.text[0])
         err_print(&err, CLI_PROGRAM);
     done(&record);

@@ -5,6 +5,7 @@
 #include "producer/cli/record_options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +25,27 @@ enum {
     OPTION_DRY_RUN,
     OPTION_QUIET,
     OPTION_NO_GUARDRAILS,
+    OPTION_NO_DAEMON,
+    OPTION_BACKGROUND,
+    OPTION_BACKGROUND_WAIT,
+    OPTION_NOTIFY_FD,
+    OPTION_DETACH,
+    OPTION_ATTACH,
+    OPTION_STOP,
+    OPTION_IS_DETACHED,
+    OPTION_CLONE,
+    OPTION_CLONE_BY_NAME,
+    OPTION_CLONE_FOR_BUGREPORT,
+    OPTION_SAVE_FOR_BUGREPORT,
+    OPTION_QUERY,
+    OPTION_QUERY_RAW,
+    OPTION_LONG,
     OPTION_HELP,
     OPTION_HEADING,
     OPTION_REFUSED, // the first of many
 };
 
 #define UPLOAD_REFUSAL "mmtrace keeps traces on this machine; copy the output file instead"
-#define DAEMON_REFUSAL "mmtrace records in its own process only, which ends with the recording"
 #define ATRACE_REFUSAL "atrace categories are not available; name ftrace events instead"
 
 static const struct cli_option options[] = {
@@ -48,6 +63,33 @@ static const struct cli_option options[] = {
     {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists"},
     {OPTION_SIZE, 's', "size", "SIZE",
      "write into the file while recording, and stop when it has SIZE"},
+    {.id = OPTION_HEADING, .help = "While other things happen:"},
+    {OPTION_BACKGROUND, 'd', "background", NULL,
+     "print the pid of a process that goes on, and return; kill -TERM\n"
+     "ends the recording"},
+    {OPTION_BACKGROUND_WAIT, 'D', "background-wait", NULL,
+     "the same, but return when all data sources have started, or fail\n"
+     "after 30s"},
+    {OPTION_NOTIFY_FD, 0, "notify-fd", "FD",
+     "write a byte to FD when all data sources have started: 0, or\n"
+     "another one if that failed"},
+    {.id = OPTION_HEADING, .help = "With a tracing service (mmtrace daemon, traced):"},
+    {OPTION_DETACH, 0, "detach", "KEY",
+     "leave the session to the service, and return; needs\n"
+     "write_into_file (or -s)"},
+    {OPTION_ATTACH, 0, "attach", "KEY", "wait for the end of a session that was detached"},
+    {OPTION_STOP, 0, "stop", NULL, "with --attach: end it"},
+    {OPTION_IS_DETACHED, 0, "is_detached", "KEY",
+     "exit code 0 if there is such a session, 2 if not, 1 on errors"},
+    {OPTION_CLONE, 0, "clone", "ID", "as mmtrace clone ID"},
+    {OPTION_CLONE_BY_NAME, 0, "clone-by-name", "NAME", "as mmtrace clone --name NAME"},
+    {OPTION_CLONE_FOR_BUGREPORT, 0, "clone-for-bugreport", NULL,
+     "with --clone or --clone-by-name: no trace filter"},
+    {OPTION_SAVE_FOR_BUGREPORT, 0, "save-for-bugreport", NULL, "as mmtrace clone --bugreport"},
+    {OPTION_QUERY, 0, "query", NULL, "as mmtrace status"},
+    {OPTION_QUERY_RAW, 0, "query-raw", NULL, "as mmtrace status --raw"},
+    {OPTION_LONG, 0, "long", NULL, NULL},
+    {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process even where a service runs"},
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_CHECK, 0, "check", NULL,
      "check the config, print it as it was understood, record nothing"},
@@ -63,24 +105,12 @@ static const struct cli_option options[] = {
     {OPTION_REFUSED + 4, 0, "config-uid", "ID", NULL, UPLOAD_REFUSAL},
     {OPTION_REFUSED + 5, 0, "subscription-id", "ID", NULL, UPLOAD_REFUSAL},
     {OPTION_REFUSED + 6, 0, "reset-guardrails", NULL, NULL, "mmtrace has no guardrails"},
-    {OPTION_REFUSED + 7, 'd', "background", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 8, 'D', "background-wait", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 9, 0, "detach", "KEY", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 10, 0, "attach", "KEY", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 11, 0, "is_detached", "KEY", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 12, 0, "stop", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 13, 0, "query", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 14, 0, "query-raw", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 15, 0, "clone", "ID", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 16, 0, "clone-by-name", "NAME", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 17, 0, "save-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 18, 0, "save-all-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 19, 0, "clone-for-bugreport", NULL, NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 20, 0, "notify-fd", "FD", NULL, DAEMON_REFUSAL},
-    {OPTION_REFUSED + 21, 'a', "app", "NAME", NULL, ATRACE_REFUSAL},
-    {OPTION_REFUSED + 22, 0, "txt-lossy", NULL, NULL,
+    {OPTION_REFUSED + 7, 0, "save-all-for-bugreport", NULL, NULL,
+     "mmtrace bugreport -o FILE.zip has them all"},
+    {OPTION_REFUSED + 8, 'a', "app", "NAME", NULL, ATRACE_REFUSAL},
+    {OPTION_REFUSED + 9, 0, "txt-lossy", NULL, NULL,
      "a config with unknown fields is never recorded in part; use --txt and take them out"},
-    {OPTION_REFUSED + 23, 0, "add-attribute", "KEY=VALUE", NULL,
+    {OPTION_REFUSED + 10, 0, "add-attribute", "KEY=VALUE", NULL,
      "put trace_attributes into the config instead"},
     {0},
 };
@@ -127,6 +157,89 @@ static int take_event(struct light_config *light, const char *value, struct err 
     return 0;
 }
 
+static int set_action(struct record_options *o, enum record_action action, struct err *err)
+{
+    if (o->action != RECORD_ACTION_RECORD)
+        return err_set(err, -EINVAL,
+                       "more than one of --attach, --is_detached, --clone, "
+                       "--clone-by-name, --save-for-bugreport and --query");
+    o->action = action;
+    return 0;
+}
+
+static int take_key(const char **key, const char *value, struct err *err)
+{
+    if (!value[0])
+        return err_set(err, -EINVAL, "an empty key names no session");
+    *key = value;
+    return 0;
+}
+
+static int take_clone(struct record_options *o, int id, const char *value, struct err *err)
+{
+    int r = set_action(o, RECORD_ACTION_CLONE, err);
+    if (r < 0)
+        return r;
+    o->clone_for_bugreport |= id == OPTION_SAVE_FOR_BUGREPORT;
+    if (id == OPTION_SAVE_FOR_BUGREPORT)
+        o->clone_id = UINT64_MAX;
+    else if (id == OPTION_CLONE_BY_NAME)
+        return take_key(&o->clone_name, value, err);
+    else if (str_parse_u64(value, &o->clone_id) < 0 || o->clone_id == 0)
+        return err_set(err, -EINVAL, "--clone %s: not the number of a session", value);
+    return 0;
+}
+
+static int take_notify_fd(struct record_options *o, const char *value, struct err *err)
+{
+    uint32_t fd;
+    if (str_parse_u32(value, &fd) < 0 || fd > INT32_MAX || fcntl((int)fd, F_GETFD) < 0)
+        return err_set(err, -EINVAL, "--notify-fd %s: not an open file descriptor", value);
+    o->notify_fd = (int)fd;
+    return 0;
+}
+
+static int take_service_option(struct record_options *o, int id, const char *value, struct err *err)
+{
+    int r;
+    switch (id) {
+    case OPTION_NO_DAEMON:
+        o->no_daemon = true;
+        return 0;
+    case OPTION_BACKGROUND_WAIT:
+        o->background_wait = true;
+        return 0;
+    case OPTION_BACKGROUND:
+        o->background = true;
+        return 0;
+    case OPTION_NOTIFY_FD:
+        return take_notify_fd(o, value, err);
+    case OPTION_DETACH:
+        return take_key(&o->detach_key, value, err);
+    case OPTION_ATTACH:
+    case OPTION_IS_DETACHED:
+        r = set_action(o, id == OPTION_ATTACH ? RECORD_ACTION_ATTACH : RECORD_ACTION_IS_DETACHED,
+                       err);
+        return r < 0 ? r : take_key(&o->key, value, err);
+    case OPTION_STOP:
+        o->stop = true;
+        return 0;
+    case OPTION_CLONE:
+    case OPTION_CLONE_BY_NAME:
+    case OPTION_SAVE_FOR_BUGREPORT:
+        return take_clone(o, id, value, err);
+    case OPTION_CLONE_FOR_BUGREPORT:
+        o->clone_for_bugreport = true;
+        return 0;
+    case OPTION_QUERY:
+        return set_action(o, RECORD_ACTION_QUERY, err);
+    case OPTION_QUERY_RAW:
+        return set_action(o, RECORD_ACTION_QUERY_RAW, err);
+    default:
+        return 0;
+    }
+}
+
 static int take(void *userdata, int id, const char *value, struct err *err)
 {
     struct record_options *o = userdata;
@@ -162,12 +275,41 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         o->help = true;
         return 0;
     default:
-        return 0;
+        return take_service_option(o, id, value, err);
     }
+}
+
+static int check_service_options(const struct record_options *o, struct err *err)
+{
+    bool background = o->background || o->background_wait;
+    if (o->stop && o->action != RECORD_ACTION_ATTACH)
+        return err_set(err, -EINVAL, "--stop goes with --attach KEY only");
+    if (o->clone_for_bugreport && o->action != RECORD_ACTION_CLONE)
+        return err_set(err, -EINVAL, "--clone-for-bugreport goes with --clone and --clone-by-name");
+    if (o->detach_key && (background || o->no_daemon))
+        return err_set(err, -EINVAL, "--detach does not go with --background or --no-daemon");
+    if (background && o->out_path && str_eq(o->out_path, "-"))
+        return err_set(err, -EINVAL, "--background has no standard output to write to");
+    if (o->action == RECORD_ACTION_RECORD)
+        return 0;
+    if (o->config_path || o->light.n_events > 0 || o->detach_key || background)
+        return err_set(err, -EINVAL,
+                       "what speaks of another session takes no config, and neither "
+                       "--detach nor --background");
+    if (o->action == RECORD_ACTION_CLONE && !o->out_path) {
+        err_set(err, -EINVAL, "no output file");
+        return err_hint(err, -EINVAL, "give one with -o FILE");
+    }
+    if (o->action != RECORD_ACTION_CLONE && o->out_path)
+        return err_set(err, -EINVAL, "--out: the session has its file already");
+    return 0;
 }
 
 static int check_together(const struct record_options *o, struct err *err)
 {
+    int r = check_service_options(o, err);
+    if (r < 0 || o->action != RECORD_ACTION_RECORD)
+        return r;
     if (o->config_path && o->light.n_events > 0) {
         err_set(err, -EINVAL, "events and --config do not go together");
         return err_hint(err, -EINVAL, "put the events into the config's ftrace_config");
@@ -181,7 +323,7 @@ static int check_together(const struct record_options *o, struct err *err)
 
 int record_options_parse(int argc, char **argv, struct record_options *ret, struct err *err)
 {
-    struct record_options o = {0};
+    struct record_options o = {.notify_fd = -1};
     int r = cli_options_parse(options, argc, argv, take, &o, err);
     if (r == 0 && !o.help)
         r = check_together(&o, err);
@@ -197,15 +339,16 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
 
 void record_options_print_help(void)
 {
-    printf(
-        "usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
-        "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
-        "\n"
-        "Records until its time is over, the file is full, or Ctrl-C; the file is finished\n"
-        "properly each time. A second Ctrl-C ends at once; what is in the file stays readable.\n");
+    printf("usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
+           "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
+           "\n"
+           "Records until its time is over, the file is full, or Ctrl-C; the file is finished\n"
+           "properly each time. A second Ctrl-C ends at once; what is in the file stays readable.\n"
+           "Where a tracing service runs and has the data sources, it records; otherwise this\n"
+           "process does. The trace is the same.\n");
     cli_options_print(options, stdout);
     printf("\n"
-           "Exit code: 0 recorded, 1 failed, 2 wrong usage.\n"
+           "Exit code: 0 recorded, 1 failed, 2 wrong usage, or no such detached session.\n"
            "\n"
            "Examples:\n"
            "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"
@@ -219,5 +362,5 @@ void record_options_done(struct record_options *o)
     for (size_t i = 0; i < o->light.n_events; i++)
         free(o->light.events[i]);
     free(o->light.events);
-    *o = (struct record_options){0};
+    *o = (struct record_options){.notify_fd = -1};
 }

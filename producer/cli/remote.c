@@ -70,6 +70,19 @@ int remote_activate_triggers(char *const *names, size_t n_names, struct err *err
     return n_told > 0 ? 0 : worst;
 }
 
+static void set_trigger(Pb__CloneSessionRequest *request,
+                        const Pb__ObservableEvents__CloneTriggerHit *hit)
+{
+    request->clone_trigger_name = hit->trigger_name;
+    request->clone_trigger_producer_name = hit->producer_name;
+    request->has_clone_trigger_trusted_producer_uid = true;
+    request->clone_trigger_trusted_producer_uid = (int32_t)hit->producer_uid;
+    request->has_clone_trigger_boot_time_ns = true;
+    request->clone_trigger_boot_time_ns = hit->boot_time_ns;
+    request->has_clone_trigger_delay_ms = true;
+    request->clone_trigger_delay_ms = hit->trigger_delay_ms;
+}
+
 int remote_clone_session(struct ipc_client *client, const struct remote_clone *clone,
                          bool *ret_in_file, struct err *err)
 {
@@ -83,6 +96,8 @@ int remote_clone_session(struct ipc_client *client, const struct remote_clone *c
     }
     request.has_for_bugreport = request.for_bugreport = clone->for_bugreport;
     request.has_skip_trace_filter = request.skip_trace_filter = clone->for_bugreport;
+    if (clone->trigger)
+        set_trigger(&request, clone->trigger);
     ProtobufCMessage *reply;
     int r = ipc_client_call(client, IPC_CONSUMER_CLONE_SESSION, &request.base, clone->output_fd,
                             REMOTE_CLONE_TIMEOUT, &reply, err);

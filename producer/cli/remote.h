@@ -33,6 +33,7 @@ struct remote_clone {
     const char *name;
     bool for_bugreport;
     int output_fd; // borrowed: for a session that writes into a file; -1: none
+    const Pb__ObservableEvents__CloneTriggerHit *trigger; // borrowed; NULL: no trigger asked for it
 };
 
 // Copies a session and makes the copy that of this connection. *ret_in_file: everything has gone

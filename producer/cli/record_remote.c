@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EnableTracing is answered when the session is over; everything else happens meanwhile on the same
+// connection, which must not end before: the service then drops the session. Requests are handled
+// in order, so that the answer to a later one says that EnableTracing was taken, or that its answer
+// is here and says why not.
+//
+// The output file is opened here, by whoever asks, and only its descriptor goes to the service:
+// that writes with no more rights than its user has. output_path is therefore never sent.
+#include "producer/cli/record_remote.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/cli/cli.h"
+#include "producer/cli/clone.h"
+#include "producer/cli/readout.h"
+#include "producer/cli/remote.h"
+#include "producer/sources/source.h"
+
+// Whether there is a service for this config.
+
+static bool is_registered(const Pb__TracingServiceState *state, const char *name)
+{
+    for (size_t i = 0; i < state->n_data_sources; i++) {
+        const Pb__DataSourceDescriptor *descriptor = state->data_sources[i]->ds_descriptor;
+        if (descriptor && descriptor->name && str_eq(descriptor->name, name))
+            return true;
+    }
+    return false;
+}
+
+static bool is_own(const char *name)
+{
+    for (const struct source_class *const *class = source_classes; *class; class ++) {
+        if (str_eq((*class)->name, name))
+            return true;
+        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
+            if (str_eq(*alias, name))
+                return true;
+    }
+    return false;
+}
+
+// A data source that only this process has, or NULL.
+static const char *missing_there(const Pb__TracingServiceState *state, const Pb__TraceConfig *trace)
+{
+    for (size_t i = 0; i < trace->n_data_sources; i++) {
+        const Pb__DataSourceConfig *source = trace->data_sources[i]->config;
+        if (source && source->name && !is_registered(state, source->name) && is_own(source->name))
+            return source->name;
+    }
+    return NULL;
+}
+
+int record_remote_find(const struct record_options *options, const struct config *config,
+                       const struct log *log, struct ipc_client **ret,
+                       Pb__TracingServiceState **ret_state, struct err *err)
+{
+    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
+    Pb__TracingServiceState *state = NULL;
+    struct err reason = {0};
+    if (options->no_daemon)
+        return 0;
+    int r = remote_connect_consumer(&client, &reason);
+    if (r == 0)
+        r = ipc_client_query_state(client, false, REMOTE_TIMEOUT, &state, &reason);
+    if (r < 0 && options->detach_key) {
+        *err = reason;
+        return r;
+    }
+    if (r < 0) {
+        if (!remote_nobody_there(r))
+            log_info(log, "recording in this process: %s", reason.text);
+        return 0;
+    }
+    const char *missing = missing_there(state, config->trace);
+    if (missing && !options->detach_key) {
+        log_info(log, "recording in this process: the tracing service has no %s", missing);
+        pb__tracing_service_state__free_unpacked(state, NULL);
+        return 0;
+    }
+    *ret = STEAL(client);
+    *ret_state = state;
+    return 0;
+}
+
+// A session under way.
+
+struct run {
+    struct ipc_client *client;     // borrowed
+    struct record_remote *remote;  // borrowed; NULL: attached to a session of another command
+    struct background *background; // borrowed; NULL: nobody waits
+    int signal_fd;
+    uint64_t enable_id;
+    bool stopping;
+    bool ended;
+    size_t n_snapshots;
+    struct err *err;
+};
+
+static void send_stop(struct run *run)
+{
+    Pb__FlushRequest flush = PB__FLUSH_REQUEST__INIT;
+    Pb__DisableTracingRequest disable = PB__DISABLE_TRACING_REQUEST__INIT;
+    flush.has_timeout_ms = true;
+    run->stopping = true;
+    // A flush that is refused leaves the stop as it is.
+    ipc_client_call(run->client, IPC_CONSUMER_FLUSH, &flush.base, -1, REMOTE_TIMEOUT, NULL, NULL);
+    ipc_client_send(run->client, IPC_CONSUMER_DISABLE_TRACING, &disable.base, -1, NULL, NULL);
+}
+
+static void save_snapshot(struct run *run, const Pb__ObservableEvents__CloneTriggerHit *hit)
+{
+    const struct record_remote *remote = run->remote;
+    struct strbuf path CLEANUP(strbuf_done) = {0};
+    strbuf_addf(&path, "%s.%zu", remote->out_path, run->n_snapshots++);
+    struct clone_options options = {
+        .session = {.session_id = (uint64_t)hit->tracing_session_id, .trigger = hit},
+        .out_path = path.text,
+        .no_clobber = remote->options->no_clobber,
+        .quiet = remote->options->quiet,
+    };
+    struct err err = {0};
+    if (path.failed || clone_to_file(&options, &err) < 0)
+        fprintf(stderr, CLI_PROGRAM ": snapshot: %s\n", err.text);
+}
+
+static void handle_events(struct run *run, const Pb__ObservableEvents *events)
+{
+    if (!events)
+        return;
+    if (events->all_data_sources_started && run->background)
+        background_report(run->background, BACKGROUND_OK);
+    if (events->clone_trigger_hit && run->remote && run->remote->out_path)
+        save_snapshot(run, events->clone_trigger_hit);
+}
+
+static int handle_reply(struct run *run, const struct ipc_reply *reply)
+{
+    if (reply->method == IPC_CONSUMER_OBSERVE_EVENTS && reply->message)
+        handle_events(run, ((const Pb__ObserveEventsResponse *)reply->message)->events);
+    if (reply->request_id != run->enable_id)
+        return 0;
+    run->ended = true;
+    const Pb__EnableTracingResponse *end = (const Pb__EnableTracingResponse *)reply->message;
+    if (!end)
+        return err_set(run->err, -EREMOTEIO, "the tracing service refused the session");
+    if (end->error && end->error[0])
+        return err_set(run->err, -EREMOTEIO, "the tracing service says: %s", end->error);
+    return 0;
+}
+
+// Takes what is there; never waits.
+static int take_replies(struct run *run)
+{
+    struct ipc_reply reply;
+    struct err err = {0};
+    int r;
+    while ((r = ipc_client_receive(run->client, 0, 0, &reply, &err)) == 0) {
+        r = handle_reply(run, &reply);
+        ipc_reply_done(&reply);
+        if (r < 0)
+            return r;
+    }
+    if (r == -ETIMEDOUT || r == -EINTR)
+        return 0;
+    *run->err = err;
+    return r;
+}
+
+static int handle_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (run->stopping)
+            return err_set(run->err, -EINTR, "interrupted, what was not written yet is lost");
+        send_stop(run);
+    }
+    return 0;
+}
+
+static int wait_for_end(struct run *run)
+{
+    int r = take_replies(run);
+    while (r == 0 && !run->ended) {
+        struct pollfd fds[] = {
+            {.fd = ipc_client_fd(run->client), .events = POLLIN},
+            {.fd = run->signal_fd, .events = POLLIN},
+        };
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return err_errno(run->err, -errno, "poll");
+        r = handle_signals(run);
+        if (r == 0)
+            r = take_replies(run);
+    }
+    return r;
+}
+
+static int observe(struct run *run, const Pb__TraceConfig *trace)
+{
+    Pb__ObservableEvents__Type types[2];
+    Pb__ObserveEventsRequest request = PB__OBSERVE_EVENTS_REQUEST__INIT;
+    request.events_to_observe = types;
+    if (run->background && run->background->fd >= 0)
+        types[request.n_events_to_observe++] =
+            PB__OBSERVABLE_EVENTS__TYPE__TYPE_ALL_DATA_SOURCES_STARTED;
+    if (trace->trigger_config && trace->trigger_config->trigger_mode ==
+                                     PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT)
+        types[request.n_events_to_observe++] = PB__OBSERVABLE_EVENTS__TYPE__TYPE_CLONE_TRIGGER_HIT;
+    if (request.n_events_to_observe == 0)
+        return 0;
+    return ipc_client_send(run->client, IPC_CONSUMER_OBSERVE_EVENTS, &request.base, -1, NULL,
+                           run->err);
+}
+
+static int enable(struct run *run)
+{
+    const struct record_remote *remote = run->remote;
+    Pb__TraceConfig trace = *remote->config->trace;
+    Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;
+    trace.output_path = NULL;
+    request.trace_config = &trace;
+    return ipc_client_send(run->client, IPC_CONSUMER_ENABLE_TRACING, &request.base,
+                           trace.write_into_file ? remote->output_fd : -1, &run->enable_id,
+                           run->err);
+}
+
+// 0 when the service has taken EnableTracing.
+static int confirm(struct run *run)
+{
+    Pb__QueryCapabilitiesRequest request = PB__QUERY_CAPABILITIES_REQUEST__INIT;
+    int r = ipc_client_call(run->client, IPC_CONSUMER_QUERY_CAPABILITIES, &request.base, -1,
+                            REMOTE_TIMEOUT, NULL, run->err);
+    return r < 0 ? r : take_replies(run);
+}
+
+static int detach(struct run *run, const char *key)
+{
+    Pb__DetachRequest request = PB__DETACH_REQUEST__INIT;
+    request.key = (char *)(uintptr_t)key;
+    struct err err = {0};
+    int r = ipc_client_call(run->client, IPC_CONSUMER_DETACH, &request.base, -1, REMOTE_TIMEOUT,
+                            NULL, &err);
+    if (r == 0)
+        return 0;
+    // Why there is no session says more than that it cannot be detached.
+    int why = take_replies(run);
+    if (why < 0)
+        return why;
+    *run->err = err;
+    return r;
+}
+
+// The end.
+
+static void add_losses(struct ipc_client *client, struct strbuf *out)
+{
+    Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
+    ProtobufCMessage *reply;
+    if (ipc_client_call(client, IPC_CONSUMER_GET_TRACE_STATS, &request.base, -1, REMOTE_TIMEOUT,
+                        &reply, NULL) < 0)
+        return;
+    const Pb__TraceStats *stats = ((const Pb__GetTraceStatsResponse *)reply)->trace_stats;
+    uint64_t discarded = 0, overwritten = 0, lost = 0;
+    for (size_t i = 0; stats && i < stats->n_buffer_stats; i++) {
+        discarded += stats->buffer_stats[i]->chunks_discarded;
+        overwritten += stats->buffer_stats[i]->chunks_overwritten;
+        lost += stats->buffer_stats[i]->trace_writer_packet_loss;
+    }
+    if (lost > 0)
+        strbuf_addf(out, ", %" PRIu64 " packets lost", lost);
+    if (discarded > 0)
+        strbuf_addf(out, ", %" PRIu64 " refused by full buffers", discarded);
+    if (overwritten > 0)
+        strbuf_addf(out, ", %" PRIu64 " old ones overwritten", overwritten);
+    if (stats && lost + discarded + overwritten == 0)
+        strbuf_add_str(out, ", nothing lost");
+    protobuf_c_message_free_unpacked(reply, NULL);
+}
+
+static int finish(struct run *run)
+{
+    struct record_remote *remote = run->remote;
+    struct strbuf losses CLEANUP(strbuf_done) = {0};
+    struct stat st;
+    uint64_t bytes = 0;
+    int r = 0;
+    if (!remote->options->quiet)
+        add_losses(run->client, &losses);
+    if (remote->config->trace->write_into_file)
+        bytes = fstat(remote->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    else
+        r = readout_to_file(run->client, steal_fd(&remote->output_fd), remote->out_name, &bytes,
+                            run->err);
+    remote_free_buffers(run->client);
+    if (r < 0)
+        return r;
+    if (remote->out_path && bytes == 0)
+        fprintf(stderr, CLI_PROGRAM ": %s: no trace: no trigger came\n", remote->out_name);
+    else if (!remote->options->quiet)
+        fprintf(stderr, CLI_PROGRAM ": %s: %" PRIu64 " bytes%s\n", remote->out_name, bytes,
+                losses.text ? losses.text : "");
+    return 0;
+}
+
+static int run_session(struct run *run)
+{
+    const struct record_options *options = run->remote->options;
+    int r = observe(run, run->remote->config->trace);
+    if (r == 0)
+        r = enable(run);
+    if (r == 0 && options->detach_key)
+        return detach(run, options->detach_key);
+    if (r == 0)
+        r = confirm(run);
+    if (r < 0)
+        return r;
+    if (!options->background_wait && options->notify_fd < 0)
+        background_report(run->background, BACKGROUND_OK);
+    r = wait_for_end(run);
+    return r < 0 ? r : finish(run);
+}
+
+int record_remote_run(struct ipc_client *client, struct record_remote *remote, struct err *err)
+{
+    struct run run = {
+        .client = client,
+        .remote = remote,
+        .background = remote->background,
+        .signal_fd = remote->signal_fd,
+        .err = err,
+    };
+    int r = run_session(&run);
+    remote->output_fd = close_fd(remote->output_fd);
+    if (!remote->options->detach_key || r < 0)
+        readout_remove_empty(remote->out_path);
+    return r < 0 ? CLI_FAILED : CLI_DONE;
+}
+
+// Detached sessions.
+
+static int attach(struct run *run, const char *key)
+{
+    Pb__AttachRequest request = PB__ATTACH_REQUEST__INIT;
+    request.key = (char *)(uintptr_t)key;
+    return ipc_client_call(run->client, IPC_CONSUMER_ATTACH, &request.base, -1, REMOTE_TIMEOUT,
+                           NULL, run->err);
+}
+
+// Asks to be told of the end.
+static int watch_end(struct run *run)
+{
+    Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;
+    request.has_attach_notification_only = request.attach_notification_only = true;
+    return ipc_client_send(run->client, IPC_CONSUMER_ENABLE_TRACING, &request.base, -1,
+                           &run->enable_id, run->err);
+}
+
+int record_remote_attach(const struct record_options *options, int signal_fd, struct err *err)
+{
+    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
+    int r = remote_connect_consumer(&client, err);
+    if (r < 0)
+        return CLI_FAILED;
+    struct run run = {.client = client, .signal_fd = signal_fd, .err = err};
+    bool only_asks = options->action == RECORD_ACTION_IS_DETACHED;
+    r = attach(&run, options->key);
+    if (r == -EREMOTEIO) {
+        *err = (struct err){0};
+        if (!only_asks)
+            err_set(err, r, "no session is detached as \"%s\"", options->key);
+        return CLI_NOT_DETACHED;
+    }
+    if (r == 0 && only_asks)
+        return detach(&run, options->key) < 0 ? CLI_FAILED : CLI_DONE;
+    if (r == 0)
+        r = watch_end(&run);
+    if (r == 0 && options->stop)
+        send_stop(&run);
+    if (r == 0)
+        r = wait_for_end(&run);
+    if (r == 0)
+        remote_free_buffers(client);
+    return r < 0 ? CLI_FAILED : CLI_DONE;
+}
