@@ -159,10 +159,13 @@ static void watchdog_due(void *userdata, nsec_t due, uint64_t n_due)
 static void memory_is_short(void *userdata, const struct kmem_watch_hit *hit)
 {
     struct daemon *daemon = userdata;
+    nsec_t woken = nsec_now(CLOCK_BOOTTIME);
     int n = service_activate_trigger(daemon->service, KMEM_WATCH_TRIGGER, PRODUCER_NAME, geteuid());
-    nsec_t took = nsec_now(CLOCK_BOOTTIME) - hit->time;
-    log_info(&daemon->log, KMEM_WATCH_TRIGGER ": %s, %d sessions, %lld us after the event",
-             hit->what, n, (long long)(took / NSEC_PER_USEC));
+    nsec_t acted = nsec_now(CLOCK_BOOTTIME);
+    log_info(&daemon->log,
+             KMEM_WATCH_TRIGGER ": %s; noticed after %lld us, %d sessions told after %lld us",
+             hit->what, (long long)((woken - hit->time) / NSEC_PER_USEC), n,
+             (long long)((acted - hit->time) / NSEC_PER_USEC));
 }
 
 // -- the start --

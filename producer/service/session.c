@@ -585,6 +585,7 @@ int session_arm(struct session *session, struct err *err)
 {
     if (session->state != SESSION_CONFIGURED || session->settings.mode != SESSION_MODE_START)
         return err_set(err, -EINVAL, "the session has no trigger to wait for");
+    source_set_prepare(&session->sources);
     session_event(session, EVENT_ARM);
     arm_timer(session);
     return 0;

@@ -146,6 +146,17 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
+void source_set_prepare(struct source_set *set)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        struct source_slot *slot = &set->slots[i];
+        struct err err = {0};
+        if (slot->class->prepare && slot->class->prepare(slot->source, &err) < 0)
+            log_warning(set->log, "%s is not prepared: %s; it will be tried again",
+                        slot->config->name, err.text);
+    }
+}
+
 int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
     for (size_t i = 0; i < set->n; i++) {

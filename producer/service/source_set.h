@@ -48,6 +48,9 @@ struct source_set_env {
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
+// Has the sources take from the kernel what their start will need. What fails is logged.
+void source_set_prepare(struct source_set *set);
+
 // Starts what was opened, at the time `now` (boot time). As above: an error only if nothing starts.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 

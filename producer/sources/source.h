@@ -5,11 +5,11 @@
 // Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
 // config.
 //
-// Life: open (parse and check the config, open files, no kernel state changes) -> start -> flush*
-// -> stop -> close. After a failed open nothing is left behind; after a failed start, close() is
-// still called. A source that can deliver only a part (no permission, kernel too old) says so with
-// one log line per missing part, and what would allow it, and delivers the rest; only when nothing
-// at all is left, open() fails.
+// Life: open (parse and check the config, open files, no kernel state changes) -> perhaps prepare
+// -> start -> flush* -> stop -> close. After a failed open nothing is left behind; after a failed
+// start, close() is still called. A source that can deliver only a part (no permission, kernel too
+// old) says so with one log line per missing part, and what would allow it, and delivers the rest;
+// only when nothing at all is left, open() fails.
 #pragma once
 
 #include <stdbool.h>
@@ -57,6 +57,10 @@ struct source_class {
     // `config` is borrowed until close(). *ret is owned by the caller and released by close().
     int (*open)(const struct source_env *env, const Pb__DataSourceConfig *config,
                 struct source **ret, struct err *err);
+    // Takes from the kernel what start() needs, for a session that waits for a trigger: that comes
+    // when memory is short, and start() should be quick. Nothing is recorded yet and nothing that
+    // others use changes. After a failure start() tries itself. May be NULL.
+    int (*prepare)(struct source *source, struct err *err);
     int (*start)(struct source *source, struct err *err);
     // Brings everything that the kernel holds at this moment into the buffer. May be NULL.
     void (*flush)(struct source *source);

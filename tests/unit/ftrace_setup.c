@@ -242,6 +242,7 @@ static void borrowed_settings_are_put_back(void **state)
     struct err err = {0};
     assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, &err), 0);
     assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, &err), 0);
+    setup_enable(&setup_state, &config, &set, &f->log);
     char filter[32];
     snprintf(filter, sizeof(filter), "id == %ld", syscall_number("openat"));
     // Files of a folder keep what is behind a shorter text; those of the kernel do not.

@@ -50,6 +50,7 @@ struct ftrace_source {
     struct kernel_strings strings;
     struct setup setup;
     struct reader reader;
+    bool prepared; // the buffer is open
     bool started;
     struct loop_timer *period, *more;
     struct loop_io **watches; // owned, by CPU; NULL: not polled
@@ -484,19 +485,42 @@ static void end(struct ftrace_source *ftrace)
             ftrace->watches[i] = loop_remove_io(ftrace->watches[i]);
     reader_done(&ftrace->reader);
     setup_close(&ftrace->setup, ftrace->env.log);
-    ftrace->started = false;
+    ftrace->started = ftrace->prepared = false;
 }
 
-static int ftrace_start(struct source *source, struct err *err)
+static int open_buffer(struct ftrace_source *ftrace, struct err *err)
 {
-    struct ftrace_source *ftrace = self(source);
     int r = setup_open(ftrace->env.roots, ftrace->config, &ftrace->events, ftrace->env.log,
                        &ftrace->setup, err);
     if (r < 0)
         return r;
     r = init_reader(ftrace, err);
-    if (r == 0)
-        r = start_timers(ftrace, err);
+    if (r < 0)
+        end(ftrace);
+    else
+        ftrace->prepared = true;
+    return r;
+}
+
+// An instance costs megabytes, which the kernel may not have when memory is short. Its events stay
+// off until the start: switched on they would cost something at each event. Buffers that others use
+// are left alone until then.
+static int ftrace_prepare(struct source *source, struct err *err)
+{
+    struct ftrace_source *ftrace = self(source);
+    if (!setup_is_own(ftrace->env.roots, ftrace->config, &ftrace->events))
+        return 0;
+    return open_buffer(ftrace, err);
+}
+
+static int ftrace_start(struct source *source, struct err *err)
+{
+    struct ftrace_source *ftrace = self(source);
+    int r = ftrace->prepared ? 0 : open_buffer(ftrace, err);
+    if (r < 0)
+        return r;
+    setup_enable(&ftrace->setup, ftrace->config, &ftrace->events, ftrace->env.log);
+    r = start_timers(ftrace, err);
     if (r < 0) {
         end(ftrace);
         return r;
@@ -568,6 +592,7 @@ const struct source_class ftrace_source_class = {
     .name = "linux.ftrace",
     .summary = "events of the kernel: scheduling, memory, reclaim, any tracepoint",
     .open = ftrace_open,
+    .prepare = ftrace_prepare,
     .start = ftrace_start,
     .flush = ftrace_flush,
     .stop = ftrace_stop,

@@ -431,9 +431,14 @@ static int apply(const struct step *step, const struct page_layout *layout, stru
     add_kprobes(step);
     add_rss_stat_trigger(step);
     set_syscall_filter(step);
-    enable_events(step);
-    start_function_graph(step);
     return 0;
+}
+
+bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *config,
+                  const struct event_set *set)
+{
+    return !(config->instance_name && *config->instance_name) &&
+           !needs_main_buffer(roots->tracefs, config, set);
 }
 
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
@@ -460,6 +465,14 @@ int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
     if (r < 0)
         setup_close(ret, log);
     return r;
+}
+
+void setup_enable(struct setup *setup, const Pb__FtraceConfig *config, struct event_set *set,
+                  const struct log *log)
+{
+    struct step step = {.setup = setup, .config = config, .set = set, .log = log};
+    enable_events(&step);
+    start_function_graph(&step);
 }
 
 int setup_switch(struct setup *setup, bool on)

@@ -3,6 +3,7 @@
 // Brings a tracefs buffer into the state that a config asks for, and lets it run.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,10 +24,19 @@ struct setup {
 // Says once what of the config has no effect here, and why.
 void setup_warn(const Pb__FtraceConfig *config, const struct log *log);
 
-// Opens the buffer and sets everything, events included; nothing is recorded yet. `set` gains the
-// kprobes of the config, and in `failed` what could not be switched on. On failure *ret is empty.
+// Whether setup_open() will make an instance of its own. Else it changes what others may use.
+bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *config,
+                  const struct event_set *set);
+
+// Opens the buffer and sets everything but events and tracers; nothing is recorded yet. `set` gains
+// the kprobes of the config, and in `failed` those that could not be had. On failure *ret is empty.
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
                struct event_set *set, const struct log *log, struct setup *ret, struct err *err);
+
+// Switches events and tracers on, while the buffer is still off. `set` gains in `failed` what could
+// not be switched on.
+void setup_enable(struct setup *setup, const Pb__FtraceConfig *config, struct event_set *set,
+                  const struct log *log);
 
 // Lets the kernel record, or no longer.
 int setup_switch(struct setup *setup, bool on);
