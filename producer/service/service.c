@@ -363,6 +363,18 @@ int service_attach(struct service *service, const struct service_consumer *consu
                    (unsigned)consumer->uid, quoted(key, printable));
 }
 
+const Pb__TraceConfig *service_session_config(const struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    return member ? session_get_config(member->session) : NULL;
+}
+
+enum session_state service_session_state(const struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    return member ? session_get_state(member->session) : SESSION_DONE;
+}
+
 // Reading.
 
 int service_read_begin(struct service *service, uint64_t session_id, struct err *err)

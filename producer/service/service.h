@@ -100,6 +100,11 @@ int service_detach(struct service *service, uint64_t session_id, const char *key
 int service_attach(struct service *service, const struct service_consumer *consumer,
                    const char *key, uint64_t *ret_session_id, struct err *err);
 
+// What the session was made from (borrowed, NULL: no such session), and how far it is
+// (SESSION_DONE: no such session).
+const Pb__TraceConfig *service_session_config(const struct service *service, uint64_t session_id);
+enum session_state service_session_state(const struct service *service, uint64_t session_id);
+
 // One read-out of the buffers, packet by packet (session_reader.h); read packets are gone from the
 // session.
 int service_read_begin(struct service *service, uint64_t session_id, struct err *err);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One consumer of consumer_port.c, and its two streams: the packets that it reads and the events
+// that it observes.
+#pragma once
+
+#include "producer/service/ipc/consumer_port.h"
+
+struct consumer {
+    const struct consumer_port *port;  // borrowed
+    struct ipc_peer *peer;             // borrowed
+    struct service_consumer as_client; // what the service knows of it
+    uint64_t session_id;               // 0: none
+    bool started, ended;               // the session
+    struct ipc_ticket enabling;        // EnableTracing, answered at the end of the session
+
+    struct ipc_ticket observing;
+    uint32_t observed; // mask of ObservableEvents.Type
+
+    struct ipc_ticket reading;
+    uint8_t *packet; // owned: one that is larger than a frame, being sent
+    size_t packet_size, packet_sent;
+};
+
+// Answers a request of which no more is wanted: NULL fails it.
+void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
+                     const ProtobufCMessage *reply);
+
+// consumer_read.c
+void consumer_read(struct consumer *consumer, const struct ipc_ticket *ticket);
+void consumer_read_on(struct consumer *consumer);  // where there is room
+void consumer_read_end(struct consumer *consumer); // with what was sent so far
+
+// consumer_observe.c
+void consumer_observe(struct consumer *consumer, const struct ipc_ticket *ticket,
+                      const Pb__ObserveEventsRequest *request);
+void consumer_tell_started(struct consumer *consumer);
+void consumer_tell_ended(struct consumer *consumer);
+void consumer_tell_clone(struct consumer *consumer, const struct service_trigger_hit *trigger);
+
+// consumer_state.c
+void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
+                          bool sessions_only);
+void consumer_query_capabilities(struct consumer *consumer, const struct ipc_ticket *ticket);

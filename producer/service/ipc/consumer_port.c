@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service answers everything at once, so each method but three is a call and a reply.
+// EnableTracing is answered when the session has ended (or could not begin): that is how a consumer
+// learns of it. ReadBuffers and ObserveEvents are streams and live in files of their own.
+//
+// The service may tell of a session from inside the very call that makes it. So the request is
+// noted down before the call, and everything about the session is in the consumer, not on the
+// stack.
+//
+// Where Perfetto's service keeps silent on a request that makes no sense, this one fails it: nobody
+// is left waiting.
+#include "producer/service/ipc/consumer_port.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "producer/service/ipc/consumer.h"
+
+// The session with the highest bugreport_score, in CloneSession.
+#define BUGREPORT_SESSION_ID UINT64_MAX
+
+void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
+                     const ProtobufCMessage *reply)
+{
+    if (ticket->wanted)
+        ipc_peer_reply(consumer->peer, ticket, reply, false);
+    ticket->wanted = false;
+}
+
+static char *full_text(const struct err *err, char *ret, size_t ret_size)
+{
+    snprintf(ret, ret_size, "%s%s%s%s", err->text, *err->hint ? " (" : "", err->hint,
+             *err->hint ? ")" : "");
+    return ret;
+}
+
+// Answers EnableTracing: tracing is over, `error` (NULL: all is well) says why.
+static void settle_enabling(struct consumer *consumer, const char *error)
+{
+    Pb__EnableTracingResponse response = PB__ENABLE_TRACING_RESPONSE__INIT;
+    response.state_case = PB__ENABLE_TRACING_RESPONSE__STATE_DISABLED;
+    response.disabled = true;
+    response.error = (char *)(uintptr_t)error;
+    consumer_settle(consumer, &consumer->enabling, &response.base);
+}
+
+static void on_event(void *userdata, uint64_t session_id, enum service_event event, int result,
+                     const char *text, const struct service_trigger_hit *trigger)
+{
+    struct consumer *consumer = userdata;
+    if (session_id != consumer->session_id)
+        return;
+    switch (event) {
+    case SERVICE_EVENT_STARTED:
+        consumer->started = true;
+        consumer_tell_started(consumer);
+        break;
+    case SERVICE_EVENT_ENDED:
+        consumer->ended = true;
+        consumer_tell_ended(consumer);
+        settle_enabling(consumer, result < 0 ? text : NULL);
+        break;
+    case SERVICE_EVENT_CLONE_TRIGGERED:
+        consumer_tell_clone(consumer, trigger);
+        break;
+    }
+}
+
+// The consumer has no session from here.
+static void let_go(struct consumer *consumer)
+{
+    consumer_read_end(consumer);
+    consumer->session_id = 0;
+    consumer->started = consumer->ended = false;
+}
+
+static int load_config(struct consumer *consumer, Pb__TraceConfig **trace, struct config *ret,
+                       struct err *err)
+{
+    if (!*trace)
+        return err_set(err, -EINVAL, "the request has no trace_config");
+    int r = config_from_message(STEAL(*trace), ret, err);
+    return r < 0 ? r : config_check(ret->trace, consumer->port->check, err);
+}
+
+static int check_output(int fd, struct err *err)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
+        return err_errno(err, -errno, "write_into_file: the descriptor that was passed");
+    if (flags & O_PATH || (flags & O_ACCMODE) == O_RDONLY)
+        return err_set(err, -EBADF,
+                       "write_into_file: the descriptor that was passed is not open for writing");
+    return 0;
+}
+
+static int enable(struct consumer *consumer, Pb__TraceConfig **trace, struct err *err)
+{
+    CLEANUP(config_done) struct config config = {0};
+    if (consumer->session_id)
+        return err_set(err, -EBUSY, "this connection has a session already");
+    int r = load_config(consumer, trace, &config, err);
+    if (r < 0)
+        return r;
+    struct service_request request = {
+        .config = &config,
+        .output_fd = -1,
+        .start = !config.trace->deferred_start,
+    };
+    const char *path = config.trace->output_path;
+    if (config.trace->write_into_file && !(path && *path))
+        request.output_fd = ipc_peer_take_fd(consumer->peer);
+    if (request.output_fd >= 0)
+        r = check_output(request.output_fd, err);
+    if (r < 0) {
+        close_fd(request.output_fd);
+        return r;
+    }
+    consumer->started = consumer->ended = false;
+    r = service_enable(consumer->port->service, &consumer->as_client, &request,
+                       &consumer->session_id, err);
+    if (r < 0)
+        let_go(consumer);
+    return r;
+}
+
+static void enable_tracing(struct consumer *consumer, const struct ipc_call *call)
+{
+    Pb__EnableTracingRequest *request = (Pb__EnableTracingRequest *)call->request;
+    struct err err = {0};
+    char text[ERR_TEXT_MAX + ERR_HINT_MAX + 4];
+    struct ipc_ticket previous = consumer->enabling;
+    consumer->enabling = call->ticket;
+    if (request->attach_notification_only) {
+        consumer_settle(consumer, &previous, NULL);
+        if (consumer->ended)
+            settle_enabling(consumer, NULL);
+        return;
+    }
+    bool had_session = consumer->session_id;
+    int r = enable(consumer, &request->trace_config, &err);
+    if (r < 0) {
+        log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+        settle_enabling(consumer, full_text(&err, text, sizeof(text)));
+    }
+    if (had_session)
+        consumer->enabling = previous;
+}
+
+static void start_tracing(struct consumer *consumer, const struct ipc_call *call)
+{
+    struct err err = {0};
+    char text[ERR_TEXT_MAX + ERR_HINT_MAX + 4];
+    uint64_t id = consumer->session_id;
+    Pb__StartTracingResponse response = PB__START_TRACING_RESPONSE__INIT;
+    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
+    if (!id || consumer->started || consumer->ended ||
+        service_start(consumer->port->service, id, &err) == 0)
+        return;
+    log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+    let_go(consumer);
+    service_destroy(consumer->port->service, id);
+    settle_enabling(consumer, full_text(&err, text, sizeof(text)));
+}
+
+// Replies with an empty message of the method's type, or fails the call.
+static void reply_result(struct consumer *consumer, const struct ipc_call *call, int r,
+                         const struct err *err)
+{
+    const struct ipc_method *method = ipc_service_method(&ipc_consumer_service, call->method);
+    if (r < 0) {
+        log_info(consumer->port->log, "%s: %s: %s", consumer->as_client.name, method->name,
+                 err->text);
+        ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
+        return;
+    }
+    ipc_peer_reply_bytes(consumer->peer, &call->ticket, NULL, 0, false);
+}
+
+static int need_session(const struct consumer *consumer, struct err *err)
+{
+    return consumer->session_id ? 0 : err_set(err, -ESRCH, "there is no session");
+}
+
+static void disable_tracing(struct consumer *consumer, const struct ipc_call *call)
+{
+    struct err err = {0};
+    reply_result(consumer, call, 0, NULL);
+    if (consumer->session_id &&
+        service_disable(consumer->port->service, consumer->session_id, &err) < 0)
+        log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+}
+
+static void change_config(struct consumer *consumer, const struct ipc_call *call)
+{
+    const Pb__ChangeTraceConfigRequest *request = (const void *)call->request;
+    struct err err = {0};
+    int r = need_session(consumer, &err);
+    if (r == 0 && !request->trace_config)
+        r = err_set(&err, -EINVAL, "the request has no trace_config");
+    if (r == 0)
+        r = service_change_config(consumer->port->service, consumer->session_id,
+                                  request->trace_config, &err);
+    reply_result(consumer, call, r, &err);
+}
+
+static void flush(struct consumer *consumer, const struct ipc_call *call)
+{
+    struct err err = {0};
+    int r = need_session(consumer, &err);
+    if (r == 0)
+        r = service_flush(consumer->port->service, consumer->session_id, &err);
+    reply_result(consumer, call, r, &err);
+}
+
+static void free_buffers(struct consumer *consumer, const struct ipc_call *call)
+{
+    uint64_t id = consumer->session_id;
+    if (id) {
+        let_go(consumer);
+        service_destroy(consumer->port->service, id);
+        settle_enabling(consumer, NULL);
+    }
+    reply_result(consumer, call, 0, NULL);
+}
+
+static void detach(struct consumer *consumer, const struct ipc_call *call)
+{
+    const Pb__DetachRequest *request = (const void *)call->request;
+    struct err err = {0};
+    int r = need_session(consumer, &err);
+    if (r == 0)
+        r = service_detach(consumer->port->service, consumer->session_id,
+                           request->key ? request->key : "", &err);
+    if (r == 0)
+        let_go(consumer);
+    reply_result(consumer, call, r, &err);
+}
+
+static void attach(struct consumer *consumer, const struct ipc_call *call)
+{
+    const Pb__AttachRequest *request = (const void *)call->request;
+    struct service *service = consumer->port->service;
+    struct err err = {0};
+    int r = consumer->session_id
+                ? err_set(&err, -EBUSY, "this connection has a session already")
+                : service_attach(service, &consumer->as_client, request->key ? request->key : "",
+                                 &consumer->session_id, &err);
+    const Pb__TraceConfig *config =
+        r == 0 ? service_session_config(service, consumer->session_id) : NULL;
+    if (!config) {
+        reply_result(consumer, call, r < 0 ? r : -ESRCH, &err);
+        return;
+    }
+    enum session_state state = service_session_state(service, consumer->session_id);
+    consumer->started = state != SESSION_CONFIGURED;
+    consumer->ended = state == SESSION_DONE;
+    Pb__AttachResponse response = PB__ATTACH_RESPONSE__INIT;
+    response.trace_config = (Pb__TraceConfig *)(uintptr_t)config;
+    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
+}
+
+static void get_stats(struct consumer *consumer, const struct ipc_call *call)
+{
+    Pb__GetTraceStatsResponse response = PB__GET_TRACE_STATS_RESPONSE__INIT;
+    if (consumer->session_id)
+        response.trace_stats = service_get_stats(consumer->port->service, consumer->session_id);
+    ipc_peer_reply(consumer->peer, &call->ticket, response.trace_stats ? &response.base : NULL,
+                   false);
+    if (response.trace_stats)
+        pb__trace_stats__free_unpacked(response.trace_stats, NULL);
+}
+
+// Perfetto's service answers the same since the bugreport is cloned.
+static void save_for_bugreport(struct consumer *consumer, const struct ipc_call *call)
+{
+    Pb__SaveTraceForBugreportResponse response = PB__SAVE_TRACE_FOR_BUGREPORT_RESPONSE__INIT;
+    response.has_success = true;
+    response.msg = (char *)(uintptr_t) "the service does not write bugreports itself: clone the "
+                                       "session 18446744073709551615, or run mmtrace bugreport";
+    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
+}
+
+static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *request,
+                 struct service_clone_result *ret, struct err *err)
+{
+    struct service_clone_request what = {.for_bugreport = request->for_bugreport};
+    struct service_trigger_hit hit;
+    if (consumer->session_id)
+        return err_set(err, -EBUSY, "this connection has a session already");
+    if (request->selector_case == PB__CLONE_SESSION_REQUEST__SELECTOR_SESSION_ID)
+        what.session_id = request->session_id;
+    else if (request->selector_case == PB__CLONE_SESSION_REQUEST__SELECTOR_UNIQUE_SESSION_NAME)
+        what.unique_session_name = request->unique_session_name;
+    if (what.session_id == BUGREPORT_SESSION_ID) {
+        what.session_id = 0;
+        what.for_bugreport = true;
+    } else if (!what.session_id && !(what.unique_session_name && *what.unique_session_name)) {
+        return err_set(err, -EINVAL, "the request names no session");
+    }
+    if (request->clone_trigger_name && *request->clone_trigger_name) {
+        const char *producer = request->clone_trigger_producer_name;
+        hit = (struct service_trigger_hit){
+            .name = request->clone_trigger_name,
+            .producer_name = producer ? producer : "",
+            .producer_uid = (uid_t)request->clone_trigger_trusted_producer_uid,
+            .time = (nsec_t)request->clone_trigger_boot_time_ns,
+            .stop_delay_ms = (uint32_t)request->clone_trigger_delay_ms,
+        };
+        what.trigger = &hit;
+    }
+    return service_clone(consumer->port->service, &consumer->as_client, &what, ret, err);
+}
+
+// The copy is always read through ReadBuffers: a file that comes along is not needed.
+static void clone_session(struct consumer *consumer, const struct ipc_call *call)
+{
+    struct err err = {0};
+    char text[ERR_TEXT_MAX + ERR_HINT_MAX + 4];
+    struct service_clone_result result = {0};
+    Pb__CloneSessionResponse response = PB__CLONE_SESSION_RESPONSE__INIT;
+    int r = clone(consumer, (const void *)call->request, &result, &err);
+    response.has_success = true;
+    response.success = r == 0;
+    if (r < 0) {
+        response.error = full_text(&err, text, sizeof(text));
+    } else {
+        consumer->session_id = result.session_id;
+        consumer->started = consumer->ended = true;
+        response.has_uuid_msb = response.has_uuid_lsb = true;
+        response.uuid_msb = result.uuid_msb;
+        response.uuid_lsb = result.uuid_lsb;
+        response.has_was_write_into_file = true;
+    }
+    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
+}
+
+static void invoke(void *state, const struct ipc_call *call)
+{
+    struct consumer *consumer = state;
+    switch ((enum ipc_consumer_method)call->method) {
+    case IPC_CONSUMER_ENABLE_TRACING:
+        return enable_tracing(consumer, call);
+    case IPC_CONSUMER_DISABLE_TRACING:
+        return disable_tracing(consumer, call);
+    case IPC_CONSUMER_READ_BUFFERS:
+        return consumer_read(consumer, &call->ticket);
+    case IPC_CONSUMER_FREE_BUFFERS:
+        return free_buffers(consumer, call);
+    case IPC_CONSUMER_FLUSH:
+        return flush(consumer, call);
+    case IPC_CONSUMER_START_TRACING:
+        return start_tracing(consumer, call);
+    case IPC_CONSUMER_CHANGE_TRACE_CONFIG:
+        return change_config(consumer, call);
+    case IPC_CONSUMER_DETACH:
+        return detach(consumer, call);
+    case IPC_CONSUMER_ATTACH:
+        return attach(consumer, call);
+    case IPC_CONSUMER_GET_TRACE_STATS:
+        return get_stats(consumer, call);
+    case IPC_CONSUMER_OBSERVE_EVENTS:
+        return consumer_observe(consumer, &call->ticket, (const void *)call->request);
+    case IPC_CONSUMER_QUERY_SERVICE_STATE:
+        return consumer_query_state(
+            consumer, &call->ticket,
+            ((const Pb__QueryServiceStateRequest *)call->request)->sessions_only);
+    case IPC_CONSUMER_QUERY_CAPABILITIES:
+        return consumer_query_capabilities(consumer, &call->ticket);
+    case IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT:
+        return save_for_bugreport(consumer, call);
+    case IPC_CONSUMER_CLONE_SESSION:
+        return clone_session(consumer, call);
+    case IPC_CONSUMER_NONE:
+    case IPC_CONSUMER_END:
+        break;
+    }
+    ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
+}
+
+static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
+{
+    struct consumer *consumer = calloc(1, sizeof(*consumer));
+    if (!consumer)
+        return -ENOMEM;
+    const struct ipc_credentials *credentials = ipc_peer_credentials(peer);
+    consumer->port = userdata;
+    consumer->peer = peer;
+    consumer->as_client = (struct service_consumer){
+        .uid = credentials->uid,
+        .pid = credentials->pid,
+        .name = ipc_peer_name(peer),
+        .notify = on_event,
+        .userdata = consumer,
+    };
+    *ret_state = consumer;
+    return 0;
+}
+
+static void drained(void *state)
+{
+    consumer_read_on(state);
+}
+
+static void closed(void *state)
+{
+    struct consumer *consumer = state;
+    consumer->session_id = 0;
+    service_consumer_gone(consumer->port->service, &consumer->as_client);
+    free(consumer->packet);
+    free(consumer);
+}
+
+void consumer_port_init(struct consumer_port *port, struct service *service,
+                        const struct config_check_env *check, const struct log *log)
+{
+    *port = (struct consumer_port){
+        .port = {.service = &ipc_consumer_service,
+                 .opened = opened,
+                 .invoke = invoke,
+                 .drained = drained,
+                 .closed = closed,
+                 .userdata = port},
+        .service = service,
+        .check = check,
+        .log = log,
+    };
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the service knows can be more than a frame holds. As Perfetto does it, the answer comes in
+// parts, each of them a TracingServiceState of its own, and all of them one behind the other are
+// the whole. Its three lists are cut between their items.
+#include "producer/service/ipc/consumer.h"
+#include "producer/service/ipc/frame.h"
+
+#define PART_MAX    (IPC_FRAME_MAX - 256)
+#define ITEM_AROUND 8 // tag and length of one item
+
+struct cut {
+    struct consumer *consumer;
+    const struct ipc_ticket *ticket;
+    Pb__TracingServiceState part; // borrows everything
+    size_t size;
+};
+
+static void send_part(struct cut *cut, bool has_more)
+{
+    Pb__QueryServiceStateResponse response = PB__QUERY_SERVICE_STATE_RESPONSE__INIT;
+    response.service_state = &cut->part;
+    ipc_peer_reply(cut->consumer->peer, cut->ticket, &response.base, has_more);
+    cut->part = (Pb__TracingServiceState)PB__TRACING_SERVICE_STATE__INIT;
+    cut->size = 0;
+}
+
+// Makes room for one more item. False: it fits into no part and is left out.
+static bool make_room(struct cut *cut, const ProtobufCMessage *item)
+{
+    size_t size = protobuf_c_message_get_packed_size(item) + ITEM_AROUND;
+    if (size > PART_MAX)
+        return false;
+    if (cut->size + size > PART_MAX)
+        send_part(cut, true);
+    cut->size += size;
+    return true;
+}
+
+// An item that is left out ends the run of its list in this part; what follows begins a new one.
+#define ADD_ITEMS(cut, whole, list)                                                                \
+    for (size_t i_ = 0; i_ < (whole)->n_##list; i_++) {                                            \
+        if (!make_room((cut), &(whole)->list[i_]->base)) {                                         \
+            send_part((cut), true);                                                                \
+            continue;                                                                              \
+        }                                                                                          \
+        if (!(cut)->part.n_##list)                                                                 \
+            (cut)->part.list = &(whole)->list[i_];                                                 \
+        (cut)->part.n_##list++;                                                                    \
+    }
+
+void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
+                          bool sessions_only)
+{
+    Pb__TracingServiceState *whole = service_query_state(consumer->port->service, sessions_only);
+    if (!whole) {
+        ipc_peer_reply(consumer->peer, ticket, NULL, false);
+        return;
+    }
+    struct cut cut = {.consumer = consumer, .ticket = ticket, .part = *whole};
+    cut.part.base.n_unknown_fields = 0;
+    cut.part.n_producers = cut.part.n_data_sources = cut.part.n_tracing_sessions = 0;
+    cut.size = pb__tracing_service_state__get_packed_size(&cut.part);
+    ADD_ITEMS(&cut, whole, tracing_sessions);
+    ADD_ITEMS(&cut, whole, producers);
+    ADD_ITEMS(&cut, whole, data_sources);
+    send_part(&cut, false);
+    pb__tracing_service_state__free_unpacked(whole, NULL);
+}
+
+void consumer_query_capabilities(struct consumer *consumer, const struct ipc_ticket *ticket)
+{
+    Pb__ObservableEvents__Type events[] = {
+        PB__OBSERVABLE_EVENTS__TYPE__TYPE_DATA_SOURCES_INSTANCES,
+        PB__OBSERVABLE_EVENTS__TYPE__TYPE_ALL_DATA_SOURCES_STARTED,
+        PB__OBSERVABLE_EVENTS__TYPE__TYPE_CLONE_TRIGGER_HIT,
+    };
+    Pb__TracingServiceCapabilities capabilities = PB__TRACING_SERVICE_CAPABILITIES__INIT;
+    capabilities.has_has_query_capabilities = capabilities.has_query_capabilities = true;
+    capabilities.has_has_trace_config_output_path = true;
+    capabilities.has_trace_config_output_path = true;
+    capabilities.has_has_clone_session = capabilities.has_clone_session = true;
+    capabilities.n_observable_events = sizeof(events) / sizeof(*events);
+    capabilities.observable_events = events;
+    Pb__QueryCapabilitiesResponse response = PB__QUERY_CAPABILITIES_RESPONSE__INIT;
+    response.capabilities = &capabilities;
+    ipc_peer_reply(consumer->peer, ticket, &response.base, false);
+}

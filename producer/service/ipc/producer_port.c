@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any program may connect here, so nothing that a producer says is believed but the names of its
+// triggers; who it is the kernel says. A stock producer that registers its data sources gets the
+// answers that it expects, keeps its command stream open, and waits: as with a service that nobody
+// records with.
+#include "producer/service/ipc/producer_port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PRODUCER_NAME_MAX 256
+#define TRIGGERS_MAX      256 // in one call
+
+struct producer {
+    const struct producer_port *port; // borrowed
+    struct ipc_peer *peer;            // borrowed
+    bool initialized;
+    char name[PRODUCER_NAME_MAX];
+    struct ipc_ticket commands; // GetAsyncCommand; what the service wants would go here
+};
+
+static void initialize(struct producer *producer, const struct ipc_call *call)
+{
+    const Pb__InitializeConnectionRequest *request = (const void *)call->request;
+    if (producer->initialized) {
+        ipc_peer_reply(producer->peer, &call->ticket, NULL, false);
+        return;
+    }
+    producer->initialized = true;
+    if (request->producer_name)
+        strncpy(producer->name, request->producer_name, sizeof(producer->name) - 1);
+    Pb__InitializeConnectionResponse response = PB__INITIALIZE_CONNECTION_RESPONSE__INIT;
+    response.has_using_shmem_provided_by_producer = true;
+    response.has_direct_smb_patching_supported = true;
+    response.direct_smb_patching_supported = true;
+    response.has_use_shmem_emulation = true;
+    ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
+}
+
+static void activate(struct producer *producer, const Pb__ActivateTriggersRequest *request)
+{
+    uid_t uid = ipc_peer_credentials(producer->peer)->uid;
+    size_t n = request->n_trigger_names < TRIGGERS_MAX ? request->n_trigger_names : TRIGGERS_MAX;
+    for (size_t i = 0; i < n; i++)
+        service_activate_trigger(producer->port->service, request->trigger_names[i], producer->name,
+                                 uid);
+    if (n < request->n_trigger_names)
+        log_warning(producer->port->log, "%s activates %zu triggers in one call, only %zu count",
+                    ipc_peer_name(producer->peer), request->n_trigger_names, n);
+}
+
+static void invoke(void *state, const struct ipc_call *call)
+{
+    struct producer *producer = state;
+    if (call->method == IPC_PRODUCER_INITIALIZE_CONNECTION) {
+        initialize(producer, call);
+        return;
+    }
+    if (!producer->initialized) {
+        ipc_peer_reply(producer->peer, &call->ticket, NULL, false);
+        return;
+    }
+    if (call->method == IPC_PRODUCER_GET_ASYNC_COMMAND) {
+        producer->commands = call->ticket;
+        return;
+    }
+    if (call->method == IPC_PRODUCER_ACTIVATE_TRIGGERS)
+        activate(producer, (const void *)call->request);
+    ipc_peer_reply_bytes(producer->peer, &call->ticket, NULL, 0, false);
+}
+
+static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
+{
+    struct producer *producer = calloc(1, sizeof(*producer));
+    if (!producer)
+        return -ENOMEM;
+    producer->port = userdata;
+    producer->peer = peer;
+    *ret_state = producer;
+    return 0;
+}
+
+static void closed(void *state)
+{
+    free(state);
+}
+
+void producer_port_init(struct producer_port *port, struct service *service, const struct log *log)
+{
+    *port = (struct producer_port){
+        .port = {.service = &ipc_producer_service,
+                 .opened = opened,
+                 .invoke = invoke,
+                 .closed = closed,
+                 .userdata = port},
+        .service = service,
+        .log = log,
+    };
+}
