@@ -1,0 +1,793 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both ports over a service that is made up here, through real sockets: the loop runs in a thread
+// of its own, the client library is the other side. What the service is asked for is noted in a
+// diary, under the lock that the loop's thread holds while it runs a call.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "common/vec.h"
+#include "producer/service/ipc/client.h"
+#include "producer/service/ipc/consumer_port.h"
+#include "producer/service/ipc/producer_port.h"
+#include "tests/unit/unit.h"
+
+#define TIMEOUT    (5 * NSEC_PER_SEC)
+#define N_PACKETS  500
+#define PACKET_MAX 400000
+
+// The made-up service: one session at a time.
+struct service {
+    pthread_mutex_t lock;
+    char diary[4096];
+    const struct service_consumer *consumer;
+    uint64_t id, last_id;
+    bool done;
+    struct config config;
+    int output_fd;
+    size_t read; // packets
+    uint8_t packet[PACKET_MAX];
+};
+
+static struct service service;
+
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+{
+    size_t used = strlen(service.diary);
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&service.lock);
+    vsnprintf(service.diary + used, sizeof(service.diary) - used, format, args);
+    pthread_mutex_unlock(&service.lock);
+    va_end(args);
+}
+
+static void forget_session(void)
+{
+    config_done(&service.config);
+    service.id = 0;
+    service.consumer = NULL;
+    if (service.output_fd >= 0)
+        close(service.output_fd);
+    service.output_fd = -1;
+}
+
+static void tell(enum service_event event, int result, const char *text,
+                 const struct service_trigger_hit *trigger)
+{
+    service.done |= event == SERVICE_EVENT_ENDED;
+    if (service.consumer)
+        service.consumer->notify(service.consumer->userdata, service.id, event, result, text,
+                                 trigger);
+}
+
+int service_enable(struct service *s, const struct service_consumer *consumer,
+                   const struct service_request *request, uint64_t *ret_session_id, struct err *err)
+{
+    const char *name = request->config->trace->unique_session_name;
+    note("enable %s fd %d;", name ? name : "-", request->output_fd >= 0);
+    if (name && str_eq(name, "taken")) {
+        if (request->output_fd >= 0)
+            close(request->output_fd);
+        err_set(err, -EEXIST, "unique_session_name: taken");
+        return err_hint(err, -EEXIST, "take another");
+    }
+    s->consumer = consumer;
+    s->id = *ret_session_id = ++s->last_id;
+    s->done = false;
+    s->output_fd = request->output_fd;
+    uint8_t *bytes = malloc(request->config->size);
+    memcpy(bytes, request->config->bytes, request->config->size);
+    s->config = (struct config){
+        .trace = pb__trace_config__unpack(NULL, request->config->size, bytes),
+        .bytes = bytes,
+        .size = request->config->size,
+    };
+    if (request->start)
+        tell(SERVICE_EVENT_STARTED, 0, "", NULL);
+    return 0;
+}
+
+int service_start(struct service *s, uint64_t session_id, struct err *err)
+{
+    (void)s, (void)session_id;
+    note("start;");
+    const char *name = s->config.trace->unique_session_name;
+    if (name && str_eq(name, "unstartable"))
+        return err_set(err, -EIO, "does not start");
+    tell(SERVICE_EVENT_STARTED, 0, "", NULL);
+    return 0;
+}
+
+int service_change_config(struct service *s, uint64_t session_id, const Pb__TraceConfig *config,
+                          struct err *err)
+{
+    (void)s, (void)session_id;
+    note("change %u;", config->duration_ms);
+    return err_set(err, -EINVAL, "not this");
+}
+
+int service_flush(struct service *s, uint64_t session_id, struct err *err)
+{
+    (void)session_id, (void)err;
+    note("flush;");
+    const char *name = s->config.trace->unique_session_name;
+    struct service_trigger_hit hit = {"low", "mmd", 12, 34 * NSEC_PER_SEC, 56};
+    if (name && str_eq(name, "snapshots"))
+        tell(SERVICE_EVENT_CLONE_TRIGGERED, 0, "", &hit);
+    if (name && str_eq(name, "fails"))
+        tell(SERVICE_EVENT_ENDED, -EIO, "the disk is gone", NULL);
+    return 0;
+}
+
+int service_disable(struct service *s, uint64_t session_id, struct err *err)
+{
+    (void)s, (void)session_id, (void)err;
+    note("disable;");
+    tell(SERVICE_EVENT_ENDED, 0, "", NULL);
+    return 0;
+}
+
+int service_destroy(struct service *s, uint64_t session_id)
+{
+    (void)s, (void)session_id;
+    note("destroy;");
+    forget_session();
+    return 0;
+}
+
+void service_consumer_gone(struct service *s, const struct service_consumer *consumer)
+{
+    if (s->consumer != consumer)
+        return;
+    forget_session();
+    note("gone;");
+}
+
+int service_detach(struct service *s, uint64_t session_id, const char *key, struct err *err)
+{
+    (void)session_id;
+    note("detach %s;", key);
+    if (str_eq(key, "bad"))
+        return err_set(err, -EEXIST, "bad key");
+    s->consumer = NULL;
+    return 0;
+}
+
+int service_attach(struct service *s, const struct service_consumer *consumer, const char *key,
+                   uint64_t *ret_session_id, struct err *err)
+{
+    note("attach %s;", key);
+    if (!s->id || !str_eq(key, "key"))
+        return err_set(err, -ENOENT, "no such key");
+    s->consumer = consumer;
+    *ret_session_id = s->id;
+    return 0;
+}
+
+const Pb__TraceConfig *service_session_config(const struct service *s, uint64_t session_id)
+{
+    (void)session_id;
+    return s->config.trace;
+}
+
+enum session_state service_session_state(const struct service *s, uint64_t session_id)
+{
+    (void)session_id;
+    return s->done ? SESSION_DONE : SESSION_STARTED;
+}
+
+int service_read_begin(struct service *s, uint64_t session_id, struct err *err)
+{
+    (void)session_id, (void)err;
+    s->read = 0;
+    return 0;
+}
+
+static size_t packet_size(size_t i)
+{
+    return i % 100 == 50 ? PACKET_MAX - i : i % 7 == 0 ? 0 : i * 37 % 3000;
+}
+
+bool service_read_peek(struct service *s, uint64_t session_id, struct packet_view *ret)
+{
+    if (session_id != s->id || s->read >= N_PACKETS)
+        return false;
+    memset(s->packet, (int)s->read, PACKET_MAX);
+    *ret = (struct packet_view){.data = s->packet, .size = packet_size(s->read)};
+    return true;
+}
+
+void service_read_advance(struct service *s, uint64_t session_id)
+{
+    (void)session_id;
+    memset(s->packet, 0xee, PACKET_MAX);
+    s->read++;
+}
+
+int service_clone(struct service *s, const struct service_consumer *consumer,
+                  const struct service_clone_request *request, struct service_clone_result *ret,
+                  struct err *err)
+{
+    note("clone %d %s %d %s;", (int)request->session_id,
+         request->unique_session_name ? request->unique_session_name : "-", request->for_bugreport,
+         request->trigger ? request->trigger->name : "-");
+    if (request->session_id == 99)
+        return err_set(err, -ENOENT, "session 99: there is none");
+    s->consumer = consumer;
+    s->id = ++s->last_id;
+    *ret = (struct service_clone_result){.session_id = s->id, .uuid_msb = 5, .uuid_lsb = -6};
+    return 0;
+}
+
+int service_activate_trigger(struct service *s, const char *name, const char *producer_name,
+                             uid_t producer_uid)
+{
+    (void)s;
+    note("%s by %s of %d;", name, producer_name, producer_uid == geteuid());
+    return 1;
+}
+
+Pb__TraceStats *service_get_stats(struct service *s, uint64_t session_id)
+{
+    (void)s, (void)session_id;
+    Pb__TraceStats *stats = malloc(sizeof(*stats));
+    pb__trace_stats__init(stats);
+    stats->has_total_buffers = true;
+    stats->total_buffers = 3;
+    return stats;
+}
+
+#define N_SOURCES 3000
+
+Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_only)
+{
+    (void)s;
+    Pb__TracingServiceState *state = malloc(sizeof(*state));
+    pb__tracing_service_state__init(state);
+    state->tracing_service_version = strdup("made up");
+    state->n_data_sources = sessions_only ? 0 : N_SOURCES;
+    if (sessions_only)
+        return state;
+    state->data_sources = calloc(N_SOURCES, sizeof(*state->data_sources));
+    for (size_t i = 0; i < N_SOURCES; i++) {
+        Pb__TracingServiceState__DataSource *source = malloc(sizeof(*source));
+        pb__tracing_service_state__data_source__init(source);
+        source->ds_descriptor = malloc(sizeof(*source->ds_descriptor));
+        pb__data_source_descriptor__init(source->ds_descriptor);
+        char name[128];
+        // Some are as large as a frame can take, one is larger.
+        snprintf(name, sizeof(name), "a data source with quite a long name, number %zu", i);
+        source->ds_descriptor->name = strdup(name);
+        if (i % 1000 == 500) {
+            size_t size = i == 1500 ? 200000 : 120000;
+            free(source->ds_descriptor->name);
+            source->ds_descriptor->name = malloc(size + 1);
+            memset(source->ds_descriptor->name, 'x', size);
+            source->ds_descriptor->name[size] = '\0';
+        }
+        state->data_sources[i] = source;
+    }
+    return state;
+}
+
+// The server and its thread.
+struct fixture {
+    struct loop *loop;
+    struct ipc_server *server;
+    struct config_check_env check;
+    struct consumer_port consumers;
+    struct producer_port producers;
+    char consumer_name[64], producer_name[64];
+    int stop_pipe[2];
+    struct loop_io *stop_io;
+    pthread_t thread;
+};
+
+static struct fixture f;
+
+static void *serve(void *userdata)
+{
+    (void)userdata;
+    loop_run(f.loop);
+    return NULL;
+}
+
+static void stop(void *userdata, uint32_t events)
+{
+    (void)userdata, (void)events;
+    f.stop_io = loop_remove_io(f.stop_io);
+    loop_quit(f.loop);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", NULL};
+    static const struct ipc_access all = {.everyone = true, .group = IPC_GROUP_NONE};
+    memset(&f, 0, sizeof(f));
+    memset(&service, 0, sizeof(service));
+    pthread_mutex_init(&service.lock, NULL);
+    service.output_fd = -1;
+    f.check.source_names = names;
+    assert_int_equal(loop_new(&f.loop), 0);
+    struct ipc_server_env env = {.loop = f.loop};
+    assert_int_equal(ipc_server_new(&env, &f.server), 0);
+    consumer_port_init(&f.consumers, &service, &f.check, NULL);
+    producer_port_init(&f.producers, &service, NULL);
+    snprintf(f.consumer_name, sizeof(f.consumer_name), "@mmtrace-unit-consumer-%d", getpid());
+    snprintf(f.producer_name, sizeof(f.producer_name), "@mmtrace-unit-producer-%d", getpid());
+    int fd;
+    assert_int_equal(ipc_socket_listen(f.consumer_name, 0, IPC_GROUP_NONE, &fd, NULL), 0);
+    assert_int_equal(ipc_server_listen(f.server, fd, &all, &f.consumers.port), 0);
+    assert_int_equal(ipc_socket_listen(f.producer_name, 0, IPC_GROUP_NONE, &fd, NULL), 0);
+    assert_int_equal(ipc_server_listen(f.server, fd, &all, &f.producers.port), 0);
+    assert_int_equal(pipe2(f.stop_pipe, O_CLOEXEC), 0);
+    assert_int_equal(loop_add_io(f.loop, f.stop_pipe[0], POLLIN, stop, NULL, &f.stop_io), 0);
+    assert_int_equal(pthread_create(&f.thread, NULL, serve, NULL), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(write(f.stop_pipe[1], "", 1), 1);
+    pthread_join(f.thread, NULL);
+    ipc_server_free(f.server);
+    loop_free(f.loop);
+    close(f.stop_pipe[0]);
+    close(f.stop_pipe[1]);
+    forget_session();
+    return 0;
+}
+
+static struct ipc_client *consumer(void)
+{
+    struct ipc_client *client = NULL;
+    struct err err = {0};
+    int r = ipc_client_connect(&ipc_consumer_service, f.consumer_name, TIMEOUT, &client, &err);
+    if (r < 0)
+        fail_msg("%s", err.text);
+    return client;
+}
+
+static int call(struct ipc_client *client, uint32_t method, const void *request,
+                ProtobufCMessage **ret_reply)
+{
+    return ipc_client_call(client, method, request, -1, TIMEOUT, ret_reply, NULL);
+}
+
+// Calls a method whose reply says nothing.
+static int simple(struct ipc_client *client, uint32_t method, const void *request)
+{
+    return call(client, method, request, NULL);
+}
+
+static void diary_becomes(const char *text)
+{
+    for (int i = 0; i < 5000; i++) {
+        pthread_mutex_lock(&service.lock);
+        bool equal = str_eq(service.diary, text);
+        pthread_mutex_unlock(&service.lock);
+        if (equal)
+            break;
+        usleep(1000);
+    }
+    assert_string_equal(service.diary, text);
+    service.diary[0] = '\0';
+}
+
+static uint64_t enable_config(struct ipc_client *client, Pb__TraceConfig *config, int fd)
+{
+    Pb__TraceConfig__BufferConfig buffer = PB__TRACE_CONFIG__BUFFER_CONFIG__INIT,
+                                  *buffers = &buffer;
+    Pb__DataSourceConfig source_config = PB__DATA_SOURCE_CONFIG__INIT;
+    Pb__TraceConfig__DataSource source = PB__TRACE_CONFIG__DATA_SOURCE__INIT, *sources = &source;
+    buffer.has_size_kb = true;
+    buffer.size_kb = 64;
+    source_config.name = "a";
+    source.config = &source_config;
+    config->n_buffers = config->n_data_sources = 1;
+    config->buffers = &buffers;
+    config->data_sources = &sources;
+    Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;
+    request.trace_config = config;
+    uint64_t id;
+    int r = ipc_client_send(client, IPC_CONSUMER_ENABLE_TRACING, &request.base, fd, &id, NULL);
+    assert_int_equal(r, 0);
+    return id;
+}
+
+static uint64_t enable(struct ipc_client *client, const char *name)
+{
+    Pb__TraceConfig config = PB__TRACE_CONFIG__INIT;
+    config.unique_session_name = (char *)(uintptr_t)name;
+    return enable_config(client, &config, -1);
+}
+
+// Waits for the end of tracing; `error` is what it must say.
+static void expect_end(struct ipc_client *client, uint64_t id, const char *error)
+{
+    struct ipc_reply reply;
+    assert_int_equal(ipc_client_receive(client, id, TIMEOUT, &reply, NULL), 0);
+    assert_non_null(reply.message);
+    assert_false(reply.has_more);
+    const Pb__EnableTracingResponse *response = (const void *)reply.message;
+    assert_int_equal(response->state_case, PB__ENABLE_TRACING_RESPONSE__STATE_DISABLED);
+    assert_true(response->disabled);
+    if (error && !(response->error && strstr(response->error, error)))
+        fail_msg("\"%s\" instead of \"%s\"", response->error ? response->error : "", error);
+    if (!error)
+        assert_null(response->error);
+    ipc_reply_done(&reply);
+}
+
+static const Pb__DisableTracingRequest disable_request = PB__DISABLE_TRACING_REQUEST__INIT;
+static const Pb__FlushRequest flush_request = PB__FLUSH_REQUEST__INIT;
+static const Pb__FreeBuffersRequest free_request = PB__FREE_BUFFERS_REQUEST__INIT;
+static const Pb__StartTracingRequest start_request = PB__START_TRACING_REQUEST__INIT;
+
+static void what_cannot_begin_ends_with_its_reason(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    expect_end(client, enable(client, "taken"), "unique_session_name: taken (take another)");
+    diary_becomes("enable taken fd 0;");
+    Pb__EnableTracingRequest nothing = PB__ENABLE_TRACING_REQUEST__INIT;
+    uint64_t id;
+    ipc_client_send(client, IPC_CONSUMER_ENABLE_TRACING, &nothing.base, -1, &id, NULL);
+    expect_end(client, id, "no trace_config");
+    Pb__TraceConfig empty = PB__TRACE_CONFIG__INIT;
+    nothing.trace_config = &empty;
+    ipc_client_send(client, IPC_CONSUMER_ENABLE_TRACING, &nothing.base, -1, &id, NULL);
+    expect_end(client, id, "buffers");
+    assert_int_equal(simple(client, IPC_CONSUMER_FLUSH, &flush_request), -EREMOTEIO);
+    assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    diary_becomes("");
+    ipc_client_free(client);
+}
+
+static void a_session_lives_and_ends(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    Pb__ObserveEventsRequest observe = PB__OBSERVE_EVENTS_REQUEST__INIT;
+    Pb__ObservableEvents__Type type = PB__OBSERVABLE_EVENTS__TYPE__TYPE_ALL_DATA_SOURCES_STARTED;
+    observe.n_events_to_observe = 1;
+    observe.events_to_observe = &type;
+    uint64_t stream, id;
+    ipc_client_send(client, IPC_CONSUMER_OBSERVE_EVENTS, &observe.base, -1, &stream, NULL);
+    id = enable(client, NULL);
+    struct ipc_reply reply;
+    assert_int_equal(ipc_client_receive(client, stream, TIMEOUT, &reply, NULL), 0);
+    assert_true(reply.has_more);
+    assert_true(((Pb__ObserveEventsResponse *)reply.message)->events->all_data_sources_started);
+    ipc_reply_done(&reply);
+    expect_end(client, enable(client, "second"), "has a session already");
+    assert_int_equal(ipc_client_receive(client, id, 0, &reply, NULL), -ETIMEDOUT);
+    assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
+    expect_end(client, id, NULL);
+    // Asked again, the first stream ends; asked for nothing, the second one too.
+    uint64_t second;
+    observe.n_events_to_observe = 0;
+    ipc_client_send(client, IPC_CONSUMER_OBSERVE_EVENTS, &observe.base, -1, &second, NULL);
+    assert_int_equal(ipc_client_receive(client, stream, TIMEOUT, &reply, NULL), 0);
+    assert_false(reply.has_more);
+    ipc_reply_done(&reply);
+    assert_int_equal(ipc_client_receive(client, second, TIMEOUT, &reply, NULL), 0);
+    assert_false(reply.has_more);
+    ipc_reply_done(&reply);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    diary_becomes("enable - fd 0;disable;destroy;");
+    ipc_client_free(client);
+}
+
+static void bad_ends_and_snapshots_are_told(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    uint64_t id = enable(client, "fails");
+    assert_int_equal(simple(client, IPC_CONSUMER_FLUSH, &flush_request), 0);
+    expect_end(client, id, "the disk is gone");
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    id = enable(client, "snapshots");
+    Pb__ObserveEventsRequest observe = PB__OBSERVE_EVENTS_REQUEST__INIT;
+    Pb__ObservableEvents__Type types[] = {
+        PB__OBSERVABLE_EVENTS__TYPE__TYPE_CLONE_TRIGGER_HIT,
+        PB__OBSERVABLE_EVENTS__TYPE__TYPE_DATA_SOURCES_INSTANCES,
+    };
+    observe.n_events_to_observe = 2;
+    observe.events_to_observe = types;
+    uint64_t stream;
+    ipc_client_send(client, IPC_CONSUMER_OBSERVE_EVENTS, &observe.base, -1, &stream, NULL);
+    struct ipc_reply reply;
+    assert_int_equal(ipc_client_receive(client, stream, TIMEOUT, &reply, NULL), 0);
+    const Pb__ObservableEvents *events = ((Pb__ObserveEventsResponse *)reply.message)->events;
+    assert_int_equal(events->n_instance_state_changes, 1);
+    assert_string_equal(events->instance_state_changes[0]->data_source_name, "a");
+    ipc_reply_done(&reply);
+    assert_int_equal(simple(client, IPC_CONSUMER_FLUSH, &flush_request), 0);
+    assert_int_equal(ipc_client_receive(client, stream, TIMEOUT, &reply, NULL), 0);
+    const Pb__ObservableEvents__CloneTriggerHit *hit =
+        ((Pb__ObserveEventsResponse *)reply.message)->events->clone_trigger_hit;
+    assert_non_null(hit);
+    assert_string_equal(hit->trigger_name, "low");
+    assert_string_equal(hit->producer_name, "mmd");
+    assert_int_equal(hit->producer_uid, 12);
+    assert_int_equal(hit->boot_time_ns, 34 * NSEC_PER_SEC);
+    assert_int_equal(hit->trigger_delay_ms, 56);
+    assert_int_equal(hit->tracing_session_id, service.id);
+    ipc_reply_done(&reply);
+    ipc_client_free(client);
+    diary_becomes("enable fails fd 0;flush;destroy;enable snapshots fd 0;flush;gone;");
+}
+
+static void deferred_sessions_start_when_told(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    Pb__TraceConfig config = PB__TRACE_CONFIG__INIT;
+    config.has_deferred_start = config.deferred_start = true;
+    enable_config(client, &config, -1);
+    assert_int_equal(simple(client, IPC_CONSUMER_START_TRACING, &start_request), 0);
+    assert_int_equal(simple(client, IPC_CONSUMER_START_TRACING, &start_request), 0);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    config.unique_session_name = "unstartable";
+    uint64_t id = enable_config(client, &config, -1);
+    assert_int_equal(simple(client, IPC_CONSUMER_START_TRACING, &start_request), 0);
+    expect_end(client, id, "does not start");
+    Pb__ChangeTraceConfigRequest change = PB__CHANGE_TRACE_CONFIG_REQUEST__INIT;
+    assert_int_equal(simple(client, IPC_CONSUMER_CHANGE_TRACE_CONFIG, &change), -EREMOTEIO);
+    diary_becomes("enable - fd 0;start;destroy;enable unstartable fd 0;start;destroy;");
+    ipc_client_free(client);
+}
+
+static void files_must_be_open_for_writing(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    int read_only = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int writable = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    Pb__TraceConfig config = PB__TRACE_CONFIG__INIT;
+    config.has_write_into_file = config.write_into_file = true;
+    expect_end(client, enable_config(client, &config, read_only), "not open for writing");
+    uint64_t id = enable_config(client, &config, writable);
+    assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
+    expect_end(client, id, NULL);
+    diary_becomes("enable - fd 1;disable;");
+    ipc_client_free(client);
+    close(read_only);
+    close(writable);
+    diary_becomes("gone;");
+}
+
+static int check_packet(void *userdata, const void *bytes, size_t size)
+{
+    size_t *n = userdata;
+    const uint8_t *p = bytes;
+    assert_int_equal(size, packet_size(*n));
+    for (size_t i = 0; i < size; i += 997)
+        assert_int_equal(p[i], *n & 0xff);
+    if (size)
+        assert_int_equal(p[size - 1], *n & 0xff);
+    ++*n;
+    return 0;
+}
+
+static void packets_of_any_size_come_through(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    size_t n = 0;
+    assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
+    assert_int_equal(n, 0); // there is no session
+    enable(client, NULL);
+    assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
+    assert_int_equal(n, N_PACKETS);
+    // Freed in the middle, the stream ends in order.
+    Pb__ReadBuffersRequest read = PB__READ_BUFFERS_REQUEST__INIT;
+    uint64_t stream;
+    ipc_client_send(client, IPC_CONSUMER_READ_BUFFERS, &read.base, -1, &stream, NULL);
+    usleep(20000);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    struct ipc_reply reply;
+    bool has_more = true;
+    while (has_more) {
+        assert_int_equal(ipc_client_receive(client, stream, TIMEOUT, &reply, NULL), 0);
+        has_more = reply.has_more;
+        ipc_reply_done(&reply);
+    }
+    ipc_client_free(client);
+}
+
+static void detached_sessions_outlive_their_connection(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    Pb__DetachRequest detach = PB__DETACH_REQUEST__INIT;
+    detach.key = "bad";
+    assert_int_equal(simple(client, IPC_CONSUMER_DETACH, &detach), -EREMOTEIO);
+    enable(client, "mine");
+    assert_int_equal(simple(client, IPC_CONSUMER_DETACH, &detach), -EREMOTEIO);
+    detach.key = "key";
+    assert_int_equal(simple(client, IPC_CONSUMER_DETACH, &detach), 0);
+    ipc_client_free(client);
+    client = consumer();
+    Pb__AttachRequest attach = PB__ATTACH_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    attach.key = "other";
+    assert_int_equal(call(client, IPC_CONSUMER_ATTACH, &attach, &reply), -EREMOTEIO);
+    attach.key = "key";
+    assert_int_equal(call(client, IPC_CONSUMER_ATTACH, &attach, &reply), 0);
+    const Pb__AttachResponse *response = (const void *)reply;
+    assert_string_equal(response->trace_config->unique_session_name, "mine");
+    protobuf_c_message_free_unpacked(reply, NULL);
+    Pb__EnableTracingRequest notify = PB__ENABLE_TRACING_REQUEST__INIT;
+    notify.has_attach_notification_only = notify.attach_notification_only = true;
+    uint64_t id;
+    ipc_client_send(client, IPC_CONSUMER_ENABLE_TRACING, &notify.base, -1, &id, NULL);
+    assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
+    expect_end(client, id, NULL);
+    ipc_client_free(client);
+    diary_becomes("enable mine fd 0;detach bad;detach key;attach other;attach key;disable;gone;");
+}
+
+static void clone_call(struct ipc_client *client, const Pb__CloneSessionRequest *request,
+                       const char *error)
+{
+    ProtobufCMessage *reply = NULL;
+    assert_int_equal(call(client, IPC_CONSUMER_CLONE_SESSION, request, &reply), 0);
+    const Pb__CloneSessionResponse *response = (const void *)reply;
+    assert_int_equal(response->success, !error);
+    if (error)
+        assert_non_null(strstr(response->error, error));
+    else
+        assert_int_equal(response->uuid_lsb, -6);
+    protobuf_c_message_free_unpacked(reply, NULL);
+}
+
+static void clones_are_read_by_whoever_asked(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    Pb__CloneSessionRequest request = PB__CLONE_SESSION_REQUEST__INIT;
+    clone_call(client, &request, "names no session");
+    request.selector_case = PB__CLONE_SESSION_REQUEST__SELECTOR_SESSION_ID;
+    request.session_id = 99;
+    clone_call(client, &request, "there is none");
+    request.session_id = UINT64_MAX;
+    clone_call(client, &request, NULL);
+    clone_call(client, &request, "has a session already");
+    size_t n = 0;
+    assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
+    assert_int_equal(n, N_PACKETS);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    request.selector_case = PB__CLONE_SESSION_REQUEST__SELECTOR_UNIQUE_SESSION_NAME;
+    request.unique_session_name = "name";
+    request.clone_trigger_name = "low";
+    clone_call(client, &request, NULL);
+    ipc_client_free(client);
+    diary_becomes("clone 99 - 0 -;clone 0 - 1 -;destroy;clone 0 name 0 low;gone;");
+}
+
+static void questions_are_answered(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    Pb__TracingServiceState *whole = NULL;
+    assert_int_equal(ipc_client_query_state(client, false, TIMEOUT, &whole, NULL), 0);
+    assert_string_equal(whole->tracing_service_version, "made up");
+    assert_int_equal(whole->n_data_sources, N_SOURCES - 1); // one fits into no frame
+    assert_int_equal(strlen(whole->data_sources[500]->ds_descriptor->name), 120000);
+    assert_non_null(strstr(whole->data_sources[N_SOURCES - 2]->ds_descriptor->name, "2999"));
+    pb__tracing_service_state__free_unpacked(whole, NULL);
+    assert_int_equal(ipc_client_query_state(client, true, TIMEOUT, &whole, NULL), 0);
+    assert_int_equal(whole->n_data_sources, 0);
+    pb__tracing_service_state__free_unpacked(whole, NULL);
+
+    ProtobufCMessage *reply = NULL;
+    Pb__QueryCapabilitiesRequest capabilities = PB__QUERY_CAPABILITIES_REQUEST__INIT;
+    assert_int_equal(call(client, IPC_CONSUMER_QUERY_CAPABILITIES, &capabilities, &reply), 0);
+    assert_true(((Pb__QueryCapabilitiesResponse *)reply)->capabilities->has_clone_session);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    Pb__GetTraceStatsRequest stats = PB__GET_TRACE_STATS_REQUEST__INIT;
+    assert_int_equal(simple(client, IPC_CONSUMER_GET_TRACE_STATS, &stats), -EREMOTEIO);
+    enable(client, NULL);
+    assert_int_equal(call(client, IPC_CONSUMER_GET_TRACE_STATS, &stats, &reply), 0);
+    assert_int_equal(((Pb__GetTraceStatsResponse *)reply)->trace_stats->total_buffers, 3);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    Pb__SaveTraceForBugreportRequest save = PB__SAVE_TRACE_FOR_BUGREPORT_REQUEST__INIT;
+    assert_int_equal(call(client, IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT, &save, &reply), 0);
+    assert_false(((Pb__SaveTraceForBugreportResponse *)reply)->success);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    ipc_client_free(client);
+}
+
+static void producers_activate_triggers(void **state)
+{
+    (void)state;
+    struct ipc_client *client = NULL;
+    int r = ipc_client_connect(&ipc_producer_service, f.producer_name, TIMEOUT, &client, NULL);
+    assert_int_equal(r, 0);
+    Pb__ActivateTriggersRequest activate = PB__ACTIVATE_TRIGGERS_REQUEST__INIT;
+    char *names[] = {"one", "two"};
+    activate.n_trigger_names = 2;
+    activate.trigger_names = names;
+    assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), -EREMOTEIO);
+    Pb__InitializeConnectionRequest initialize = PB__INITIALIZE_CONNECTION_REQUEST__INIT;
+    initialize.producer_name = "probe";
+    assert_int_equal(simple(client, IPC_PRODUCER_INITIALIZE_CONNECTION, &initialize), 0);
+    assert_int_equal(simple(client, IPC_PRODUCER_INITIALIZE_CONNECTION, &initialize), -EREMOTEIO);
+    Pb__GetAsyncCommandRequest commands = PB__GET_ASYNC_COMMAND_REQUEST__INIT;
+    uint64_t stream;
+    ipc_client_send(client, IPC_PRODUCER_GET_ASYNC_COMMAND, &commands.base, -1, &stream, NULL);
+    Pb__RegisterDataSourceRequest source = PB__REGISTER_DATA_SOURCE_REQUEST__INIT;
+    assert_int_equal(simple(client, IPC_PRODUCER_REGISTER_DATA_SOURCE, &source), 0);
+    assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), 0);
+    Pb__SyncRequest sync = PB__SYNC_REQUEST__INIT;
+    assert_int_equal(simple(client, IPC_PRODUCER_SYNC, &sync), 0);
+    struct ipc_reply reply;
+    assert_int_equal(ipc_client_receive(client, stream, 0, &reply, NULL), -ETIMEDOUT);
+    ipc_client_free(client);
+    diary_becomes("one by probe of 1;two by probe of 1;");
+}
+
+// Recursion in a request would let its sender choose how deep the decoder's stack goes.
+static void no_request_can_contain_itself(const ProtobufCMessageDescriptor *descriptor,
+                                          const ProtobufCMessageDescriptor **above, size_t depth)
+{
+    assert_true(depth < 16);
+    for (size_t i = 0; i < depth; i++)
+        assert_ptr_not_equal(above[i], descriptor);
+    above[depth] = descriptor;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        if (descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
+            no_request_can_contain_itself(descriptor->fields[i].descriptor, above, depth + 1);
+    }
+}
+
+static void requests_are_not_recursive(void **state)
+{
+    (void)state;
+    const ProtobufCMessageDescriptor *above[16];
+    for (uint32_t id = 1; id <= ipc_consumer_service.n_methods; id++)
+        no_request_can_contain_itself(ipc_service_method(&ipc_consumer_service, id)->request, above,
+                                      0);
+    for (uint32_t id = 1; id <= ipc_producer_service.n_methods; id++) {
+        const ProtobufCMessageDescriptor *request =
+            ipc_service_method(&ipc_producer_service, id)->request;
+        if (request != &pb__register_data_source_request__descriptor &&
+            request != &pb__update_data_source_request__descriptor)
+            no_request_can_contain_itself(request, above, 0);
+    }
+    assert_string_equal(ipc_service_method(&ipc_consumer_service, 15)->name, "CloneSession");
+    assert_string_equal(ipc_service_method(&ipc_producer_service, 10)->name, "ActivateTriggers");
+    assert_null(ipc_service_method(&ipc_producer_service, 13));
+}
+
+int main(void)
+{
+#define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        WITH_PORTS(what_cannot_begin_ends_with_its_reason),
+        WITH_PORTS(a_session_lives_and_ends),
+        WITH_PORTS(bad_ends_and_snapshots_are_told),
+        WITH_PORTS(deferred_sessions_start_when_told),
+        WITH_PORTS(files_must_be_open_for_writing),
+        WITH_PORTS(packets_of_any_size_come_through),
+        WITH_PORTS(detached_sessions_outlive_their_connection),
+        WITH_PORTS(clones_are_read_by_whoever_asked),
+        WITH_PORTS(questions_are_answered),
+        WITH_PORTS(producers_activate_triggers),
+        cmocka_unit_test(requests_are_not_recursive),
+    };
+    return cmocka_run_group_tests_name("ipc_ports", tests, NULL, NULL);
+}
