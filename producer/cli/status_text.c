@@ -77,6 +77,7 @@ static uint64_t buffer_bytes(const Session *session)
 
 static void set_details(struct row *row, const struct status *status, const Details *details)
 {
+    set_text(row, COLUMN_STATE, details->state);
     if (details->has_elapsed_ns)
         set_time(row, COLUMN_TIME, details->elapsed_ns);
     if (details->has_bytes_buffered)
@@ -230,6 +231,7 @@ static void add_bool(struct strbuf *out, const char *key, bool value)
 static void add_json_details(struct strbuf *out, const Details *d)
 {
     add_string(out, "consumer", d->consumer);
+    add_string(out, "activity", d->state);
     add_bool(out, "detached", d->detached);
     add_number(out, "elapsed_ns", d->has_elapsed_ns, d->elapsed_ns);
     add_number(out, "events", d->has_events, (int64_t)d->events);

@@ -159,6 +159,75 @@ static void fill_session_config(bool *ok, const Pb__TraceConfig *config,
         session->buffer_size_kb[session->n_buffer_size_kb++] = config->buffers[i]->size_kb;
 }
 
+static void fill_info(const struct member *member, struct service_session_info *ret)
+{
+    const Pb__TraceConfig *config = session_get_config(member->session);
+    *ret = (struct service_session_info){
+        .id = member->id,
+        .name = session_name(member),
+        .state = state_text(member),
+        .consumer = member->consumer_name,
+        .uid = member->uid,
+        .bugreport_score = config->bugreport_score,
+        .bugreport_filename = config->bugreport_filename,
+        .detached = member->detach_key,
+        .buffer_bytes = session_buffer_bytes(member->session),
+        .n_triggers = member->n_triggers,
+        .last_trigger = member->last_trigger,
+        .last_trigger_at = member->last_trigger_at,
+        .next_due = session_end_due(member->session),
+    };
+    session_get_counts(member->session, &ret->counts);
+}
+
+static uint64_t bytes_buffered(const struct member *member)
+{
+    Pb__TraceStats *stats = session_get_stats(member->session);
+    uint64_t bytes = 0;
+    for (size_t i = 0; stats && i < stats->n_buffer_stats; i++) {
+        const Pb__TraceStats__BufferStats *buffer = stats->buffer_stats[i];
+        uint64_t gone = buffer->bytes_overwritten + buffer->bytes_read;
+        bytes += buffer->bytes_written > gone ? buffer->bytes_written - gone : 0;
+    }
+    if (stats)
+        pb__trace_stats__free_unpacked(stats, NULL);
+    return bytes;
+}
+
+static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const struct member *member)
+{
+    Pb__TracingServiceState__SessionDetails *details =
+        new_message(ok, sizeof(*details), &pb__tracing_service_state__session_details__descriptor);
+    if (!details)
+        return NULL;
+    struct service_session_info info;
+    fill_info(member, &info);
+    details->consumer = new_string(ok, info.consumer);
+    details->state = new_string(ok, info.state);
+    details->has_detached = true;
+    details->detached = info.detached;
+    details->has_elapsed_ns = details->has_events = details->has_events_lost = true;
+    details->elapsed_ns = info.counts.elapsed;
+    details->events = info.counts.events;
+    details->events_lost = info.counts.events_lost;
+    details->has_bytes_recorded = details->has_bytes_buffered = details->has_file_bytes = true;
+    details->bytes_recorded = info.counts.bytes;
+    details->bytes_buffered = bytes_buffered(member);
+    details->file_bytes = info.counts.file_bytes;
+    details->has_packets_overwritten = details->has_packets_discarded = true;
+    details->packets_overwritten = info.counts.packets_overwritten;
+    details->packets_discarded = info.counts.packets_discarded;
+    details->has_triggers_received = true;
+    details->triggers_received = info.n_triggers;
+    details->has_next_due_ns = info.next_due != NSEC_MAX;
+    details->next_due_ns = info.next_due;
+    details->has_last_trigger_ns = info.last_trigger != NULL;
+    details->last_trigger_ns = info.last_trigger_at;
+    if (info.last_trigger)
+        details->last_trigger = new_string(ok, info.last_trigger);
+    return details;
+}
+
 static Pb__TracingServiceState__TracingSession *make_session(bool *ok, const struct member *member)
 {
     Pb__TracingServiceState__TracingSession *session =
@@ -175,6 +244,7 @@ static Pb__TracingServiceState__TracingSession *make_session(bool *ok, const str
     session->is_started =
         !member->is_clone && (session_get_state(member->session) & SESSION_RECORDING);
     fill_session_config(ok, session_get_config(member->session), session);
+    session->details = make_details(ok, member);
     return session;
 }
 
@@ -213,27 +283,6 @@ Pb__TracingServiceState *service_query_state(struct service *service, bool sessi
         return NULL;
     }
     return state;
-}
-
-static void fill_info(const struct member *member, struct service_session_info *ret)
-{
-    const Pb__TraceConfig *config = session_get_config(member->session);
-    *ret = (struct service_session_info){
-        .id = member->id,
-        .name = session_name(member),
-        .state = state_text(member),
-        .consumer = member->consumer_name,
-        .uid = member->uid,
-        .bugreport_score = config->bugreport_score,
-        .bugreport_filename = config->bugreport_filename,
-        .detached = member->detach_key,
-        .buffer_bytes = session_buffer_bytes(member->session),
-        .n_triggers = member->n_triggers,
-        .last_trigger = member->last_trigger,
-        .last_trigger_at = member->last_trigger_at,
-        .next_due = session_end_due(member->session),
-    };
-    session_get_counts(member->session, &ret->counts);
 }
 
 size_t service_list(struct service *service, struct service_session_info *ret, size_t n)
