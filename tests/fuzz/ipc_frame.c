@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/map.h"
+#include "producer/service/ipc/decode.h"
 #include "producer/service/ipc/frame.h"
 #include "producer/service/ipc/service_table.h"
 
@@ -18,8 +19,8 @@ static void decode_request(const struct ipc_service *service,
     const struct ipc_method *method = ipc_service_method(service, invoke->method_id);
     if (!method)
         return;
-    ProtobufCMessage *request = protobuf_c_message_unpack(
-        method->request, NULL, invoke->args_proto.len, invoke->args_proto.data);
+    ProtobufCMessage *request =
+        ipc_message_decode(method->request, invoke->args_proto.data, invoke->args_proto.len);
     if (request)
         protobuf_c_message_free_unpacked(request, NULL);
 }

@@ -16,6 +16,8 @@
 #include "common/vec.h"
 #include "producer/service/ipc/client.h"
 #include "producer/service/ipc/consumer_port.h"
+#include "producer/service/ipc/decode.h"
+#include "producer/service/ipc/frame.h"
 #include "producer/service/ipc/producer_port.h"
 #include "tests/unit/unit.h"
 
@@ -740,37 +742,55 @@ static void producers_activate_triggers(void **state)
     diary_becomes("one by probe of 1;two by probe of 1;");
 }
 
-// Recursion in a request would let its sender choose how deep the decoder's stack goes.
-static void no_request_can_contain_itself(const ProtobufCMessageDescriptor *descriptor,
-                                          const ProtobufCMessageDescriptor **above, size_t depth)
+// A data source's program is made of instructions that contain instructions. `bytes` has room for 8
+// bytes a level.
+static size_t nest_instructions(uint8_t *bytes, size_t room, size_t n_levels)
 {
-    assert_true(depth < 16);
-    for (size_t i = 0; i < depth; i++)
-        assert_ptr_not_equal(above[i], descriptor);
-    above[depth] = descriptor;
-    for (unsigned i = 0; i < descriptor->n_fields; i++) {
-        if (descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
-            no_request_can_contain_itself(descriptor->fields[i].descriptor, above, depth + 1);
+    size_t start = room;
+    for (size_t i = 0; i < n_levels; i++) {
+        // VmInstruction.nested_instructions, VmProgram.instructions, DataSourceDescriptor.program,
+        // RegisterDataSourceRequest.data_source_descriptor
+        uint8_t tag = i + 3 < n_levels ? 0x3a : (uint8_t[]){0x12, 0x52, 0x0a}[i + 3 - n_levels];
+        size_t inner = room - start;
+        if (inner >= 1 << 14)
+            bytes[--start] = (uint8_t)(inner >> 14);
+        if (inner >= 1 << 7)
+            bytes[--start] = (uint8_t)(inner >> 7 & 0x7f) | (inner >= 1 << 14 ? 0x80 : 0);
+        bytes[--start] = (uint8_t)(inner & 0x7f) | (inner >= 1 << 7 ? 0x80 : 0);
+        bytes[--start] = tag;
     }
+    memmove(bytes, bytes + start, room - start);
+    return room - start;
 }
 
-static void requests_are_not_recursive(void **state)
+static void nesting_is_bounded(void **state)
 {
     (void)state;
-    const ProtobufCMessageDescriptor *above[16];
-    for (uint32_t id = 1; id <= ipc_consumer_service.n_methods; id++)
-        no_request_can_contain_itself(ipc_service_method(&ipc_consumer_service, id)->request, above,
-                                      0);
-    for (uint32_t id = 1; id <= ipc_producer_service.n_methods; id++) {
-        const ProtobufCMessageDescriptor *request =
-            ipc_service_method(&ipc_producer_service, id)->request;
-        if (request != &pb__register_data_source_request__descriptor &&
-            request != &pb__update_data_source_request__descriptor)
-            no_request_can_contain_itself(request, above, 0);
+    static uint8_t bytes[IPC_FRAME_MAX];
+    const ProtobufCMessageDescriptor *type = &pb__register_data_source_request__descriptor;
+    static const size_t levels[] = {1, 4, IPC_MESSAGE_DEPTH_MAX, IPC_MESSAGE_DEPTH_MAX + 1, 30000};
+    for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
+        size_t size = nest_instructions(bytes, sizeof(bytes), levels[i]);
+        ProtobufCMessage *message = ipc_message_decode(type, bytes, size);
+        assert_int_equal(message != NULL, levels[i] <= IPC_MESSAGE_DEPTH_MAX);
+        if (message)
+            assert_non_null(((Pb__RegisterDataSourceRequest *)message)->data_source_descriptor);
+        if (message)
+            protobuf_c_message_free_unpacked(message, NULL);
     }
+    assert_null(ipc_message_decode(type, (const uint8_t *)"\x0a\x05", 2));
+}
+
+static void ids_are_those_of_the_published_list(void **state)
+{
+    (void)state;
+    assert_string_equal(ipc_service_method(&ipc_consumer_service, 1)->name, "EnableTracing");
     assert_string_equal(ipc_service_method(&ipc_consumer_service, 15)->name, "CloneSession");
+    assert_null(ipc_service_method(&ipc_consumer_service, 16));
     assert_string_equal(ipc_service_method(&ipc_producer_service, 10)->name, "ActivateTriggers");
+    assert_string_equal(ipc_service_method(&ipc_producer_service, 12)->name, "UpdateDataSource");
     assert_null(ipc_service_method(&ipc_producer_service, 13));
+    assert_null(ipc_service_method(&ipc_producer_service, 0));
 }
 
 int main(void)
@@ -787,7 +807,8 @@ int main(void)
         WITH_PORTS(clones_are_read_by_whoever_asked),
         WITH_PORTS(questions_are_answered),
         WITH_PORTS(producers_activate_triggers),
-        cmocka_unit_test(requests_are_not_recursive),
+        cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(ids_are_those_of_the_published_list),
     };
     return cmocka_run_group_tests_name("ipc_ports", tests, NULL, NULL);
 }

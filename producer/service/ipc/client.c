@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/vec.h"
+#include "producer/service/ipc/decode.h"
 #include "producer/service/ipc/frame.h"
 #include "producer/service/ipc/socket.h"
 
@@ -270,8 +271,8 @@ static int read_reply(struct ipc_client *client, const Pb__IPCFrame *frame, stru
         ret->has_more = reply->has_more;
         if (reply->success) {
             const struct ipc_method *method = ipc_service_method(client->service, ret->method);
-            ret->message = protobuf_c_message_unpack(method->reply, NULL, reply->reply_proto.len,
-                                                     reply->reply_proto.data);
+            ret->message =
+                ipc_message_decode(method->reply, reply->reply_proto.data, reply->reply_proto.len);
             if (!ret->message)
                 return -EBADMSG;
         }

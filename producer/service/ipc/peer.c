@@ -21,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
 #define OUTBOX_ROOM      ((size_t)128 << 10)
@@ -228,8 +229,8 @@ static void invoke_method(struct ipc_peer *peer, uint64_t request_id,
             : NULL;
     ProtobufCMessage *request = NULL;
     if (method)
-        request = protobuf_c_message_unpack(method->request, NULL, invoke->args_proto.len,
-                                            invoke->args_proto.data);
+        request =
+            ipc_message_decode(method->request, invoke->args_proto.data, invoke->args_proto.len);
     // As Perfetto's own service, also where no reply was asked for.
     if (!request) {
         send_reply(peer, request_id, false, NULL, 0, false);
