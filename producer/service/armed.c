@@ -100,14 +100,15 @@ static void wake_up(struct armed *armed)
         loop_set_timer(armed->timer, armed_next_due(armed), 0);
 }
 
+// The text may end with lines that show where a config is wrong, so the consequence goes in front.
 static void complain(struct entry *entry, const struct err *err, const char *consequence)
 {
     if (entry->complaint && str_eq(entry->complaint, err->text))
         return;
     free(entry->complaint);
     entry->complaint = strdup(err->text);
-    log_error(entry->armed->options.log, "%s: %s%s%s%s%s", entry->title, err->text,
-              err->hint[0] ? " (" : "", err->hint, err->hint[0] ? ")" : "", consequence);
+    log_error(entry->armed->options.log, "%s: %s%s%s%s%s", entry->title, consequence, err->text,
+              err->hint[0] ? " (" : "", err->hint, err->hint[0] ? ")" : "");
 }
 
 static void log_for_entry(void *userdata, enum log_level level, const char *line)
@@ -239,7 +240,7 @@ static void try_session(struct entry *entry)
     int r = make_session(entry, &err);
     if (r < 0) {
         armed_file_close(&entry->file);
-        complain(entry, &err, "; will be tried again");
+        complain(entry, &err, "not armed yet, tried again later: ");
         wait_longer(entry);
         return;
     }
@@ -340,7 +341,7 @@ static void load_entry(struct entry *entry)
     entry->told = false;
     if (load(entry, &err) < 0) {
         entry->state = ALONE;
-        complain(entry, &err, "; left alone until it changes");
+        complain(entry, &err, "left alone until it changes: ");
         return;
     }
     free(entry->complaint);

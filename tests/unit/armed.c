@@ -270,13 +270,15 @@ static void test_failures_are_told_once(void **state)
     arm(f);
     pass(f, ARMED_DELAY_MIN);
     pass(f, 2 * ARMED_DELAY_MIN);
-    assert_string_equal(f->said.text, "armed/one.cfg: no more of these; will be tried again\n");
+    assert_string_equal(f->said.text,
+                        "armed/one.cfg: not armed yet, tried again later: no more of these\n");
     fake.enable_result = 0;
     fake.start_result = -EIO;
     strbuf_clear(&f->said);
     pass(f, 4 * ARMED_DELAY_MIN);
     pass(f, 8 * ARMED_DELAY_MIN);
-    assert_string_equal(f->said.text, "armed/one.cfg: will not start; will be tried again\n");
+    assert_string_equal(f->said.text,
+                        "armed/one.cfg: not armed yet, tried again later: will not start\n");
     assert_int_equal(n_live(), 0);
     fake.start_result = 0;
     pass(f, 16 * ARMED_DELAY_MIN);
@@ -301,8 +303,9 @@ static void test_wrong_config_is_left_alone(void **state)
     armed_get_counts(f->armed, &counts);
     assert_int_equal(counts.configs, 4);
     assert_int_equal(counts.live, n_live());
-    assert_non_null(strstr(f->said.text, "armed/bad.cfg: bad.cfg:1:"));
-    assert_non_null(strstr(f->said.text, "armed/pipe.cfg: not a file; left alone"));
+    assert_non_null(strstr(f->said.text, "armed/bad.cfg: left alone until it changes: bad.cfg:1:"));
+    assert_non_null(
+        strstr(f->said.text, "armed/pipe.cfg: left alone until it changes: not a file"));
     assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
     size_t live = n_live();
     put(f->configs, "bad.cfg", CONFIG);

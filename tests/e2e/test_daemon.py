@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmtrace daemon, end to end: configs kept armed, real memory pressure, what it costs to wait, crashes.
+
+Each daemon has folders of its own, so that it never meets one that serves this machine.
+"""
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import lib
+
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import load  # noqa: E402
+
+INSTANCES = lib.TRACEFS / "instances"
+STOP_DELAY_MS = 3000
+IDLE_S = 5
+RSS_MAX_KB = 4096
+N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
+PLAIN = """
+buffers { size_kb: 64 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 100 } } }
+trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 3600000
+    triggers { name: "kmem_activity" stop_delay_ms: 300 } }
+"""
+
+
+def mm_events():
+    text = (lib.ROOT / "configs" / "mm_events.cfg").read_text()
+    return text.replace("stop_delay_ms: 360000", f"stop_delay_ms: {STOP_DELAY_MS}")
+
+
+class Daemon:
+    """A running daemon; what it says is in a file."""
+
+    def __init__(self, root, *options, env=None):
+        self.root = pathlib.Path(root)
+        self.armed = self.root / "armed"
+        self.traces = self.root / "state" / "traces"
+        self.armed.mkdir(exist_ok=True)
+        self.log = open(self.root / "log", "ab")
+        argv = [lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.armed, "--state-dir", self.root / "state",
+                "--run-dir", self.root / "run", *options]
+        self.process = subprocess.Popen([str(arg) for arg in argv], stderr=self.log,
+                                        env={**os.environ, **(env or {})})
+        self.pid = self.process.pid
+
+    def said(self):
+        return (self.root / "log").read_text()
+
+    def wait(self, condition, timeout_s=30):
+        """The value of `condition` when it is true; raises when the daemon ends or is too slow."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            value = condition()
+            if value:
+                return value
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"not within {timeout_s} s, exit code {self.process.poll()}:\n{self.said()}")
+
+    def instances(self):
+        return [path.name for path in INSTANCES.glob(f"mmtrace-{self.pid}-*")]
+
+    def files(self):
+        return sorted(self.traces.glob("*.pftrace")) if self.traces.is_dir() else []
+
+    def status(self, *names):
+        fields = dict(line.split(":", 1) for line in
+                      pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines())
+        return [int(fields[name].split()[0]) for name in names]
+
+    def cpu_ticks(self):
+        words = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(words[11]) + int(words[12])
+
+    def end(self, signal_number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(signal_number)
+        code = self.process.wait(timeout=30)
+        self.log.close()
+        return code
+
+
+@contextlib.contextmanager
+def running(root, *options, env=None):
+    daemon = Daemon(root, *options, env=env)
+    try:
+        yield daemon
+    finally:
+        daemon.end(signal.SIGKILL)
+
+
+@lib.needs_tracefs
+class Pressure(unittest.TestCase):
+    """One daemon with mm_events.cfg; waiting, pressure, more pressure, the end."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        cls.addClassCleanup(cls.tmp.cleanup)
+        root = pathlib.Path(cls.tmp.name)
+        (root / "armed").mkdir()
+        (root / "armed" / "mm_events.cfg").write_text(mm_events())
+        load.make_file(root / "demo", 512 * load.MIB)
+        with load.restored_min_free() as old_kb, running(root) as daemon:
+            daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
+            cls.idle(daemon)
+            if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
+                load.burst(root / "demo", old_kb)
+            daemon.wait(daemon.files)
+            cls.instances_after = daemon.wait(lambda: len(daemon.instances()) == 2)
+            load.burst(root / "demo", old_kb)
+            load.compact()
+            time.sleep(STOP_DELAY_MS / 1000 + 1)
+            cls.files = daemon.files()
+            cls.hits = daemon.said().count("kmem_activity:")
+            cls.instances_armed = daemon.instances()
+            cls.code = daemon.end()
+            cls.instances_left = daemon.instances()
+            cls.said = daemon.said()
+            cls.packets = lib.decode(cls.files[0])
+            done = lib.run(lib.MMSQL, "convert", cls.files[0], "-o", root / "trace.db")
+            cls.converted = done.returncode
+
+    @classmethod
+    def idle(cls, daemon):
+        names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+        time.sleep(0.5)
+        before, ticks = daemon.status(*names), daemon.cpu_ticks()
+        time.sleep(IDLE_S)
+        cls.wakeups = None if "kmem_activity" in daemon.said() else sum(daemon.status(*names)) - sum(before)
+        cls.ticks = daemon.cpu_ticks() - ticks
+        [cls.rss_kb] = daemon.status("VmRSS")
+        cls.sanitized = "libasan" in pathlib.Path(f"/proc/{daemon.pid}/maps").read_text()
+        cls.files_idle = daemon.files()
+
+    def test_waiting_costs_nothing(self):
+        if self.wakeups is None:
+            self.skipTest("this machine got short of memory by itself")
+        self.assertEqual(self.wakeups, 0)
+        self.assertEqual(self.ticks, 0)
+        self.assertEqual(self.files_idle, [])
+
+    def test_memory(self):
+        if self.sanitized:
+            self.skipTest("a sanitizer takes memory itself")
+        self.assertLess(self.rss_kb, RSS_MAX_KB)
+
+    def trigger(self):
+        [trigger] = [packet for packet in lib.of_kind(self.packets, "trigger")]
+        return trigger
+
+    def test_trigger_packet(self):
+        trigger = self.trigger().one("trigger")
+        self.assertEqual(trigger.one("trigger_name"), "kmem_activity")
+        self.assertEqual(trigger.one("trusted_producer_uid", default=0), 0)
+
+    def test_starts_at_the_trigger_and_lasts_its_delay(self):
+        at = self.trigger().one("timestamp")
+        stats = [packet.one("timestamp") for packet in lib.of_kind(self.packets, "sys_stats")]
+        self.assertGreater(len(stats), 3)
+        self.assertGreaterEqual(min(stats), at - 10e6)
+        self.assertLess(min(stats), at + 1e9)
+        [end] = [packet.one("timestamp") for packet in lib.of_kind(self.packets, "service_event")
+                 if "tracing_disabled" in packet.one("service_event")]
+        self.assertGreaterEqual((end - at) / 1e6, STOP_DELAY_MS)
+        self.assertLess((end - at) / 1e6, STOP_DELAY_MS + 3000)  # the machine may be busy
+        self.assertLessEqual(max(stats), end + 10e6)
+
+    def test_events_of_the_pressure_are_there(self):
+        events = [event for bundle in lib.of_kind(self.packets, "ftrace_events")
+                  for event in bundle.all("ftrace_events", "event")]
+        self.assertGreater(len(events), 0)
+
+    def test_converts(self):
+        self.assertEqual(self.converted, 0)
+
+    def test_second_pressure_within_a_minute_fires_nothing(self):
+        self.assertEqual(self.hits, 1)
+        self.assertEqual(len(self.files), 1)
+
+    def test_armed_again(self):
+        self.assertEqual(len(self.instances_armed), 2)  # the watch's, and the session's
+
+    def test_end(self):
+        self.assertEqual(self.code, 0, self.said)
+        self.assertEqual(self.instances_left, [])
+
+
+@lib.needs_root
+class Folder(unittest.TestCase):
+    def setUp(self):
+        tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        self.addCleanup(tmp.cleanup)
+        self.root = pathlib.Path(tmp.name)
+        (self.root / "armed").mkdir()
+
+    def put(self, name, text):
+        (self.root / "armed" / name).write_text(text)
+
+    def test_wrong_config_disables_itself_alone(self):
+        self.put("bad.cfg", "buffers { size_kb: 64\n")
+        self.put("good.cfg", PLAIN)
+        with running(self.root, "--kmem-events", "none") as daemon:
+            daemon.wait(lambda: "armed/good.cfg: armed" in daemon.said())
+            self.assertEqual(daemon.said().count("armed/bad.cfg: "), 1)
+            self.assertRegex(daemon.said(), r"armed/bad.cfg: left alone until it changes: bad.cfg:\d+:\d+: ")
+            self.put("bad.cfg", PLAIN)
+            daemon.wait(lambda: "armed/bad.cfg: armed" in daemon.said())
+            self.assertEqual(daemon.said().count("armed/good.cfg: "), 1)
+
+    def test_configs_come_and_go(self):
+        with running(self.root, "--kmem-events", "none") as daemon:
+            self.put("new.cfg", PLAIN)
+            daemon.wait(lambda: "armed/new.cfg: armed" in daemon.said())
+            (daemon.armed / "new.cfg").unlink()
+            daemon.wait(lambda: "armed/new.cfg: not armed any more" in daemon.said())
+            self.assertEqual(daemon.files(), [])
+            self.assertEqual(daemon.end(), 0)
+
+    def test_one_session_of_a_name(self):
+        text = 'unique_session_name: "the one"\n' + PLAIN
+        self.put("a.cfg", text)
+        self.put("b.cfg", text)
+        with running(self.root, "--kmem-events", "none") as daemon:
+            daemon.wait(lambda: ".cfg: armed" in daemon.said() and "tried again later" in daemon.said())
+            time.sleep(2.5)  # it is, and says so once
+            self.assertEqual(daemon.said().count("tried again later"), 1)
+            self.assertEqual(daemon.said().count(".cfg: armed"), 1)
+            self.assertIn("unique_session_name", daemon.said())
+
+    def test_second_daemon_is_refused(self):
+        with running(self.root, "--kmem-events", "none") as daemon:
+            daemon.wait(lambda: (self.root / "run" / "daemon.lock").exists())
+            done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", "none", "--run-dir", self.root / "run",
+                           "--state-dir", self.root / "other")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("a daemon runs already", done.stderr)
+
+    def test_wrong_usage(self):
+        for option, value in (("--psi", "much"), ("--kmem-events", "wake"), ("--kmem-rest", "0"), ("--keep-files", "x")):
+            done = lib.run(lib.MMTRACE, "daemon", option, value)
+            self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_folder_that_is_not_there(self):
+        done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.root / "nowhere", "--run-dir",
+                       self.root / "run", "--state-dir", self.root / "state")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nowhere", done.stderr)
+
+    def test_service_manager_hears(self):
+        self.put("one.cfg", PLAIN)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(self.root / "notify"))
+            manager.settimeout(20)
+            env = {"NOTIFY_SOCKET": str(self.root / "notify"), "WATCHDOG_USEC": "400000"}
+            with running(self.root, "--kmem-events", "none", env=env) as daemon:
+                self.assertEqual(manager.recv(100), b"READY=1")
+                self.assertEqual(manager.recv(100), b"WATCHDOG=1")
+                daemon.process.send_signal(signal.SIGTERM)
+                heard = b""
+                while heard != b"STOPPING=1":
+                    heard = manager.recv(100)
+                self.assertEqual(daemon.end(), 0)
+
+
+@lib.needs_tracefs
+class Crash(unittest.TestCase):
+    def test_killed_again_and_again(self):
+        tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        self.addCleanup(tmp.cleanup)
+        root = pathlib.Path(tmp.name)
+        (root / "armed").mkdir()
+        text = mm_events().replace(f"stop_delay_ms: {STOP_DELAY_MS}", "stop_delay_ms: 200")
+        (root / "armed" / "mm_events.cfg").write_text(text)
+        chance = random.Random(3)
+        killed = []
+        for _ in range(N_KILLS):
+            daemon = Daemon(root, "--kmem-rest", "300ms")
+            killed.append(daemon.pid)
+            time.sleep(chance.random() * 0.7)
+            load.compact()
+            time.sleep(chance.random() * 0.7)
+            daemon.end(signal.SIGKILL)
+        with running(root, "--kmem-rest", "300ms") as daemon:
+            n_armed = daemon.said().count("armed/mm_events.cfg: armed")
+            daemon.wait(lambda: daemon.said().count("armed/mm_events.cfg: armed") > n_armed or len(daemon.instances()) == 2)
+            left = [path.name for pid in killed for path in INSTANCES.glob(f"mmtrace-{pid}-*")]
+            self.assertEqual(left, [])
+            load.compact()
+            n_files = len(daemon.files())
+            daemon.wait(lambda: load.compact() or len(daemon.files()) > n_files)
+            self.assertEqual(daemon.end(), 0, daemon.said())
+        for file in daemon.files():
+            done = lib.run(lib.MMSQL, "convert", file, "-o", root / "trace.db")
+            self.assertEqual(done.returncode, 0, f"{file}: {done.stderr}")
+            (root / "trace.db").unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
