@@ -25,6 +25,7 @@
 #include "producer/cli/daemon_options.h"
 #include "producer/service/armed.h"
 #include "producer/service/config_check.h"
+#include "producer/service/ipc/endpoint.h"
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
 #include "producer/service/service.h"
@@ -47,6 +48,7 @@ struct daemon {
     struct service *service;
     struct armed *armed;
     struct kmem_watch *watch;
+    struct ipc_endpoint *endpoint;
     const char *source_names[NAMES_MAX];
     bool ending;
 };
@@ -212,7 +214,6 @@ static int start_armed(struct daemon *daemon, struct err *err)
     const struct daemon_options *o = &daemon->options;
     if (!o->armed_folder || (o->armed_is_default && access(o->armed_folder, F_OK) < 0))
         return 0;
-    source_class_names(daemon->source_names, NAMES_MAX);
     struct armed_options options = {
         .service = daemon->service,
         .loop = daemon->loop,
@@ -226,6 +227,21 @@ static int start_armed(struct daemon *daemon, struct err *err)
         .memory_bytes = config_machine_memory_bytes(),
     };
     return armed_new(&options, &daemon->armed, err);
+}
+
+static int start_endpoint(struct daemon *daemon, struct err *err)
+{
+    if (daemon->options.no_ipc)
+        return 0;
+    struct ipc_endpoint_options options = {
+        .loop = daemon->loop,
+        .log = &daemon->log,
+        .service = daemon->service,
+        .source_names = daemon->source_names,
+        .memory_bytes = config_machine_memory_bytes(),
+        .consumer_group = daemon->options.consumer_group,
+    };
+    return ipc_endpoint_new(&options, &daemon->endpoint, err);
 }
 
 // A machine on which nothing can be watched can still record.
@@ -270,11 +286,14 @@ static int start(struct daemon *daemon, struct err *err)
     daemon->roots.run = daemon->options.run_folder;
     if (daemon->roots.tracefs)
         tracefs_sweep(daemon->roots.tracefs, daemon->roots.proc, daemon->roots.run, &daemon->log);
+    source_class_names(daemon->source_names, NAMES_MAX);
     r = watch_signals(daemon, err);
     if (r == 0)
         r = start_service(daemon, err);
     if (r == 0)
         r = start_armed(daemon, err);
+    if (r == 0)
+        r = start_endpoint(daemon, err);
     if (r < 0)
         return r;
     start_watch(daemon);
@@ -286,6 +305,7 @@ static int start(struct daemon *daemon, struct err *err)
 static void done(struct daemon *daemon)
 {
     daemon->watch = kmem_watch_free(daemon->watch);
+    daemon->endpoint = ipc_endpoint_free(daemon->endpoint);
     daemon->armed = armed_free(daemon->armed);
     daemon->service = service_free(daemon->service);
     if (daemon->watchdog)

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recording shows what other processes do, so the consumer socket is for root and one group.
+// Anybody may be a producer: all that those can do is fire triggers that some config waits for.
+//
+// Sockets that the service manager made stay where they are at the end, so that whoever connects
+// while the daemon starts anew just waits. Those made here are removed.
+#include "producer/service/ipc/endpoint.h"
+
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/service/ipc/consumer_port.h"
+#include "producer/service/ipc/producer_port.h"
+#include "producer/service/ipc/socket.h"
+
+#define SOCKETS_MAX   8 // of one kind
+#define CONSUMER_MODE 0660
+#define PRODUCER_MODE 0666
+
+struct ipc_endpoint {
+    struct ipc_server *server; // owned
+    struct config_check_env check;
+    struct consumer_port consumers;
+    struct producer_port producers;
+    char *made[2 * SOCKETS_MAX]; // owned: names to remove at the end
+    size_t n_made;
+};
+
+DEFINE_CLEANUP(endpoint_freep, struct ipc_endpoint, ipc_endpoint_free);
+
+// What one kind of socket needs.
+struct kind {
+    const char *passed_name; // in LISTEN_FDNAMES
+    const char *names;       // with commas
+    mode_t mode;
+    struct ipc_access access;
+    const struct ipc_port *port;
+};
+
+static int find_group(const char *name, gid_t *ret, struct err *err)
+{
+    uint32_t number;
+    *ret = IPC_GROUP_NONE;
+    if (!name || !*name)
+        return 0;
+    const struct group *group = getgrnam(name);
+    if (group) {
+        *ret = group->gr_gid;
+        return 0;
+    }
+    if (str_parse_u32(name, &number) < 0 || number == IPC_GROUP_NONE)
+        return err_set(err, -EINVAL, "group '%s': there is none", name);
+    *ret = number;
+    return 0;
+}
+
+static int serve(struct ipc_endpoint *endpoint, const struct kind *kind, int fd, struct err *err)
+{
+    int r = ipc_server_listen(endpoint->server, fd, &kind->access, kind->port);
+    if (r < 0)
+        close_fd(fd);
+    return r < 0 ? err_errno(err, r, "socket of the %ss", kind->passed_name) : 0;
+}
+
+static int make_socket(struct ipc_endpoint *endpoint, const struct kind *kind, const char *name,
+                       struct err *err)
+{
+    int fd;
+    char *copy = strdup(name);
+    if (!copy)
+        return err_errno(err, -ENOMEM, "socket '%s'", name);
+    int r = ipc_socket_listen(name, kind->mode, kind->access.group, &fd, err);
+    if (r < 0) {
+        free(copy);
+        return r;
+    }
+    endpoint->made[endpoint->n_made++] = copy;
+    return serve(endpoint, kind, fd, err);
+}
+
+static int open_sockets(struct ipc_endpoint *endpoint, const struct kind *kind, struct err *err)
+{
+    int fds[SOCKETS_MAX];
+    int n = ipc_socket_activated(kind->passed_name, fds, SOCKETS_MAX, err);
+    int r = n < 0 ? n : 0;
+    for (int i = 0; i < n; i++) {
+        if (r == 0)
+            r = serve(endpoint, kind, fds[i], err);
+        else
+            close_fd(fds[i]);
+    }
+    if (n != 0)
+        return r;
+    char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    size_t i = 0;
+    for (; r == 0 && i < SOCKETS_MAX && ipc_socket_list_get(kind->names, i, name, sizeof(name));
+         i++)
+        r = make_socket(endpoint, kind, name, err);
+    return r == 0 && i == 0 ? err_set(err, -EINVAL, "socket '%s': not a usable name", kind->names)
+                            : r;
+}
+
+int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endpoint **ret,
+                     struct err *err)
+{
+    CLEANUP(endpoint_freep) struct ipc_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+    if (!endpoint)
+        return err_errno(err, -ENOMEM, "sockets");
+    endpoint->check = (struct config_check_env){
+        .log = options->log,
+        .source_names = options->source_names,
+        .memory_bytes = options->memory_bytes,
+    };
+    consumer_port_init(&endpoint->consumers, options->service, &endpoint->check, options->log);
+    producer_port_init(&endpoint->producers, options->service, options->log);
+    struct ipc_server_env env = {
+        .loop = options->loop,
+        .log = options->log,
+        .limits = options->limits,
+    };
+    gid_t group;
+    int r = find_group(options->consumer_group, &group, err);
+    if (r < 0)
+        return r;
+    r = ipc_server_new(&env, &endpoint->server);
+    if (r < 0)
+        return err_errno(err, r, "sockets");
+    ipc_socket_make_directory();
+    struct kind consumers = {
+        .passed_name = "consumer",
+        .names = ipc_consumer_socket_name(),
+        .mode = group == IPC_GROUP_NONE ? 0600 : CONSUMER_MODE,
+        .access = {.group = group},
+        .port = &endpoint->consumers.port,
+    };
+    struct kind producers = {
+        .passed_name = "producer",
+        .names = ipc_producer_socket_names(),
+        .mode = PRODUCER_MODE,
+        .access = {.everyone = true, .group = IPC_GROUP_NONE},
+        .port = &endpoint->producers.port,
+    };
+    r = open_sockets(endpoint, &consumers, err);
+    if (r == 0)
+        r = open_sockets(endpoint, &producers, err);
+    if (r < 0)
+        return r;
+    *ret = STEAL(endpoint);
+    return 0;
+}
+
+struct ipc_endpoint *ipc_endpoint_free(struct ipc_endpoint *endpoint)
+{
+    if (!endpoint)
+        return NULL;
+    int saved = errno;
+    ipc_server_free(endpoint->server);
+    for (size_t i = 0; i < endpoint->n_made; i++) {
+        ipc_socket_remove(endpoint->made[i]);
+        free(endpoint->made[i]);
+    }
+    free(endpoint);
+    errno = saved;
+    return NULL;
+}
