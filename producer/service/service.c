@@ -20,10 +20,20 @@
 
 // Members.
 
+// A file that the config names is the service's own, so an empty one is not left behind.
+static void remove_empty_file(const struct member *member)
+{
+    struct stat st;
+    const char *path = member->created;
+    if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+        unlink(path);
+}
+
 struct member *member_free(struct member *member)
 {
     if (!member)
         return NULL;
+    remove_empty_file(member);
     trigger_rules_done(&member->rules);
     session_free(member->session);
     free(member->last_trigger);
@@ -66,20 +76,11 @@ static void tell_end(struct member *member)
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
-// A file that the config names is the service's own, so an empty one is not left behind.
-static void remove_empty_file(const struct member *member)
-{
-    struct stat st;
-    const char *path = member->created;
-    if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
-        unlink(path);
-}
-
 static void session_ended(void *userdata, struct session *session)
 {
     struct member *member = userdata;
-    if (session_result(session, NULL) != 0)
-        remove_empty_file(member);
+    (void)session;
+    remove_empty_file(member);
     tell_end(member);
 }
 

@@ -22,7 +22,7 @@
 
 // Each has an error text that names it. 0: no limit.
 struct service_limits {
-    uint32_t max_sessions;         // in all; default 15
+    uint32_t max_sessions;         // in all; default 15, and as many snapshots
     uint32_t max_sessions_per_uid; // of one user other than root; default 5
     uint64_t
         max_buffer_bytes; // all buffers of all sessions; default a quarter of the machine's memory
@@ -142,7 +142,8 @@ int service_clone(struct service *service, const struct service_consumer *consum
 int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
                              uid_t producer_uid);
 
-// New messages; free with pb__..._free_unpacked(). NULL: no memory.
+// New messages; free with pb__..._free_unpacked(). NULL: no memory. The state has the sessions of
+// all users: who shows it to others than root leaves out those whose consumer_uid is not theirs.
 Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id);
 Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only);
 

@@ -142,8 +142,11 @@ static int make_clone(struct service *service, struct member *original, struct m
         .trigger = request->trigger,
     };
     const Pb__TraceConfig *config = session_get_config(original->session);
-    uint64_t bytes = session_prepare_clone(original->session);
-    int r = check_clone_limits(service, config, clone->uid, bytes, err);
+    int r = check_clone_limits(service, config, clone->uid, session_clone_bytes(original->session),
+                               err);
+    if (r == 0)
+        r = check_clone_limits(service, config, clone->uid,
+                               session_prepare_clone(original->session), err);
     if (r == 0)
         r = session_clone(original->session, &options, &clone->session, err);
     if (r == 0 && session_get_settings(original->session)->write_into_file)
@@ -164,7 +167,7 @@ int service_clone(struct service *service, const struct service_consumer *consum
         r = member_new(service, consumer, &clone, err);
     if (r < 0)
         return r;
-    clone->is_clone = true;
+    clone->is_clone = clone->ended_told = true;
     clone->started_realtime = original->started_realtime;
     r = make_clone(service, original, clone, request, err);
     if (r == 0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A limit that nobody hears of is a riddle, so each is told by its name and with the figures.
-// Snapshots count like sessions: their memory is real until they are read and destroyed.
+// Snapshots are numbered apart from sessions, so that evidence can be saved also where there are as
+// many sessions as there may be; their memory counts until they are destroyed.
 #include <errno.h>
 
 #include "producer/service/config_check.h"
@@ -22,21 +23,22 @@ struct service_limits service_default_limits(void)
 }
 
 struct use {
-    size_t sessions, sessions_of_uid;
+    size_t n, n_of_uid; // of the kind that is asked for
     uint64_t bytes, bytes_of_uid;
 };
 
-static struct use count_use(const struct service *service, uid_t uid)
+static struct use count_use(const struct service *service, uid_t uid, bool clones)
 {
-    struct use use = {.sessions = service->members.n};
+    struct use use = {0};
     for (size_t i = 0; i < service->members.n; i++) {
         const struct member *member = service->members.items[i];
         uint64_t bytes = session_buffer_bytes(member->session);
         use.bytes += bytes;
+        use.n += member->is_clone == clones;
         if (member->uid != uid)
             continue;
-        use.sessions_of_uid++;
         use.bytes_of_uid += bytes;
+        use.n_of_uid += member->is_clone == clones;
     }
     return use;
 }
@@ -50,20 +52,19 @@ static uint64_t config_buffer_bytes(const Pb__TraceConfig *config)
 }
 
 static int check_session_limits(const struct service *service, uid_t uid, const struct use *use,
-                                struct err *err)
+                                const char *kind, struct err *err)
 {
     const struct service_limits *limits = &service->limits;
-    if (limits->max_sessions && use->sessions >= limits->max_sessions)
+    if (limits->max_sessions && use->n >= limits->max_sessions)
         return err_set(err, -EMFILE,
-                       "max_sessions: there are %zu sessions already, no more than "
-                       "%" PRIu32 " are allowed",
-                       use->sessions, limits->max_sessions);
-    if (uid != 0 && limits->max_sessions_per_uid &&
-        use->sessions_of_uid >= limits->max_sessions_per_uid)
+                       "max_sessions: there are %zu %s already, no more than %" PRIu32
+                       " are allowed",
+                       use->n, kind, limits->max_sessions);
+    if (uid != 0 && limits->max_sessions_per_uid && use->n_of_uid >= limits->max_sessions_per_uid)
         return err_set(err, -EMFILE,
-                       "max_sessions_per_uid: user %u has %zu sessions already, no more than "
-                       "%" PRIu32 " are allowed",
-                       (unsigned)uid, use->sessions_of_uid, limits->max_sessions_per_uid);
+                       "max_sessions_per_uid: user %u has %zu %s already, no more than %" PRIu32
+                       " are allowed",
+                       (unsigned)uid, use->n_of_uid, kind, limits->max_sessions_per_uid);
     return 0;
 }
 
@@ -100,8 +101,8 @@ static uint64_t override_bytes(const Pb__TraceConfig *config)
 static int check_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                         struct err *err)
 {
-    struct use use = count_use(service, uid);
-    int r = check_session_limits(service, uid, &use, err);
+    struct use use = count_use(service, uid, false);
+    int r = check_session_limits(service, uid, &use, "sessions", err);
     if (r == 0)
         r = check_buffer_limits(service, uid, &use, config_buffer_bytes(config),
                                 override_bytes(config), err);
@@ -165,7 +166,7 @@ int check_request(const struct service *service, const Pb__TraceConfig *config, 
 int check_clone_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                        uint64_t bytes, struct err *err)
 {
-    struct use use = count_use(service, uid);
-    int r = check_session_limits(service, uid, &use, err);
+    struct use use = count_use(service, uid, true);
+    int r = check_session_limits(service, uid, &use, "snapshots", err);
     return r < 0 ? r : check_buffer_limits(service, uid, &use, bytes, override_bytes(config), err);
 }

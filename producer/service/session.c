@@ -283,12 +283,14 @@ static bool take_due_clone(struct session *session, struct service_trigger_hit *
 static void announce_clones(struct session *session)
 {
     struct service_trigger_hit hit;
-    while (take_due_clone(session, &hit)) {
+    // Whoever hears of it may end the session.
+    while (session->state == SESSION_STARTED && take_due_clone(session, &hit)) {
         if (session->env.clone_due)
             session->env.clone_due(session->env.userdata, session, &hit);
         trigger_hit_done(&hit);
     }
-    set_clone_due(session);
+    if (session->state == SESSION_STARTED)
+        set_clone_due(session);
 }
 
 static void stop_sources(struct session *session)

@@ -111,6 +111,9 @@ void session_read_advance(struct session *session);
 // 0, SESSION_E_NO_TRACE, or why recording or writing ended badly; `err` gets the text.
 int session_result(const struct session *session, struct err *err);
 
+// What a snapshot would take at least: asked before anything is done for it.
+uint64_t session_clone_bytes(const struct session *session);
+
 // Brings the session into the shape for a snapshot: buffers with clear_before_clone emptied,
 // sources flushed. Returns the memory that the snapshot will take.
 uint64_t session_prepare_clone(struct session *session);

@@ -23,22 +23,37 @@ static int replace_buffer(struct session *session, size_t i)
     return 0;
 }
 
-uint64_t session_prepare_clone(struct session *session)
+static bool will_be_cleared(const struct session *session, size_t i)
+{
+    return (session->state & SESSION_RECORDING) && session->config->buffers[i]->clear_before_clone;
+}
+
+static uint64_t clone_bytes(const struct session *session, bool cleared)
 {
     uint64_t size = 0;
-    bool recording = session->state & SESSION_RECORDING;
-    for (size_t i = 0; recording && i < session->buffers.n; i++)
-        if (session->config->buffers[i]->clear_before_clone)
-            replace_buffer(session, i);
-    session_event(session, EVENT_FLUSH_DUE);
     for (size_t i = 0; i < session->buffers.n; i++) {
         struct packet_buffer_stats stats;
         packet_buffer_get_stats(session->buffers.items[i], &stats);
-        size += session->config->buffers[i]->transfer_on_clone
-                    ? stats.size_bytes
-                    : session_buffer_copy_bytes(session->buffers.items[i]);
+        if (session->config->buffers[i]->transfer_on_clone)
+            size += stats.size_bytes;
+        else if (cleared || !will_be_cleared(session, i))
+            size += session_buffer_copy_bytes(session->buffers.items[i]);
     }
     return size;
+}
+
+uint64_t session_clone_bytes(const struct session *session)
+{
+    return clone_bytes(session, false);
+}
+
+uint64_t session_prepare_clone(struct session *session)
+{
+    for (size_t i = 0; i < session->buffers.n; i++)
+        if (will_be_cleared(session, i))
+            replace_buffer(session, i);
+    session_event(session, EVENT_FLUSH_DUE);
+    return clone_bytes(session, true);
 }
 
 static int clone_buffers(const struct session *session, struct session *clone, struct err *err)

@@ -662,11 +662,12 @@ static void snapshot_counts_against_limits(void **state)
     clone_with(&(struct service_clone_request){.session_id = id}, 0);
     clone_with(&(struct service_clone_request){.session_id = id}, -ENOSPC);
     service_free(t.service);
-    t.limits = (struct service_limits){.max_sessions = 2};
+    t.limits = (struct service_limits){.max_sessions = 1};
     make_service();
     id = enable(SOURCE);
     clone_with(&(struct service_clone_request){.session_id = id}, 0);
     clone_with(&(struct service_clone_request){.session_id = id}, -EMFILE);
+    assert_non_null(strstr(t.err.text, "max_sessions: there are 1 snapshots"));
 }
 
 static void buffers_move_or_are_emptied(void **state)
