@@ -11,7 +11,7 @@
 
 static int duration_ms(nsec_t duration, uint32_t *ret, struct err *err)
 {
-    nsec_t ms = (duration + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+    nsec_t ms = duration / NSEC_PER_MSEC + (duration % NSEC_PER_MSEC > 0);
     if (ms > UINT32_MAX)
         return err_set(err, -ERANGE, "--time: longer than the 49 days that a config can say");
     *ret = (uint32_t)ms;
