@@ -125,8 +125,8 @@ class Ending(RecordCase):
         self.assertEqual(child.stderr.read(), "mmtrace: interrupted before the recording began\n")
         self.assertFalse(self.trace.exists())
 
-    def end_by(self, number):
-        child = self.start(config(duration_ms=0))
+    def end_by(self, number, **options):
+        child = self.start(config(duration_ms=0), **options)
         self.wait_recording(child)
         child.send_signal(number)
         self.assertEqual(child.wait(timeout=10), 0)
@@ -143,6 +143,22 @@ class Ending(RecordCase):
 
     def test_hangup(self):
         self.end_by(signal.SIGHUP)
+
+    def test_nohup(self):
+        def ignore():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        child = self.start(config(duration_ms=1500), preexec_fn=ignore)
+        self.wait_recording(child)
+        child.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        self.assertIsNone(child.poll())
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=10), 0)
+
+    def test_interrupt_of_a_background_job(self):
+        # Shells start those with SIGINT ignored; scripts send it all the same.
+        self.end_by(signal.SIGINT,
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
 
     def test_second_interrupt_ends_at_once(self):
         reader, writer = os.pipe()
