@@ -22,7 +22,7 @@
 #include "protos/fields.h"
 
 #define RETRY_PERIOD     (10 * NSEC_PER_MSEC)
-#define BUFFER_BYTES_MIN 4096
+#define BUFFER_BYTES_MIN 4096 // smaller ones are raised to it
 
 enum session_event {
     EVENT_START,
@@ -130,8 +130,7 @@ static void put_tail(void *userdata, struct packet_list *list)
         .n_buffers = session->config->n_buffers,
         .n_classes = n_classes,
         .n_sources = session->sources.n,
-        .flushes_requested = session->flushes,
-        .flushes_succeeded = session->flushes,
+        .n_flushes = session->flushes,
         .final_flush_done = session->final_flush_done,
     };
     if (session->state == SESSION_STOPPING)
@@ -368,7 +367,9 @@ static int make_buffers(struct session *session, struct err *err)
     for (size_t i = 0; i < n; i++) {
         const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
         uint64_t size = (uint64_t)buffer->size_kb * 1024;
-        if (size < BUFFER_BYTES_MIN || size > SIZE_MAX / 2)
+        if (size < BUFFER_BYTES_MIN)
+            size = BUFFER_BYTES_MIN;
+        if (size > SIZE_MAX / 2)
             return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i,
                            buffer->size_kb);
         bool discard = buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;

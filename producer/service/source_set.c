@@ -49,16 +49,6 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
     return false;
 }
 
-static bool is_class(const struct source_class *class, const char *name)
-{
-    if (str_eq(class->name, name))
-        return true;
-    for (const char *const *alias = class->aliases; alias && *alias; alias++)
-        if (str_eq(*alias, name))
-            return true;
-    return false;
-}
-
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
@@ -103,7 +93,7 @@ static int forward_single(struct err *err, int r, const char *name, const struct
 
 static bool wants(const Pb__TraceConfig__DataSource *entry, const struct source_class *class)
 {
-    return entry->config && entry->config->name && is_class(class, entry->config->name) &&
+    return entry->config && entry->config->name && source_class_is(class, entry->config->name) &&
            filters_match(entry);
 }
 
