@@ -195,6 +195,20 @@ class Output(RecordCase):
         self.assertGreater(len(lib.of_kind(lib.decode(done.stdout), "sys_stats")), 5)
         self.assertRegex(done.stderr, rb"mmtrace: <stdout>: 0\.[5-8] s")
 
+    def test_closed_standard_descriptors(self):
+        text = self.write_config(config(duration_ms=100))
+        out = self.dir / "closed.pftrace"
+        shell = '"$0" record -c "$1" -o "$2" '
+        done = lib.run("sh", "-c", shell + "<&- >&- 2>&-", lib.MMTRACE, text, out)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(lib.decode(out))
+        done = lib.run("sh", "-c", shell + ">&-", lib.MMTRACE, text, "-", timeout_s=10)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: <stdout>: not open for writing\n")
+        done = lib.run("sh", "-c", shell + "<&-", lib.MMTRACE, "-", out, timeout_s=10)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mmtrace: <stdin>: Bad file descriptor\n"))
+
     def test_no_clobber(self):
         self.trace.write_text("precious")
         done = self.record(config(), "--no-clobber")
