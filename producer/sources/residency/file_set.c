@@ -250,10 +250,8 @@ static void begin_path(struct file_set *set, char *path)
     set->glob_position = 0;
     set->stage = SCAN_GLOB;
     // Without a match glob() returns the pattern itself, which may be a file called "a[1]".
-    if (is_glob(path) && glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &set->glob) != 0) {
-        set->glob = (glob_t){0}; // glibc may have released what it points to
+    if (is_glob(path) && glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &set->glob) != 0)
         scan_complain(set, "linux.page_residency: %s: cannot be expanded", path);
-    }
 }
 
 // The next name of the present path: a match, or the path itself.
