@@ -292,10 +292,16 @@ static void what_the_dead_left_is_swept(void **state)
     make_dir(f, "tracefs/instances/named");
     put_file(f, "tracefs/trace_clock", "boot");
     put_file(f, "tracefs/kprobe_events", "");
+    make_dir(f, "tracefs/instances/recording/events");
+    put_file(f, "tracefs/instances/recording/events/enable", "1");
     make_dir(f, "run");
     put_file(f, "run/ftrace-999999-5-0",
              "rmdir\tinstances/named\t\nwrite\ttrace_clock\tglob\\tal\n"
-             "append\tkprobe_events\t-:g/n\\n\nwrite\t../../escape\tx\nwrite\tcut");
+             "rmdir\tinstances/recording\t\n"
+             "append\tkprobe_events\t-:g/n\\n\n"
+             "append\tkprobe_events\t-:g/of_others\\n\n"
+             "cancel\tkprobe_events\t-:g/of_others\\n\n"
+             "write\t../../escape\tx\nwrite\tcut");
     put_file(f, "run/other", "rmdir\tinstances\t\n");
     assert_int_equal(tracefs_sweep(f->tracefs, f->proc, f->run, &f->log), 3);
     assert_false(exists(f, "tracefs/instances/mmtrace-999999-5-0"));
@@ -304,6 +310,7 @@ static void what_the_dead_left_is_swept(void **state)
     assert_false(exists(f, "tracefs/instances/named"));
     assert_file(f, "tracefs/trace_clock", "glob\tal");
     assert_file(f, "tracefs/kprobe_events", "-:g/n\n");
+    assert_file(f, "tracefs/instances/recording/events/enable", "0");
     assert_false(exists(f, "run/ftrace-999999-5-0"));
     assert_true(exists(f, "run/other"));
 }

@@ -471,11 +471,5 @@ void setup_close(struct setup *setup, const struct log *log)
 {
     if (!setup->fs.root)
         return;
-    if (setup->fs.created) {
-        // A probe cannot be removed while an instance records it.
-        tracefs_write(&setup->fs, "events/enable", "0");
-        if (tracefs_has(&setup->fs, "current_tracer"))
-            tracefs_write(&setup->fs, "current_tracer", "nop");
-    }
     tracefs_close(&setup->fs, log);
 }
