@@ -163,9 +163,25 @@ void bundle_clear_state(struct bundle *bundle)
     send_symbols(bundle, 0);
 }
 
+// After a loss readers take nothing of the sequence until its state begins anew. The same step ends
+// the numbers of addresses before they take too much memory: many are of the heap, and new ones
+// never end.
+static void renew_state(struct bundle *bundle)
+{
+    struct kernel_symbols *symbols = bundle->context->symbols;
+    bool is_full = symbols->in_order.n >= KERNEL_SYMBOLS_NUMBERS_MAX;
+    if (is_full) {
+        kernel_symbols_forget_numbers(symbols);
+        bundle->symbols_sent = bundle->symbols_due = 0;
+    }
+    if (is_full || bundle->writer->dropped)
+        bundle_clear_state(bundle);
+}
+
 void bundle_start(struct bundle *bundle, const struct bundle_head *head)
 {
     bundle_close(bundle);
+    renew_state(bundle);
     bundle->head = *head;
     bundle->last_time = head->previous_end;
 }
