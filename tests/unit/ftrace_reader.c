@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_compile.h"
@@ -270,6 +272,37 @@ static void each_bundle_says_where_the_last_ended(void **state)
     assert_int_equal(f->reader.counts.losses, 1);
 }
 
+static void put_page(struct fixture *f, int fd, bool full)
+{
+    start_page(f);
+    while (add_mine(f, 1) && full)
+        ;
+    uint32_t commit = (uint32_t)(f->used - 16);
+    memcpy(f->page + 8, &commit, sizeof(commit));
+    assert_int_equal(write(fd, f->page, PAGE), PAGE);
+}
+
+static void a_round_ends_where_the_writer_is(void **state)
+{
+    struct fixture *f = *state;
+    make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
+    add_plan(f, "test", MINE, EVENT_PLAN_DESCRIBED);
+    int fd = memfd_create("pages", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    static const bool full[] = {false, true, true, false, false, false};
+    for (size_t i = 0; i < sizeof(full); i++)
+        put_page(f, fd, full[i]);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(reader_add_cpu(&f->reader, 1, fd), 0);
+    // The rest of a page that was read in part last time, two full ones, the writer's.
+    assert_int_equal(reader_drain(&f->reader, 1, 64, false), READER_CAUGHT_UP);
+    assert_int_equal(f->reader.counts.pages, 4);
+    assert_int_equal(reader_drain(&f->reader, 1, 1, true), READER_MORE);
+    assert_int_equal(f->reader.counts.pages, 5);
+    assert_int_equal(reader_drain(&f->reader, 1, 64, true), READER_CAUGHT_UP);
+    assert_int_equal(f->reader.counts.pages, 6);
+}
+
 static void refused_events_are_counted(void **state)
 {
     struct fixture *f = *state;
@@ -293,6 +326,7 @@ static void damage_is_told_and_the_rest_is_read(void **state)
     struct fixture *f = *state;
     make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
     add_plan(f, "test", MINE, EVENT_PLAN_DESCRIBED);
+    f->reader.keep_bad_pages = true;
     static const uint8_t short_record[4] = {7}; // shorter than its format says
     add_mine(f, 1);
     add_record(f, short_record, sizeof(short_record));
@@ -303,6 +337,8 @@ static void damage_is_told_and_the_rest_is_read(void **state)
     look(f);
     assert_int_equal(f->n_times, 2);
     assert_int_equal(f->n_errors, 2);
+    assert_int_equal(f->n_bundles, 2); // the page itself has one of its own
+    assert_int_equal(f->previous_end[1], START + 30);
     assert_int_equal(f->reader.counts.bad_events, 1);
     assert_int_equal(f->reader.statuses, 1u << PAGE_BAD_EVENT | 1u << PAGE_NULL_PADDING);
 }
@@ -510,6 +546,7 @@ int main(void)
         TEST(damage_is_told_and_the_rest_is_read),
         TEST(columns_hold_many_switches),
         cmocka_unit_test(columns_want_the_known_layout),
+        TEST(a_round_ends_where_the_writer_is),
         TEST(names_of_functions_are_sent_once),
         TEST(names_are_sent_again_after_a_loss),
         TEST(numbers_of_addresses_do_not_grow_for_ever),

@@ -260,6 +260,30 @@ static void borrowed_settings_are_put_back(void **state)
     event_set_done(&set);
 }
 
+static void what_is_kept_keeps_its_size(void **state)
+{
+    struct fixture *f = *state;
+    put_file(f, "tracefs/trace_clock", "[boot]\n");
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.has_preserve_ftrace_buffer = 1;
+    config.preserve_ftrace_buffer = 1;
+    // The second is what the kernel says where CPUs have different ones.
+    static const char *const sizes[][2] = {{"4096\n", "8192\n"}, {"X\n", "4096\n"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct event_set set;
+        struct setup setup_state;
+        struct err err = {0};
+        put_file(f, "tracefs/buffer_size_kb", sizes[i][0]);
+        put_file(f, "tracefs/buffer_total_size_kb", sizes[i][1]);
+        assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, &err), 0);
+        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, &err), 0);
+        assert_int_equal(setup_state.buffer_pages, (4096 << 10) / sysconf(_SC_PAGESIZE));
+        setup_close(&setup_state, &f->log);
+        assert_file(f, "tracefs/buffer_size_kb", sizes[i][0]);
+        event_set_done(&set);
+    }
+}
+
 static void own_instances_come_and_go(void **state)
 {
     struct fixture *f = *state;
@@ -371,6 +395,7 @@ int main(void)
         TEST(events_are_found_by_group_name_and_pattern),
         TEST(categories_are_sets_of_events),
         TEST(borrowed_settings_are_put_back),
+        TEST(what_is_kept_keeps_its_size),
         TEST(own_instances_come_and_go),
         TEST(what_the_dead_left_is_swept),
         TEST(a_journal_that_is_held_stays),

@@ -186,18 +186,17 @@ void bundle_start(struct bundle *bundle, const struct bundle_head *head)
     bundle->last_time = head->previous_end;
 }
 
-void bundle_open(struct bundle *bundle)
-{
-    if (!bundle->wire)
-        open_packet(bundle, ERROR_MAX);
-}
-
 // A new packet for an event that needs `room`. False: the buffer refuses.
 static bool next_packet(struct bundle *bundle, size_t room)
 {
     bundle_close(bundle);
     bundle->head.previous_end = bundle->last_time;
     return open_packet(bundle, room);
+}
+
+void bundle_next(struct bundle *bundle)
+{
+    next_packet(bundle, ERROR_MAX);
 }
 
 static void count_event(struct bundle *bundle, const struct page_record *record)

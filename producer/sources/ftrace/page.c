@@ -60,6 +60,11 @@ static bool fail(struct page_reader *page, enum page_status status)
     return false;
 }
 
+size_t page_used(const void *bytes)
+{
+    return load_u32((const uint8_t *)bytes + 8) & COMMIT_SIZE_MASK;
+}
+
 bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
                size_t size)
 {

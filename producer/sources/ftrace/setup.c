@@ -153,27 +153,51 @@ static void set_clock(const struct step *step)
                     clocks.text);
 }
 
-static void set_buffer_size(const struct step *step)
+// Kilobytes of each CPU's buffer as it is; where they differ, what all have, which bounds each.
+static uint64_t read_buffer_kb(const struct tracefs *fs)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-    uint64_t kb = setup_buffer_kb(step->config, (uint64_t)pages * (uint64_t)page_size);
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    uint64_t kb;
+    const char *const files[] = {"buffer_size_kb", "buffer_total_size_kb"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (tracefs_read(fs, files[i], &text) < 0)
+            continue;
+        const char *cursor = text.text;
+        if (str_scan_u64(&cursor, text.text + text.size, &kb))
+            return kb;
+    }
+    return 0;
+}
+
+// The size that the buffer got, or 0 if it could not be set.
+static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
+{
     char text[32];
-    int r = 0;
-    uint64_t asked = kb;
-    for (; kb; kb /= 2) {
+    int r = -ENOMEM;
+    for (uint64_t kb = asked; kb && r == -ENOMEM; kb /= 2) {
         r = tracefs_change(&step->setup->fs, "buffer_size_kb",
                            format_text(text, sizeof(text), "%llu", (unsigned long long)kb));
-        if (r != -ENOMEM)
-            break;
+        if (r < 0)
+            continue;
+        if (kb != asked)
+            log_warning(step->log, "ftrace: buffer_size_kb: no memory for %llu, it is %llu",
+                        (unsigned long long)asked, (unsigned long long)kb);
+        return kb;
     }
-    if (r < 0)
-        log_warning(step->log, "ftrace: buffer_size_kb: %s", strerror(-r));
-    else if (kb != asked)
-        log_warning(step->log, "ftrace: buffer_size_kb: no memory for %llu, it is %llu",
-                    (unsigned long long)asked, (unsigned long long)kb);
-    step->setup->buffer_pages = (uint32_t)(kb * 1024 / (uint64_t)page_size);
-    if (!step->setup->buffer_pages)
-        step->setup->buffer_pages = 1;
+    log_warning(step->log, "ftrace: buffer_size_kb: %s", strerror(-r));
+    return 0;
+}
+
+static void choose_buffer_size(const struct step *step)
+{
+    uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), kb = 0;
+    if (!step->config->preserve_ftrace_buffer)
+        kb = set_buffer_size(
+            step, setup_buffer_kb(step->config, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_size));
+    if (!kb)
+        kb = read_buffer_kb(&step->setup->fs);
+    uint64_t pages = kb * 1024 / page_size;
+    step->setup->buffer_pages = pages ? (uint32_t)pages : 1;
 }
 
 static void read_page_size(const struct step *step, const struct page_layout *layout)
@@ -414,8 +438,7 @@ static int apply(const struct step *step, const struct page_layout *layout, stru
             tracefs_clear(&setup->fs);
     }
     set_clock(step);
-    if (!preserve)
-        set_buffer_size(step);
+    choose_buffer_size(step);
     read_page_size(step, layout);
     set_options(step);
     set_pids(step);
