@@ -79,7 +79,7 @@ static void write_cpu(const struct system_info *info, const struct cpu_info *cpu
 {
     size_t mark = wire_begin(w, PB_CpuInfo_cpus);
     if (span_size(cpu->processor))
-        wire_bytes(w, PB_CpuInfo_Cpu_processor, cpu->processor.pos, span_size(cpu->processor));
+        wire_text(w, PB_CpuInfo_Cpu_processor, cpu->processor.pos, span_size(cpu->processor));
     else
         wire_string(w, PB_CpuInfo_Cpu_processor, "unknown");
     write_frequencies(info, cpu->number, w);
@@ -118,7 +118,7 @@ static size_t write_interrupt_message(const struct system_info *info, struct spa
     for (struct irq_name irq; n_cpus && irq_name_next(&text, n_cpus, &irq); n++) {
         size_t inner = wire_begin(w, PB_InterruptInfo_irq_mapping);
         wire_uint(w, PB_InterruptInfo_InterruptMapping_irq_id, irq.irq);
-        wire_bytes(w, PB_InterruptInfo_InterruptMapping_name, irq.name.pos, span_size(irq.name));
+        wire_text(w, PB_InterruptInfo_InterruptMapping_name, irq.name.pos, span_size(irq.name));
         wire_end(w, inner);
     }
     wire_end(w, mark);

@@ -216,7 +216,7 @@ static uint64_t sum_lost(const struct ftrace_source *ftrace)
 static void write_names(struct wire_writer *w, uint32_t field, const struct strset *names)
 {
     for (uint32_t i = 0; i < names->n; i++)
-        wire_bytes(w, field, names->entries[i].text, names->entries[i].size);
+        wire_text(w, field, names->entries[i].text, names->entries[i].size);
 }
 
 static size_t names_room(const struct strset *names)
