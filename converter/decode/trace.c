@@ -28,7 +28,8 @@
 #define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
 #define INFLATE_CHUNK      ((size_t)64 << 10)
 #define FORGET_BYTES       ((size_t)16 << 20)
-#define DATA_FIELDS_MAX    8 // of one packet; Perfetto writes one
+#define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
+#define DATA_FIELDS_MAX    8                  // of one packet; Perfetto writes one
 #define PROGRESS_STEP      4096
 
 struct deferred {
@@ -133,7 +134,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
     wire_foreach(&fields, &field) {
         switch (field.number) {
         case PB_TracePacket_timestamp:
-            header->has_timestamp = true;
+            header->has_timestamp = field.type == WIRE_VARINT;
             header->timestamp = (int64_t)field.value;
             break;
         case PB_TracePacket_timestamp_clock_id:
@@ -593,8 +594,17 @@ static int timeline_walk(struct reader *reader)
     timeline->convert = run_time;
     timeline->userdata = reader;
     timeline_sort(timeline);
+    const uint8_t *behind = NULL; // the packet or run begun last
+    size_t n_begun = 0;
     int r;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
+        if (timeline->next != n_begun) {
+            // Reading here and there takes more memory than the bytes that are read.
+            if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
+                reader->since_forget += FAULT_BYTES;
+            behind = item->data + item->size;
+            n_begun = timeline->next;
+        }
         size_t n_bytes = item->size;
         if (record)
             n_bytes = record->event.pos && item->kind == RUN_EVENTS
