@@ -11,7 +11,9 @@
 #include "converter/decode/trace.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "common/cleanup.h"
@@ -102,13 +104,25 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
+// How much of files this process has in memory; SIZE_MAX: not known.
+static size_t resident_file_bytes(void)
+{
+    CLEANUP(fclosep) FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long n_pages;
+    if (!file || fscanf(file, "%*u %*u %lu", &n_pages) != 1)
+        return SIZE_MAX;
+    return n_pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 // Counts bytes that were read; false: the handler wants an end.
 static bool reader_step(struct reader *reader, size_t n_bytes, double done)
 {
     reader->since_forget += n_bytes;
     if (reader->since_forget >= FORGET_BYTES) {
-        input_forget(reader->input);
-        spill_forget(&reader->spill);
+        if (resident_file_bytes() >= FORGET_BYTES) {
+            input_forget(reader->input);
+            spill_forget(&reader->spill);
+        }
         reader->since_forget = 0;
     }
     if (++reader->n_steps % PROGRESS_STEP || !reader->handler->progress)
