@@ -457,6 +457,9 @@ class Recording(FtraceCase):
                              ["__syscall_nr", "dfd", "filename", "flags", "mode"])
 
     def test_markers_are_recorded_and_filtered(self):
+        switch = lib.TRACEFS / "tracing_on"
+        self.addCleanup(switch.write_text, switch.read_text())
+        switch.write_text("1")
         process = self.start(config(
             events("ftrace/print") + ' print_filter { rules { prefix: "mmtest no" allow: false }'
             ' rules { atrace_msg { type: "B" prefix: "hidden" } allow: false } }'))

@@ -260,6 +260,40 @@ static void borrowed_settings_are_put_back(void **state)
     event_set_done(&set);
 }
 
+static void markers_need_the_main_buffer(void **state)
+{
+    struct fixture *f = *state;
+    make_dir(f, "tracefs/options");
+    make_dir(f, "tracefs/instances/theirs/options");
+    make_dir(f, "tracefs/events/ftrace/print");
+    put_file(f, "tracefs/options/copy_trace_marker", "0\n");
+    put_file(f, "tracefs/events/ftrace/print/format",
+             "name: print\nID: 5\n" COMMON "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n");
+    put_file(f, "tracefs/instances/theirs/options/copy_trace_marker", "0\n");
+    put_file(f, "tracefs/instances/theirs/trace_clock", "[boot]\n");
+    put_file(f, "tracefs/instances/theirs/tracing_on", "0\n");
+    put_file(f, "tracefs/instances/theirs/trace", "");
+    char *wanted[] = {(char *)"ftrace/print"};
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.ftrace_events = wanted;
+    config.n_ftrace_events = 1;
+    config.instance_name = (char *)"theirs";
+    for (unsigned on = 0; on < 2; on++) {
+        struct event_set set;
+        struct setup setup_state;
+        put_file(f, "tracefs/tracing_on", on ? "1\n" : "0\n");
+        strbuf_clear(&f->said);
+        assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, NULL), 0);
+        assert_file(f, "tracefs/instances/theirs/options/copy_trace_marker", "1\n");
+        strbuf_add(&f->said, "", 0);
+        assert_int_equal(strstr(f->said.text, "main buffer is off") == NULL, on);
+        assert_file(f, "tracefs/tracing_on", on ? "1\n" : "0\n");
+        setup_close(&setup_state, &f->log);
+        event_set_done(&set);
+    }
+}
+
 static void what_is_kept_keeps_its_size(void **state)
 {
     struct fixture *f = *state;
@@ -395,6 +429,7 @@ int main(void)
         TEST(events_are_found_by_group_name_and_pattern),
         TEST(categories_are_sets_of_events),
         TEST(borrowed_settings_are_put_back),
+        TEST(markers_need_the_main_buffer),
         TEST(what_is_kept_keeps_its_size),
         TEST(own_instances_come_and_go),
         TEST(what_the_dead_left_is_swept),

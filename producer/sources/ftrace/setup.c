@@ -423,6 +423,20 @@ static int read_layout(const char *root, struct page_layout *ret, struct err *er
     return 0;
 }
 
+// The kernel takes texts for the main buffer first, and none while that is off: somebody may want
+// it to stay as it is.
+static void copy_markers(const struct step *step)
+{
+    const char *root = step->setup->fs.root;
+    CLEANUP(strbuf_done) struct strbuf main_on = {0};
+    change(step, "ftrace/print", MARKER_COPIES, "1");
+    if (tracefs_read_at(root, "tracing_on", &main_on) == 0 && str_starts_with(main_on.text, "0"))
+        log_warning(step->log,
+                    "ftrace: ftrace/print: the kernel takes no texts for trace_marker while its "
+                    "main buffer is off; to get them: echo 1 > %s/tracing_on",
+                    root);
+}
+
 static int apply(const struct step *step, const struct page_layout *layout, struct err *err)
 {
     struct setup *setup = step->setup;
@@ -450,7 +464,7 @@ static int apply(const struct step *step, const struct page_layout *layout, stru
                format_text(percent, sizeof(percent), "%u", step->config->drain_buffer_percent));
     }
     if (step->set->print_id && !str_eq(setup->fs.path, setup->fs.root))
-        change(step, "ftrace/print", MARKER_COPIES, "1");
+        copy_markers(step);
     add_kprobes(step);
     add_rss_stat_trigger(step);
     set_syscall_filter(step);
