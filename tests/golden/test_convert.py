@@ -272,6 +272,16 @@ class Outputs(Case):
             self.assertIn(b"  " + column + b" ", done.stdout)
         self.assertEqual(run("tables", "ftrace_evnt").returncode, 1)
 
+    def test_views_are_explained(self):
+        self.convert(HERE / "mm_pressure.pftrace")
+        listed = run("tables").stdout.decode()
+        for view, in self.query("SELECT name FROM sqlite_master WHERE type = 'view'"):
+            self.assertRegex(listed, rf"(?m)^{view} +\S")
+            said = run("tables", view).stdout.decode()
+            with sqlite3.connect(self.db) as db:
+                for column in [r[1] for r in db.execute(f"PRAGMA table_info({view})")]:
+                    self.assertRegex(said, rf"(?m)^  {column} +\S+ +\S", view)
+
 
 class Query(Case):
     sql = "SELECT 1 AS n, NULL AS missing, 2.5 AS r, 'a,\"b\"' AS t, x'00ff' AS b UNION ALL " \
