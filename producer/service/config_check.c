@@ -16,6 +16,7 @@
 
 #include "common/str.h"
 #include "producer/service/config.h"
+#include "producer/service/config_unread.h"
 
 #define BUFFERS_MAX             128
 #define BUFFER_SIZE_KB_MAX      (UINT32_MAX / 1024)
@@ -404,10 +405,6 @@ static int check_session(const struct check *check)
         return err_hint(check->err, -EINVAL,
                         "without it the trace would hold what it is meant to leave out");
     }
-    if (trace->incident_report_config)
-        WARN(check, "incident_report_config: has no effect here");
-    if (trace->android_report_config)
-        WARN(check, "android_report_config: has no effect here");
     return 0;
 }
 
@@ -424,6 +421,7 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
             return r;
     }
     check_file(&check);
+    config_unread_warn(trace, env->log);
     return 0;
 }
 
