@@ -297,9 +297,11 @@ static void snapshot_clock(struct ftrace_source *ftrace)
         return;
     char path[64];
     snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", ftrace->reader.cpus[0].cpu);
-    clock->boot_time = nsec_now(CLOCK_BOOTTIME);
-    if (tracefs_read(&ftrace->setup.fs, path, &text) == 0 && text.text)
-        clock->ftrace_time = cpu_stats_now(text.text, text.size);
+    int64_t boot_time = nsec_now(CLOCK_BOOTTIME);
+    if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text)
+        return; // the pair from before still holds
+    clock->boot_time = boot_time;
+    clock->ftrace_time = cpu_stats_now(text.text, text.size);
 }
 
 static void read_round(struct ftrace_source *ftrace)
