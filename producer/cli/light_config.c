@@ -5,6 +5,7 @@
 #include "producer/cli/light_config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FLUSH_PERIOD_MS 30000
@@ -21,8 +22,12 @@ static int duration_ms(nsec_t duration, uint32_t *ret, struct err *err)
 static int size_kb(uint64_t bytes, uint32_t *ret, struct err *err)
 {
     uint64_t kb = bytes / 1024 + (bytes % 1024 > 0);
-    if (kb > UINT32_MAX)
-        return err_set(err, -ERANGE, "--buffer: too large");
+    if (kb < CONFIG_BUFFER_KB_MIN)
+        return err_set(err, -ERANGE, "--buffer: less than the minimum of %d kB",
+                       CONFIG_BUFFER_KB_MIN);
+    if (kb > CONFIG_BUFFER_KB_MAX)
+        return err_set(err, -ERANGE, "--buffer: more than the maximum of %" PRIu32 " kB",
+                       CONFIG_BUFFER_KB_MAX);
     *ret = (uint32_t)kb;
     return 0;
 }

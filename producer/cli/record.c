@@ -253,6 +253,8 @@ static int prepare(struct record *record, struct err *err)
         .log = &record->log,
         .roots = &record->roots,
         .classes = source_classes,
+        // Events are all that flags can ask for; names of processes alone would not be it.
+        .required_source = record->options.config_path ? NULL : "linux.ftrace",
         .ended = session_ended,
         .userdata = record,
     };

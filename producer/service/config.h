@@ -11,7 +11,9 @@
 #include "common/err.h"
 #include "protos/config/trace_config.pb-c.h"
 
-#define CONFIG_SIZE_MAX ((size_t)8 << 20) // bytes
+#define CONFIG_BUFFER_KB_MIN 4 // smaller buffers are raised to it
+#define CONFIG_BUFFER_KB_MAX (UINT32_MAX / 1024)
+#define CONFIG_SIZE_MAX      ((size_t)8 << 20) // bytes
 
 enum config_format {
     CONFIG_FORMAT_ANY, // text or binary, whatever it looks like

@@ -19,7 +19,6 @@
 #include "producer/service/config_unread.h"
 
 #define BUFFERS_MAX             128
-#define BUFFER_SIZE_KB_MAX      (UINT32_MAX / 1024)
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
 #define GUARDED_DURATION_MS_MAX (24u * 3600 * 1000)
 #define GUARDED_BUFFERS_KB_MAX  (128u * 1024)
@@ -60,12 +59,18 @@ static int check_buffer_names(const struct check *check)
 static int check_buffer(const struct check *check, size_t i)
 {
     const Pb__TraceConfig__BufferConfig *buffer = check->trace->buffers[i];
-    if (!buffer->size_kb)
-        return FAIL(check, "buffers[%zu].size_kb: %s", i,
-                    buffer->has_size_kb ? "is 0, must be 1 at least" : "is missing");
-    if (buffer->size_kb > BUFFER_SIZE_KB_MAX)
+    if (!buffer->size_kb) {
+        if (!buffer->has_size_kb)
+            return FAIL(check, "buffers[%zu].size_kb: is missing", i);
+        return FAIL(check, "buffers[%zu].size_kb: is 0, must be %d at least", i,
+                    CONFIG_BUFFER_KB_MIN);
+    }
+    if (buffer->size_kb < CONFIG_BUFFER_KB_MIN)
+        WARN(check, "buffers[%zu].size_kb: %" PRIu32 " is raised to %d, the minimum", i,
+             buffer->size_kb, CONFIG_BUFFER_KB_MIN);
+    if (buffer->size_kb > CONFIG_BUFFER_KB_MAX)
         return FAIL(check, "buffers[%zu].size_kb: %" PRIu32 " is more than the maximum of %" PRIu32,
-                    i, buffer->size_kb, BUFFER_SIZE_KB_MAX);
+                    i, buffer->size_kb, CONFIG_BUFFER_KB_MAX);
     if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
         return FAIL(check,
                     "buffers[%zu].size_kb: %" PRIu32

@@ -21,8 +21,7 @@
 #include "producer/trace/packet_buffer.h"
 #include "protos/fields.h"
 
-#define RETRY_PERIOD     (10 * NSEC_PER_MSEC)
-#define BUFFER_BYTES_MIN 4096 // smaller ones are raised to it
+#define RETRY_PERIOD (10 * NSEC_PER_MSEC)
 
 enum session_event {
     EVENT_START,
@@ -367,8 +366,8 @@ static int make_buffers(struct session *session, struct err *err)
     for (size_t i = 0; i < n; i++) {
         const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
         uint64_t size = (uint64_t)buffer->size_kb * 1024;
-        if (size < BUFFER_BYTES_MIN)
-            size = BUFFER_BYTES_MIN;
+        if (size < CONFIG_BUFFER_KB_MIN * 1024)
+            size = CONFIG_BUFFER_KB_MIN * 1024;
         if (size > SIZE_MAX / 2)
             return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i,
                            buffer->size_kb);
@@ -425,6 +424,7 @@ static int configure(struct session *session, const struct config *config, struc
         .roots = session->env.roots,
         .classes = session->env.classes,
         .buffers = session->buffers,
+        .required = session->env.required_source,
     };
     r = source_set_open(&session->sources, &sources, session->config, err);
     if (r < 0 || !session->env.loop)

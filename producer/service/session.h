@@ -39,6 +39,8 @@ struct session_env {
     const struct source_roots *roots;
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
+    const char *required_source; // without which the session fails; NULL: any is enough
+
     // Called once, when SESSION_DONE is reached. The session must not be freed inside the call. May
     // be NULL.
     void (*ended)(void *userdata, struct session *session);

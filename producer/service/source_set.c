@@ -91,6 +91,11 @@ static int forward_single(struct err *err, int r, const char *name, const struct
     return err_prefix(err, r, "%s", name);
 }
 
+static bool is_required(const struct source_set *set, const struct source_class *class)
+{
+    return set->required && source_class_is(class, set->required);
+}
+
 static bool wants(const Pb__TraceConfig__DataSource *entry, const struct source_class *class)
 {
     return entry->config && entry->config->name && source_class_is(class, entry->config->name) &&
@@ -109,7 +114,7 @@ static size_t count_wanted(const struct source_set_env *env, const Pb__TraceConf
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
-    *set = (struct source_set){.log = env->log};
+    *set = (struct source_set){.log = env->log, .required = env->required};
     set->slots = calloc(config->n_data_sources + 1, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
@@ -125,7 +130,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                 continue;
             struct err source_err = {0};
             int r = open_slot(set, env, *class, config, entry->config, &source_err);
-            if (r < 0 && n_wanted == 1)
+            if (r < 0 && (n_wanted == 1 || is_required(set, *class)))
                 return forward_single(err, r, entry->config->name, &source_err);
             if (r < 0)
                 log_left_out(set, entry->config->name, &source_err);
@@ -142,7 +147,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
         int r = slot->class->start(slot->source, &source_err);
-        if (r < 0 && set->n == 1)
+        if (r < 0 && (set->n == 1 || is_required(set, slot->class)))
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0) {
             log_left_out(set, slot->config->name, &source_err);

@@ -80,8 +80,12 @@ static int open_error(struct err *err, const char *path)
     if (r != -ENOENT)
         return err_errno(err, r, "%s", path);
     const char *slash = strrchr(path, '/');
+    CLEANUP(freep) char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : NULL;
+    struct stat st;
+    if (!slash || (folder && stat(folder, &st) == 0))
+        return err_set(err, r, "%s: No file can be made there", path);
     err_set(err, r, "%s: No such directory", path);
-    return slash ? err_hint(err, r, "create %.*s", (int)(slash - path), path) : r;
+    return err_hint(err, r, "create %.*s", (int)(slash - path), path);
 }
 
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err)

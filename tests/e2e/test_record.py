@@ -480,6 +480,8 @@ class CommandLine(RecordCase):
             ("--buffer lots: not a size", ["record", "-b", "lots"]),
             ("nothing to record", ["record", "-o", "x"]),
             ('"vmscan" is not an event', ["record", "vmscan"]),
+            ("--out: the name of the file is empty", ["record", "-o", "", "a/b"]),
+            ("--config: the name of the file is empty", ["record", "-c", ""]),
             ("--upload: ", ["record", "--upload"]),
             ("-d: ", ["record", "-d"]),
             ("events and --config do not go together", ["record", "-c", "x", "a/b"]),
@@ -496,6 +498,30 @@ class CommandLine(RecordCase):
                 self.assertEqual(done.stderr, "")
                 self.assertTrue(done.stdout.startswith("usage: mmtrace"))
                 self.assertLessEqual(max(map(len, done.stdout.splitlines())), 90)
+
+    def test_nothing_is_recorded_where_no_event_exists(self):
+        out = self.dir / "none.pftrace"
+        done = lib.run(lib.MMTRACE, "record", "-o", out, "-t", "1s", "nosuch/event", "no\x1b[31m/*")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("linux.ftrace: this kernel has none of the events", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+        self.assertFalse(out.exists())
+
+    def test_one_minimum_for_buffers(self):
+        done = lib.run(lib.MMTRACE, "record", "--check", "-b", "3kb", "vmscan/*")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: --buffer: less than the minimum of 4 kB\n")
+        self.assertEqual(lib.run(lib.MMTRACE, "record", "--check", "-b", "4kb", "a/b").stderr, "")
+        path = self.write_config("buffers { size_kb: 1 }")
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "--check")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("buffers[0].size_kb: 1 is raised to 4, the minimum", done.stderr)
+
+    def test_files_where_none_can_be_made(self):
+        done = lib.run(lib.MMTRACE, "record", "-o", "/proc/x", "-c",
+                       self.write_config(config(duration_ms=100)))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: /proc/x: No file can be made there\n")
 
     def test_version_and_sources(self):
         self.assertRegex(lib.run(lib.MMTRACE, "--version").stdout, r"^mmtrace \d+\.\d+\.\d+\n$")

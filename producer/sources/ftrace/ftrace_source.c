@@ -149,6 +149,9 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
         r = event_set_build(env->roots->tracefs, ftrace->config,
                             kernel_long_size(env->roots->tracefs), env->log, &ftrace->events, err);
     }
+    if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
+        ftrace->config->n_kprobe_events == 0)
+        r = err_set(err, -ENOENT, "this kernel has none of the events");
     if (r == 0)
         r = load_names(ftrace, err);
     if (r < 0) {
