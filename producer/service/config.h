@@ -38,6 +38,10 @@ int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *
 // Brings `bytes` up to date after a change of `trace`.
 int config_encode(struct config *config, struct err *err);
 
+// Makes all strings in an encoded trace config UTF-8, in place: a trace is read by decoders that
+// want it, while paths and names in a config may be any bytes.
+void config_mend_texts(uint8_t *bytes, size_t size);
+
 void config_done(struct config *config);
 
 // The buffer that a data source of `trace` writes to, by name or number: an index below n_buffers,

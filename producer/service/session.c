@@ -390,7 +390,10 @@ static int copy_config(struct session *session, const struct config *config, str
         return err_errno(err, -ENOMEM, "trace config");
     memcpy(session->config_bytes, config->bytes, config->size);
     session->config = pb__trace_config__unpack(NULL, config->size, session->config_bytes);
-    return session->config ? 0 : err_errno(err, -ENOMEM, "trace config");
+    if (!session->config)
+        return err_errno(err, -ENOMEM, "trace config");
+    config_mend_texts(session->config_bytes, session->config_size);
+    return 0;
 }
 
 static int configure(struct session *session, const struct config *config, struct err *err)
