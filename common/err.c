@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/str.h"
+
 int err_set(struct err *err, int r, const char *format, ...)
 {
     if (!err)
@@ -63,8 +65,11 @@ int err_hint(struct err *err, int r, const char *format, ...)
 
 void err_print(const struct err *err, const char *program)
 {
-    if (err->hint[0])
-        fprintf(stderr, "%s: %s (%s)\n", program, err->text, err->hint);
+    struct err printable = *err;
+    str_make_printable(printable.text, true);
+    str_make_printable(printable.hint, false);
+    if (printable.hint[0])
+        fprintf(stderr, "%s: %s (%s)\n", program, printable.text, printable.hint);
     else
-        fprintf(stderr, "%s: %s\n", program, err->text);
+        fprintf(stderr, "%s: %s\n", program, printable.text);
 }

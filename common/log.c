@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/str.h"
+
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
 {
     if (!log || !log->write || level > log->max_level)
@@ -17,6 +19,7 @@ void log_line(const struct log *log, enum log_level level, const char *format, .
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
+    str_make_printable(line, false);
     log->write(log->userdata, level, line);
 }
 

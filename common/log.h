@@ -19,7 +19,8 @@ struct log {
     void *userdata;
 };
 
-// `log` may be NULL: nobody listens. Lines are cut at 1,023 bytes.
+// `log` may be NULL: nobody listens. Lines are cut at 1,023 bytes; what is not printable
+// in them becomes `?`, whoever's text it is.
 __attribute__((format(printf, 3, 4))) void log_line(const struct log *log, enum log_level level,
                                                     const char *format, ...);
 

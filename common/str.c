@@ -170,7 +170,17 @@ struct unit {
     uint64_t factor;
 };
 
-// A whole number directly followed by one of `units`, the last of which has the name NULL.
+// The digits behind a decimal point, in units of `factor`; what is smaller than one is dropped.
+static uint64_t fraction_of(const char *digits, uint64_t factor)
+{
+    double scale = (double)factor, sum = 0;
+    for (; isdigit((unsigned char)*digits); digits++)
+        sum += (*digits - '0') * (scale /= 10);
+    return (uint64_t)(sum + 1e-3);
+}
+
+// A number, with decimals or not, directly followed by one of `units`, the last of which has the
+// name NULL.
 static int parse_with_unit(const char *text, const struct unit *units, uint64_t *ret)
 {
     const char *p = text;
@@ -179,10 +189,15 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
         return -EINVAL;
     if (!str_scan_u64(&p, text + strlen(text), &value))
         return -ERANGE;
+    const char *fraction = *p == '.' && isdigit((unsigned char)p[1]) ? p + 1 : NULL;
+    const char *unit = fraction ? fraction + strspn(fraction, "0123456789") : p;
     for (; units->name; units++) {
-        if (strcasecmp(p, units->name) != 0)
+        if (strcasecmp(unit, units->name) != 0)
             continue;
-        return __builtin_mul_overflow(value, units->factor, ret) ? -ERANGE : 0;
+        uint64_t below = fraction ? fraction_of(fraction, units->factor) : 0;
+        bool overflow = __builtin_mul_overflow(value, units->factor, ret) ||
+                        __builtin_add_overflow(*ret, below, ret);
+        return overflow ? -ERANGE : 0;
     }
     return -EINVAL;
 }
@@ -264,6 +279,24 @@ const char *str_printable(char *ret, size_t ret_size, const char *text, size_t s
     }
     memcpy(ret + n, text < end ? "..." : "", text < end ? 4 : 1);
     return ret;
+}
+
+void str_make_printable(char *text, bool keep_newlines)
+{
+    const char *end = text + strlen(text);
+    char *to = text;
+    for (const char *from = text; from < end;) {
+        bool printable;
+        size_t length = str_character(from, end, &printable);
+        if (printable || (keep_newlines && *from == '\n')) {
+            memmove(to, from, length);
+            to += length;
+        } else {
+            *to++ = '?';
+        }
+        from += length;
+    }
+    *to = '\0';
 }
 
 void strbuf_add_utf8(struct strbuf *buf, uint32_t c)

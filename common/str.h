@@ -50,10 +50,10 @@ int str_parse_i64(const char *text, int64_t *ret);
 // digit there (the cursor then stays) or more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 
-// "10s", "500ms", "2m", "1h"; a bare number means seconds. 0, -EINVAL or -ERANGE.
+// "10s", "0.5s", "500ms", "2m", "1h"; a bare number means seconds. 0, -EINVAL or -ERANGE.
 int str_parse_duration(const char *text, nsec_t *ret);
 
-// "32mb", "512k", "1g", "4096"; powers of 1024, bare numbers are bytes, case does not matter.
+// "32mb", "1.5g", "512k", "4096"; powers of 1024, bare numbers are bytes, case does not matter.
 int str_parse_size(const char *text, uint64_t *ret);
 
 // The length (1 to 4) of the well-formed UTF-8 character at `text`, or 0: there is none before
@@ -67,6 +67,9 @@ size_t str_character(const char *text, const char *end, bool *ret_printable);
 // Fills `ret` with `text` for people to read: terminated, what is not printable as `?`, cut with
 // `...` where it is longer than `ret_size` - 1. `ret_size` is at least 4. Returns `ret`.
 const char *str_printable(char *ret, size_t ret_size, const char *text, size_t size);
+
+// The same in place, for a whole terminated line that is about to be printed.
+void str_make_printable(char *text, bool keep_newlines);
 
 // Appends `code_point`, which must be at most 0x10ffff, as UTF-8.
 void strbuf_add_utf8(struct strbuf *buf, uint32_t code_point);

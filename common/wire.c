@@ -6,6 +6,8 @@
 // cannot make skipping expensive.
 #include "common/wire.h"
 
+#include "common/str.h"
+
 #define FIELD_NUMBER_MAX ((1u << 29) - 1)
 #define GROUP_DEPTH_MAX  16
 
@@ -50,9 +52,28 @@ void wire_bytes(struct wire_writer *w, uint32_t field, const void *bytes, size_t
     w->pos += size;
 }
 
+void wire_text(struct wire_writer *w, uint32_t field, const char *text, size_t size)
+{
+    wire_bytes(w, field, text, size);
+    if (!w->overflow)
+        wire_mend_text(w->pos - size, size);
+}
+
 void wire_string(struct wire_writer *w, uint32_t field, const char *text)
 {
-    wire_bytes(w, field, text, strlen(text));
+    wire_text(w, field, text, strlen(text));
+}
+
+void wire_mend_text_slow(uint8_t *text, size_t size)
+{
+    const char *end = (const char *)text + size;
+    for (size_t i = 0, length; i < size; i += length) {
+        length = str_utf8_decode((const char *)text + i, end, NULL);
+        if (!length) {
+            text[i] = '?';
+            length = 1;
+        }
+    }
 }
 
 void wire_end_long(struct wire_writer *w, size_t mark, size_t size)

@@ -7,6 +7,12 @@
 // its end. wire_rollback() undoes back to a checkpoint, overflow included: "write what fits, the
 // rest goes into the next packet" is written that way.
 //
+// Strings of protobuf are UTF-8, and decoders may refuse a message over one byte that is not. Names
+// of threads, paths and command lines are any bytes, and the kernel cuts them in mid-character. So
+// text from outside goes through wire_text() or wire_string(), or through wire_mend_text() after
+// it was written by other means. They put a `?` in place of each byte that belongs to no
+// well-formed character: the length stays, so nothing needs more room than the text had.
+//
 // Reader: walks over the fields of one message. Every length is checked against the bytes that are
 // there; the first violation sets `error` and ends the walk.
 #pragma once
@@ -124,7 +130,25 @@ void wire_fixed32(struct wire_writer *w, uint32_t field, uint32_t value);
 void wire_fixed64(struct wire_writer *w, uint32_t field, uint64_t value);
 void wire_double(struct wire_writer *w, uint32_t field, double value);
 void wire_bytes(struct wire_writer *w, uint32_t field, const void *bytes, size_t size);
-void wire_string(struct wire_writer *w, uint32_t field, const char *text);
+void wire_text(struct wire_writer *w, uint32_t field, const char *text, size_t size);
+void wire_string(struct wire_writer *w, uint32_t field, const char *text); // text up to its zero
+
+void wire_mend_text_slow(uint8_t *text, size_t size);
+
+// Makes `text` UTF-8 in place. ASCII, which nearly all of it is, costs a look at every 8 bytes.
+static inline void wire_mend_text(uint8_t *text, size_t size)
+{
+    uint64_t bits = 0, word;
+    size_t i = 0;
+    for (; size - i >= sizeof(word); i += sizeof(word)) {
+        memcpy(&word, text + i, sizeof(word));
+        bits |= word;
+    }
+    for (; i < size; i++)
+        bits |= text[i];
+    if (__builtin_expect((bits & UINT64_C(0x8080808080808080)) != 0, 0))
+        wire_mend_text_slow(text, size);
+}
 
 // Opens a submessage or a packed field; the mark goes to wire_end(). Marks nest. One length byte is
 // set aside; a body of 128 bytes or more is moved up at the end.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two loads of ./quickstart: a harmless one, and real memory pressure that always ends.
 
-Pressure raises vm.min_free_kbytes to the brink: where no zone has pages above its low watermark any more, and
-one has a few above its minimum. Then every allocation makes the kernel reclaim page cache, of which a file
-was read in before, so that there is always enough to find. The old value comes back three times over:
+Pressure raises vm.min_free_kbytes to the brink: where no memory zone has pages above its low watermark any more,
+and the largest has a few above its minimum. Then every allocation makes the kernel reclaim page cache, of which
+a file was read into that zone before: what is reclaimed there lifts it above its minimum again, so that the
+kernel always finds enough and never has to kill. The other zones are brought to the same level by a ballast.
+The old value comes back three times over:
 after every burst, on every way out of the with block, and from a child process that waits for its
 parent to go away or for the time limit, whatever killed it. Only one process at a time does this, or one
 would take another's raised value for the one to put back: a lock lies on the kernel's file itself, and
@@ -23,14 +25,17 @@ MIN_FREE = pathlib.Path("/proc/sys/vm/min_free_kbytes")
 COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
 ZONEINFO = pathlib.Path("/proc/zoneinfo")
 BURST_LIMIT_S = 3
-MARGIN_BYTES = 8 * MIB
+MARGIN_BYTES = 4 * MIB
+BALLAST_LIMIT_BYTES = 3 << 30
+LOW_WATERMARK = 1.24
 N_ROUNDS = 3
-ALLOCATE_BYTES = 64 * MIB
+N_ALLOCATIONS = 4
+ALLOCATE_BYTES = 192 * MIB
 WATCH_LIMIT_S = 60
 
 
 def zones():
-    """(free, managed) of each memory zone, in pages; free is what lies above the zone's protection."""
+    """(free, managed) of each memory zone, the largest first, in pages; free is what lies above its protection."""
     found = []
     free = managed = 0
     for line in ZONEINFO.read_text().splitlines():
@@ -41,18 +46,24 @@ def zones():
             managed = int(words[1])
         elif words[:1] == ["protection:"] and managed:
             found.append((max(0, free - max(map(int, words[1:]))), managed))
-    return found
+    return sorted(found, key=lambda zone: -zone[1])
 
 
 def brink_kb(room_bytes):
-    """The vm.min_free_kbytes that leaves allocations `room_bytes` until no zone has anything above its minimum.
+    """The vm.min_free_kbytes that puts the largest zone's minimum `room_bytes` below what it has free.
 
-    The kernel gives each zone a part of min_free_kbytes as its minimum, by the zone's size. Zones do not
-    empty evenly: the one with the largest part free decides.
+    The kernel gives each zone a part of min_free_kbytes as its minimum, by the zone's size.
     """
-    total = sum(managed for _, managed in zones())
+    found = zones()
+    free, managed = found[0]
     room = room_bytes // mmap.PAGESIZE
-    return max(int((free - room) * total / managed) for free, managed in zones()) * PAGE_KB
+    return int((free - room) * sum(size for _, size in found) / managed) * PAGE_KB
+
+
+def ballast_bytes():
+    """What the other zones have free beyond the share that the largest zone has."""
+    (free, managed), *others = zones()
+    return sum(max(0, int(other_free - free / managed * other)) for other_free, other in others) * mmap.PAGESIZE
 
 
 def make_file(path, size):
@@ -141,34 +152,60 @@ def watch(read_end, write_end, old):
 
 
 def burst(path, old_kb):
-    """Reclaim for real, for BURST_LIMIT_S at most.
+    """Reclaim for real, for BURST_LIMIT_S at most; returns the process that did it.
 
-    There is always more clean page cache (the file) than is allocated at once: the kernel finds what to
-    reclaim, and never has to kill. The file is read in while only the zone that decides has room, so that
-    what is reclaimed counts there.
+    It is a process of its own, so that the kernel, should it have to kill after all, takes that one.
     """
-    deadline = time.monotonic() + BURST_LIMIT_S
-    size = os.path.getsize(path)
-    for _ in range(N_ROUNDS):
-        if time.monotonic() > deadline:
-            break
-        drop_pages(path, 0, size)
+    child = os.fork()
+    if child == 0:
         try:
-            raise_min_free(old_kb, size + size // 4)
-            read_file(path, deadline=deadline)
-            raise_min_free(old_kb, MARGIN_BYTES)
-            for part in range(4):
-                allocate(ALLOCATE_BYTES)
-                read_file(path, part * size // 8, (part + 1) * size // 8, deadline)
+            pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
+            reclaim(path, old_kb)
         finally:
             MIN_FREE.write_text(str(old_kb))
+            os._exit(0)
+    os.waitpid(child, 0)
+    MIN_FREE.write_text(str(old_kb))
+    return child
 
 
-def raise_min_free(old_kb, room_bytes):
-    MIN_FREE.write_text(str(max(old_kb, brink_kb(room_bytes))))
+def reclaim(path, old_kb):
+    deadline = time.monotonic() + BURST_LIMIT_S
+    size = os.path.getsize(path)
+    drop_pages(path, 0, size)
+    read_file(path)
+    if ballast_bytes() > BALLAST_LIMIT_BYTES:
+        return
+    with allocated(add_ballast(old_kb)):
+        for _ in range(N_ROUNDS):
+            read_file(path)
+            MIN_FREE.write_text(str(max(old_kb, brink_kb(MARGIN_BYTES))))
+            for _ in range(N_ALLOCATIONS):
+                with allocated(ALLOCATE_BYTES):
+                    pass
+            MIN_FREE.write_text(str(old_kb))
+            if time.monotonic() > deadline:
+                break
 
 
-def allocate(size):
+def add_ballast(old_kb):
+    """How much it takes; it will go where it belongs.
+
+    With the largest zone below its low watermark (a quarter above the minimum), and the others above theirs,
+    the kernel takes from the others, and does not reclaim yet.
+    """
+    size = ballast_bytes()
+    if size:
+        MIN_FREE.write_text(str(max(old_kb, int(brink_kb(0) / LOW_WATERMARK))))
+    return size
+
+
+@contextlib.contextmanager
+def allocated(size):
     """Have the kernel find that much memory at once, and give it back."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0x8000)
-    mmap.mmap(-1, size, flags=flags).close()
+    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
+    try:
+        yield
+    finally:
+        memory.close()

@@ -6,14 +6,11 @@ usage: tables_doc.py MMSQL          write docs/tables.md
 """
 import pathlib
 import re
-import sqlite3
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
-TRACE = ROOT / "tests" / "golden" / "mm_pressure.pftrace"
 OUR_TABLES = "page_residency"
 
 HEAD = """\
@@ -68,25 +65,16 @@ def table_text(mmsql, name):
     return "\n".join(text) + "\n"
 
 
-def views_text(mmsql):
-    with tempfile.TemporaryDirectory() as tmp:
-        path = f"{tmp}/views.db"
-        subprocess.run([mmsql, "convert", "-q", TRACE, "-o", path], check=True)
-        db = sqlite3.connect(path)
-        names = [r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'"
-                                          " ORDER BY name")]
-        rows = [f"| {name} | " + ", ".join(r[1] for r in db.execute(f"PRAGMA table_info({name})"))
-                + " |" for name in names]
-        db.close()
-    return "\n".join(["| view | columns |", "|---|---|", *rows]) + "\n"
-
-
 def document(mmsql):
-    names = [line.split()[0] for line in mmsql_tables(mmsql).splitlines() if line.strip()]
+    tables, views = mmsql_tables(mmsql).split("\n\n")
+    names = [line.split()[0] for line in tables.splitlines()]
+    views = [line.split()[0] for line in views.splitlines()]
     names = [name for name in names if not name.startswith("_")]
     ours = [name for name in names if name.startswith(OUR_TABLES)]
     parts = [HEAD, "## Page residency\n", *(table_text(mmsql, name) for name in ours),
-             "## Views\n", views_text(mmsql),
+             *(table_text(mmsql, name) for name in views if name.startswith(OUR_TABLES)),
+             "## Perfetto's views\n",
+             *(table_text(mmsql, name) for name in views if not name.startswith(OUR_TABLES)),
              "## Perfetto's tables\n",
              *(table_text(mmsql, name) for name in names if name not in ours)]
     return "\n".join(parts)

@@ -63,6 +63,12 @@ static bool progress_show(void *userdata, double done)
     return !interrupted;
 }
 
+static bool goes_on(void *userdata)
+{
+    (void)userdata;
+    return !interrupted;
+}
+
 // The folder of `path`, for temporary files. Freed by the caller; NULL: no memory.
 static char *folder_of(const char *path)
 {
@@ -124,7 +130,7 @@ static int convert(const char *trace, const char *output, bool quiet)
     struct trace_result result;
     struct progress progress = {.shown = !quiet && isatty(STDERR_FILENO)};
     nsec_t start = nsec_now(CLOCK_MONOTONIC);
-    int r = input_open(trace, folder, &err, &input);
+    int r = input_open(trace, folder, goes_on, NULL, &err, &input);
     if (r == 0 && !input_size(input))
         r = err_set(&err, -EINVAL, "%s: empty", trace);
     if (r == 0)
@@ -133,14 +139,14 @@ static int convert(const char *trace, const char *output, bool quiet)
         r = import_trace(db, input, folder, progress_show, &progress, &err, &result);
     if (progress.next)
         fprintf(stderr, "\r\033[K");
-    if (r == -ECANCELED)
-        r = err_set(&err, r, "interrupted; nothing was written");
-    if (r == 0 && result.truncated && !result.n_packets) {
+    if (r == 0 && !result.n_packets) {
         err_set(&err, -EBADMSG, "%s: not a Perfetto trace", trace);
         r = err_hint(&err, -EBADMSG, "it does not begin with a packet");
     }
     if (r == 0)
-        r = database_finish(db, &err);
+        r = database_finish(db, goes_on, NULL, &err);
+    if (r == -ECANCELED)
+        err_set(&err, r, "interrupted; nothing was written");
     if (r < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
@@ -186,6 +192,8 @@ static int run_convert(int argc, char **argv)
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
     return convert(argv[optind], output, quiet);
 }
 

@@ -1,35 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql tables: what the databases hold, from the schema itself.
+#include <sqlite3.h>
 #include <stdio.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
-#include "converter/tables/schema.h"
+#include "converter/sql/sql.h"
+#include "converter/tables/database.h"
+
+#define VIEWS_MAX 64 // that a misspelt name is compared with
 
 static const char help[] =
     "usage: mmsql tables [NAME]\n"
     "\n"
-    "Lists the tables of a converted database, or the columns of one of them.\n";
+    "Lists the tables and views of a converted database, or the columns of one of them.\n";
 
-static int columns_print(const char *name)
+DEFINE_CLEANUP(database_freep, struct database, database_free);
+
+static void column_print(const char *name, const char *type, const char *doc)
 {
-    const struct table_def *def = table_def_find(name);
-    if (!def) {
-        const char *names[N_TABLES];
-        for (size_t i = 0; i < N_TABLES; i++)
-            names[i] = table_defs[i].name;
-        const char *near = str_nearest(name, names, N_TABLES);
-        fprintf(stderr, "mmsql: %s: no such table%s%s%s\n", name, near ? " (did you mean '" : "",
-                near ? near : "", near ? "'?)" : "");
-        return EXIT_FAILED;
-    }
+    printf("  %-26s %-8s %s\n", name, type, doc);
+}
+
+static void table_print(const struct table_def *def)
+{
     printf("%s: %s\n\n", def->name, def->doc);
     for (size_t i = 0; i < def->n_columns; i++)
         if (!def->columns[i].hidden)
-            printf("  %-26s %-8s %s\n", def->columns[i].name,
-                   column_type_name(def->columns[i].type), def->columns[i].doc);
+            column_print(def->columns[i].name, column_type_name(def->columns[i].type),
+                         def->columns[i].doc);
+}
+
+static const char *view_column_doc(const struct sql_view *view, const char *name)
+{
+    for (const char *const(*column)[2] = view->columns; (*column)[0]; column++)
+        if (str_eq((*column)[0], name))
+            return (*column)[1];
+    const struct table_def *def = table_def_find(view->table);
+    for (size_t i = 0; def && i < def->n_columns; i++)
+        if (str_eq(def->columns[i].name, name))
+            return def->columns[i].doc;
+    return "";
+}
+
+static int view_column_print(void *userdata, int n, char **values, char **names)
+{
+    (void)n;
+    (void)names;
+    column_print(values[0], values[1], view_column_doc(userdata, values[0]));
+    return 0;
+}
+
+// Which columns a view has is known to SQLite alone.
+static int view_print(const struct sql_view *view)
+{
+    struct err err = {0};
+    CLEANUP(database_freep) struct database *db = NULL;
+    char sql[128];
+    snprintf(sql, sizeof(sql),
+             "SELECT name, iif(type = '', 'ANY', type) FROM pragma_table_info('%s')", view->name);
+    if (database_create(NULL, &err, &db) < 0) {
+        err_print(&err, "mmsql");
+        return EXIT_FAILED;
+    }
+    printf("%s: %s\n\n", view->name, view->doc);
+    sqlite3_exec(database_handle(db), sql, view_column_print, (void *)(uintptr_t)view, NULL);
     return EXIT_DONE;
+}
+
+static int columns_print(const char *name)
+{
+    const char *names[N_TABLES + VIEWS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < N_TABLES; i++)
+        names[n++] = table_defs[i].name;
+    for (const struct sql_view *view = sql_views; view->name; view++) {
+        if (str_eq(view->name, name))
+            return view_print(view);
+        if (n < N_TABLES + VIEWS_MAX)
+            names[n++] = view->name;
+    }
+    const struct table_def *def = table_def_find(name);
+    if (def) {
+        table_print(def);
+        return EXIT_DONE;
+    }
+    const char *near = str_nearest(name, names, n);
+    fprintf(stderr, "mmsql: %s: no such table%s%s%s\n", name, near ? " (did you mean '" : "",
+            near ? near : "", near ? "'?)" : "");
+    return EXIT_FAILED;
 }
 
 static int run_tables(int argc, char **argv)
@@ -44,6 +105,9 @@ static int run_tables(int argc, char **argv)
         return columns_print(argv[1]);
     for (size_t i = 0; i < N_TABLES; i++)
         printf("%-24s %s\n", table_defs[i].name, table_defs[i].doc);
+    putchar('\n');
+    for (const struct sql_view *view = sql_views; view->name; view++)
+        printf("%-24s %s\n", view->name, view->doc);
     return EXIT_DONE;
 }
 

@@ -258,11 +258,6 @@ struct run *run_open(struct wire_reader message, enum run_kind kind, bool sorted
     return run_free(run);
 }
 
-bool run_damaged(const struct run *run)
-{
-    return run->damaged;
-}
-
 struct run *run_free(struct run *run)
 {
     if (run) {

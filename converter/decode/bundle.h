@@ -70,7 +70,6 @@ struct run;
 // NULL: no memory.
 struct run *run_open(struct wire_reader message, enum run_kind kind, bool sorted);
 
-// False at the end; *ret_damaged then says whether it ended early.
+// False at the end, also where the run breaks (bundle_measure() has told that).
 bool run_next(struct run *run, struct run_record *ret);
-bool run_damaged(const struct run *run);
 struct run *run_free(struct run *run);

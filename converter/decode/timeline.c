@@ -64,7 +64,6 @@ static bool open_run_advance(struct timeline *timeline, struct open_run *open)
         open->item.ts = ts;
         return true;
     }
-    timeline->n_damaged_runs += run_damaged(open->run);
     return false;
 }
 

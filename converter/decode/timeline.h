@@ -35,7 +35,6 @@ struct timeline {
     size_t next;              // first item not yet begun
     bool used_top;            // the record at the top of the heap was handed out
     struct open_run_vec runs; // owned, a heap by time of their next record
-    uint64_t n_damaged_runs;  // runs that ended early
     // Converts a run's time; false drops the record. Called in the order of each run.
     bool (*convert)(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret);
     void *userdata;

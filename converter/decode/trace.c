@@ -11,7 +11,9 @@
 #include "converter/decode/trace.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "common/cleanup.h"
@@ -28,7 +30,8 @@
 #define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
 #define INFLATE_CHUNK      ((size_t)64 << 10)
 #define FORGET_BYTES       ((size_t)16 << 20)
-#define DATA_FIELDS_MAX    8 // of one packet; Perfetto writes one
+#define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
+#define DATA_FIELDS_MAX    8                  // of one packet; Perfetto writes one
 #define PROGRESS_STEP      4096
 
 struct deferred {
@@ -101,13 +104,25 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
+// How much of files this process has in memory; SIZE_MAX: not known.
+static size_t resident_file_bytes(void)
+{
+    CLEANUP(fclosep) FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long n_pages;
+    if (!file || fscanf(file, "%*u %*u %lu", &n_pages) != 1)
+        return SIZE_MAX;
+    return n_pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 // Counts bytes that were read; false: the handler wants an end.
 static bool reader_step(struct reader *reader, size_t n_bytes, double done)
 {
     reader->since_forget += n_bytes;
     if (reader->since_forget >= FORGET_BYTES) {
-        input_forget(reader->input);
-        spill_forget(&reader->spill);
+        if (resident_file_bytes() >= FORGET_BYTES) {
+            input_forget(reader->input);
+            spill_forget(&reader->spill);
+        }
         reader->since_forget = 0;
     }
     if (++reader->n_steps % PROGRESS_STEP || !reader->handler->progress)
@@ -133,7 +148,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
     wire_foreach(&fields, &field) {
         switch (field.number) {
         case PB_TracePacket_timestamp:
-            header->has_timestamp = true;
+            header->has_timestamp = field.type == WIRE_VARINT;
             header->timestamp = (int64_t)field.value;
             break;
         case PB_TracePacket_timestamp_clock_id:
@@ -593,8 +608,17 @@ static int timeline_walk(struct reader *reader)
     timeline->convert = run_time;
     timeline->userdata = reader;
     timeline_sort(timeline);
+    const uint8_t *behind = NULL; // the packet or run begun last
+    size_t n_begun = 0;
     int r;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
+        if (timeline->next != n_begun) {
+            // Reading here and there takes more memory than the bytes that are read.
+            if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
+                reader->since_forget += FAULT_BYTES;
+            behind = item->data + item->size;
+            n_begun = timeline->next;
+        }
         size_t n_bytes = item->size;
         if (record)
             n_bytes = record->event.pos && item->kind == RUN_EVENTS

@@ -12,12 +12,16 @@
 
 #define DEPTH_MAX 16
 #define ARGS_MAX  4096 // of one event
+// Keys repeat the names they are nested in: a short annotation can ask for gigabytes of them.
+#define KEY_BYTES_MAX ((size_t)256 << 10)
 
 struct walk {
     struct import *im;
     const struct generation *state;
     struct arg_vec *args;
     struct strbuf key, flat_key;
+    size_t key_bytes; // of all values so far
+    bool is_cut;      // some are left out
 };
 
 // The name behind `iid`; all of these messages have it in field 2. Empty if there is none.
@@ -32,13 +36,18 @@ static struct wire_field interned_text(const struct generation *state, uint32_t 
 
 static void value_add(struct walk *walk, struct arg arg)
 {
+    walk->key_bytes += walk->key.size;
+    if (walk->args->n >= ARGS_MAX || walk->key_bytes > KEY_BYTES_MAX) {
+        walk->is_cut = true;
+        return;
+    }
     struct strset *strings = &walk->im->strings;
     const char *key = walk->key.text ? walk->key.text : "";
     const char *flat = walk->flat_key.text ? walk->flat_key.text : "";
     arg.key = strset_text(strings, strset_add(strings, key, walk->key.size));
     if (!str_eq(key, flat))
         arg.flat_key = strset_text(strings, strset_add(strings, flat, walk->flat_key.size));
-    if (!arg.key || walk->key.failed || walk->args->n >= ARGS_MAX)
+    if (!arg.key || walk->key.failed)
         return;
     if (arg_vec_push(walk->args, arg) < 0)
         walk->im->track_events.failure = -ENOMEM;
@@ -106,11 +115,15 @@ static void annotation_walk(struct walk *walk, const struct wire_field *annotati
     struct wire_field field;
     unsigned n_array = 0;
     wire_foreach(&reader, &field) {
-        if (scalar_read(walk, &field) || depth == DEPTH_MAX || walk->args->n >= ARGS_MAX)
+        if (walk->is_cut)
+            return;
+        if (scalar_read(walk, &field))
             continue;
         size_t key_size = walk->key.size, flat_size = walk->flat_key.size;
         if (field.number == PB_DebugAnnotation_dict_entries) {
             struct wire_field name = annotation_name(walk, &field);
+            walk->is_cut |= name.size > KEY_BYTES_MAX;
+            name.size = walk->is_cut ? 0 : name.size;
             strbuf_add_char(&walk->key, '.');
             strbuf_add(&walk->key, field_text(&name), name.size);
             strbuf_add_char(&walk->flat_key, '.');
@@ -120,7 +133,10 @@ static void annotation_walk(struct walk *walk, const struct wire_field *annotati
         } else {
             continue;
         }
-        annotation_walk(walk, &field, depth + 1);
+        if (depth == DEPTH_MAX)
+            walk->is_cut = true;
+        else
+            annotation_walk(walk, &field, depth + 1);
         strbuf_cut(&walk->key, key_size);
         strbuf_cut(&walk->flat_key, flat_size);
     }
@@ -132,9 +148,12 @@ void debug_annotation_read(struct import *im, const struct generation *state,
     struct walk walk = {.im = im, .state = state, .args = args};
     struct wire_field name = annotation_name(&walk, annotation);
     strbuf_add_str(&walk.key, "debug.");
-    strbuf_add(&walk.key, field_text(&name), name.size);
+    walk.is_cut = name.size > KEY_BYTES_MAX;
+    strbuf_add(&walk.key, field_text(&name), walk.is_cut ? 0 : name.size);
     strbuf_add(&walk.flat_key, walk.key.text, walk.key.size);
     annotation_walk(&walk, annotation, 0);
+    if (walk.is_cut)
+        stats_add(&im->stats, STAT_mmsql_debug_annotations_cut, 1);
     strbuf_done(&walk.key);
     strbuf_done(&walk.flat_key);
 }

@@ -211,6 +211,9 @@ static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *ev
                       const struct ftrace_field_type *type, const struct wire_field *field,
                       struct arg *ret)
 {
+    bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
+    if (is_text != (field->type == WIRE_BYTES)) // as protobuf: a field of another type is another
+        return false;
     switch ((enum ftrace_kind)type->kind) {
     case FTRACE_KIND_UINT:
         *ret = type->bits == 1 ? arg_int(type->name, field_i64(field))

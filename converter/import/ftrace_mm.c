@@ -130,7 +130,11 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
     static const char unknown[] = "unknown";
     MESSAGE(rss, 4, &event->message);
     uint32_t member = (uint32_t)field_u64(&rss[at.member]);
-    const char *key = member < sizeof(members) / sizeof(members[0]) ? members[member] : unknown;
+    const char *key = unknown;
+    if (member < sizeof(members) / sizeof(members[0]))
+        key = members[member];
+    else
+        stats_add(&im->stats, STAT_rss_stat_unknown_keys, 1);
     int64_t size = field_i64(&rss[at.size]), utid;
     if (size < 0) {
         stats_add(&im->stats, STAT_rss_stat_negative_size, 1);

@@ -127,6 +127,8 @@
       "Compressed packets that cannot be inflated to their end.")                                  \
     S(mmsql_compression_unknown, false, "error", "analysis",                                       \
       "Packets compressed in a way that this program cannot read.")                                \
+    S(mmsql_debug_annotations_cut, false, "data_loss", "analysis",                                 \
+      "Debug annotations with more values or longer keys than are kept; the rest is left out.")    \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \

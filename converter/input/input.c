@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,13 @@
 
 #define CHUNK_SIZE  ((size_t)64 * 1024)
 #define DAMAGE_SIZE 128
+#define ASK_MS      200
+
+#define FORGET_SIZE ((size_t)16 << 20)
 
 struct input {
+    bool (*goes_on)(void *userdata); // NULL: always
+    void *userdata;
     const uint8_t *bytes;
     size_t size;
     void *map; // owned, NULL if bytes are elsewhere
@@ -34,6 +40,11 @@ struct input {
 };
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
+
+static bool input_goes_on(const struct input *input)
+{
+    return !input->goes_on || input->goes_on(input->userdata);
+}
 
 static int file_map(struct input *input, int fd, size_t size)
 {
@@ -53,6 +64,13 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
     if (!chunk)
         return err_errno(err, -ENOMEM, "%s", name);
     for (;;) {
+        if (!input_goes_on(input))
+            return -ECANCELED;
+        // A signal between that question and read() would go unnoticed.
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        int n_ready = poll(&wait, 1, ASK_MS);
+        if (n_ready == 0 || (n_ready < 0 && errno == EINTR))
+            continue;
         ssize_t n = read(fd, chunk, CHUNK_SIZE);
         if (n < 0 && errno == EINTR)
             continue;
@@ -75,7 +93,8 @@ static bool is_gzip(const struct input *input)
            input->bytes[2] == 8;
 }
 
-// Inflates member after member; damage ends it, with what came before kept.
+// Inflates member after member; damage ends it, with what came before kept. What is neither a
+// member nor padding of zeros is damage too.
 static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
 {
     CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
@@ -83,6 +102,7 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
     if (!chunk || inflateInit2(&z, 15 + 16) != Z_OK)
         return err_errno(err, -ENOMEM, "gzip");
     const uint8_t *from = input->bytes, *end = from + input->size;
+    size_t since_forget = 0;
     int code = Z_OK, r = 0;
     while (r == 0 && code == Z_OK) {
         size_t available = (size_t)(end - from);
@@ -91,14 +111,26 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
         z.next_out = chunk;
         z.avail_out = (uInt)CHUNK_SIZE;
         code = inflate(&z, Z_NO_FLUSH);
+        since_forget += (size_t)(z.next_in - from);
         from = z.next_in;
-        r = spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err);
+        r = input_goes_on(input) ? spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err)
+                                 : -ECANCELED;
+        if (since_forget >= FORGET_SIZE) {
+            input_forget(input);
+            since_forget = 0;
+        }
         if (code == Z_STREAM_END && end - from >= 2 && from[0] == 0x1f && from[1] == 0x8b)
             code = inflateReset(&z);
     }
     if (r == 0 && code != Z_STREAM_END)
         snprintf(input->damage, sizeof(input->damage), "gzip data ends or breaks at offset %zu: %s",
                  (size_t)(from - input->bytes), code == Z_BUF_ERROR ? "truncated" : "corrupt");
+    while (code == Z_STREAM_END && from < end && !*from)
+        from++;
+    if (r == 0 && code == Z_STREAM_END && from < end)
+        snprintf(input->damage, sizeof(input->damage),
+                 "the %zu bytes from offset %zu on, behind the gzip data, are no gzip data",
+                 (size_t)(end - from), (size_t)(from - input->bytes));
     inflateEnd(&z);
     return r;
 }
@@ -123,13 +155,16 @@ static int gzip_replace(struct input *input, const char *folder, struct err *err
     return 0;
 }
 
-int input_open(const char *path, const char *spill_folder, struct err *err, struct input **ret)
+int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void *userdata),
+               void *userdata, struct err *err, struct input **ret)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     const char *name = is_stdin ? "standard input" : path;
     CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
     if (!input)
         return err_errno(err, -ENOMEM, "%s", name);
+    input->goes_on = goes_on;
+    input->userdata = userdata;
     int r = spill_init(&input->spill, spill_folder, err);
     if (r < 0)
         return r;

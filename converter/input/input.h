@@ -5,6 +5,7 @@
 // memory.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,8 +14,10 @@
 struct input;
 
 // `path` "-" is standard input. What has to be stored on the way goes into `spill_folder` (NULL:
-// the system's place for temporary files).
-int input_open(const char *path, const char *spill_folder, struct err *err, struct input **ret);
+// the system's place for temporary files). Reading a pipe and inflating may take long: `goes_on`
+// (NULL: always) is asked from time to time, and false ends it with -ECANCELED.
+int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void *userdata),
+               void *userdata, struct err *err, struct input **ret);
 
 // For bytes that are in memory already; they are borrowed.
 int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret);

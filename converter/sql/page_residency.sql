@@ -4,6 +4,10 @@
 -- times are nanoseconds. mmtrace's own, not Perfetto's.
 
 -- The runs of resident pages of every exact sample.
+--   sample_id: Sample that shows the run.
+--   start_page: First page.
+--   end_page: Page behind the last.
+--   n_pages: Pages.
 CREATE VIEW page_residency_range AS
 SELECT s.id AS sample_id, s.file_id, s.ts, r.start_page, r.end_page, r.n_pages
 FROM page_residency_sample s
@@ -11,6 +15,14 @@ JOIN page_residency_span r ON r.file_id = s.file_id AND r.last_sample_id >= s.id
 WHERE s.detail = 'exact';
 
 -- What was resident of each file, from one sample to the next.
+--   sample_id: Sample.
+--   dur: Until the next sample of the file, or the end of the trace (ns).
+--   path: File.
+--   size_bytes: Size of the file in whole pages (bytes).
+--   resident_bytes: Resident pages (bytes).
+--   resident_percent: Share of the pages that were resident.
+--   dirty_bytes: Resident and not yet written to disk (bytes).
+--   evicted_bytes: Were resident once (bytes).
 CREATE VIEW page_residency_over_time AS
 SELECT s.id AS sample_id, s.ts,
   coalesce(lead(s.ts) OVER (PARTITION BY s.file_id ORDER BY s.id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
@@ -21,6 +33,12 @@ SELECT s.id AS sample_id, s.ts,
 FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id;
 
 -- What came in and what went out between two samples, and where in the file.
+--   path: File.
+--   direction: in or out.
+--   n_pages: Pages.
+--   size_bytes: The same in bytes.
+--   start_byte: First byte in the file.
+--   end_byte: Byte behind the last.
 CREATE VIEW page_residency_changes AS
 SELECT c.ts, f.path, CASE c.came WHEN 1 THEN 'in' ELSE 'out' END AS direction, c.n_pages,
   c.n_pages * f.page_size_bytes AS size_bytes, c.start_page * f.page_size_bytes AS start_byte,

@@ -3,4 +3,11 @@
 // The .sql files of this folder, embedded at build time.
 #pragma once
 
+struct sql_view {
+    const char *name, *doc;
+    const char *table;               // whose columns it has, unless it explains them itself
+    const char *const (*columns)[2]; // name and doc of those; NULL at the end
+};
+extern const struct sql_view sql_views[]; // name NULL at the end
+
 extern const char *const sql_scripts[]; // NULL at the end; run in this order on a new database

@@ -20,7 +20,8 @@
 #include "converter/sql/sql.h"
 #include "converter/tables/writer.h"
 
-#define CACHE_KIB 8192
+#define CACHE_KIB   8192
+#define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
 
 struct database {
     sqlite3 *handle;       // owned
@@ -49,7 +50,10 @@ static int database_failed(struct database *db, int code)
 {
     if (code == SQLITE_OK || db->failure < 0)
         return db->failure;
-    db->failure = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_FULL ? -ENOSPC : -EIO;
+    db->failure = code == SQLITE_NOMEM       ? -ENOMEM
+                  : code == SQLITE_FULL      ? -ENOSPC
+                  : code == SQLITE_INTERRUPT ? -ECANCELED
+                                             : -EIO;
     int system_errno = sqlite3_system_errno(db->handle);
     if (code == SQLITE_FULL || system_errno == ENOSPC) {
         err_set(&db->failure_err, db->failure, "%s: no space left", db->path ? db->path : "memory");
@@ -71,7 +75,7 @@ int database_error(const struct database *db, struct err *err)
 // The target may be absent, empty, or a database that this program made.
 static int target_check(const char *path, struct err *err)
 {
-    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, -errno, "%s", path);
     struct stat st;
@@ -294,11 +298,27 @@ static int temporary_rename(struct database *db, struct err *err)
     return 0;
 }
 
-int database_finish(struct database *db, struct err *err)
+struct watch {
+    bool (*goes_on)(void *userdata);
+    void *userdata;
+};
+
+static int watch_stops(void *userdata)
 {
+    const struct watch *watch = userdata;
+    return !watch->goes_on(watch->userdata);
+}
+
+int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *userdata,
+                    struct err *err)
+{
+    struct watch watch = {goes_on, userdata};
     int r = database_flush(db, err);
+    if (goes_on)
+        sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
     if (r == 0)
         r = database_exec(db, indexes_sql, err);
+    sqlite3_progress_handler(db->handle, 0, NULL, NULL);
     if (r < 0 || !db->path)
         return r;
     db->writer = writer_free(db->writer);

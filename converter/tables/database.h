@@ -79,8 +79,10 @@ void database_abandon(struct database *db);
 // Runs SQL on the open database, which must be flushed.
 int database_exec(struct database *db, const char *sql, struct err *err);
 
-// Flushes, makes indexes, commits and, if it is a file, gives it its name.
-int database_finish(struct database *db, struct err *err);
+// Flushes, makes indexes, commits and, if it is a file, gives it its name. `goes_on` (NULL: always)
+// is asked from time to time; false ends it with -ECANCELED.
+int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *userdata,
+                    struct err *err);
 
 // SQLite's handle, for queries on a database in memory after database_finish(). Borrowed.
 struct sqlite3 *database_handle(struct database *db);

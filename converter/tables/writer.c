@@ -17,7 +17,8 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define QUEUE_SIZE 16
+#define QUEUE_SIZE  16
+#define REPLACEMENT 0xfffd
 
 struct sink {
     const struct table_def *def;
@@ -137,6 +138,37 @@ static int batch_eof(sqlite3_vtab_cursor *base)
     return !batch || ((struct batch_cursor *)base)->row >= batch->n_rows;
 }
 
+// Kernel names of tasks are cut in the middle of a character, paths have any bytes; but readers in
+// other languages refuse a text that is no UTF-8. Such bytes become U+FFFD.
+static void text_result(sqlite3_context *context, const struct cell *cell)
+{
+    const char *text = cell->bytes, *end = text + cell->size, *at = text;
+    uint32_t code_point;
+    while (at < end) {
+        size_t n = (unsigned char)*at < 0x80 ? 1 : str_utf8_decode(at, end, &code_point);
+        if (!n)
+            break;
+        at += n;
+    }
+    if (at == end) {
+        sqlite3_result_text64(context, text, cell->size, SQLITE_STATIC, SQLITE_UTF8);
+        return;
+    }
+    CLEANUP(strbuf_done) struct strbuf mended = {0};
+    for (at = text; at < end;) {
+        size_t n = str_utf8_decode(at, end, &code_point);
+        if (n)
+            strbuf_add(&mended, at, n);
+        else
+            strbuf_add_utf8(&mended, REPLACEMENT);
+        at += n ? n : 1;
+    }
+    if (mended.failed)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_text64(context, mended.text, mended.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
 static int batch_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     const struct sink *sink = cursor_sink(base);
@@ -152,7 +184,7 @@ static int batch_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int
         sqlite3_result_double(context, cell->real);
         break;
     case CELL_TEXT:
-        sqlite3_result_text64(context, cell->bytes, cell->size, SQLITE_STATIC, SQLITE_UTF8);
+        text_result(context, cell);
         break;
     case CELL_BLOB:
         sqlite3_result_blob64(context, cell->bytes, cell->size, SQLITE_STATIC);
@@ -243,7 +275,8 @@ static void *writer_run(void *userdata)
             code = sink_write(&writer->sinks[job.table], writer->handle, &job.batch);
         batch_done(&job.batch);
         pthread_mutex_lock(&writer->lock);
-        writer->failure = code;
+        if (writer->failure == SQLITE_OK) // given up in the meantime, maybe
+            writer->failure = code;
         writer->busy = false;
         pthread_cond_broadcast(&writer->changed);
     }

@@ -5,13 +5,14 @@
 #include "producer/cli/light_config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FLUSH_PERIOD_MS 30000
 
 static int duration_ms(nsec_t duration, uint32_t *ret, struct err *err)
 {
-    nsec_t ms = (duration + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+    nsec_t ms = duration / NSEC_PER_MSEC + (duration % NSEC_PER_MSEC > 0);
     if (ms > UINT32_MAX)
         return err_set(err, -ERANGE, "--time: longer than the 49 days that a config can say");
     *ret = (uint32_t)ms;
@@ -21,8 +22,12 @@ static int duration_ms(nsec_t duration, uint32_t *ret, struct err *err)
 static int size_kb(uint64_t bytes, uint32_t *ret, struct err *err)
 {
     uint64_t kb = bytes / 1024 + (bytes % 1024 > 0);
-    if (kb > UINT32_MAX)
-        return err_set(err, -ERANGE, "--buffer: too large");
+    if (kb < CONFIG_BUFFER_KB_MIN)
+        return err_set(err, -ERANGE, "--buffer: less than the minimum of %d kB",
+                       CONFIG_BUFFER_KB_MIN);
+    if (kb > CONFIG_BUFFER_KB_MAX)
+        return err_set(err, -ERANGE, "--buffer: more than the maximum of %" PRIu32 " kB",
+                       CONFIG_BUFFER_KB_MAX);
     *ret = (uint32_t)kb;
     return 0;
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the verb and leaves everything to it.
+// Finds the verb and leaves everything to it. Before that it sees to it that descriptors 0 to 2 are
+// taken: a caller may have closed them, and an output file or an epoll descriptor in their place
+// would receive what is printed, or be taken for standard output by `-o -`.
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "common/err.h"
 #include "common/str.h"
@@ -54,8 +58,20 @@ static int wrong_verb(const char *word)
     return CLI_USAGE;
 }
 
+// The stand-ins are open the wrong way round, so that use of them fails as that of a closed one
+// does.
+static int hold_standard_fds(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+            return -1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (hold_standard_fds() < 0)
+        return CLI_FAILED;
     if (argc < 2) {
         fprintf(stderr, "mmtrace: no command given (see mmtrace --help)\n");
         return CLI_USAGE;

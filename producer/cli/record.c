@@ -239,10 +239,13 @@ static void progress_due(void *userdata, nsec_t due, uint64_t n_due)
 static int watch_signals(struct record *record, struct err *err)
 {
     sigset_t set;
+    struct sigaction hangup;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    // Under nohup it is ignored; blocked, it would arrive all the same.
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -286,6 +289,8 @@ static int prepare(struct record *record, struct err *err)
         .roots = &record->roots,
         .classes = source_classes,
         .ignore_triggers = true,
+        // Events are all that flags can ask for; names of processes alone would not be it.
+        .required_source = record->options.config_path ? NULL : "linux.ftrace",
         .ended = session_ended,
         .userdata = record,
     };

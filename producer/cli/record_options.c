@@ -122,7 +122,7 @@ static int take_time(const char *value, nsec_t *ret, struct err *err)
         r = -EINVAL;
     if (r < 0) {
         err_set(err, -EINVAL, "--time %s: not a time", value);
-        return err_hint(err, -EINVAL, "like 500ms, 10s, 2m or 1h");
+        return err_hint(err, -EINVAL, "like 500ms, 0.5s, 10s, 2m or 1h");
     }
     return 0;
 }
@@ -137,6 +137,12 @@ static int take_size(const char *option, const char *value, uint64_t *ret, struc
         return err_hint(err, -EINVAL, "like 512kb, 32mb or 1gb");
     }
     return 0;
+}
+
+static int take_name(const char *option, const char *value, const char **ret, struct err *err)
+{
+    *ret = value;
+    return *value ? 0 : err_set(err, -EINVAL, "%s: the name of the file is empty", option);
 }
 
 static int take_event(struct light_config *light, const char *value, struct err *err)
@@ -247,14 +253,12 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     case 0:
         return take_event(&o->light, value, err);
     case OPTION_CONFIG:
-        o->config_path = value;
-        return 0;
+        return take_name("--config", value, &o->config_path, err);
     case OPTION_TXT:
         o->text = true;
         return 0;
     case OPTION_OUT:
-        o->out_path = value;
-        return 0;
+        return take_name("--out", value, &o->out_path, err);
     case OPTION_NO_CLOBBER:
         o->no_clobber = true;
         return 0;

@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/pbtext.h"
+#include "common/wire.h"
 
 static size_t count_control_bytes(const uint8_t *bytes, size_t size)
 {
@@ -107,6 +108,28 @@ void config_done(struct config *config)
     free(config->bytes);
     *config = (struct config){0};
     errno = saved;
+}
+
+static void mend_message(uint8_t *bytes, size_t size, const ProtobufCMessageDescriptor *message)
+{
+    struct wire_reader reader = wire_reader_over(bytes, size);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        const ProtobufCFieldDescriptor *known =
+            protobuf_c_message_descriptor_get_field(message, field.number);
+        if (!known || field.type != WIRE_BYTES)
+            continue;
+        uint8_t *data = bytes + (field.data - bytes);
+        if (known->type == PROTOBUF_C_TYPE_STRING)
+            wire_mend_text(data, field.size);
+        else if (known->type == PROTOBUF_C_TYPE_MESSAGE)
+            mend_message(data, field.size, known->descriptor);
+    }
+}
+
+void config_mend_texts(uint8_t *bytes, size_t size)
+{
+    mend_message(bytes, size, &pb__trace_config__descriptor);
 }
 
 int config_target_buffer(const Pb__TraceConfig *trace, const Pb__DataSourceConfig *source,

@@ -11,7 +11,9 @@
 #include "common/err.h"
 #include "protos/config/trace_config.pb-c.h"
 
-#define CONFIG_SIZE_MAX ((size_t)8 << 20) // bytes
+#define CONFIG_BUFFER_KB_MIN 4 // smaller buffers are raised to it
+#define CONFIG_BUFFER_KB_MAX (UINT32_MAX / 1024)
+#define CONFIG_SIZE_MAX      ((size_t)8 << 20) // bytes
 
 enum config_format {
     CONFIG_FORMAT_ANY, // text or binary, whatever it looks like
@@ -35,6 +37,10 @@ int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *
 
 // Brings `bytes` up to date after a change of `trace`.
 int config_encode(struct config *config, struct err *err);
+
+// Makes all strings in an encoded trace config UTF-8, in place: a trace is read by decoders that
+// want it, while paths and names in a config may be any bytes.
+void config_mend_texts(uint8_t *bytes, size_t size);
 
 void config_done(struct config *config);
 

@@ -16,9 +16,9 @@
 
 #include "common/str.h"
 #include "producer/service/config.h"
+#include "producer/service/config_unread.h"
 
 #define BUFFERS_MAX             128
-#define BUFFER_SIZE_KB_MAX      (UINT32_MAX / 1024)
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
 #define GUARDED_DURATION_MS_MAX (24u * 3600 * 1000)
 #define GUARDED_BUFFERS_KB_MAX  (128u * 1024)
@@ -59,12 +59,18 @@ static int check_buffer_names(const struct check *check)
 static int check_buffer(const struct check *check, size_t i)
 {
     const Pb__TraceConfig__BufferConfig *buffer = check->trace->buffers[i];
-    if (!buffer->size_kb)
-        return FAIL(check, "buffers[%zu].size_kb: %s", i,
-                    buffer->has_size_kb ? "is 0, must be 1 at least" : "is missing");
-    if (buffer->size_kb > BUFFER_SIZE_KB_MAX)
+    if (!buffer->size_kb) {
+        if (!buffer->has_size_kb)
+            return FAIL(check, "buffers[%zu].size_kb: is missing", i);
+        return FAIL(check, "buffers[%zu].size_kb: is 0, must be %d at least", i,
+                    CONFIG_BUFFER_KB_MIN);
+    }
+    if (buffer->size_kb < CONFIG_BUFFER_KB_MIN)
+        WARN(check, "buffers[%zu].size_kb: %" PRIu32 " is raised to %d, the minimum", i,
+             buffer->size_kb, CONFIG_BUFFER_KB_MIN);
+    if (buffer->size_kb > CONFIG_BUFFER_KB_MAX)
         return FAIL(check, "buffers[%zu].size_kb: %" PRIu32 " is more than the maximum of %" PRIu32,
-                    i, buffer->size_kb, BUFFER_SIZE_KB_MAX);
+                    i, buffer->size_kb, CONFIG_BUFFER_KB_MAX);
     if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
         return FAIL(check,
                     "buffers[%zu].size_kb: %" PRIu32
@@ -404,10 +410,6 @@ static int check_session(const struct check *check)
         return err_hint(check->err, -EINVAL,
                         "without it the trace would hold what it is meant to leave out");
     }
-    if (trace->incident_report_config)
-        WARN(check, "incident_report_config: has no effect here");
-    if (trace->android_report_config)
-        WARN(check, "android_report_config: has no effect here");
     return 0;
 }
 
@@ -424,6 +426,7 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
             return r;
     }
     check_file(&check);
+    config_unread_warn(trace, env->log);
     return 0;
 }
 

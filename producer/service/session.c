@@ -84,8 +84,7 @@ static struct service_stats get_stats(struct session *session)
         .n_buffers = session->buffers.n,
         .n_classes = n_classes,
         .n_sources = session->sources.n,
-        .flushes_requested = session->flushes,
-        .flushes_succeeded = session->flushes,
+        .n_flushes = session->flushes,
         .final_flush_done = session->final_flush_done,
     };
 }
@@ -480,7 +479,10 @@ int session_copy_config(struct session *session, const uint8_t *bytes, size_t si
         return err_errno(err, -ENOMEM, "trace config");
     memcpy(session->config_bytes, bytes, size);
     session->config = pb__trace_config__unpack(NULL, size, session->config_bytes);
-    return session->config ? 0 : err_errno(err, -ENOMEM, "trace config");
+    if (!session->config)
+        return err_errno(err, -ENOMEM, "trace config");
+    config_mend_texts(session->config_bytes, session->config_size);
+    return 0;
 }
 
 void session_connect_parts(struct session *session)
@@ -523,6 +525,7 @@ static int configure(struct session *session, const struct config *config, struc
         .roots = session->env.roots,
         .classes = session->env.classes,
         .buffers = session->buffers.items,
+        .required = session->env.required_source,
     };
     r = source_set_open(&session->sources, &sources, session->config, err);
     if (r < 0 || !session->env.loop)

@@ -50,6 +50,7 @@ struct session_env {
 
     // Nobody can fire triggers: a trigger_config has no effect, the session is a plain one.
     bool ignore_triggers;
+    const char *required_source; // without which the session fails; NULL: any is enough
 
     // All sources have started. May be NULL, as those below.
     void (*started)(void *userdata, struct session *session);

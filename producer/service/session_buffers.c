@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "producer/service/config.h"
 
-#define BUFFER_BYTES_MIN 4096
+#define BUFFER_BYTES_MIN ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
 #define PACKET_OVERHEAD  32 // header and padding in the buffer, at most
 
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
@@ -19,7 +20,9 @@ int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_b
 {
     const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
     uint64_t size = (uint64_t)buffer->size_kb * 1024;
-    if (size < BUFFER_BYTES_MIN || size > SIZE_MAX / 2)
+    if (size < BUFFER_BYTES_MIN)
+        size = BUFFER_BYTES_MIN;
+    if (size > SIZE_MAX / 2)
         return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i, buffer->size_kb);
     bool discard = buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;
     int r = packet_buffer_new((size_t)size, discard ? PACKET_BUFFER_DISCARD : PACKET_BUFFER_RING,

@@ -49,16 +49,6 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
     return false;
 }
 
-static bool is_class(const struct source_class *class, const char *name)
-{
-    if (str_eq(class->name, name))
-        return true;
-    for (const char *const *alias = class->aliases; alias && *alias; alias++)
-        if (str_eq(*alias, name))
-            return true;
-    return false;
-}
-
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
@@ -101,9 +91,14 @@ static int forward_single(struct err *err, int r, const char *name, const struct
     return err_prefix(err, r, "%s", name);
 }
 
+static bool is_required(const struct source_set *set, const struct source_class *class)
+{
+    return set->required && source_class_is(class, set->required);
+}
+
 static bool wants(const Pb__TraceConfig__DataSource *entry, const struct source_class *class)
 {
-    return entry->config && entry->config->name && is_class(class, entry->config->name) &&
+    return entry->config && entry->config->name && source_class_is(class, entry->config->name) &&
            filters_match(entry);
 }
 
@@ -119,7 +114,7 @@ static size_t count_wanted(const struct source_set_env *env, const Pb__TraceConf
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
-    *set = (struct source_set){.log = env->log};
+    *set = (struct source_set){.log = env->log, .required = env->required};
     set->slots = calloc(config->n_data_sources + 1, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
@@ -135,7 +130,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                 continue;
             struct err source_err = {0};
             int r = open_slot(set, env, *class, config, entry->config, &source_err);
-            if (r < 0 && n_wanted == 1)
+            if (r < 0 && (n_wanted == 1 || is_required(set, *class)))
                 return forward_single(err, r, entry->config->name, &source_err);
             if (r < 0)
                 log_left_out(set, entry->config->name, &source_err);
@@ -163,7 +158,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
         int r = slot->class->start(slot->source, &source_err);
-        if (r < 0 && set->n == 1)
+        if (r < 0 && (set->n == 1 || is_required(set, slot->class)))
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0) {
             log_left_out(set, slot->config->name, &source_err);

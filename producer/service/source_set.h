@@ -32,6 +32,7 @@ struct source_set {
     size_t n_running;
     struct pid_feed pids;
     const struct log *log; // borrowed
+    const char *required;  // borrowed
 };
 
 struct source_set_env {
@@ -40,11 +41,12 @@ struct source_set_env {
     const struct source_roots *roots;
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // as many as the config has
+    const char *required; // a data source without which nothing is to be recorded; NULL: none
 };
 
 // Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. One
 // that cannot be opened is logged and left out; it is an error only if none is left of those that
-// the config asks for, and the error is then the last one's.
+// the config asks for, or the required one.
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 

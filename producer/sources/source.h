@@ -81,6 +81,8 @@ struct source {
 extern const struct source_class
     *const source_classes[]; // NULL-terminated, in the order sources start
 
+// Whether `name` is the class's own or one of its aliases.
+bool source_class_is(const struct source_class *class, const char *name);
 const struct source_class *source_class_find(const char *name); // NULL: nobody provides it
 
 // The names and aliases of all classes, NULL-terminated: at most `n` - 1 of them, n > 0.

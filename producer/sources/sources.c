@@ -20,15 +20,21 @@ const struct source_class *const source_classes[] = {
     // clang-format on
 };
 
+bool source_class_is(const struct source_class *class, const char *name)
+{
+    if (str_eq(class->name, name))
+        return true;
+    for (const char *const *alias = class->aliases; alias && *alias; alias++)
+        if (str_eq(*alias, name))
+            return true;
+    return false;
+}
+
 const struct source_class *source_class_find(const char *name)
 {
-    for (const struct source_class *const *class = source_classes; *class; class ++) {
-        if (str_eq((*class)->name, name))
+    for (const struct source_class *const *class = source_classes; *class; class ++)
+        if (source_class_is(*class, name))
             return *class;
-        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
-            if (str_eq(*alias, name))
-                return *class;
-    }
     return NULL;
 }
 

@@ -7,14 +7,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/vec.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/system_info/texts.h"
 #include "protos/fields.h"
 
-#define TEXT_BYTES      (1u << 20) // cpuinfo of a thousand cpus takes 1.5 KB each
-#define FREQUENCY_BYTES 4096
-#define CPU_ROOM        256 // beside frequencies and names
+#define TEXT_BYTES       (1u << 20) // cpuinfo of a thousand cpus takes 1.5 KB each
+#define FREQUENCY_BYTES  4096
+#define FREQUENCIES_ROOM (256u << 10) // of all cpus
 
 enum retained_key {
     KEY_CPU_INFO = 1,
@@ -78,7 +79,7 @@ static void write_cpu(const struct system_info *info, const struct cpu_info *cpu
 {
     size_t mark = wire_begin(w, PB_CpuInfo_cpus);
     if (span_size(cpu->processor))
-        wire_bytes(w, PB_CpuInfo_Cpu_processor, cpu->processor.pos, span_size(cpu->processor));
+        wire_text(w, PB_CpuInfo_Cpu_processor, cpu->processor.pos, span_size(cpu->processor));
     else
         wire_string(w, PB_CpuInfo_Cpu_processor, "unknown");
     write_frequencies(info, cpu->number, w);
@@ -117,7 +118,7 @@ static size_t write_interrupt_message(const struct system_info *info, struct spa
     for (struct irq_name irq; n_cpus && irq_name_next(&text, n_cpus, &irq); n++) {
         size_t inner = wire_begin(w, PB_InterruptInfo_irq_mapping);
         wire_uint(w, PB_InterruptInfo_InterruptMapping_irq_id, irq.irq);
-        wire_bytes(w, PB_InterruptInfo_InterruptMapping_name, irq.name.pos, span_size(irq.name));
+        wire_text(w, PB_InterruptInfo_InterruptMapping_name, irq.name.pos, span_size(irq.name));
         wire_end(w, inner);
     }
     wire_end(w, mark);
@@ -127,26 +128,42 @@ static size_t write_interrupt_message(const struct system_info *info, struct spa
 typedef size_t (*write_message_fn)(const struct system_info *info, struct span text,
                                    struct wire_writer *w);
 
-// One packet from one file of /proc, written with as much room as its text could come to.
+// Encodes apart: how large it becomes cannot be told from the text, and a small ring has no room to
+// spare.
+static void write_message(struct system_info *info, struct span text, write_message_fn write,
+                          enum retained_key key)
+{
+    size_t room = 2 * span_size(text) + FREQUENCIES_ROOM;
+    CLEANUP(freep) uint8_t *bytes = malloc(room);
+    if (!bytes)
+        return;
+    struct wire_writer message = wire_writer_over(bytes, room);
+    if (write(info, text, &message) == 0 || message.overflow)
+        return;
+    struct packet_writer *writer = info->env.writer;
+    struct wire_writer *w =
+        packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), wire_size(&message));
+    if (!w)
+        return;
+    if (wire_reserve(w, wire_size(&message))) {
+        memcpy(w->pos, bytes, wire_size(&message));
+        w->pos += wire_size(&message);
+    }
+    info->n_written += packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key);
+}
+
+// One packet from one file of /proc.
 static void write_packet(struct system_info *info, const char *path, write_message_fn write,
                          enum retained_key key)
 {
-    char *text = malloc(TEXT_BYTES);
+    CLEANUP(freep) char *text = malloc(TEXT_BYTES);
     ssize_t n =
         text ? text_file_read_once(text, TEXT_BYTES, info->env.roots->proc, "%s", path) : -ENOMEM;
     if (n < 0)
         log_warning(info->env.log, "linux.system_info: %s%s: %s", info->env.roots->proc, path,
                     strerror((int)-n));
-    if (n > 0) {
-        struct packet_writer *writer = info->env.writer;
-        struct wire_writer *w = packet_writer_begin_range(
-            writer, nsec_now(CLOCK_BOOTTIME), CPU_ROOM, 2 * (size_t)n + FREQUENCY_BYTES + CPU_ROOM);
-        if (w && write(info, span_over(text, (size_t)n), w) == 0)
-            packet_writer_cancel(writer);
-        else if (w && packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key))
-            info->n_written++;
-    }
-    free(text);
+    if (n > 0)
+        write_message(info, span_over(text, (size_t)n), write, key);
 }
 
 static void write_all(struct system_info *info)

@@ -80,8 +80,12 @@ static int open_error(struct err *err, const char *path)
     if (r != -ENOENT)
         return err_errno(err, r, "%s", path);
     const char *slash = strrchr(path, '/');
+    CLEANUP(freep) char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : NULL;
+    struct stat st;
+    if (!slash || (folder && stat(folder, &st) == 0))
+        return err_set(err, r, "%s: No file can be made there", path);
     err_set(err, r, "%s: No such directory", path);
-    return slash ? err_hint(err, r, "create %.*s", (int)(slash - path), path) : r;
+    return err_hint(err, r, "create %.*s", (int)(slash - path), path);
 }
 
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err)
@@ -348,9 +352,6 @@ static int add_raw(struct trace_file *file, const uint8_t *header, size_t header
 static int add_deflated(struct trace_file *file, const uint8_t *header, size_t header_size,
                         const struct packet_view *packet, struct err *err)
 {
-    size_t framed = header_size + packet->size;
-    if (file->chunk_open && file->chunk_input + framed > CHUNK_MAX)
-        close_chunk(file);
     if (!file->chunk_open) {
         int r = make_room(file, CHUNK_HEADER + file->chunk_bound, err);
         if (r)
@@ -360,7 +361,7 @@ static int add_deflated(struct trace_file *file, const uint8_t *header, size_t h
     deflate_input(file, header, header_size, Z_NO_FLUSH);
     if (packet->size)
         deflate_input(file, packet->data, packet->size, Z_NO_FLUSH);
-    file->chunk_input += framed;
+    file->chunk_input += header_size + packet->size;
     return 0;
 }
 
@@ -378,6 +379,8 @@ int trace_file_add(struct trace_file *file, const struct packet_view *packet, st
     size_t header_size = (size_t)(wire_put_varint(header + 1, packet->size) - header);
     size_t framed = header_size + packet->size;
     bool compress = file->options.deflate && framed <= CHUNK_MAX;
+    if (compress && file->chunk_open && file->chunk_input + framed > CHUNK_MAX)
+        close_chunk(file);
     if (!fits(file, framed, compress)) {
         close_chunk(file); // known to be smaller than it could have become
         if (!fits(file, framed, compress)) {

@@ -4,6 +4,7 @@
 A peer in a root file system of its own runs in a private mount namespace, so that nothing stays mounted.
 """
 import collections
+import contextlib
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ import time
 
 SAMPLE_S = 0.004
 START_S = 1.5
+TRACEFS = pathlib.Path("/sys/kernel/tracing")
 PEER_PROGRAMS = ("traced", "traced_probes", "perfetto")
 EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kmem/mm_page_free",
           "kmem/rss_stat")
@@ -141,8 +143,32 @@ class Mmtrace:
         return Run(child, child.pid, [], trace, lambda: None)
 
 
+def main_buffer():
+    """What a recorder may change of the kernel's main trace buffer; sizes as they are or would become with use."""
+    found = {}
+    for name in ("trace_clock", "buffer_size_kb", "tracing_on"):
+        try:
+            text = (TRACEFS / name).read_text()
+        except OSError:
+            continue
+        if name == "trace_clock":
+            found[name] = text[text.index("[") + 1:text.index("]")]
+        else:
+            found[name] = text.rstrip(")\n").split()[-1]
+    return found
+
+
+def restore_main_buffer(found):
+    for name, value in found.items():
+        with contextlib.suppress(OSError):
+            (TRACEFS / name).write_text(value)
+
+
 class Perfetto:
-    """traced and traced_probes with sockets of their own, and the perfetto client."""
+    """traced and traced_probes with sockets of their own, and the perfetto client.
+
+    They leave the kernel's main trace buffer small and switched off, which is undone.
+    """
 
     name = "perfetto"
 
@@ -169,6 +195,7 @@ class Perfetto:
         return subprocess.run(argv, capture_output=True, text=True, env=self.env).stdout.strip()
 
     def start(self, name, text):
+        self.main_buffer = main_buffer()
         config_file, trace = self.tmp / "peer.cfg", self.tmp / f"peer-{name}.pftrace"
         config_file.write_text(text)
         trace.unlink(missing_ok=True)
@@ -191,6 +218,7 @@ class Perfetto:
         for daemon in reversed(daemons):
             daemon.terminate()
             daemon.wait(10)
+        restore_main_buffer(self.main_buffer)
         if self.root:
             shutil.rmtree(f"{self.root}{self.tmp}", ignore_errors=True)
 

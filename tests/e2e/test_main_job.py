@@ -77,7 +77,7 @@ class MainJob(unittest.TestCase):
             cls.recorder_pid = recorder.pid
             try:
                 cls.wait_recording(recorder)
-                load.burst(out / "demo", old_kb)
+                cls.reclaimer_pid = load.burst(out / "demo", old_kb)
                 load.compact()
                 cls.evict_half_by_half()
                 recorder.send_signal(signal.SIGINT)
@@ -156,7 +156,7 @@ class MainJob(unittest.TestCase):
         names = self.db.execute(
             "SELECT DISTINCT thread.name, process.name FROM ftrace_event JOIN thread USING (utid) "
             "JOIN process USING (upid) WHERE ftrace_event.name = 'mm_vmscan_direct_reclaim_begin' AND tid = ?",
-            (os.getpid(),)).fetchall()
+            (self.reclaimer_pid,)).fetchall()
         own = pathlib.Path("/proc/self")
         argv0 = (own / "cmdline").read_bytes().split(b"\0")[0].decode()
         self.assertEqual(names, [((own / "comm").read_text().strip(), argv0)])

@@ -8,6 +8,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
 import resource
 import select
 import shutil
@@ -67,7 +68,13 @@ class RecordCase(unittest.TestCase):
         self.addCleanup(child.kill)
         return child
 
-    def wait_for(self, condition, what, timeout_s=20):
+    def assert_lasted(self, summary, seconds):
+        """At least so long, and, on a machine of any load, not until some other limit."""
+        lasted = float(re.search(r": (\d+\.\d) s, ", summary)[1])
+        self.assertGreaterEqual(lasted, seconds)
+        self.assertLess(lasted, seconds + 20)
+
+    def wait_for(self, condition, what, timeout_s=60):
         end = time.monotonic() + timeout_s
         while not condition():
             self.assertLess(time.monotonic(), end, f"waited in vain for {what}")
@@ -90,12 +97,16 @@ class Ending(RecordCase):
         elapsed = time.monotonic() - started
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(elapsed, 0.7)
-        self.assertLess(elapsed, 5)
-        self.assertRegex(done.stderr, r"mmtrace: \S+/trace\.pftrace: 0\.[7-9] s, (9|1[0-5]) events, "
-                                      r"\S+ (bytes|KB), nothing lost\n$")
+        self.assertLess(elapsed, 30)
+        summary = re.fullmatch(r"mmtrace: \S+/trace\.pftrace: (\d+\.\d) s, (\d+) events, "
+                               r"\S+ (?:bytes|KB), (nothing|\d+) (?:events )?lost\n", done.stderr)
+        self.assertTrue(summary, done.stderr)
         packets = lib.decode(self.trace)
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
-        self.assertIn(len(times), range(9, 16))
+        self.assertEqual(len(times), int(summary[2]))
+        # A busy machine makes the recorder late; what it then misses is counted.
+        due = len(times) + int(summary[3].replace("nothing", "0"))
+        self.assertAlmostEqual(due, float(summary[1]) / 0.05, delta=3)
         self.assertEqual(events_of(packets), [
             "tracing_started", "all_data_sources_started", "flush_started",
             "all_data_sources_flushed", "tracing_disabled", "read_tracing_buffers_completed"])
@@ -103,13 +114,14 @@ class Ending(RecordCase):
             p.one("timestamp") for p in lib.of_kind(packets, "service_event")
             if p.one("service_event", "tracing_started") or p.one("service_event",
                                                                    "tracing_disabled"))
-        self.assertAlmostEqual((disabled_at - started_at) / 1e9, 0.7, delta=0.2)
+        self.assertAlmostEqual((disabled_at - started_at) / 1e9, float(summary[1]), delta=0.06)
+        self.assertGreaterEqual((disabled_at - started_at) / 1e9, 0.7)
         self.assertTrue(all(started_at <= t <= disabled_at for t in times))
 
     def test_time_flag_wins(self):
         done = self.record(config(duration_ms=60000), "-t", "300ms")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r": 0\.[3-6] s, ")
+        self.assert_lasted(done.stderr, 0.3)
 
     def test_start_delay(self):
         delay = "cmd_trace_start_delay { min_delay_ms: 600 max_delay_ms: 700 }\n"
@@ -117,19 +129,19 @@ class Ending(RecordCase):
         done = self.record(config(duration_ms=200, more=delay))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(time.monotonic() - started, 0.8)
-        self.assertRegex(done.stderr, r": 0\.[2-5] s, ")
+        self.assert_lasted(done.stderr, 0.2)
         child = self.start(config(more=delay.replace("600", "60000").replace("700", "60000")))
         self.wait_recording(child)
         child.send_signal(signal.SIGINT)
-        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertEqual(child.wait(timeout=60), 1)
         self.assertEqual(child.stderr.read(), "mmtrace: interrupted before the recording began\n")
         self.assertFalse(self.trace.exists())
 
-    def end_by(self, number):
-        child = self.start(config(duration_ms=0))
+    def end_by(self, number, **options):
+        child = self.start(config(duration_ms=0), **options)
         self.wait_recording(child)
         child.send_signal(number)
-        self.assertEqual(child.wait(timeout=10), 0)
+        self.assertEqual(child.wait(timeout=60), 0)
         packets = lib.decode(self.trace)
         self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 2)
         self.assertIn("tracing_disabled", events_of(packets))
@@ -144,6 +156,22 @@ class Ending(RecordCase):
     def test_hangup(self):
         self.end_by(signal.SIGHUP)
 
+    def test_nohup(self):
+        def ignore():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        child = self.start(config(duration_ms=1500), preexec_fn=ignore)
+        self.wait_recording(child)
+        child.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        self.assertIsNone(child.poll())
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=60), 0)
+
+    def test_interrupt_of_a_background_job(self):
+        # Shells start those with SIGINT ignored; scripts send it all the same.
+        self.end_by(signal.SIGINT,
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+
     def test_second_interrupt_ends_at_once(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
@@ -154,7 +182,7 @@ class Ending(RecordCase):
         time.sleep(0.5)
         self.assertIsNone(child.poll())
         child.send_signal(signal.SIGINT)
-        self.assertEqual(child.wait(timeout=5), 1)
+        self.assertEqual(child.wait(timeout=60), 1)
         self.assertIn("mmtrace: <stdout>: ", child.stderr.read())
 
     def test_kill_leaves_a_readable_prefix(self):
@@ -177,7 +205,22 @@ class Output(RecordCase):
         done = self.record(config(), out="-", text=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(len(lib.of_kind(lib.decode(done.stdout), "sys_stats")), 5)
-        self.assertRegex(done.stderr, rb"mmtrace: <stdout>: 0\.[5-8] s")
+        self.assert_lasted(done.stderr.decode(), 0.5)
+        self.assertIn(b"mmtrace: <stdout>: ", done.stderr)
+
+    def test_closed_standard_descriptors(self):
+        text = self.write_config(config(duration_ms=100))
+        out = self.dir / "closed.pftrace"
+        shell = '"$0" record -c "$1" -o "$2" '
+        done = lib.run("sh", "-c", shell + "<&- >&- 2>&-", lib.MMTRACE, text, out)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(lib.decode(out))
+        done = lib.run("sh", "-c", shell + ">&-", lib.MMTRACE, text, "-", timeout_s=10)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: <stdout>: not open for writing\n")
+        done = lib.run("sh", "-c", shell + "<&-", lib.MMTRACE, "-", out, timeout_s=10)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mmtrace: <stdin>: Bad file descriptor\n"))
 
     def test_no_clobber(self):
         self.trace.write_text("precious")
@@ -215,7 +258,7 @@ class Output(RecordCase):
                            stdout=subprocess.PIPE)
         child.stdout.buffer.read(100)
         child.stdout.close()
-        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertEqual(child.wait(timeout=60), 1)
         self.assertIn("<stdout>: Broken pipe", child.stderr.read())
 
     def test_slow_reader_gets_everything(self):
@@ -229,7 +272,7 @@ class Output(RecordCase):
                 break
             data += piece
         child.stdout.close()
-        self.assertEqual(child.wait(timeout=10), 0)
+        self.assertEqual(child.wait(timeout=60), 0)
         stats = stats_of(lib.decode(bytes(data))).one("buffer_stats")
         self.assertGreater(stats.one("chunks_written"), 300)
         self.assertEqual(stats.one("chunks_overwritten"), 0)
@@ -262,7 +305,7 @@ class Output(RecordCase):
         child = self.start(config(FAST, duration_ms=0, more=INTO_FILE), out=there / "t.pftrace")
         self.wait_for(lambda: (there / "t.pftrace").exists(), "the file")
         shutil.rmtree(there)
-        self.assertEqual(child.wait(timeout=10), 1)
+        self.assertEqual(child.wait(timeout=60), 1)
         self.assertIn("t.pftrace: deleted while it was being written", child.stderr.read())
 
 
@@ -275,8 +318,11 @@ class Buffers(RecordCase):
         self.assertEqual(stats.one("chunks_discarded"), 0)
         disabled = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                     if p.one("service_event", "tracing_disabled")][0]
-        newest = max(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
-        self.assertLess((disabled - newest) / 1e6, 100)
+        times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
+        started = min(p.one("timestamp") for p in lib.of_kind(packets, "service_event"))
+        # What was overwritten came before, at 1 ms a packet.
+        self.assertGreater((min(times) - started) / 1e6, 100)
+        self.assertLess(disabled - max(times), min(times) - started)
 
     def test_discard_keeps_the_oldest(self):
         self.assertEqual(self.record(config(FAST, size_kb=64, duration_ms=800,
@@ -285,11 +331,11 @@ class Buffers(RecordCase):
         stats = stats_of(packets).one("buffer_stats")
         self.assertEqual(stats.one("chunks_overwritten"), 0)
         self.assertGreater(stats.one("chunks_discarded"), 100)
-        started = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
-                   if p.one("service_event", "tracing_started")][0]
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
-        self.assertLess((min(times) - started) / 1e6, 300)
-        self.assertLess((max(times) - min(times)) / 1e6, 600)
+        disabled = max(p.one("timestamp") for p in lib.of_kind(packets, "service_event")
+                       if p.one("service_event", "tracing_disabled"))
+        # What was refused came behind, at 1 ms a packet.
+        self.assertGreater((disabled - max(times)) / 1e6, 100)
 
     def test_several_buffers(self):
         text = ('buffers { size_kb: 64 name: "small" } buffers { size_kb: 4096 name: "large" }\n'
@@ -306,7 +352,7 @@ class Buffers(RecordCase):
                      for p in lib.of_kind(packets, "sys_stats")]
         self.assertEqual(sorted(set(sequences)), [2, 3])
         self.assertEqual(sequences, sorted(sequences))  # buffer after buffer
-        self.assertIn(sequences.count(3), range(10, 18))
+        self.assertGreater(sequences.count(3), 3)
 
     def test_deflate_both_spellings(self):
         sizes = {}
@@ -333,7 +379,7 @@ class Buffers(RecordCase):
                           "the file to grow")
             sizes.append(self.trace.stat().st_size)
         child.send_signal(signal.SIGINT)
-        self.assertEqual(child.wait(timeout=10), 0)
+        self.assertEqual(child.wait(timeout=60), 0)
         packets = lib.decode(self.trace)
         self.assertEqual(stats_of(packets).one("buffer_stats", "chunks_overwritten"), 0)
         self.assertGreater(stats_of(packets).one("flushes_requested"), 2)
@@ -344,7 +390,7 @@ class Buffers(RecordCase):
         time.sleep(0.7)
         self.assertEqual(self.trace.stat().st_size, 0)
         child.send_signal(signal.SIGINT)
-        self.assertEqual(child.wait(timeout=10), 0)
+        self.assertEqual(child.wait(timeout=60), 0)
 
     def test_maximum_file_size(self):
         done = self.record(config(FAST, duration_ms=20000,
@@ -434,6 +480,8 @@ class CommandLine(RecordCase):
             ("--buffer lots: not a size", ["record", "-b", "lots"]),
             ("nothing to record", ["record", "-o", "x"]),
             ('"vmscan" is not an event', ["record", "vmscan"]),
+            ("--out: the name of the file is empty", ["record", "-o", "", "a/b"]),
+            ("--config: the name of the file is empty", ["record", "-c", ""]),
             ("--upload: ", ["record", "--upload"]),
             ("-d: ", ["record", "-d"]),
             ("events and --config do not go together", ["record", "-c", "x", "a/b"]),
@@ -450,6 +498,30 @@ class CommandLine(RecordCase):
                 self.assertEqual(done.stderr, "")
                 self.assertTrue(done.stdout.startswith("usage: mmtrace"))
                 self.assertLessEqual(max(map(len, done.stdout.splitlines())), 90)
+
+    def test_nothing_is_recorded_where_no_event_exists(self):
+        out = self.dir / "none.pftrace"
+        done = lib.run(lib.MMTRACE, "record", "-o", out, "-t", "1s", "nosuch/event", "no\x1b[31m/*")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("linux.ftrace: this kernel has none of the events", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+        self.assertFalse(out.exists())
+
+    def test_one_minimum_for_buffers(self):
+        done = lib.run(lib.MMTRACE, "record", "--check", "-b", "3kb", "vmscan/*")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: --buffer: less than the minimum of 4 kB\n")
+        self.assertEqual(lib.run(lib.MMTRACE, "record", "--check", "-b", "4kb", "a/b").stderr, "")
+        path = self.write_config("buffers { size_kb: 1 }")
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "--check")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("buffers[0].size_kb: 1 is raised to 4, the minimum", done.stderr)
+
+    def test_files_where_none_can_be_made(self):
+        done = lib.run(lib.MMTRACE, "record", "-o", "/proc/x", "-c",
+                       self.write_config(config(duration_ms=100)))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "mmtrace: /proc/x: No file can be made there\n")
 
     def test_version_and_sources(self):
         self.assertRegex(lib.run(lib.MMTRACE, "--version").stdout, r"^mmtrace \d+\.\d+\.\d+\n$")
@@ -526,11 +598,11 @@ class CommandLine(RecordCase):
             if not piece:
                 break
             shown += piece
-        self.assertEqual(child.wait(timeout=10), 0)
+        self.assertEqual(child.wait(timeout=60), 0)
         lines = shown.decode().split("\r\x1b[K")
         self.assertLess(max(map(len, lines[0].replace("\x1b[K", "").split("\r"))), 40)
         self.assertGreaterEqual(lines[0].count("\r"), 3)
-        self.assertRegex(lines[0], r"0\.[2-9] s, \d+ events, ")
+        self.assertRegex(lines[0], r"\d+\.\d s, \d+ events, ")
         self.assertRegex(lines[-1], r"^mmtrace: \S+: 1\.[0-3] s, ")
 
 
@@ -587,7 +659,7 @@ class KernelEvents(RecordCase):
         first = start("first", "irq/softirq_entry", "1500ms")
         second = start("second", "timer/hrtimer_start", "700ms")
         for child in (second, first):
-            self.assertEqual(child.wait(timeout=20), 0)
+            self.assertEqual(child.wait(timeout=60), 0)
             self.assertNotIn("not recorded", child.stderr.read())
         for name, there, absent in (("first", "softirq_entry", "hrtimer_start"),
                                     ("second", "hrtimer_start", "softirq_entry")):

@@ -151,7 +151,7 @@ class Residency(unittest.TestCase):
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not self.is_recording(child):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
@@ -166,7 +166,7 @@ class Residency(unittest.TestCase):
 
     def finish(self, child):
         child.send_signal(signal.SIGINT)
-        self.assertEqual(child.wait(30), 0, child.stderr.read())
+        self.assertEqual(child.wait(60), 0, child.stderr.read())
         return lib.decode(self.trace)
 
     def hold(self, file, seconds=0.12):

@@ -273,7 +273,7 @@ class ProcessStats(StatsCase):
     def test_polls_meet_new_processes(self):
         seen = {}
         packets, _ = self.record(
-            "buffers { size_kb: 4096 }\nduration_ms: 1800\n" +
+            "buffers { size_kb: 4096 }\nduration_ms: 3000\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true "
                    "proc_stats_poll_ms: 50 proc_stats_cache_ttl_ms: 10000 "
                    "record_process_runtime: true scan_smaps_rollup: true }"),
@@ -301,7 +301,7 @@ class ProcessStats(StatsCase):
     def test_ftrace_meets_new_processes(self):
         seen = {}
         packets, _ = self.record(
-            "buffers { size_kb: 16384 }\nduration_ms: 1800\n" +
+            "buffers { size_kb: 16384 }\nduration_ms: 3000\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true }") +
             source("linux.ftrace", 'ftrace_config { ftrace_events: "sched/sched_switch" '
                    'ftrace_events: "task/task_rename" drain_period_ms: 100 }'),

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (r == 0)
         r = import_trace(db, input, NULL, NULL, NULL, &err, &result);
     if (r == 0)
-        r = database_finish(db, &err);
+        r = database_finish(db, NULL, NULL, &err);
     if (r < 0) {
         fprintf(stderr, "conversion failed: %s\n", err.text);
         abort();

@@ -8,11 +8,14 @@ path), the exit code 1, and a database must be there unless nothing at all could
 """
 import gzip
 import json
+import os
 import pathlib
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -107,6 +110,14 @@ class Inputs(Case):
         self.assertEqual(self.query(without_uuid), [(1,)])
         self.assertEqual(self.dump(), self.want)
 
+    def test_gzip_with_something_behind(self):
+        packed = gzip.compress(self.trace.read_bytes())
+        self.convert("-", input=packed + bytes(20))
+        self.assertEqual(self.dump(), self.want)
+        said = self.convert("-", input=packed + bytes(20) + b"more", code=1)
+        self.assertIn(f"the 4 bytes from offset {len(packed) + 20} on", said)
+        self.assertEqual(self.dump(), self.want)
+
     def test_gzip_of_several_members_through_a_pipe(self):
         data = self.trace.read_bytes()
         self.convert("-", input=gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
@@ -123,7 +134,102 @@ class Inputs(Case):
         self.assertEqual(self.dump(), self.want)
 
 
+def varint(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def field(number, value):
+    """A field of a protobuf message: a varint, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+class Hostile(Case):
+    START = field(1, field(8, 1) + field(10, 1) + field(13, 1))
+
+    @staticmethod
+    def instant(annotation, name=b"event"):
+        event = field(9, 3) + field(23, name) + field(4, annotation)
+        return field(1, field(8, 10) + field(10, 1) + field(11, event))
+
+    @staticmethod
+    def ftrace(event):
+        return field(1, field(10, 1) + field(1, field(1, 0) + field(2, event)))
+
+    def cut(self):
+        return self.query("SELECT value FROM stats WHERE name = 'mmsql_debug_annotations_cut'")[0][0]
+
+    def test_text_that_is_no_utf8_can_be_read(self):
+        self.convert("-", input=self.START + self.instant(
+            field(10, b"\xff") + field(6, b"\x80ab\xe3\x81\x82"), b"caf\xc3"))
+        self.assertEqual(self.query("SELECT name FROM slice"), [("caf\ufffd",)])
+        self.assertEqual(self.query("SELECT key, string_value FROM args WHERE key LIKE 'debug.%'"),
+                         [("debug.\ufffd", "\ufffdab\u3042")])
+
+    def test_keys_of_annotations_are_bounded(self):
+        values = b"".join(field(12, field(3, i)) for i in range(4096))
+        self.convert("-", input=self.START + self.instant(field(10, b"k" * 100000) + values))
+        self.assertEqual(self.cut(), 1)
+        self.assertLess(self.query("SELECT sum(length(key)) FROM args")[0][0], 1 << 20)
+
+    def test_deep_annotations_are_counted(self):
+        value = field(3, 1)
+        for _ in range(12):
+            value = field(11, field(10, b"a") + value)
+        self.convert("-", input=self.START + self.instant(field(10, b"r") + value))
+        self.assertEqual(self.cut(), 0)
+        for _ in range(1000):
+            value = field(11, field(10, b"a") + value)
+        self.convert("-", input=self.START + self.instant(field(10, b"r") + value))
+        self.assertEqual(self.cut(), 1)
+
+    def test_fields_of_another_type_are_no_values(self):
+        switch = field(1, b"from") + field(2, b"no number") + field(3, 7) + field(5, 8) + field(6, 9)
+        self.convert("-", input=self.ftrace(field(1, 100) + field(2, 5) + field(4, switch)))
+        self.assertEqual(self.query("SELECT key, int_value, string_value FROM args"),
+                         [("prev_comm", None, "from"), ("prev_prio", 7, None),
+                          ("next_pid", 9, None)])
+
+
 class Outputs(Case):
+    def test_fields_without_a_packet_are_no_trace(self):
+        said = self.convert("-", input=b"\x10\x01", code=1)
+        self.assertIn("not a Perfetto trace", said)
+        self.assertFalse(self.db.exists())
+
+    def test_a_signal_ends_the_wait_for_standard_input(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([MMSQL, "convert", "-", "-o", self.db], stdin=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as child:
+                child.stdin.write(b"\x0a\x02")
+                child.stdin.flush()
+                while not self.waits_for_input(child.pid):
+                    time.sleep(0.01)
+                child.send_signal(number)
+                self.assertEqual(child.wait(20), 1)
+                self.assertIn(b"interrupted; nothing was written", child.stderr.read())
+            self.assertFalse(self.db.exists())
+
+    def test_messages_that_nobody_reads_leave_nothing_behind(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with subprocess.Popen([MMSQL, "convert", HERE / "fail/text.pftrace", "-o", self.db],
+                              stderr=writer) as child:
+            os.close(writer)
+            self.assertEqual(child.wait(20), 1)
+
+    @staticmethod
+    def waits_for_input(pid):
+        """Whether the signal handlers are set; reading comes right behind."""
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        caught = int(next(l for l in status.splitlines() if l.startswith("SigCgt:")).split()[1], 16)
+        return caught >> (signal.SIGHUP - 1) & 1
+
     def test_other_files_are_left_alone(self):
         for content in (b"notes\n", b"SQLite format 3\0" + bytes(100)):
             self.db.write_bytes(content)
@@ -165,6 +271,16 @@ class Outputs(Case):
         for column in (b"ts", b"utid", b"arg_set_id"):
             self.assertIn(b"  " + column + b" ", done.stdout)
         self.assertEqual(run("tables", "ftrace_evnt").returncode, 1)
+
+    def test_views_are_explained(self):
+        self.convert(HERE / "mm_pressure.pftrace")
+        listed = run("tables").stdout.decode()
+        for view, in self.query("SELECT name FROM sqlite_master WHERE type = 'view'"):
+            self.assertRegex(listed, rf"(?m)^{view} +\S")
+            said = run("tables", view).stdout.decode()
+            with sqlite3.connect(self.db) as db:
+                for column in [r[1] for r in db.execute(f"PRAGMA table_info({view})")]:
+                    self.assertRegex(said, rf"(?m)^  {column} +\S+ +\S", view)
 
 
 class Query(Case):

@@ -143,6 +143,8 @@ static void what_does_not_fit_a_config_is_refused(void **state)
     struct err err = {0};
     struct light_config light = {.duration = 100 * 86400 * NSEC_PER_SEC};
     assert_int_equal(light_config_make(&light, &config, &err), -ERANGE);
+    light = (struct light_config){.duration = NSEC_MAX};
+    assert_int_equal(light_config_make(&light, &config, &err), -ERANGE);
     light = (struct light_config){.buffer_bytes = UINT64_MAX};
     assert_int_equal(light_config_make(&light, &config, &err), -ERANGE);
 }

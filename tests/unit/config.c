@@ -53,6 +53,28 @@ static void unknown_fields_of_a_binary_config_are_kept(void **state)
     config_done(&config);
 }
 
+static void texts_of_the_recorded_config_are_utf8(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "data_sources { config { name: \"\\377\\xc3\\xa4\" ftrace_config { ftrace_events: "
+        "\"a\\xc3\" } } } trace_filter { bytecode: \"\\377\" }";
+    struct config config = {0};
+    assert_int_equal(load(text, sizeof(text) - 1, CONFIG_FORMAT_ANY, &config, NULL), 0);
+    config_mend_texts(config.bytes, config.size);
+    Pb__TraceConfig *mended = pb__trace_config__unpack(NULL, config.size, config.bytes);
+    assert_non_null(mended);
+    const Pb__DataSourceConfig *source = mended->data_sources[0]->config;
+    assert_string_equal(source->name, "?\xc3\xa4");
+    assert_string_equal(source->ftrace_config->ftrace_events[0], "a?");
+    assert_int_equal(mended->trace_filter->bytecode.data[0], 0xff); // bytes stay
+    pb__trace_config__free_unpacked(mended, NULL);
+    config_done(&config);
+    uint8_t damaged[] = {0x12, 0x04, 0x0a, 0x7f, 0xff, 0xff};
+    config_mend_texts(damaged, sizeof(damaged));
+    assert_int_equal(damaged[5], 0xff);
+}
+
 static void what_is_no_config(void **state)
 {
     (void)state;
@@ -146,7 +168,8 @@ static void enums_that_are_unknown(void **state)
     memset(&trace.compression_type, 0x7f, sizeof(trace.compression_type));
     assert_int_equal(config_check(&trace, &env, &err), 0);
     assert_string_equal(lines, "buffers[0].fill_policy: -1 is unknown here, taken as RING_BUFFER\n"
-                               "compression_type: 2139062143 is unknown here and has no effect\n");
+                               "compression_type: 2139062143 is unknown here and has no effect\n"
+                               "activate_triggers: has no effect, recording fires no triggers\n");
     trace.trigger_config = &triggers;
     triggers.trigger_mode = (Pb__TraceConfig__TriggerConfig__TriggerMode)3;
     assert_int_equal(config_check(&trace, &env, &err), -EINVAL);
@@ -182,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_binary_are_told_apart),
         cmocka_unit_test(unknown_fields_of_a_binary_config_are_kept),
+        cmocka_unit_test(texts_of_the_recorded_config_are_utf8),
         cmocka_unit_test(what_is_no_config),
         cmocka_unit_test(damaged_text_is_still_text),
         cmocka_unit_test(write_periods),

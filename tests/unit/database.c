@@ -63,7 +63,7 @@ static void batches_lose_nothing(void **state)
         cell_real(row, COL_counter_value, i * 0.5);
     }
     assert_int_equal(database_n_rows(db, TABLE_counter), N);
-    assert_int_equal(database_finish(db, &err), 0);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     sqlite3 *handle = database_handle(db);
     assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), N);
     assert_int_equal(query_int(handle, "SELECT sum(ts) FROM counter"), 10 * (N - 1) * N / 2);
@@ -84,7 +84,7 @@ static void texts_keep_their_bytes(void **state)
     cell_bytes(row, COL_metadata_str_value, database_copy(db, text, sizeof(text) - 1),
                sizeof(text) - 1);
     memset(text, 0, sizeof(text));
-    assert_int_equal(database_finish(db, &err), 0);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     assert_int_equal(query_int(database_handle(db),
                                "SELECT name = 'caf' || char(233) AND str_value = 'caf' || "
                                "char(233) || ' ''q'' \"d\"' FROM metadata"),
@@ -102,7 +102,7 @@ static void ids_may_be_taken_before_rows(void **state)
     database_row(db, TABLE_slice, &inner);
     assert_int_equal(inner, outer + 1);
     database_row_with_id(db, TABLE_slice, outer);
-    assert_int_equal(database_finish(db, &err), 0);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     assert_int_equal(
         query_int(database_handle(db), "SELECT count(*) FROM slice WHERE id IN (0, 1)"), 2);
     database_free(db);
@@ -119,7 +119,7 @@ static void a_file_appears_only_when_finished(void **state)
     database_free(db); // given up: nothing stays, as teardown finds
 
     assert_int_equal(database_create(path, &err, &db), 0);
-    assert_int_equal(database_finish(db, &err), 0);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(database_n_bytes(db), st.st_size);
@@ -146,7 +146,7 @@ static void only_own_files_are_replaced(void **state)
     file_write("");
     for (int i = 0; i < 2; i++) { // over an empty file, then over its own
         assert_int_equal(database_create(path, &err, &db), 0);
-        assert_int_equal(database_finish(db, &err), 0);
+        assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
         database_free(db);
     }
 }
@@ -177,7 +177,7 @@ static void equal_sets_of_args_are_one(void **state)
     int64_t last = args_add(&args, twice, 2);
     assert_int_equal(args_add(&args, a, 0), ARG_SET_NONE);
     args_done(&args);
-    assert_int_equal(database_finish(db, &err), 0);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     sqlite3 *handle = database_handle(db);
     assert_int_equal(query_int(handle, "SELECT count(*) FROM args"), 5);
     char sql[96];

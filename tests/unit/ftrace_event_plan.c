@@ -141,6 +141,35 @@ static void devices_and_texts_are_those_of_user_space(void **state)
     assert_int_equal(f->out_size, 19);
 }
 
+static void texts_become_utf8(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, "task",
+            "name: task_rename\nID: 7\n" COMMON
+            "\tfield:char oldcomm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+            "\tfield:char newcomm[16];\toffset:24;\tsize:16;\tsigned:0;\n",
+            EVENT_PLAN_TYPED);
+    uint8_t record[40] = {7, 0, 0, 0, 1, 0, 0, 0};
+    memcpy(record + 8, "a\xff\xc3\xa4\0\xff", 7);
+    memcpy(record + 24, "0123456789abcd\xe2\x82", 16);
+    assert_true(encode(f, record, sizeof(record)));
+    const uint8_t *old = memmem(f->out, f->out_size, "a?\xc3\xa4", 4);
+    const uint8_t *new = memmem(f->out, f->out_size, "0123456789abcd??", 16);
+    assert_non_null(old);
+    assert_int_equal(old[-1], 4);
+    assert_non_null(new);
+    assert_int_equal(new[-1], 16);
+
+    compile(f, "ftrace",
+            "name: print\nID: 7\n" COMMON
+            "\tfield:unsigned long ip;\toffset:8;\tsize:8;\tsigned:0;\n"
+            "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n",
+            EVENT_PLAN_TYPED);
+    static const uint8_t print[] = "\7\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0marker \x80 of a thread\0";
+    assert_true(encode(f, print, sizeof(print)));
+    assert_non_null(memmem(f->out, f->out_size, "\x14marker ? of a thread", 21));
+}
+
 static void wide_values_are_left_out_where_they_do_not_fit(void **state)
 {
     struct fixture *f = *state;
@@ -334,6 +363,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(numbers_keep_their_sign),
         TEST(devices_and_texts_are_those_of_user_space),
+        TEST(texts_become_utf8),
         TEST(wide_values_are_left_out_where_they_do_not_fit),
         TEST(arrays_become_repeated_fields),
         TEST(addresses_of_functions_become_numbers),

@@ -109,6 +109,14 @@ static void times_are_extended_and_set(void **state)
     assert_true(page_next(&page, &record));
     assert_int_equal(record.timestamp, (UINT64_C(5) << 27) + 3);
 
+    // A clock that stepped back is no overflow of the stamp.
+    bytes.bytes[4] = 1; // 0x100001000
+    assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));
+    assert_true(page_next(&page, &record));
+    assert_true(page_next(&page, &record));
+    assert_int_equal(record.timestamp, (UINT64_C(5) << 27) + 3);
+    bytes.bytes[4] = 0;
+
     // The page's time has bits above the 59 of an absolute stamp: they stay.
     bytes.bytes[7] = 0x10; // 0x1000000000001000
     assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_compile.h"
@@ -270,6 +272,37 @@ static void each_bundle_says_where_the_last_ended(void **state)
     assert_int_equal(f->reader.counts.losses, 1);
 }
 
+static void put_page(struct fixture *f, int fd, bool full)
+{
+    start_page(f);
+    while (add_mine(f, 1) && full)
+        ;
+    uint32_t commit = (uint32_t)(f->used - 16);
+    memcpy(f->page + 8, &commit, sizeof(commit));
+    assert_int_equal(write(fd, f->page, PAGE), PAGE);
+}
+
+static void a_round_ends_where_the_writer_is(void **state)
+{
+    struct fixture *f = *state;
+    make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
+    add_plan(f, "test", MINE, EVENT_PLAN_DESCRIBED);
+    int fd = memfd_create("pages", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    static const bool full[] = {false, true, true, false, false, false};
+    for (size_t i = 0; i < sizeof(full); i++)
+        put_page(f, fd, full[i]);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(reader_add_cpu(&f->reader, 1, fd), 0);
+    // The rest of a page that was read in part last time, two full ones, the writer's.
+    assert_int_equal(reader_drain(&f->reader, 1, 64, false), READER_CAUGHT_UP);
+    assert_int_equal(f->reader.counts.pages, 4);
+    assert_int_equal(reader_drain(&f->reader, 1, 1, true), READER_MORE);
+    assert_int_equal(f->reader.counts.pages, 5);
+    assert_int_equal(reader_drain(&f->reader, 1, 64, true), READER_CAUGHT_UP);
+    assert_int_equal(f->reader.counts.pages, 6);
+}
+
 static void refused_events_are_counted(void **state)
 {
     struct fixture *f = *state;
@@ -293,6 +326,7 @@ static void damage_is_told_and_the_rest_is_read(void **state)
     struct fixture *f = *state;
     make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
     add_plan(f, "test", MINE, EVENT_PLAN_DESCRIBED);
+    f->reader.keep_bad_pages = true;
     static const uint8_t short_record[4] = {7}; // shorter than its format says
     add_mine(f, 1);
     add_record(f, short_record, sizeof(short_record));
@@ -303,6 +337,8 @@ static void damage_is_told_and_the_rest_is_read(void **state)
     look(f);
     assert_int_equal(f->n_times, 2);
     assert_int_equal(f->n_errors, 2);
+    assert_int_equal(f->n_bundles, 2); // the page itself has one of its own
+    assert_int_equal(f->previous_end[1], START + 30);
     assert_int_equal(f->reader.counts.bad_events, 1);
     assert_int_equal(f->reader.statuses, 1u << PAGE_BAD_EVENT | 1u << PAGE_NULL_PADDING);
 }
@@ -382,6 +418,53 @@ static void names_of_functions_are_sent_once(void **state)
     assert_int_equal(f->n_symbols, 3);
 }
 
+static void names_are_sent_again_after_a_loss(void **state)
+{
+    struct fixture *f = *state;
+    make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
+    add_plan(f, "workqueue", WORK, EVENT_PLAN_TYPED);
+    add_symbol(f, 0xffffffff81000000, "do_work");
+    packet_writer_clear_state(&f->writer);
+    uint8_t record[24] = {8, 0, 0, 0, 42};
+    uint64_t address = 0xffffffff81000010;
+    memcpy(record + 16, &address, 8);
+    add_record(f, record, sizeof(record));
+    parse(f, 0);
+    look(f);
+    assert_int_equal(f->n_symbols, 2);
+    assert_null(packet_writer_begin(&f->writer, 0, 1 << 20));
+    assert_true(f->writer.dropped);
+    parse(f, 0);
+    look(f);
+    assert_int_equal(f->n_symbols, 3);
+    assert_int_equal(f->n_times, 2);
+}
+
+static void numbers_of_addresses_do_not_grow_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    make(f, 65536, PACKET_BUFFER_RING, NULL);
+    add_plan(f, "workqueue", WORK, EVENT_PLAN_TYPED);
+    add_symbol(f, 0xffffffff81000000, "do_work");
+    packet_writer_clear_state(&f->writer);
+    uint8_t record[24] = {8, 0, 0, 0, 42};
+    uint64_t function = 0xffffffff81000010, work = 0xffff888000000000;
+    memcpy(record + 16, &function, 8);
+    for (unsigned page = 0; page < 1000; page++) {
+        start_page(f);
+        do {
+            work += 64;
+            memcpy(record + 8, &work, 8);
+        } while (add_record(f, record, sizeof(record)));
+        parse(f, 0);
+        assert_true(f->symbols.in_order.n < KERNEL_SYMBOLS_NUMBERS_MAX + PAGE);
+        f->n_times = f->n_bundles = 0;
+        look(f);
+        assert_true(f->n_times > 0);
+    }
+    assert_int_equal(f->n_symbols, 6); // with a bundle and beside it, at first and anew twice
+}
+
 static bool allows(const Pb__FtraceConfig__PrintFilter *filter, const char *text)
 {
     return print_filter_allows(filter, text, strlen(text));
@@ -457,10 +540,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(no_event_is_lost_between_packets), TEST(each_bundle_says_where_the_last_ended),
-        TEST(refused_events_are_counted),       TEST(damage_is_told_and_the_rest_is_read),
-        TEST(columns_hold_many_switches),       cmocka_unit_test(columns_want_the_known_layout),
-        TEST(names_of_functions_are_sent_once), TEST(prints_are_filtered),
+        TEST(no_event_is_lost_between_packets),
+        TEST(each_bundle_says_where_the_last_ended),
+        TEST(refused_events_are_counted),
+        TEST(damage_is_told_and_the_rest_is_read),
+        TEST(columns_hold_many_switches),
+        cmocka_unit_test(columns_want_the_known_layout),
+        TEST(a_round_ends_where_the_writer_is),
+        TEST(names_of_functions_are_sent_once),
+        TEST(names_are_sent_again_after_a_loss),
+        TEST(numbers_of_addresses_do_not_grow_for_ever),
+        TEST(prints_are_filtered),
         cmocka_unit_test(statistics_of_a_cpu),
     };
     return cmocka_run_group_tests_name("ftrace_reader", tests, NULL, NULL);

@@ -261,6 +261,64 @@ static void borrowed_settings_are_put_back(void **state)
     event_set_done(&set);
 }
 
+static void markers_need_the_main_buffer(void **state)
+{
+    struct fixture *f = *state;
+    make_dir(f, "tracefs/options");
+    make_dir(f, "tracefs/instances/theirs/options");
+    make_dir(f, "tracefs/events/ftrace/print");
+    put_file(f, "tracefs/options/copy_trace_marker", "0\n");
+    put_file(f, "tracefs/events/ftrace/print/format",
+             "name: print\nID: 5\n" COMMON "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n");
+    put_file(f, "tracefs/instances/theirs/options/copy_trace_marker", "0\n");
+    put_file(f, "tracefs/instances/theirs/trace_clock", "[boot]\n");
+    put_file(f, "tracefs/instances/theirs/tracing_on", "0\n");
+    put_file(f, "tracefs/instances/theirs/trace", "");
+    char *wanted[] = {(char *)"ftrace/print"};
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.ftrace_events = wanted;
+    config.n_ftrace_events = 1;
+    config.instance_name = (char *)"theirs";
+    for (unsigned on = 0; on < 2; on++) {
+        struct event_set set;
+        struct setup setup_state;
+        put_file(f, "tracefs/tracing_on", on ? "1\n" : "0\n");
+        strbuf_clear(&f->said);
+        assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, NULL), 0);
+        assert_file(f, "tracefs/instances/theirs/options/copy_trace_marker", "1\n");
+        strbuf_add(&f->said, "", 0);
+        assert_int_equal(strstr(f->said.text, "main buffer is off") == NULL, on);
+        assert_file(f, "tracefs/tracing_on", on ? "1\n" : "0\n");
+        setup_close(&setup_state, &f->log);
+        event_set_done(&set);
+    }
+}
+
+static void what_is_kept_keeps_its_size(void **state)
+{
+    struct fixture *f = *state;
+    put_file(f, "tracefs/trace_clock", "[boot]\n");
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.has_preserve_ftrace_buffer = 1;
+    config.preserve_ftrace_buffer = 1;
+    // The second is what the kernel says where CPUs have different ones.
+    static const char *const sizes[][2] = {{"4096\n", "8192\n"}, {"X\n", "4096\n"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct event_set set;
+        struct setup setup_state;
+        struct err err = {0};
+        put_file(f, "tracefs/buffer_size_kb", sizes[i][0]);
+        put_file(f, "tracefs/buffer_total_size_kb", sizes[i][1]);
+        assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, &err), 0);
+        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, &err), 0);
+        assert_int_equal(setup_state.buffer_pages, (4096 << 10) / sysconf(_SC_PAGESIZE));
+        setup_close(&setup_state, &f->log);
+        assert_file(f, "tracefs/buffer_size_kb", sizes[i][0]);
+        event_set_done(&set);
+    }
+}
+
 static void own_instances_come_and_go(void **state)
 {
     struct fixture *f = *state;
@@ -293,10 +351,16 @@ static void what_the_dead_left_is_swept(void **state)
     make_dir(f, "tracefs/instances/named");
     put_file(f, "tracefs/trace_clock", "boot");
     put_file(f, "tracefs/kprobe_events", "");
+    make_dir(f, "tracefs/instances/recording/events");
+    put_file(f, "tracefs/instances/recording/events/enable", "1");
     make_dir(f, "run");
     put_file(f, "run/ftrace-999999-5-0",
              "rmdir\tinstances/named\t\nwrite\ttrace_clock\tglob\\tal\n"
-             "append\tkprobe_events\t-:g/n\\n\nwrite\t../../escape\tx\nwrite\tcut");
+             "rmdir\tinstances/recording\t\n"
+             "append\tkprobe_events\t-:g/n\\n\n"
+             "append\tkprobe_events\t-:g/of_others\\n\n"
+             "cancel\tkprobe_events\t-:g/of_others\\n\n"
+             "write\t../../escape\tx\nwrite\tcut");
     put_file(f, "run/other", "rmdir\tinstances\t\n");
     assert_int_equal(tracefs_sweep(f->tracefs, f->proc, f->run, &f->log), 3);
     assert_false(exists(f, "tracefs/instances/mmtrace-999999-5-0"));
@@ -305,6 +369,7 @@ static void what_the_dead_left_is_swept(void **state)
     assert_false(exists(f, "tracefs/instances/named"));
     assert_file(f, "tracefs/trace_clock", "glob\tal");
     assert_file(f, "tracefs/kprobe_events", "-:g/n\n");
+    assert_file(f, "tracefs/instances/recording/events/enable", "0");
     assert_false(exists(f, "run/ftrace-999999-5-0"));
     assert_true(exists(f, "run/other"));
 }
@@ -365,6 +430,8 @@ int main(void)
         TEST(events_are_found_by_group_name_and_pattern),
         TEST(categories_are_sets_of_events),
         TEST(borrowed_settings_are_put_back),
+        TEST(markers_need_the_main_buffer),
+        TEST(what_is_kept_keeps_its_size),
         TEST(own_instances_come_and_go),
         TEST(what_the_dead_left_is_swept),
         TEST(a_journal_that_is_held_stays),

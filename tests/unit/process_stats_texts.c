@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
 #include "producer/sources/process_stats/texts.h"
 #include "producer/sources/system_info/texts.h"
 #include "protos/fields.h"
@@ -40,7 +42,7 @@ static void status_fields(void **state)
     assert_int_equal(status.n_threads, 5);
     assert_int_equal(status.kthread, 0);
     assert_true(status.has_memory);
-    assert_true(span_eq(status.name, "worker (a) b"));
+    assert_string_equal(status.name, "worker (a) b");
     static const int64_t expected[] = {3060, 1716, 116, 1600, 2, 9, 4, 1717};
     for (int i = COUNTER_VM_SIZE; i <= COUNTER_VM_HWM; i++) {
         assert_true(counters.present & 1u << i);
@@ -67,6 +69,42 @@ static void status_of_a_kernel_thread(void **state)
     assert_int_equal(counters.present, 0);
     struct wire_writer w = wire_writer_over(NULL, 0);
     assert_false(nspid_write(status.nspid, &w, 6));
+}
+
+static void names_in_status_are_unescaped(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"a\\nb", "a\nb"},
+        {"a\\\\nb", "a\\nb"},
+        {" blanks ", " blanks "},
+        {"\\\\\\n", "\\\n"},
+        {"end\\", "end\\"},
+        {"\\t", "\\t"},
+        {"", ""},
+    };
+    struct process_status status;
+    char text[256];
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        snprintf(text, sizeof(text), "Name:\t%s\nTgid:\t5\nPid:\t5\n", names[i][0]);
+        assert_true(process_status_parse(text_of(text), &status, NULL));
+        assert_string_equal(status.name, names[i][1]);
+    }
+    snprintf(text, sizeof(text), "Name:\t%0100d\nTgid:\t5\nPid:\t5\n", 7);
+    assert_true(process_status_parse(text_of(text), &status, NULL));
+    assert_int_equal(strlen(status.name), COMM_BYTES_MAX - 1);
+}
+
+static void arguments_become_utf8(void **state)
+{
+    (void)state;
+    static const char text[] = "a\xff\0\xc3\xa4";
+    uint8_t bytes[64];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    assert_int_equal(cmdline_write(span_over(text, sizeof(text) - 1), &w, 3), 2);
+    static const uint8_t expected[] = {0x1a, 2, 'a', '?', 0x1a, 2, 0xc3, 0xa4};
+    assert_int_equal(wire_size(&w), sizeof(expected));
+    assert_memory_equal(bytes, expected, sizeof(expected));
 }
 
 static void status_without_ids_is_refused(void **state)
@@ -227,6 +265,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_fields),
         cmocka_unit_test(status_of_a_kernel_thread),
+        cmocka_unit_test(names_in_status_are_unescaped),
+        cmocka_unit_test(arguments_become_utf8),
         cmocka_unit_test(status_without_ids_is_refused),
         cmocka_unit_test(stat_names_may_hold_anything),
         cmocka_unit_test(rollup_counters),

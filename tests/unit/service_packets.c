@@ -175,8 +175,7 @@ static void statistics_of_every_buffer(void **state)
         .buffers = buffers,
         .writer_losses = losses,
         .n_buffers = 100,
-        .flushes_requested = 2,
-        .flushes_succeeded = 2,
+        .n_flushes = 2,
         .final_flush_done = true,
     };
     service_packets_put_tail(&packets, &stats, &list);

@@ -603,6 +603,16 @@ static void settings_refuse_what_cannot_be_done(void **state)
     assert_int_equal(make(&t, "data_sources { config { name: 'a' } }"), -EINVAL);
 }
 
+// Any size that a config may have can be recorded into.
+static void small_buffers_are_raised(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, "buffers { size_kb: 1 } data_sources { config { name: 'a' } }"), 0);
+    start(&t);
+    done(&t);
+}
+
 static void stop_during_a_write_out_loses_nothing(void **state)
 {
     (void)state;
@@ -691,6 +701,7 @@ int main(void)
         cmocka_unit_test(failing_file_ends_the_session),
         cmocka_unit_test(sessions_live_side_by_side),
         cmocka_unit_test(settings_refuse_what_cannot_be_done),
+        cmocka_unit_test(small_buffers_are_raised),
         cmocka_unit_test(stop_during_a_write_out_loses_nothing),
         cmocka_unit_test(slow_reader_is_waited_for),
     };

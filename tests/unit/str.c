@@ -146,7 +146,15 @@ static void durations(void **state)
         {"", -EINVAL, 0},
         {"s", -EINVAL, 0},
         {"-1s", -EINVAL, 0},
-        {"1.5s", -EINVAL, 0},
+        {"1.5s", 0, 1500 * NSEC_PER_MSEC},
+        {"0.001s", 0, NSEC_PER_MSEC},
+        {"0.1h", 0, 360 * NSEC_PER_SEC},
+        {"1.9ns", 0, 1},
+        {"0.00000000000000000000000001s", 0, 0},
+        {"1.s", -EINVAL, 0},
+        {".5s", -EINVAL, 0},
+        {"1.5.5s", -EINVAL, 0},
+        {"106751.999d", -ERANGE, 0},
         {"1 s", -EINVAL, 0},
         {"1sec", -EINVAL, 0},
     };
@@ -154,6 +162,25 @@ static void durations(void **state)
         nsec_t value = 0;
         assert_int_equal(str_parse_duration(cases[i].text, &value), cases[i].r);
         assert_int_equal(value, cases[i].value);
+    }
+}
+
+static void lines_are_made_printable(void **state)
+{
+    (void)state;
+    static const char *const lines[][3] = {
+        {"plain \xc3\xa4\t", "plain \xc3\xa4\t", "plain \xc3\xa4\t"},
+        {"a\nb\x1b[31m", "a?b?[31m", "a\nb?[31m"},
+        {"\xc2\x85 \xff\xe2\x82", "? ???", "? ???"},
+        {"", "", ""},
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        for (int keep = 0; keep < 2; keep++) {
+            char text[32];
+            strcpy(text, lines[i][0]);
+            str_make_printable(text, keep);
+            assert_string_equal(text, lines[i][1 + keep]);
+        }
     }
 }
 
@@ -272,6 +299,7 @@ int main(void)
         cmocka_unit_test(signed_numbers),
         cmocka_unit_test(scanning_stops_behind_the_digits),
         cmocka_unit_test(durations),
+        cmocka_unit_test(lines_are_made_printable),
         cmocka_unit_test(sizes),
         cmocka_unit_test(prefixes_and_suffixes),
         cmocka_unit_test(utf8_is_decoded_strictly),

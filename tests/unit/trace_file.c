@@ -234,6 +234,24 @@ static void size_limit_is_kept(void **state)
     }
 }
 
+// A chunk that is full and a packet that begins the next one, around the limit.
+static void size_limit_is_kept_between_chunks(void **state)
+{
+    (void)state;
+    const size_t large = 64 << 10, first = (256 << 10) - 3 * (large + 4) - 4 - 10;
+    for (uint64_t limit = 262144; limit < 262144 + 200; limit++) {
+        struct trace_file *file = make_file(
+            open_scratch(), (struct trace_file_options){.max_size_bytes = limit, .deflate = true});
+        for (uint32_t i = 0; i < 5; i++) {
+            struct packet_view packet = make_packet(i, i == 4 ? 20 : i ? large : first, false);
+            assert_true(trace_file_add(file, &packet, NULL) >= 0);
+        }
+        assert_int_equal(trace_file_finish(file, 0, NULL), 0);
+        trace_file_free(file);
+        assert_true(read_scratch() <= limit);
+    }
+}
+
 // The limit is on what the packets come to, not on what they could have come to.
 static void size_limit_counts_deflated_bytes(void **state)
 {
@@ -500,6 +518,7 @@ int main(void)
         cmocka_unit_test(deflated_file_holds_the_same),
         cmocka_unit_test(large_packets_go_through),
         cmocka_unit_test(size_limit_is_kept),
+        cmocka_unit_test(size_limit_is_kept_between_chunks),
         cmocka_unit_test(size_limit_counts_deflated_bytes),
         cmocka_unit_test(full_disk_leaves_whole_packets),
         cmocka_unit_test(device_without_space),

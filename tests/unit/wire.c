@@ -294,6 +294,51 @@ static void a_scalar_of_another_type_is_no_element(void **state)
     assert_false(wire_packed_next(&cursor, &field, WIRE_VARINT, &value));
 }
 
+static void assert_text(const char *text, size_t size, const char *expected)
+{
+    uint8_t bytes[80];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    wire_text(&w, 1, text, size);
+    assert_false(w.overflow);
+    assert_int_equal(wire_size(&w), 2 + size);
+    assert_int_equal(bytes[1], size);
+    assert_memory_equal(bytes + 2, expected, size);
+}
+
+static void text_is_made_utf8_in_place(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"cut\xe2\x82", "cut??"},
+        {"\x80\xffz\xc3", "??z?"},
+        {"\xc0\xaf", "??"},
+        {"\xed\xa0\x80", "???"},
+        {"\xf4\x90\x80\x80", "????"},
+        {"\xc3(\xc3\xa4", "?(\xc3\xa4"},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+        assert_text(texts[i][0], strlen(texts[i][0]), texts[i][1]);
+    // One broken byte at each place of each length.
+    for (size_t size = 1; size <= 40; size++) {
+        for (size_t at = 0; at < size; at++) {
+            char text[40], expected[40];
+            memset(text, 'a', sizeof(text));
+            memset(expected, 'a', sizeof(expected));
+            text[at] = '\xfe';
+            expected[at] = '?';
+            assert_text(text, size, expected);
+        }
+    }
+    uint8_t bytes[4] = {0xff, 0xff, 0xff, 0xff};
+    struct wire_writer w = wire_writer_over(bytes, 3);
+    wire_string(&w, 1, "\xff\xff");
+    assert_true(w.overflow);
+    assert_int_equal(bytes[3], 0xff);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +356,7 @@ int main(void)
         cmocka_unit_test(groups_nest_only_so_deep),
         cmocka_unit_test(repeated_scalars_packed_or_not),
         cmocka_unit_test(a_scalar_of_another_type_is_no_element),
+        cmocka_unit_test(text_is_made_utf8_in_place),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

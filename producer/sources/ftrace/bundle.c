@@ -163,17 +163,27 @@ void bundle_clear_state(struct bundle *bundle)
     send_symbols(bundle, 0);
 }
 
+// After a loss readers take nothing of the sequence until its state begins anew. The same step ends
+// the numbers of addresses before they take too much memory: many are of the heap, and new ones
+// never end.
+static void renew_state(struct bundle *bundle)
+{
+    struct kernel_symbols *symbols = bundle->context->symbols;
+    bool is_full = symbols->in_order.n >= KERNEL_SYMBOLS_NUMBERS_MAX;
+    if (is_full) {
+        kernel_symbols_forget_numbers(symbols);
+        bundle->symbols_sent = bundle->symbols_due = 0;
+    }
+    if (is_full || bundle->writer->dropped)
+        bundle_clear_state(bundle);
+}
+
 void bundle_start(struct bundle *bundle, const struct bundle_head *head)
 {
     bundle_close(bundle);
+    renew_state(bundle);
     bundle->head = *head;
     bundle->last_time = head->previous_end;
-}
-
-void bundle_open(struct bundle *bundle)
-{
-    if (!bundle->wire)
-        open_packet(bundle, ERROR_MAX);
 }
 
 // A new packet for an event that needs `room`. False: the buffer refuses.
@@ -182,6 +192,11 @@ static bool next_packet(struct bundle *bundle, size_t room)
     bundle_close(bundle);
     bundle->head.previous_end = bundle->last_time;
     return open_packet(bundle, room);
+}
+
+void bundle_next(struct bundle *bundle)
+{
+    next_packet(bundle, ERROR_MAX);
 }
 
 static void count_event(struct bundle *bundle, const struct page_record *record)

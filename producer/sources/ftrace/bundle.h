@@ -66,8 +66,8 @@ bool bundle_add_compact(struct bundle *bundle, const struct page_record *record)
 // Notes that something could not be read. `timestamp` 0: unknown.
 void bundle_add_error(struct bundle *bundle, uint64_t timestamp, enum page_status status);
 
-// Opens the packet also without events (to say that some were lost).
-void bundle_open(struct bundle *bundle);
+// Begins another packet of the same CPU, also without events (to say that some were lost).
+void bundle_next(struct bundle *bundle);
 
 // Ends the open packet, if there is one.
 void bundle_close(struct bundle *bundle);

@@ -176,8 +176,9 @@ void compact_sched_write(struct compact_sched *compact, struct wire_writer *w)
         return;
     size_t mark = wire_begin(w, PB_FtraceEventBundle_compact_sched);
     for (uint32_t i = 0; i < compact->n_comms; i++)
-        wire_bytes(w, PB_FtraceEventBundle_CompactSched_intern_table, compact->comms[i],
-                   strnlen((const char *)compact->comms[i], COMPACT_COMM_SIZE));
+        wire_text(w, PB_FtraceEventBundle_CompactSched_intern_table,
+                  (const char *)compact->comms[i],
+                  strnlen((const char *)compact->comms[i], COMPACT_COMM_SIZE));
 #define WRITE(field, column)                                                                       \
     write_column(w, PB_FtraceEventBundle_CompactSched_##field, &compact->column)
     if (compact->n_switch) {

@@ -48,7 +48,10 @@ static inline uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t size)
 
 static inline uint8_t *put_text(uint8_t *p, const uint8_t *text, size_t size_max)
 {
-    return put_bytes(p, text, strnlen((const char *)text, size_max));
+    size_t size = strnlen((const char *)text, size_max);
+    p = put_bytes(p, text, size);
+    wire_mend_text(p - size, size);
+    return p;
 }
 
 // The index of the first zero byte of a word in memory order; 8: there is none.
@@ -61,11 +64,17 @@ static inline unsigned zero_byte(uint64_t word)
 // Copies all 16 bytes and counts those in front of the zero.
 static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
 {
-    unsigned size = zero_byte(LOAD(uint64_t, text));
-    if (size == 8)
-        size += zero_byte(LOAD(uint64_t, text + 8));
+    uint64_t bits = LOAD(uint64_t, text);
+    unsigned size = zero_byte(bits);
+    if (size == 8) {
+        uint64_t word = LOAD(uint64_t, text + 8);
+        size += zero_byte(word);
+        bits |= word;
+    }
     *p++ = (uint8_t)size;
     memcpy(p, text, 16);
+    if (__builtin_expect((bits & UINT64_C(0x8080808080808080)) != 0, 0))
+        wire_mend_text_slow(p, size);
     return p + size;
 }
 
@@ -136,7 +145,7 @@ static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context
 {
     const char *text = kernel_strings_find(context->strings, address);
     if (text)
-        return put_bytes(p, text, strnlen(text, PLAN_POINTED_TEXT_MAX));
+        return put_text(p, (const uint8_t *)text, PLAN_POINTED_TEXT_MAX);
     char hex[2 + 16];
     size_t n = 0;
     if (address && !(address >> 63)) {

@@ -150,6 +150,9 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
         r = event_set_build(env->roots->tracefs, ftrace->config,
                             kernel_long_size(env->roots->tracefs), env->log, &ftrace->events, err);
     }
+    if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
+        ftrace->config->n_kprobe_events == 0)
+        r = err_set(err, -ENOENT, "this kernel has none of the events");
     if (r == 0)
         r = load_names(ftrace, err);
     if (r < 0) {
@@ -217,7 +220,7 @@ static uint64_t sum_lost(const struct ftrace_source *ftrace)
 static void write_names(struct wire_writer *w, uint32_t field, const struct strset *names)
 {
     for (uint32_t i = 0; i < names->n; i++)
-        wire_bytes(w, field, names->entries[i].text, names->entries[i].size);
+        wire_text(w, field, names->entries[i].text, names->entries[i].size);
 }
 
 static size_t names_room(const struct strset *names)
@@ -298,9 +301,11 @@ static void snapshot_clock(struct ftrace_source *ftrace)
         return;
     char path[64];
     snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", ftrace->reader.cpus[0].cpu);
-    clock->boot_time = nsec_now(CLOCK_BOOTTIME);
-    if (tracefs_read(&ftrace->setup.fs, path, &text) == 0 && text.text)
-        clock->ftrace_time = cpu_stats_now(text.text, text.size);
+    int64_t boot_time = nsec_now(CLOCK_BOOTTIME);
+    if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text)
+        return; // the pair from before still holds
+    clock->boot_time = boot_time;
+    clock->ftrace_time = cpu_stats_now(text.text, text.size);
 }
 
 static void read_round(struct ftrace_source *ftrace)

@@ -92,6 +92,12 @@ uint32_t kernel_symbols_number(struct kernel_symbols *symbols, uint64_t address)
     return (uint32_t)*number;
 }
 
+void kernel_symbols_forget_numbers(struct kernel_symbols *symbols)
+{
+    map64_clear(&symbols->numbers);
+    symbols->in_order.n = 0;
+}
+
 static int by_address(const void *a, const void *b)
 {
     uint64_t left = ((const struct kernel_symbol *)a)->address;

@@ -41,6 +41,9 @@ struct kernel_symbol {
 VEC_DEFINE(kernel_symbol_list, struct kernel_symbol);
 VEC_DEFINE(kernel_addresses, uint64_t);
 
+// Beyond so many, kernel_symbols_forget_numbers() should be called where that is possible.
+#define KERNEL_SYMBOLS_NUMBERS_MAX 65536
+
 // All zero is an empty one: it numbers addresses but knows no names.
 struct kernel_symbols {
     struct map64 numbers;             // of addresses, from 1
@@ -51,6 +54,9 @@ struct kernel_symbols {
 
 // The number of `address`; 0 for address 0 and when memory is out.
 uint32_t kernel_symbols_number(struct kernel_symbols *symbols, uint64_t address);
+
+// Numbers begin at 1 again. Names stay.
+void kernel_symbols_forget_numbers(struct kernel_symbols *symbols);
 
 // Reads functions (types t, T, w, W) from kallsyms text at `path`. 0, -ENOMEM, -EPERM (the kernel
 // shows no addresses), or what reading said.

@@ -60,6 +60,11 @@ static bool fail(struct page_reader *page, enum page_status status)
     return false;
 }
 
+size_t page_used(const void *bytes)
+{
+    return load_u32((const uint8_t *)bytes + 8) & COMMIT_SIZE_MASK;
+}
+
 bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
                size_t size)
 {
@@ -80,11 +85,13 @@ bool page_open(struct page_reader *page, const struct page_layout *layout, const
     return true;
 }
 
-// Absolute stamps carry 59 bits; the page's own time has the rest.
+// Absolute stamps carry 59 bits; the time before has the rest. As long as that is none, a stamp
+// from before is a clock that stepped back, not one that ran over.
 static uint64_t complete_stamp(uint64_t stamp, uint64_t before)
 {
-    stamp |= before & ~(STAMP_RANGE - 1);
-    return stamp < before ? stamp + STAMP_RANGE : stamp;
+    uint64_t high = before & ~(STAMP_RANGE - 1);
+    stamp |= high;
+    return high && stamp < before ? stamp + STAMP_RANGE : stamp;
 }
 
 bool page_next(struct page_reader *page, struct page_record *ret)

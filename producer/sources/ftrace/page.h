@@ -61,6 +61,9 @@ struct page_reader {
 bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
                size_t size);
 
+// Bytes of records that the page's header (of at least 12 bytes) speaks of.
+size_t page_used(const void *bytes);
+
 // The next record with data. False at the end (status PAGE_OK) and at damage: what follows on this
 // page cannot be read then.
 bool page_next(struct page_reader *page, struct page_record *ret);

@@ -5,7 +5,8 @@
 //
 // A read of trace_pipe_raw is cheapest when it takes a full page: the kernel then hands over the
 // page instead of copying events. A page that is less than half full means that the writer was
-// caught up with, and what it writes next will be there at the next round.
+// caught up with, and what it writes next will be there at the next round. Only the first page of a
+// round says nothing: it may be the rest of one that was read in part the last time.
 //
 // Damage (a page that contradicts the ring buffer's layout) costs the rest of that page; it is
 // noted in the bundle and in the statistics, and reading goes on.
@@ -63,9 +64,8 @@ static void note_status(struct reader *reader, uint64_t timestamp, enum page_sta
 static void keep_bad_page(struct reader *reader, const void *page, size_t size)
 {
     struct bundle *bundle = &reader->bundle;
-    bundle_close(bundle);
     bundle->want = size + 64;
-    bundle_open(bundle);
+    bundle_next(bundle);
     if (bundle->wire && wire_room(bundle->wire) >= size + 64)
         wire_bytes(bundle->wire, PB_FtraceEventBundle_broken_abi_trace_page, page, size);
 }
@@ -117,10 +117,8 @@ static void parse_page(struct reader *reader, const void *bytes, size_t size)
     if (page.lost) {
         reader->counts.lost += page.n_lost;
         reader->counts.losses++;
-        bundle_close(bundle);
         bundle->head.lost = true;
-        bundle->head.previous_end = bundle->last_time;
-        bundle_open(bundle);
+        bundle_next(bundle);
     }
     if (sound)
         parse_records(reader, &page);
@@ -146,13 +144,6 @@ static bool read_page(struct reader *reader, struct reader_cpu *cpu)
     else if (n > 0)
         note_status(reader, 0, PAGE_PARTIAL_READ);
     return false;
-}
-
-static size_t page_used(const struct reader *reader)
-{
-    uint32_t commit;
-    memcpy(&commit, reader->page + 8, sizeof(commit));
-    return commit & 0xfffff;
 }
 
 static void start_cpu(struct reader *reader, const struct reader_cpu *cpu)
@@ -183,11 +174,11 @@ enum reader_progress reader_drain(struct reader *reader, size_t index, size_t ma
             progress = READER_CAUGHT_UP;
             break;
         }
-        size_t used = page_used(reader);
+        size_t used = page_used(reader->page);
         bool full = used >= reader->layout.data_size / 2;
         reader->bundle.want = full ? SIZE_MAX : 2 * used;
         parse_page(reader, reader->page, reader->page_size);
-        if (!full && !everything) {
+        if (!full && !everything && n) {
             progress = READER_CAUGHT_UP;
             break;
         }

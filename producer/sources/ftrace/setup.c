@@ -153,27 +153,51 @@ static void set_clock(const struct step *step)
                     clocks.text);
 }
 
-static void set_buffer_size(const struct step *step)
+// Kilobytes of each CPU's buffer as it is; where they differ, what all have, which bounds each.
+static uint64_t read_buffer_kb(const struct tracefs *fs)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-    uint64_t kb = setup_buffer_kb(step->config, (uint64_t)pages * (uint64_t)page_size);
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    uint64_t kb;
+    const char *const files[] = {"buffer_size_kb", "buffer_total_size_kb"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (tracefs_read(fs, files[i], &text) < 0)
+            continue;
+        const char *cursor = text.text;
+        if (str_scan_u64(&cursor, text.text + text.size, &kb))
+            return kb;
+    }
+    return 0;
+}
+
+// The size that the buffer got, or 0 if it could not be set.
+static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
+{
     char text[32];
-    int r = 0;
-    uint64_t asked = kb;
-    for (; kb; kb /= 2) {
+    int r = -ENOMEM;
+    for (uint64_t kb = asked; kb && r == -ENOMEM; kb /= 2) {
         r = tracefs_change(&step->setup->fs, "buffer_size_kb",
                            format_text(text, sizeof(text), "%llu", (unsigned long long)kb));
-        if (r != -ENOMEM)
-            break;
+        if (r < 0)
+            continue;
+        if (kb != asked)
+            log_warning(step->log, "ftrace: buffer_size_kb: no memory for %llu, it is %llu",
+                        (unsigned long long)asked, (unsigned long long)kb);
+        return kb;
     }
-    if (r < 0)
-        log_warning(step->log, "ftrace: buffer_size_kb: %s", strerror(-r));
-    else if (kb != asked)
-        log_warning(step->log, "ftrace: buffer_size_kb: no memory for %llu, it is %llu",
-                    (unsigned long long)asked, (unsigned long long)kb);
-    step->setup->buffer_pages = (uint32_t)(kb * 1024 / (uint64_t)page_size);
-    if (!step->setup->buffer_pages)
-        step->setup->buffer_pages = 1;
+    log_warning(step->log, "ftrace: buffer_size_kb: %s", strerror(-r));
+    return 0;
+}
+
+static void choose_buffer_size(const struct step *step)
+{
+    uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), kb = 0;
+    if (!step->config->preserve_ftrace_buffer)
+        kb = set_buffer_size(
+            step, setup_buffer_kb(step->config, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_size));
+    if (!kb)
+        kb = read_buffer_kb(&step->setup->fs);
+    uint64_t pages = kb * 1024 / page_size;
+    step->setup->buffer_pages = pages ? (uint32_t)pages : 1;
 }
 
 static void read_page_size(const struct step *step, const struct page_layout *layout)
@@ -399,6 +423,20 @@ static int read_layout(const char *root, struct page_layout *ret, struct err *er
     return 0;
 }
 
+// The kernel takes texts for the main buffer first, and none while that is off: somebody may want
+// it to stay as it is.
+static void copy_markers(const struct step *step)
+{
+    const char *root = step->setup->fs.root;
+    CLEANUP(strbuf_done) struct strbuf main_on = {0};
+    change(step, "ftrace/print", MARKER_COPIES, "1");
+    if (tracefs_read_at(root, "tracing_on", &main_on) == 0 && str_starts_with(main_on.text, "0"))
+        log_warning(step->log,
+                    "ftrace: ftrace/print: the kernel takes no texts for trace_marker while its "
+                    "main buffer is off; to get them: echo 1 > %s/tracing_on",
+                    root);
+}
+
 static int apply(const struct step *step, const struct page_layout *layout, struct err *err)
 {
     struct setup *setup = step->setup;
@@ -414,8 +452,7 @@ static int apply(const struct step *step, const struct page_layout *layout, stru
             tracefs_clear(&setup->fs);
     }
     set_clock(step);
-    if (!preserve)
-        set_buffer_size(step);
+    choose_buffer_size(step);
     read_page_size(step, layout);
     set_options(step);
     set_pids(step);
@@ -427,7 +464,7 @@ static int apply(const struct step *step, const struct page_layout *layout, stru
                format_text(percent, sizeof(percent), "%u", step->config->drain_buffer_percent));
     }
     if (step->set->print_id && !str_eq(setup->fs.path, setup->fs.root))
-        change(step, "ftrace/print", MARKER_COPIES, "1");
+        copy_markers(step);
     add_kprobes(step);
     add_rss_stat_trigger(step);
     set_syscall_filter(step);
@@ -484,11 +521,5 @@ void setup_close(struct setup *setup, const struct log *log)
 {
     if (!setup->fs.root)
         return;
-    if (setup->fs.created) {
-        // A probe cannot be removed while an instance records it.
-        tracefs_write(&setup->fs, "events/enable", "0");
-        if (tracefs_has(&setup->fs, "current_tracer"))
-            tracefs_write(&setup->fs, "current_tracer", "nop");
-    }
     tracefs_close(&setup->fs, log);
 }

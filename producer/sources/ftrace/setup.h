@@ -17,7 +17,7 @@
 struct setup {
     struct tracefs fs;
     uint32_t clock;        // FtraceClock; 0: boot
-    uint32_t buffer_pages; // of each CPU, as asked for
+    uint32_t buffer_pages; // of each CPU
     size_t page_size;      // of a sub-buffer
 };
 

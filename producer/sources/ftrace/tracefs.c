@@ -29,12 +29,16 @@
 #define MEMORY_TRIES    5
 #define MEMORY_PAUSE    (20 * NSEC_PER_MSEC)
 
+static void undo_release(struct tracefs_undo *entry)
+{
+    free(entry->path);
+    free(entry->value);
+}
+
 static void undos_release(struct tracefs_undos *undo)
 {
-    vec_foreach(undo, entry) {
-        free(entry->path);
-        free(entry->value);
-    }
+    vec_foreach(undo, entry)
+        undo_release(entry);
     tracefs_undos_done(undo);
 }
 
@@ -169,6 +173,7 @@ static bool is_left_behind(const char *proc, const char *name)
 // -- the journal --
 
 // One line an entry: kind, path, value, tab between them; tabs, newlines and backslashes escaped.
+// Kinds are rmdir, write and append; "cancel" takes back the entry before it.
 static void add_escaped(struct strbuf *line, const char *text)
 {
     for (; *text; text++) {
@@ -222,12 +227,13 @@ static void open_journal(struct tracefs *fs, const char *state_dir, uint64_t sta
     }
 }
 
-static void write_journal(const struct tracefs *fs, const struct tracefs_undo *entry)
+static void write_journal(const struct tracefs *fs, const char *kind,
+                          const struct tracefs_undo *entry)
 {
     if (fs->journal_fd < 0)
         return;
     CLEANUP(strbuf_done) struct strbuf line = {0};
-    strbuf_add_str(&line, !entry->value ? "rmdir\t" : entry->append ? "append\t" : "write\t");
+    strbuf_addf(&line, "%s\t", kind);
     add_escaped(&line, entry->path);
     strbuf_add_char(&line, '\t');
     add_escaped(&line, entry->value ? entry->value : "");
@@ -243,12 +249,19 @@ static int remember(struct tracefs *fs, const char *full_path, const char *value
                                  .value = value ? strdup(value) : NULL,
                                  .append = append};
     if (!entry.path || (value && !entry.value) || tracefs_undos_push(&fs->undo, entry) < 0) {
-        free(entry.path);
-        free(entry.value);
+        undo_release(&entry);
         return -ENOMEM;
     }
-    write_journal(fs, &entry);
+    write_journal(fs, !entry.value ? "rmdir" : entry.append ? "append" : "write", &entry);
     return 0;
+}
+
+// Takes back what was remembered last.
+static void forget(struct tracefs *fs)
+{
+    struct tracefs_undo *last = &fs->undo.items[--fs->undo.n];
+    write_journal(fs, "cancel", last);
+    undo_release(last);
 }
 
 static int undo_one(const char *root, const struct tracefs_undo *entry)
@@ -264,8 +277,24 @@ static int undo_one(const char *root, const struct tracefs_undo *entry)
                          : write_setting(path, entry->value);
 }
 
+// A probe cannot be removed while an instance records it. That a write fails does not matter here:
+// removing the probe or the instance then fails too, and is told.
+static void silence_instances(const char *root, const struct tracefs_undos *undo)
+{
+    vec_foreach(undo, entry) {
+        if (entry->value || strstr(entry->path, ".."))
+            continue;
+        CLEANUP(freep) char *events = NULL, *tracer = NULL;
+        if (asprintf(&events, "%s/%s/events/enable", root, entry->path) >= 0)
+            write_file(events, "0", 0);
+        if (asprintf(&tracer, "%s/%s/current_tracer", root, entry->path) >= 0)
+            write_file(tracer, "nop", 0);
+    }
+}
+
 static void undo_all(const char *root, const struct tracefs_undos *undo, const struct log *log)
 {
+    silence_instances(root, undo);
     for (size_t i = undo->n; i-- > 0;) {
         int r = undo_one(root, &undo->items[i]);
         if (r < 0 && r != -ENOENT)
@@ -392,12 +421,6 @@ int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret)
     return tracefs_read_at(fs->path, path, ret);
 }
 
-bool tracefs_has(const struct tracefs *fs, const char *path)
-{
-    CLEANUP(freep) char *full = join(fs->path, path);
-    return full && access(full, F_OK) == 0;
-}
-
 int tracefs_write(const struct tracefs *fs, const char *path, const char *text)
 {
     CLEANUP(freep) char *full = join(fs->path, path);
@@ -434,11 +457,8 @@ int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
     int r = remember(fs, full, undo_line, true);
     if (r == 0)
         r = write_file(full, line, O_APPEND);
-    if (r == -EEXIST) { // somebody else's, and not ours to take back
-        struct tracefs_undo *last = &fs->undo.items[--fs->undo.n];
-        free(last->path);
-        free(last->value);
-    }
+    if (r == -EEXIST) // somebody else's, and not ours to take back
+        forget(fs);
     return r;
 }
 
@@ -456,18 +476,22 @@ static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
         const char *second = memchr(path, '\t', (size_t)(newline - path));
         if (!second)
             return 0;
-        bool is_rmdir = *line == 'r';
+        bool is_rmdir = *line == 'r', is_append = *line == 'a', is_cancel = *line == 'c';
+        line = newline + 1;
+        if (is_cancel) {
+            if (ret->n)
+                undo_release(&ret->items[--ret->n]);
+            continue;
+        }
         struct tracefs_undo entry = {
             .path = unescape(path, (size_t)(second - path)),
             .value = is_rmdir ? NULL : unescape(second + 1, (size_t)(newline - second - 1)),
-            .append = *line == 'a',
+            .append = is_append,
         };
         if (!entry.path || (!is_rmdir && !entry.value) || tracefs_undos_push(ret, entry) < 0) {
-            free(entry.path);
-            free(entry.value);
+            undo_release(&entry);
             return -ENOMEM;
         }
-        line = newline + 1;
     }
     return 0;
 }

@@ -56,7 +56,6 @@ void tracefs_close(struct tracefs *fs, const struct log *log);
 // owned by the caller and terminated. 0 or a negative errno.
 int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret);
 int tracefs_read_at(const char *folder, const char *path, struct strbuf *ret);
-bool tracefs_has(const struct tracefs *fs, const char *path);
 
 // Writes without remembering.
 int tracefs_write(const struct tracefs *fs, const char *path, const char *text);

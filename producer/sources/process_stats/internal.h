@@ -16,7 +16,6 @@
 #define CMDLINE_BYTES_MAX (4u << 10)
 #define N_PENDING_MAX     8192
 #define N_KNOWN_MIN       2048
-#define COMM_BYTES_MAX    64 // kernel threads have longer names than 15 characters
 
 // Files of a process that may stay open from poll to poll.
 enum process_file {

@@ -149,7 +149,7 @@ static void write_fd(struct process_stats *ps, const struct process *process, ui
         return;
     size_t inner = wire_begin(w, PB_ProcessStats_Process_fds);
     wire_uint(w, PB_ProcessStats_FDInfo_fd, fd);
-    wire_bytes(w, PB_ProcessStats_FDInfo_path, path, (size_t)n_path);
+    wire_text(w, PB_ProcessStats_FDInfo_path, path, (size_t)n_path);
     wire_end(w, inner);
     map64_set(&ps->seen_fds, key, process_mark(process));
 }
@@ -232,8 +232,7 @@ static bool may_skip(const struct process_stats *ps, struct process *process)
 
 static bool has_new_name(const struct process *process, const struct process_status *status)
 {
-    size_t n = span_size(status->name);
-    return n < COMM_BYTES_MAX && !span_eq(status->name, process->comm);
+    return strcmp(status->name, process->comm) != 0;
 }
 
 static void poll_process(struct process_stats *ps, int32_t pid)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names of processes are chosen by the processes: stat's may hold blanks and parentheses, so its
-// fields are counted from the last ')'. status escapes newlines in names, so its lines can be
-// trusted to be lines.
+// fields are counted from the last ')'. status escapes newlines and backslashes in names, so its
+// lines can be trusted to be lines; names are given out as they are.
 #include "producer/sources/process_stats/texts.h"
 
 #include "protos/fields.h"
@@ -97,6 +97,20 @@ static uint32_t number_u32(struct span value)
     return span_take_u64(&value, &number) ? (uint32_t)number : 0;
 }
 
+// A backslash and the one after it, or an n, stand for a backslash and a newline.
+static void take_name(struct span value, char ret[COMM_BYTES_MAX])
+{
+    size_t n = 0;
+    span_take_prefix(&value, "\t");
+    while (value.pos < value.end && n < COMM_BYTES_MAX - 1) {
+        char c = *value.pos++;
+        if (c == '\\' && (span_take_prefix(&value, "n") || span_take_prefix(&value, "\\")))
+            c = value.pos[-1] == 'n' ? '\n' : '\\';
+        ret[n++] = c;
+    }
+    ret[n] = '\0';
+}
+
 // One line, told by its first letter before names are compared. False: nothing of interest is
 // behind it, whatever the kernel.
 static bool take_status_line(struct span key, struct span value, struct process_status *status,
@@ -106,7 +120,7 @@ static bool take_status_line(struct span key, struct span value, struct process_
     switch (*key.pos) {
     case 'N':
         if (span_eq(key, "Name"))
-            status->name = span_trim(value);
+            take_name(value, status->name);
         else if (span_eq(key, "NSpid") && span_take_word(&value, &root_id))
             status->nspid = value;
         break;
@@ -194,7 +208,7 @@ unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field)
         if (!end)
             end = text.end;
         if (end > text.pos) {
-            wire_bytes(w, field, text.pos, (size_t)(end - text.pos));
+            wire_text(w, field, text.pos, (size_t)(end - text.pos));
             n++;
         }
         text.pos = end < text.end ? end + 1 : end;

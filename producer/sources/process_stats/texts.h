@@ -47,14 +47,16 @@ static inline void process_counters_set(struct process_counters *counters,
     counters->values[counter] = value;
 }
 
+#define COMM_BYTES_MAX 64 // with the zero; kernel threads have longer names than 15 characters
+
 struct process_status {
     int32_t pid, tgid, ppid; // pid is the thread's id
     uint32_t uid;            // real
     uint32_t n_threads;
-    bool has_memory;   // kernel threads and what is about to end have none
-    int kthread;       // -1: this kernel does not say
-    struct span name;  // comm
-    struct span nspid; // ids in the namespaces below the root's
+    bool has_memory;           // kernel threads and what is about to end have none
+    int kthread;               // -1: this kernel does not say
+    struct span nspid;         // ids in the namespaces below the root's
+    char name[COMM_BYTES_MAX]; // comm, terminated, cut where it is longer
 };
 
 // /proc/PID/status. False if it lacks the ids. Memory counters go to `counters` (may be NULL),

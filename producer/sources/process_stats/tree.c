@@ -23,7 +23,7 @@ static void write_thread_message(const struct process_stats *ps, struct wire_wri
     if (status) {
         nspid_write(status->nspid, w, PB_ProcessTree_Thread_nstid);
         if (ps->config->record_thread_names)
-            wire_bytes(w, PB_ProcessTree_Thread_name, status->name.pos, span_size(status->name));
+            wire_string(w, PB_ProcessTree_Thread_name, status->name);
     }
     wire_end(w, mark);
 }
@@ -35,13 +35,6 @@ static bool end_tree(struct process_stats *ps, struct wire_writer *w, size_t mar
     bool written = packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
     ps->n_written += written;
     return written;
-}
-
-static struct span limit_name(struct span name)
-{
-    if (span_size(name) >= COMM_BYTES_MAX)
-        name.end = name.pos + COMM_BYTES_MAX - 1;
-    return name;
 }
 
 static void write_age(struct process_stats *ps, struct process *process, struct wire_writer *w)
@@ -64,7 +57,7 @@ static void write_process_message(struct process_stats *ps, struct process *proc
     wire_int(w, PB_ProcessTree_Process_ppid, status->ppid);
     bool with_cmdline = cmdline_write(cmdline, w, PB_ProcessTree_Process_cmdline) > 0;
     if (!with_cmdline)
-        wire_bytes(w, PB_ProcessTree_Process_cmdline, status->name.pos, span_size(status->name));
+        wire_string(w, PB_ProcessTree_Process_cmdline, status->name);
     wire_int(w, PB_ProcessTree_Process_uid, (int32_t)status->uid);
     nspid_write(status->nspid, w, PB_ProcessTree_Process_nspid);
     if (ps->config->record_process_age)
@@ -83,10 +76,7 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc, "/%d/cmdline",
                                     process->pid);
     struct span cmdline = span_over(ps->text, n > 0 ? (size_t)n : 0);
-    struct process_status limited = *status;
-    limited.name = limit_name(status->name);
-    snprintf(process->comm, sizeof(process->comm), "%.*s", (int)span_size(limited.name),
-             limited.name.pos);
+    memcpy(process->comm, status->name, sizeof(process->comm));
     if (process->with_cmdline && !status->has_memory) {
         process->written = true;
         return;
@@ -96,9 +86,9 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     if (!w)
         return;
     size_t mark = wire_begin(w, PB_TracePacket_process_tree);
-    write_process_message(ps, process, &limited, cmdline, w);
+    write_process_message(ps, process, status, cmdline, w);
     if (!ps->config->skip_main_thread_message)
-        write_thread_message(ps, w, process->pid, process->pid, &limited);
+        write_thread_message(ps, w, process->pid, process->pid, status);
     if (end_tree(ps, w, mark, (uint64_t)process->pid))
         process->written = process->kept = true;
 }
@@ -106,16 +96,11 @@ void tree_write_process(struct process_stats *ps, struct process *process,
 static void write_thread(struct process_stats *ps, int32_t tid, const struct process *process,
                          const struct process_status *status)
 {
-    struct process_status limited;
-    if (status) {
-        limited = *status;
-        limited.name = limit_name(status->name);
-    }
     struct wire_writer *w = packet_writer_begin(ps->env.writer, ps->scan_time, THREAD_ROOM);
     if (!w)
         return;
     size_t mark = wire_begin(w, PB_TracePacket_process_tree);
-    write_thread_message(ps, w, tid, process->pid, status ? &limited : NULL);
+    write_thread_message(ps, w, tid, process->pid, status);
     if (end_tree(ps, w, mark, THREAD_KEY(tid)))
         map64_set(&ps->threads, (uint64_t)tid, process_mark(process));
 }

@@ -169,6 +169,7 @@ static struct wire_writer *begin_track(struct packet_writer *writer,
     if (wire_reserve(w, sizeof(prefix) - 1 + size)) {
         memcpy(w->pos, prefix, sizeof(prefix) - 1);
         memcpy(w->pos + sizeof(prefix) - 1, file->path, size);
+        wire_mend_text(w->pos + sizeof(prefix) - 1, size);
         w->pos += sizeof(prefix) - 1 + size;
     }
     size_t counter = wire_begin(w, PB_TrackDescriptor_counter);

@@ -30,7 +30,8 @@
 #define PAUSE             (NSEC_PER_MSEC / 4)
 #define RESCAN_PAUSE      NSEC_PER_SEC // after files were deleted
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
-#define FLUSH_MAX         NSEC_PER_SEC
+#define FLUSH_MAX         (200 * NSEC_PER_MSEC) // others wait meanwhile
+#define STOP_MAX          NSEC_PER_SEC
 #define LIST_PART_OF_RING 8 // one list of runs never takes more of the buffer
 
 // What belongs to one residency_file (its `user`).
@@ -237,7 +238,8 @@ static void finish_look(struct sampler *sampler, const struct residency_file *fi
     if (result == LOOK_COUNTS) {
         if (!told_alike)
             tell_counts(sampler, file, watched, watched->memory.has_runs);
-    } else if (!told_alike || !watched->chain_whole || !difference || difference->n) {
+    } else if (!told_alike || !watched->chain_whole || !difference || difference->n ||
+               watched->n_differences > sampler->max_differences) {
         tell_runs(sampler, file, watched, difference);
     }
     watched->told_result = result;
@@ -412,10 +414,10 @@ static void on_rescan(void *userdata, nsec_t due, uint64_t n_due)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-// A whole round, as far as a second allows.
-static void sample_now(struct sampler *sampler)
+// A whole round, as far as `most` allows.
+static void sample_now(struct sampler *sampler, nsec_t most)
 {
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + FLUSH_MAX;
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + most;
     if (sampler->in_round && !continue_round(sampler, deadline))
         return;
     begin_round(sampler);
@@ -425,7 +427,7 @@ static void sample_now(struct sampler *sampler)
 static void page_residency_flush(struct source *source)
 {
     struct sampler *sampler = sampler_of(source);
-    sample_now(sampler);
+    sample_now(sampler, FLUSH_MAX);
     work(sampler, 0);
 }
 
@@ -449,7 +451,7 @@ static void page_residency_stop(struct source *source)
 {
     struct sampler *sampler = sampler_of(source);
     remove_timers(sampler);
-    sample_now(sampler);
+    sample_now(sampler, STOP_MAX);
     end_look(sampler);
     sampler->started = false;
 }

@@ -104,8 +104,8 @@ void buddyinfo_text_write(struct span text, struct wire_writer *w)
             !span_take_word(&line, &zone))
             continue;
         size_t mark = wire_begin(w, PB_SysStats_buddy_info);
-        wire_bytes(w, PB_SysStats_BuddyInfo_node, node.pos, span_size(node) - 1);
-        wire_bytes(w, PB_SysStats_BuddyInfo_zone, zone.pos, span_size(zone));
+        wire_text(w, PB_SysStats_BuddyInfo_node, node.pos, span_size(node) - 1);
+        wire_text(w, PB_SysStats_BuddyInfo_zone, zone.pos, span_size(zone));
         while (span_take_u64(&line, &n_free))
             wire_uint(w, PB_SysStats_BuddyInfo_order_pages, (uint32_t)n_free);
         wire_end(w, mark);
@@ -134,7 +134,7 @@ void diskstats_text_write(struct span text, struct wire_writer *w)
             !span_take_word(&line, &name))
             continue;
         size_t mark = wire_begin(w, PB_SysStats_disk_stat);
-        wire_bytes(w, PB_SysStats_DiskStat_device_name, name.pos, span_size(name));
+        wire_text(w, PB_SysStats_DiskStat_device_name, name.pos, span_size(name));
         const struct disk_column *next = disk_columns,
                                  *end = next + sizeof(disk_columns) / sizeof(*disk_columns);
         for (unsigned column = 0; next < end && span_take_u64(&line, &value); column++) {
@@ -170,7 +170,7 @@ void slabinfo_text_write(struct span text, struct wire_writer *w)
         if (column <= SLAB_COLUMN_NUM_SLABS)
             continue;
         size_t mark = wire_begin(w, PB_SysStats_slab_info);
-        wire_bytes(w, PB_SysStats_SlabInfo_name, name.pos, span_size(name));
+        wire_text(w, PB_SysStats_SlabInfo_name, name.pos, span_size(name));
         wire_uint(w, PB_SysStats_SlabInfo_pages_per_slab, (uint32_t)pages_per_slab);
         wire_uint(w, PB_SysStats_SlabInfo_num_slabs, (uint32_t)num_slabs);
         wire_end(w, mark);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Configs are written for many machines and for Perfetto, so a field without effect is no error. It
+// is worth a line only where the recording differs from what was asked for; what speaks to
+// Android's services, or of shared memory that one process does not need, is passed over in
+// silence. Every field of the config is either read by somebody or stands here; a unit test holds
+// both lists against the descriptors, so that a new field cannot be forgotten.
+#include "producer/service/config_unread.h"
+
+#include <stdio.h>
+
+#include "common/str.h"
+
+#define PATH_BYTES_MAX 192
+
+#define TRACE    &pb__trace_config__descriptor
+#define BUFFER   &pb__trace_config__buffer_config__descriptor
+#define BUILTIN  &pb__trace_config__builtin_data_source__descriptor
+#define ENTRY    &pb__trace_config__data_source__descriptor
+#define OVERRIDE &pb__trace_config__guardrail_overrides__descriptor
+#define SOURCE   &pb__data_source_config__descriptor
+#define FTRACE   &pb__ftrace_config__descriptor
+
+static const struct config_unread rows[] = {
+    {TRACE, "deferred_start", true, "has no effect, recording starts at once"},
+    {TRACE, "lockdown_mode", false, "no producers of other users take part"},
+    {TRACE, "producers", false, "there is no memory that is shared with producers"},
+    {TRACE, "statsd_metadata", false, "tells Android's statsd who began the session"},
+    {TRACE, "statsd_logging", false, "is for Android's statsd"},
+    {TRACE, "flush_timeout_ms", false, "sources are in this process, a flush cannot hang"},
+    {TRACE, "data_source_stop_timeout_ms", false,
+     "sources are in this process, a stop cannot hang"},
+    {TRACE, "notify_traceur", true, "has no effect, nobody is told when the trace is done"},
+    {TRACE, "activate_triggers", true, "has no effect, recording fires no triggers"},
+    {TRACE, "allow_user_build_tracing", false, "is for Android's user builds"},
+    {TRACE, "incident_report_config", true, "has no effect here"},
+    {TRACE, "android_report_config", true, "has no effect here"},
+    {TRACE, "bugreport_score", false, "says which session a bugreport takes along"},
+    {TRACE, "session_semaphores", true, "has no effect, other sessions are not counted"},
+    {TRACE, "priority_boost", true, "has no effect, the priority stays as it is"},
+    {TRACE, "exclusive_prio", true, "has no effect, other sessions go on"},
+    {TRACE, "trace_all_machines", true, "has no effect, only this machine is recorded"},
+    {TRACE, "trace_attributes", false, "goes into the trace with the config"},
+    {OVERRIDE, "max_upload_per_day_bytes", false, "nothing is uploaded"},
+    {BUFFER, "transfer_on_clone", false, "is for snapshots, which a recording does not take"},
+    {BUFFER, "clear_before_clone", false, "is for snapshots, which a recording does not take"},
+    {BUFFER, "experimental_mode", false, "is about Perfetto's implementation"},
+    {BUILTIN, "prefer_suspend_clock_for_snapshot", false, "intervals count suspend anyway"},
+    {BUILTIN, "disable_chunk_usage_histograms", false, "there are no chunks and no histograms"},
+    {BUILTIN, "disable_extension_descriptors", false, "none are written"},
+    {BUILTIN, "enable_concurrent_session_events", true,
+     "has no effect, other sessions are not known"},
+    {ENTRY, "machine_name_filter", true, "has no effect, this machine is always recorded"},
+    {SOURCE, "tracing_session_id", false, "is set by Perfetto's service"},
+    {SOURCE, "enable_extra_guardrails", false, "is set by Perfetto's service"},
+    {SOURCE, "stop_timeout_ms", false, "is set by Perfetto's service"},
+    {SOURCE, "session_initiator", false, "is set by Perfetto's service"},
+    {SOURCE, "prefer_suspend_clock_for_duration", false, "is set by Perfetto's service"},
+    {SOURCE, "buffer_exhausted_policy", false, "sources write into the buffer, nothing stalls"},
+    {SOURCE, "priority_boost", true, "has no effect, the priority stays as it is"},
+    {SOURCE, "protovm_config", true, "has no effect, packets are kept as they are"},
+    {SOURCE, "interceptor_config", true, "has no effect, packets go into the buffer"},
+    {SOURCE, "legacy_config", true, "has no effect, no data source here reads it"},
+    {SOURCE, "for_testing", false, "is for data sources of Perfetto's own tests"},
+    {FTRACE, "initialize_ksyms_synchronously_for_testing", false,
+     "has no effect in Perfetto either"},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(*rows))
+
+// Of data sources that are not provided here. Where such a source is asked for, or one that does
+// not read this config, config_check() says so.
+static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no data source here"};
+
+#define FIRST_SOURCE_CONFIG 100
+
+static bool is_provided(const char *field)
+{
+    static const char *const provided[] = {"ftrace_config", "page_residency_config",
+                                           "process_stats_config", "sys_stats_config",
+                                           "system_info_config"};
+    for (size_t i = 0; i < sizeof(provided) / sizeof(*provided); i++)
+        if (str_eq(provided[i], field))
+            return true;
+    return false;
+}
+
+const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,
+                                               const ProtobufCFieldDescriptor *field)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (rows[i].message == message && str_eq(rows[i].field, field->name))
+            return &rows[i];
+    bool of_source = message == SOURCE && field->id >= FIRST_SOURCE_CONFIG &&
+                     field->type == PROTOBUF_C_TYPE_MESSAGE;
+    return of_source && !is_provided(field->name) ? &foreign : NULL;
+}
+
+static bool holds_something(const ProtobufCFieldDescriptor *field, const void *member)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return *(const void *const *)member;
+    case PROTOBUF_C_TYPE_STRING:
+        return *(const char *const *)member && **(const char *const *)member;
+    case PROTOBUF_C_TYPE_BYTES:
+        return ((const ProtobufCBinaryData *)member)->len > 0;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return *(const uint64_t *)member != 0;
+    default:
+        return *(const uint32_t *)member != 0;
+    }
+}
+
+struct walk {
+    const struct log *log;
+    bool said[N_ROWS];
+};
+
+static void walk_message(struct walk *walk, const ProtobufCMessage *message, const char *path);
+
+static void walk_field(struct walk *walk, const ProtobufCMessage *message,
+                       const ProtobufCFieldDescriptor *field, const char *path)
+{
+    const char *base = (const char *)message, *member = base + field->offset;
+    const uint32_t *quantifier = (const uint32_t *)(const void *)(base + field->quantifier_offset);
+    bool is_repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+    bool is_oneof = field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
+    size_t n = is_repeated ? *(const size_t *)(const void *)quantifier : 1;
+    if (n == 0 || (is_oneof && *quantifier != field->id) ||
+        (!is_repeated && !holds_something(field, member)))
+        return;
+    const struct config_unread *row = config_unread_find(message->descriptor, field);
+    if (row) {
+        bool *said = row == &foreign ? NULL : &walk->said[row - rows];
+        if (row->warn && !*said)
+            log_warning(walk->log, "%s%s: %s", path, field->name, row->why);
+        if (said)
+            *said = true;
+        return;
+    }
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+        return;
+    const ProtobufCMessage *const *inner =
+        is_repeated ? *(const ProtobufCMessage *const *const *)(const void *)member
+                    : (const ProtobufCMessage *const *)(const void *)member;
+    for (size_t i = 0; i < n; i++) {
+        char below[PATH_BYTES_MAX];
+        if (is_repeated)
+            snprintf(below, sizeof(below), "%s%s[%zu].", path, field->name, i);
+        else
+            snprintf(below, sizeof(below), "%s%s.", path, field->name);
+        walk_message(walk, inner[i], below);
+    }
+}
+
+static void walk_message(struct walk *walk, const ProtobufCMessage *message, const char *path)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++)
+        walk_field(walk, message, &message->descriptor->fields[i], path);
+}
+
+void config_unread_warn(const Pb__TraceConfig *trace, const struct log *log)
+{
+    struct walk walk = {.log = log};
+    walk_message(&walk, &trace->base, "");
+}
