@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's sockets, end to end: clients that misbehave, and Perfetto's own client.
+
+Perfetto's client is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names.
+"""
+import array
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import lib
+
+BUFFERED = """
+buffers { size_kb: 1024 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 50 } } }
+"""
+
+
+def find_perfetto():
+    """The argv in front of the client's arguments, and its root; or None."""
+    root = os.environ.get("PERFETTO_ROOT", "")
+    if root and os.access(f"{root}/usr/bin/perfetto", os.X_OK):
+        return ["chroot", root, "/usr/bin/perfetto"], pathlib.Path(root)
+    path = shutil.which("perfetto")
+    return ([path], pathlib.Path("/")) if path else None
+
+
+class Daemon:
+    """A running daemon with abstract sockets, so that a client in another root reaches it."""
+
+    n_started = 0
+
+    def __init__(self):
+        Daemon.n_started += 1
+        self.dir = tempfile.TemporaryDirectory(prefix="mmtrace-ipc-")
+        root = pathlib.Path(self.dir.name)
+        name = f"@mmtrace-e2e-{os.getpid()}-{Daemon.n_started}"
+        self.consumer, self.producer = f"{name}-consumer", f"{name}-producer"
+        self.env = {**os.environ, "PERFETTO_CONSUMER_SOCK_NAME": self.consumer,
+                    "PERFETTO_PRODUCER_SOCK_NAME": self.producer}
+        self.log_path = root / "log"
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                [lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", "none",
+                 "--state-dir", root / "state", "--run-dir", root / "run"],
+                stderr=log, env=self.env)
+        self.until(lambda: self.try_connect(self.producer), "it does not answer")
+
+    def try_connect(self, name):
+        try:
+            self.connect(name).close()
+            return True
+        except OSError:
+            return False
+
+    def connect(self, name=None):
+        client = socket.socket(socket.AF_UNIX)
+        try:
+            client.settimeout(20)
+            client.connect((name or self.consumer).replace("@", "\0", 1))
+        except OSError:
+            client.close()
+            raise
+        return client
+
+    def until(self, condition, what, timeout_s=20):
+        end = time.monotonic() + timeout_s
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"{what}; the daemon says:\n{self.log_path.read_text()}")
+            time.sleep(0.02)
+
+    def n_fds(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def rss_kb(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(20)
+        self.dir.cleanup()
+        return code
+
+
+def varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def frame(body):
+    return struct.pack("<I", len(body)) + body
+
+
+def bind(service=b"ConsumerPort"):
+    return frame(field(2, 1) + field(3, field(1, service)))
+
+
+def invoke(request_id, method, args=b""):
+    return frame(field(2, request_id) + field(5, field(1, 1) + field(2, method) + field(3, args)))
+
+
+QUERY_STATE, FLUSH, INITIALIZE, REGISTER = 12, 5, 1, 2
+
+
+class BadClients(unittest.TestCase):
+    """What each of them gets is tested elsewhere; here, that nobody else loses anything."""
+
+    def setUp(self):
+        self.daemon = Daemon()
+        self.addCleanup(lambda: self.daemon.process.poll() is None and self.daemon.stop())
+        self.n_fds = self.daemon.n_fds()
+
+    def spoil(self):
+        """Things that clients should not do, one after the other; returns those that stay."""
+        daemon, stay = self.daemon, []
+
+        def one(data, name=None, fds=()):
+            client = daemon.connect(name)
+            try:
+                client.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+            except OSError:
+                pass
+            return client
+
+        for name in (daemon.consumer, daemon.producer):
+            for data in (b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\x05\0\0\0\xff\xff\xff\xff\xff", os.urandom(4000),
+                         b"\0" * 100000, bind(b"NoSuchPort"), invoke(1, 0), invoke(1, 999), invoke(1, 1, b"\xff")):
+                one(data, name).close()
+            stay.append(one(b"\x40\0\0", name))                     # half a frame
+            stay.append(one(b"", name))                             # silence
+            stay.append(one(invoke(1, FLUSH), name, [0, 1, 2] * 3))  # descriptors where none belong
+        # Instructions inside instructions, tens of thousands of them.
+        nested = b""
+        while len(nested) < 120000:
+            nested = field(7, nested)
+        one(invoke(1, INITIALIZE) + invoke(2, REGISTER, field(1, field(10, field(2, nested)))),
+            daemon.producer).close()
+        # Asks and asks, and never reads.
+        deaf = daemon.connect()
+        deaf.setblocking(False)
+        try:
+            for i in range(100000):
+                deaf.send(invoke(i + 1, QUERY_STATE))
+        except OSError:
+            pass
+        stay.append(deaf)
+        # Comes and goes, some thousand times.
+        for _ in range(3000):
+            try:
+                client = socket.socket(socket.AF_UNIX)
+                client.setblocking(False)
+                client.connect(daemon.consumer.replace("@", "\0", 1))
+            except OSError:
+                pass
+            client.close()
+        # All at once.
+        for _ in range(600):
+            client = socket.socket(socket.AF_UNIX)
+            client.settimeout(5)
+            try:
+                client.connect(daemon.consumer.replace("@", "\0", 1))
+                stay.append(client)
+            except OSError:
+                client.close()
+        return stay
+
+    def test_a_session_does_not_notice(self):
+        trace = pathlib.Path(self.daemon.dir.name) / "trace"
+        config = pathlib.Path(self.daemon.dir.name) / "config"
+        config.write_text(BUFFERED + "duration_ms: 4000")
+        recording = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", trace, "--quiet"],
+                                     env=self.daemon.env, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        stay = self.spoil()
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(recording.wait(30), 0, recording.stderr.read())
+        recording.stderr.close()
+        packets = lib.of_kind(lib.decode(trace), "sys_stats")
+        self.assertGreater(len(packets), 60)
+        stamps = sorted(p.one("timestamp") for p in packets)
+        self.assertLess(max(b - a for a, b in zip(stamps, stamps[1:])), 1_000_000_000)
+        for client in stay:
+            client.close()
+        self.daemon.until(lambda: self.daemon.n_fds() == self.n_fds, "descriptors stay open")
+        self.assertLess(self.daemon.rss_kb(), 32768)
+        self.assertEqual(self.daemon.stop(), 0)
+
+
+@unittest.skipUnless(find_perfetto(), "needs Perfetto's client, in PATH or below PERFETTO_ROOT")
+class PerfettoClient(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.argv, cls.root = find_perfetto()
+        cls.daemon = Daemon()
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-ipc-", dir=cls.root / "tmp"))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir)
+        cls.daemon.stop()
+
+    def inside(self, name):
+        """The path of a file as the client sees it."""
+        return "/" + str((self.dir / name).relative_to(self.root))
+
+    def config(self, text):
+        (self.dir / "config").write_text(text + "\n")  # its parser wants a blank at the end
+        return ["-c", self.inside("config"), "--txt"]
+
+    def perfetto(self, *arguments, code=0):
+        done = lib.run(*self.argv, *arguments, env=self.daemon.env)
+        if code is not None:
+            self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def stats_of(self, name):
+        return lib.of_kind(lib.decode(self.dir / name), "sys_stats")
+
+    def test_record(self):
+        self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("plain"))
+        self.assertGreaterEqual(len(self.stats_of("plain")), 10)
+
+    def test_write_into_file(self):
+        text = BUFFERED + "duration_ms: 1000 write_into_file: true file_write_period_ms: 200"
+        self.perfetto(*self.config(text), "-o", self.inside("written"))
+        self.assertGreaterEqual(len(self.stats_of("written")), 10)
+
+    def test_large_trace(self):
+        text = BUFFERED.replace("1024", "8192").replace("50", "10") + "duration_ms: 3000 "
+        text += 'data_sources { config { name: "linux.process_stats" process_stats_config { ' \
+                "scan_all_processes_on_start: true proc_stats_poll_ms: 100 } } }"
+        self.perfetto(*self.config(text), "-o", self.inside("large"))
+        self.assertGreaterEqual(len(self.stats_of("large")), 100)
+
+    def test_refusal_is_told(self):
+        done = self.perfetto(*self.config("duration_ms: 100"), "-o", self.inside("refused"))
+        self.assertIn("buffers", done.stderr)
+
+    def test_query(self):
+        out = self.perfetto("--query").stdout
+        self.assertIn("Service: mmtrace", out)
+        self.assertIn("linux.sys_stats", out)
+
+    def test_detach_and_attach(self):
+        text = BUFFERED + "duration_ms: 60000 write_into_file: true file_write_period_ms: 100"
+        self.perfetto(*self.config(text), "-o", self.inside("detached"), "--detach=key")
+        self.perfetto("--is_detached=key")
+        self.perfetto("--is_detached=other", code=2)
+        self.perfetto(*self.config(text), "-o", self.inside("other"), "--detach=key", code=1)
+        time.sleep(0.5)
+        self.perfetto("--attach=key", "--stop")
+        self.assertGreaterEqual(len(self.stats_of("detached")), 5)
+        self.perfetto("--is_detached=key", code=2)
+
+    def test_background_clone_and_bugreport(self):
+        text = BUFFERED + 'duration_ms: 60000 unique_session_name: "e2e" bugreport_score: 5'
+        begin = time.monotonic()
+        pid = int(self.perfetto(*self.config(text), "-o", self.inside("bg"), "--background-wait").stdout)
+        try:
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertIn("e2e", self.perfetto("--query").stdout)
+            time.sleep(0.5)
+            self.perfetto("--clone-by-name", "e2e", "-o", self.inside("clone"))
+            self.assertGreaterEqual(len(self.stats_of("clone")), 5)
+            done = self.perfetto("--save-for-bugreport")
+            path = self.root / re.search(r"into (\S+)", done.stderr)[1].lstrip("/")
+            self.assertTrue(lib.of_kind(lib.decode(path), "sys_stats"))
+            path.unlink()
+            refused = self.perfetto(*self.config(text), "-o", self.inside("second"))
+            self.assertIn("unique_session_name", refused.stderr)
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        self.daemon.until(lambda: (self.dir / "bg").stat().st_size > 0, "nothing is written at the end")
+        self.daemon.until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or
+                          pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", "the client does not end")
+        self.assertGreater(len(self.stats_of("bg")), len(self.stats_of("clone")))
+
+    def test_triggers(self):
+        text = BUFFERED + """trigger_config { trigger_mode: MODE trigger_timeout_ms: 20000
+            triggers { name: "e2e_trigger" stop_delay_ms: 300 } }"""
+        for mode in ("START_TRACING", "STOP_TRACING"):
+            (self.dir / "armed").write_text(text.replace("MODE", mode))
+            begin = time.monotonic()
+            waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside(mode)],
+                                       env=self.daemon.env, stderr=subprocess.DEVNULL)
+            time.sleep(1)
+            self.perfetto(*self.config('activate_triggers: "e2e_trigger"'))
+            self.assertEqual(waiting.wait(15), 0)
+            self.assertLess(time.monotonic() - begin, 12)
+            packets = lib.decode(self.dir / mode)
+            self.assertEqual([p.one("trigger", "trigger_name") for p in lib.of_kind(packets, "trigger")],
+                             ["e2e_trigger"])
+            n = len(lib.of_kind(packets, "sys_stats"))
+            self.assertTrue(3 <= n <= 12 if mode == "START_TRACING" else n >= 15, f"{mode}: {n}")
+
+    def test_snapshot_trigger(self):
+        text = BUFFERED + """trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 20000
+            triggers { name: "e2e_snapshot" stop_delay_ms: 100 } }"""
+        (self.dir / "armed").write_text(text)
+        waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside("snapshot")],
+                                   env=self.daemon.env, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            self.perfetto(*self.config('activate_triggers: "e2e_snapshot"'))
+            self.daemon.until(lambda: [p for p in self.dir.glob("snapshot.*") if p.stat().st_size > 0], "no snapshot")
+            time.sleep(0.3)
+            self.assertGreaterEqual(len(self.stats_of("snapshot.0")), 10)
+        finally:
+            waiting.send_signal(signal.SIGTERM)
+            waiting.wait(15)
+
+    def test_ten_at_once(self):
+        errors = []
+
+        def one(i):
+            (self.dir / f"config{i}").write_text(BUFFERED + "duration_ms: 1500\n")
+            done = lib.run(*self.argv, "-c", self.inside(f"config{i}"), "--txt", "-o", self.inside(f"many{i}"),
+                           env=self.daemon.env)
+            if done.returncode or len(self.stats_of(f"many{i}")) < 10:
+                errors.append(done.stderr)
+
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
