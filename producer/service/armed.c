@@ -167,6 +167,50 @@ static void finish_file(struct entry *entry)
     armed_folder_prune(&folder, entry->armed->options.log);
 }
 
+static int write_snapshot(struct entry *entry, const struct service_trigger_hit *trigger,
+                          struct armed_file *file, struct err *err)
+{
+    struct service *service = entry->armed->options.service;
+    int fd CLEANUP(close_fdp) = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", entry->output_folder);
+    struct service_clone_request request = {
+        .session_id = entry->session_id,
+        .output_fd = &fd,
+        .into_file = true,
+        .trigger = trigger,
+    };
+    struct service_clone_result snapshot;
+    int r = service_clone(service, &entry->consumer, &request, &snapshot, err);
+    if (r == 0)
+        service_destroy(service, snapshot.session_id);
+    return r;
+}
+
+// The recording goes on, its own file stays empty.
+static void save_snapshot(struct entry *entry, const struct service_trigger_hit *trigger)
+{
+    struct armed *armed = entry->armed;
+    struct armed_folder folder = folder_of(entry);
+    struct armed_file file;
+    struct err err = {0};
+    int r = armed_file_open(&folder, real_now(armed), &file, &err);
+    if (r == 0) {
+        r = write_snapshot(entry, trigger, &file, &err);
+        if (r == 0)
+            r = armed_file_publish(&file, &folder, real_now(armed), &err);
+        if (r == 0) {
+            armed->n_files++;
+            log_info(armed->options.log, "%s: wrote %s, triggered by %s", entry->title, file.path,
+                     trigger->name);
+        }
+        armed_file_close(&file);
+    }
+    if (r < 0)
+        complain(entry, &err, "no snapshot: ");
+    armed_folder_prune(&folder, armed->options.log);
+}
+
 static void session_ended(struct entry *entry, int result, const char *text)
 {
     struct armed *armed = entry->armed;
@@ -194,7 +238,6 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
                    const char *text, const struct service_trigger_hit *trigger)
 {
     struct entry *entry = userdata;
-    (void)trigger;
     if (session_id != entry->session_id || (entry->state != LIVE && entry->state != ENDING))
         return;
     switch (event) {
@@ -209,6 +252,7 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
         session_ended(entry, result, text);
         break;
     case SERVICE_EVENT_CLONE_TRIGGERED:
+        save_snapshot(entry, trigger);
         break;
     }
 }

@@ -118,9 +118,10 @@ struct service_clone_request {
     const char *unique_session_name;
     bool for_bugreport; // the packet and event for it are written
     // What a session with write_into_file has written so far goes in here, and the rest behind it:
-    // such a session cannot be cloned without. Taken over (and -1 afterwards) if it is used. NULL:
-    // none.
+    // such a session cannot be cloned without. With `into_file`, that of any other session, too.
+    // Taken over (and -1 afterwards) if it is used; a regular file. NULL: none.
     int *output_fd;
+    bool into_file;
     const struct service_trigger_hit *trigger; // NULL: not by a trigger
 };
 
@@ -128,7 +129,7 @@ struct service_clone_result {
     uint64_t session_id; // a finished session of `consumer` with a copy of the buffers, to be read
                          // and destroyed
     int64_t uuid_msb, uuid_lsb;
-    bool was_write_into_file;
+    bool was_write_into_file; // all is in output_fd, and nothing to be read
 };
 
 // Copies what is in the buffers of a session at this moment (after a flush) into a new, finished

@@ -67,6 +67,11 @@ static int find_original(const struct service *service, const struct service_clo
                           quoted(name, printable));
 }
 
+static bool needs_file(const struct member *original, const struct service_clone_request *request)
+{
+    return request->into_file || session_get_settings(original->session)->write_into_file;
+}
+
 static int check_clone(const struct member *original, uid_t uid,
                        const struct service_clone_request *request, struct err *err)
 {
@@ -74,8 +79,7 @@ static int check_clone(const struct member *original, uid_t uid,
         return err_set(err, -EPERM, "session %" PRIu64 " is another user's", original->id);
     if (original->is_clone)
         return err_set(err, -EINVAL, "session %" PRIu64 " is a snapshot itself", original->id);
-    if (session_get_settings(original->session)->write_into_file &&
-        (!request->output_fd || *request->output_fd < 0))
+    if (needs_file(original, request) && (!request->output_fd || *request->output_fd < 0))
         return err_set(err, -EINVAL,
                        "session %" PRIu64 " writes into a file: its snapshot needs a file, too",
                        original->id);
@@ -149,7 +153,7 @@ static int make_clone(struct service *service, struct member *original, struct m
                                session_prepare_clone(original->session), err);
     if (r == 0)
         r = session_clone(original->session, &options, &clone->session, err);
-    if (r == 0 && session_get_settings(original->session)->write_into_file)
+    if (r == 0 && needs_file(original, request))
         r = clone_file(original, clone, request->output_fd, err);
     return r;
 }
@@ -179,7 +183,7 @@ int service_clone(struct service *service, const struct service_consumer *consum
         .session_id = clone->id,
         .uuid_msb = settings->uuid_msb,
         .uuid_lsb = settings->uuid_lsb,
-        .was_write_into_file = session_get_settings(original->session)->write_into_file,
+        .was_write_into_file = needs_file(original, request),
     };
     STEAL(clone);
     return 0;

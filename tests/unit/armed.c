@@ -40,7 +40,7 @@ struct fake_session {
 static struct {
     struct fake_session sessions[64];
     size_t n;
-    int enable_result, start_result;
+    int enable_result, start_result, clone_result;
     bool ends_at_once; // on service_disable()
 } fake;
 
@@ -89,6 +89,30 @@ int service_destroy(struct service *service, uint64_t session_id)
     session->destroyed = true;
     session->fd = close_fd(session->fd);
     return 0;
+}
+
+int service_clone(struct service *service, const struct service_consumer *consumer,
+                  const struct service_clone_request *request, struct service_clone_result *ret,
+                  struct err *err)
+{
+    (void)service;
+    if (fake.clone_result < 0)
+        return err_set(err, fake.clone_result, "not today");
+    assert_true(request->into_file);
+    assert_string_equal(request->trigger->name, "low");
+    fake.sessions[fake.n] =
+        (struct fake_session){.consumer = consumer, .fd = steal_fd(request->output_fd)};
+    assert_int_equal(write(fake.sessions[fake.n].fd, "snapshot", 8), 8);
+    *ret = (struct service_clone_result){.session_id = ++fake.n, .was_write_into_file = true};
+    return 0;
+}
+
+static void tell_clone(uint64_t id)
+{
+    const struct service_trigger_hit hit = {.name = "low", .producer_name = ""};
+    const struct fake_session *session = &fake.sessions[id - 1];
+    session->consumer->notify(session->consumer->userdata, id, SERVICE_EVENT_CLONE_TRIGGERED, 0, "",
+                              &hit);
 }
 
 static size_t n_live(void)
@@ -233,6 +257,26 @@ static void test_armed_again_and_again(void **state)
     pass(f, 0);
     assert_int_equal(n_live(), 1);
     assert_null(f->said.text);
+}
+
+static void test_snapshots_are_files(void **state)
+{
+    struct fixture *f = *state;
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    tell(1, SERVICE_EVENT_STARTED, 0);
+    f->now += 20 * NSEC_PER_SEC;
+    tell_clone(1);
+    assert_int_equal(count_files(f->output, "one-20010909T020340Z.pftrace"), 1);
+    assert_true(fake.sessions[1].destroyed);
+    assert_int_equal(n_live(), 1);
+    fake.clone_result = -ENOSPC;
+    tell_clone(1);
+    assert_string_equal(f->said.text, "armed/one.cfg: no snapshot: not today\n");
+    assert_int_equal(n_live(), 1);
+    tell(1, SERVICE_EVENT_ENDED, 1);
+    assert_int_equal(count_files(f->output, NULL), 1);
+    pass(f, 0);
 }
 
 static void test_back_off(void **state)
@@ -456,6 +500,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_armed_again_and_again),
+        T(test_snapshots_are_files),
         T(test_back_off),
         T(test_failures_are_told_once),
         T(test_wrong_config_is_left_alone),

@@ -708,6 +708,17 @@ static void snapshot_of_a_file_is_a_file(void **state)
     assert_int_equal(service_read_begin(t.service, id, &t.err), -EINVAL);
     close(fd);
     close(copy);
+    // Any other session's may go into one.
+    copy = memfd_create("copy", MFD_CLOEXEC);
+    given = dup(copy);
+    id = enable(SOURCE);
+    uint64_t clone = clone_with(
+        &(struct service_clone_request){.session_id = id, .output_fd = &given, .into_file = true},
+        0);
+    assert_int_equal(given, -1);
+    assert_true(lseek(copy, 0, SEEK_END) > 200);
+    close(copy);
+    service_destroy(t.service, clone);
 }
 
 static void state_is_told(void **state)

@@ -284,10 +284,13 @@ static void save_for_bugreport(struct consumer *consumer, const struct ipc_call 
     ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
 }
 
-static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *request,
+static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *request, int *output_fd,
                  struct service_clone_result *ret, struct err *err)
 {
-    struct service_clone_request what = {.for_bugreport = request->for_bugreport};
+    struct service_clone_request what = {
+        .for_bugreport = request->for_bugreport,
+        .output_fd = output_fd,
+    };
     struct service_trigger_hit hit;
     if (consumer->session_id)
         return err_set(err, -EBUSY, "this connection has a session already");
@@ -315,14 +318,18 @@ static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *reque
     return service_clone(consumer->port->service, &consumer->as_client, &what, ret, err);
 }
 
-// The copy is always read through ReadBuffers: a file that comes along is not needed.
+// The copy is read through ReadBuffers, unless the session writes into a file: then it is in the
+// file that came along.
 static void clone_session(struct consumer *consumer, const struct ipc_call *call)
 {
     struct err err = {0};
     char text[ERR_TEXT_MAX + ERR_HINT_MAX + 4];
     struct service_clone_result result = {0};
     Pb__CloneSessionResponse response = PB__CLONE_SESSION_RESPONSE__INIT;
-    int r = clone(consumer, (const void *)call->request, &result, &err);
+    int fd CLEANUP(close_fdp) = ipc_peer_take_fd(consumer->peer);
+    int r = fd >= 0 ? check_output(fd, &err) : 0;
+    if (r == 0)
+        r = clone(consumer, (const void *)call->request, &fd, &result, &err);
     response.has_success = true;
     response.success = r == 0;
     if (r < 0) {
@@ -334,6 +341,7 @@ static void clone_session(struct consumer *consumer, const struct ipc_call *call
         response.uuid_msb = result.uuid_msb;
         response.uuid_lsb = result.uuid_lsb;
         response.has_was_write_into_file = true;
+        response.was_write_into_file = result.was_write_into_file;
     }
     ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
 }
