@@ -9,6 +9,7 @@
 // a reader that went away and a file that may not grow are write errors with a text.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #include "common/cleanup.h"
 #include "common/pbtext.h"
+#include "common/str.h"
 #include "producer/cli/background.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
@@ -342,8 +344,10 @@ static void print_summary(const struct record *record)
     progress_format(&counts, counts.file_bytes, &line);
     if (counts.file_full)
         strbuf_add_str(&line, " (the file has its maximum size)");
+    char name[PATH_MAX];
+    str_printable(name, sizeof(name), record->out_name, strlen(record->out_name));
     if (line.text)
-        fprintf(stderr, CLI_PROGRAM ": %s: %s\n", record->out_name, line.text);
+        fprintf(stderr, CLI_PROGRAM ": %s: %s\n", name, line.text);
 }
 
 static void done(struct record *record)

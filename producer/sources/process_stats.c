@@ -162,7 +162,7 @@ static int process_stats_open(const struct source_env *env, const Pb__DataSource
     static const Pb__ProcessStatsConfig no_config = PB__PROCESS_STATS_CONFIG__INIT;
     struct process_stats *ps = calloc(1, sizeof(*ps));
     if (!ps)
-        return err_errno(err, -ENOMEM, "linux.process_stats");
+        return err_errno(err, -ENOMEM, "state");
     ps->source.class = &process_stats_class;
     ps->env = *env;
     ps->config = config->process_stats_config ? config->process_stats_config : &no_config;
@@ -174,7 +174,7 @@ static int process_stats_open(const struct source_env *env, const Pb__DataSource
     ps->ns_per_tick = (uint64_t)NSEC_PER_SEC / (ticks_per_second > 0 ? ticks_per_second : 100);
     ps->proc_dir = opendir(env->roots->proc);
     if (!ps->proc_dir) {
-        int r = err_errno(err, -errno, "linux.process_stats: %s", env->roots->proc);
+        int r = err_errno(err, -errno, "%s", env->roots->proc);
         process_stats_close(&ps->source);
         return r;
     }
@@ -209,7 +209,7 @@ static int listen_to_pids(struct process_stats *ps, struct err *err)
     }
     int r = loop_add_timer(ps->env.loop, NSEC_MAX, 0, drain, ps, &ps->drainer);
     if (r < 0)
-        return err_errno(err, r, "linux.process_stats: timer");
+        return err_errno(err, r, "timer");
     pids->userdata = ps;
     pids->changed = pid_changed;
     pids->seen = pid_seen;
@@ -228,7 +228,7 @@ static int process_stats_start(struct source *source, struct err *err)
         r = loop_add_timer(ps->env.loop, nsec_now(CLOCK_BOOTTIME),
                            ps->config->proc_stats_poll_ms * NSEC_PER_MSEC, poll, ps, &ps->poller);
         if (r < 0)
-            return err_errno(err, r, "linux.process_stats: timer");
+            return err_errno(err, r, "timer");
     }
     return 0;
 }

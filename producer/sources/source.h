@@ -55,6 +55,7 @@ struct source_class {
     const char *summary;        // one line for --help
 
     // `config` is borrowed until close(). *ret is owned by the caller and released by close().
+    // Texts in `err` do not begin with the source's name: the caller puts it in front.
     int (*open)(const struct source_env *env, const Pb__DataSourceConfig *config,
                 struct source **ret, struct err *err);
     // Takes from the kernel what start() needs, for a session that waits for a trigger: that comes

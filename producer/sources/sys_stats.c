@@ -393,7 +393,7 @@ static int open_polls(struct sys_stats *stats, struct err *err)
         n_wanted++;
         int r = open_poll(stats, kind);
         if (r == -ENOMEM)
-            return err_errno(err, r, "linux.sys_stats");
+            return err_errno(err, r, "state");
         if (r < 0) {
             failure = r;
             continue;
@@ -405,7 +405,7 @@ static int open_polls(struct sys_stats *stats, struct err *err)
         log_warning(stats->env.log,
                     "linux.sys_stats: the config sets no period, so nothing is polled");
     if (n_wanted && !n_open)
-        return err_errno(err, failure, "linux.sys_stats: nothing of what the config asks for");
+        return err_errno(err, failure, "nothing of what the config asks for");
     return 0;
 }
 
@@ -434,7 +434,7 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
     static const Pb__SysStatsConfig no_config = PB__SYS_STATS_CONFIG__INIT;
     struct sys_stats *stats = calloc(1, sizeof(*stats));
     if (!stats)
-        return err_errno(err, -ENOMEM, "linux.sys_stats");
+        return err_errno(err, -ENOMEM, "state");
     stats->source.class = &sys_stats_class;
     stats->env = *env;
     stats->config = config->sys_stats_config ? config->sys_stats_config : &no_config;
@@ -449,7 +449,7 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
     long ticks_per_second = sysconf(_SC_CLK_TCK);
     stats->ns_per_tick = (uint64_t)NSEC_PER_SEC / (ticks_per_second > 0 ? ticks_per_second : 100);
     init_counters(stats);
-    int r = stats->buffer ? open_polls(stats, err) : err_errno(err, -ENOMEM, "linux.sys_stats");
+    int r = stats->buffer ? open_polls(stats, err) : err_errno(err, -ENOMEM, "state");
     if (r < 0) {
         sys_stats_close(&stats->source);
         return r;
@@ -466,7 +466,7 @@ static int sys_stats_start(struct source *source, struct err *err)
         stats->polls[i].due = now;
     int r = loop_add_timer(stats->env.loop, NSEC_MAX, 0, tick, stats, &stats->timer);
     if (r < 0)
-        return err_errno(err, r, "linux.sys_stats: timer");
+        return err_errno(err, r, "timer");
     uint32_t due = take_due(stats, now, &next);
     loop_set_timer(stats->timer, next, 0);
     if (due)

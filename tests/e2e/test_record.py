@@ -523,6 +523,22 @@ class CommandLine(RecordCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, "mmtrace: /proc/x: No file can be made there\n")
 
+    def test_names_are_printable(self):
+        out = self.dir / "\x1b[31mred"
+        done = lib.run(lib.MMTRACE, "record", "-o", out, "-c", self.write_config(config(duration_ms=100)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(out.exists())
+        self.assertIn("?[31mred: ", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+
+    def test_a_source_without_anything_to_read_is_named_once(self):
+        done = lib.run(lib.MMTRACE, "record", "-o", self.trace, "-c", self.write_config(
+            'buffers { size_kb: 64 } duration_ms: 100 data_sources { config { name: "linux.sys_stats" '
+            "sys_stats_config { gpufreq_period_ms: 100 } } }"))
+        if done.returncode == 0:
+            self.skipTest("this machine has a GPU that tells its frequency")
+        self.assertIn("mmtrace: linux.sys_stats: nothing of what the config asks for", done.stderr)
+
     def test_version_and_sources(self):
         self.assertRegex(lib.run(lib.MMTRACE, "--version").stdout, r"^mmtrace \d+\.\d+\.\d+\n$")
         sources = lib.run(lib.MMTRACE, "sources").stdout

@@ -485,7 +485,7 @@ static int page_residency_start(struct source *source, struct err *err)
     if (r == 0)
         r = loop_add_timer(sampler->env.loop, NSEC_MAX, 0, on_work, sampler, &sampler->work_timer);
     if (r < 0)
-        return err_errno(err, r, "linux.page_residency: timers");
+        return err_errno(err, r, "timers");
     sampler->started = true;
     packet_writer_clear_state(sampler->env.writer);
     sampler->in_scan = true;
@@ -573,13 +573,13 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
                        "process_cmdlines");
     struct sampler *sampler = calloc(1, sizeof(*sampler));
     if (!sampler)
-        return err_errno(err, -ENOMEM, "linux.page_residency");
+        return err_errno(err, -ENOMEM, "state");
     sampler->source.class = &page_residency_class;
     sampler->env = *env;
     read_config(sampler, what);
     int r = residency_probe_new(RESIDENCY_AUTO, &sampler->probe);
     if (r < 0)
-        err_errno(err, r, "linux.page_residency");
+        err_errno(err, r, "state");
     else
         r = open_files(sampler, what, err);
     if (r < 0) {
