@@ -13,7 +13,6 @@
 #include "producer/cli/cli.h"
 #include "producer/cli/options.h"
 #include "producer/cli/readout.h"
-#include "producer/trace/trace_file.h"
 
 static int fill(struct ipc_client *client, const struct clone_options *o, int *fd, const char *name,
                 uint64_t *ret_bytes, struct err *err)
@@ -42,7 +41,7 @@ int clone_to_file(const struct clone_options *o, struct err *err)
     uint64_t bytes = 0;
     int r = remote_connect_consumer(&client, err);
     if (r == 0)
-        r = trace_file_open(o->out_path, o->no_clobber, &fd, err);
+        r = readout_open(o->out_path, o->no_clobber, &fd, err);
     if (r < 0)
         return r;
     r = fill(client, o, &fd, name, &bytes, err);

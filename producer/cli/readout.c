@@ -6,8 +6,10 @@
 #include "producer/cli/readout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
@@ -57,6 +59,24 @@ int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_
     *ret_bytes = stats.bytes_written;
     trace_file_free(readout.file);
     return r;
+}
+
+int readout_open(const char *path, bool no_clobber, int *ret_fd, struct err *err)
+{
+    char link[64];
+    struct stat st;
+    int fd;
+    int r = trace_file_open(path, no_clobber, &fd, err);
+    if (r < 0)
+        return r;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    int readable = -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !str_eq(path, "-"))
+        readable = open(link, O_RDWR | O_CLOEXEC);
+    if (readable >= 0)
+        close_fd(fd);
+    *ret_fd = readable >= 0 ? readable : fd;
+    return 0;
 }
 
 void readout_remove_empty(const char *path)

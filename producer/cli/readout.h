@@ -14,5 +14,9 @@
 int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_t *ret_bytes,
                     struct err *err);
 
+// As trace_file_open(). A regular file can be read, too, where that is allowed: a service copies a
+// trace from the descriptor of the session that it clones.
+int readout_open(const char *path, bool no_clobber, int *ret_fd, struct err *err);
+
 // Removes `path` if it is a regular file that is empty; NULL and "-" are nothing.
 void readout_remove_empty(const char *path);

@@ -174,7 +174,7 @@ static int open_output(struct record *record, int *ret_fd, struct err *err)
     const struct record_options *o = &record->options;
     const char *path = o->out_path ? o->out_path : record->config.trace->output_path;
     // A path out of the config must not destroy anything.
-    int r = trace_file_open(path, o->no_clobber || !o->out_path, ret_fd, err);
+    int r = readout_open(path, o->no_clobber || !o->out_path, ret_fd, err);
     if (r < 0)
         return r;
     bool is_stdout = str_eq(path, "-");

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that speak Perfetto's IPC: without a service, with mmtrace daemon, and with traced."""
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+
+import lib
+import peers
+
+NO_SESSION = 2
+VMSTAT = """
+buffers { size_kb: 1024 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100 } } }
+"""
+TRACE_ENTRY = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
+
+
+def trigger_config(mode, name, stop_delay_ms, timeout_ms=20000):
+    return f"""{VMSTAT}
+trigger_config {{
+  trigger_mode: {mode}
+  trigger_timeout_ms: {timeout_ms}
+  triggers {{ name: "{name}" stop_delay_ms: {stop_delay_ms} }}
+}}
+"""
+
+
+class Commands(unittest.TestCase):
+    """A folder, an environment, and shorthands."""
+
+    env = None
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-test-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def run_command(self, *argv, **options):
+        options.setdefault("env", self.env)
+        options.setdefault("cwd", self.dir)
+        return lib.run(lib.MMTRACE, *argv, **options)
+
+    def succeed(self, *argv, **options):
+        done = self.run_command(*argv, **options)
+        self.assertEqual(done.returncode, 0, f"{argv}: {done.stderr}")
+        return done
+
+    def fail_with(self, code, pattern, *argv):
+        done = self.run_command(*argv)
+        self.assertEqual(done.returncode, code, f"{argv}: {done.stderr}")
+        self.assertRegex(done.stderr, pattern)
+        return done
+
+    def config(self, text, name="config"):
+        path = self.dir / name
+        path.write_text(text)
+        return path
+
+    def spawn(self, *argv):
+        child = subprocess.Popen([str(a) for a in (lib.MMTRACE, *argv)], env=self.env, cwd=self.dir,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, child)
+        return child
+
+    @staticmethod
+    def end(child):
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+
+    def wait_until(self, condition, what, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def vmstats(self, path):
+        return lib.of_kind(lib.decode(self.dir / path), "sys_stats")
+
+    def background(self, *argv):
+        """The pid of a recording that goes on."""
+        pid = int(self.succeed("record", *argv).stdout)
+        self.addCleanup(self.kill, pid)
+        return pid
+
+    @staticmethod
+    def kill(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    @staticmethod
+    def is_alive(pid):
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return False
+        return state != "Z"
+
+    def stop_background(self, pid):
+        os.kill(pid, signal.SIGTERM)
+        self.wait_until(lambda: not self.is_alive(pid), "SIGTERM does not end the recording")
+
+
+class WithoutService(Commands):
+    def setUp(self):
+        super().setUp()
+        self.env = dict(os.environ, PERFETTO_CONSUMER_SOCK_NAME=str(self.dir / "no-consumer"),
+                        PERFETTO_PRODUCER_SOCK_NAME=str(self.dir / "no-producer"))
+
+    def test_what_needs_a_service_says_so(self):
+        text = "no tracing service answers at .*no-consumer .start one with mmtrace daemon"
+        self.fail_with(1, text, "status")
+        self.fail_with(1, text, "status", "--json")
+        self.fail_with(1, text, "clone", "x", "-o", "x.pftrace")
+        self.fail_with(1, text, "record", "--is_detached=x")
+        self.fail_with(1, text, "record", "--attach=x", "--stop")
+        self.fail_with(1, "answers at .*no-producer", "trigger", "x")
+        self.config(VMSTAT + "write_into_file: true")
+        self.fail_with(1, text, "record", "-c", "config", "-o", "x.pftrace", "--detach=x")
+        self.assertFalse((self.dir / "x.pftrace").exists())
+
+    def test_wrong_usage(self):
+        self.config(VMSTAT)
+        for pattern, *argv in (
+            ("no trigger named", "trigger"),
+            ("no session named", "clone", "-o", "x"),
+            ("no output file", "clone", "x"),
+            ("more than one session", "clone", "x", "7", "-o", "x"),
+            ("no output file", "bugreport"),
+            ("takes no arguments", "bugreport", "-o", "x", "y"),
+            ("takes no arguments", "status", "x"),
+            ("--stop goes with --attach", "record", "-c", "config", "-o", "x", "--stop"),
+            ("does not go with --background", "record", "-c", "config", "-d", "--detach=x"),
+            ("no standard output", "record", "-c", "config", "-o", "-", "-d"),
+            ("takes no config", "record", "-c", "config", "--attach=x"),
+            ("not the number", "record", "--clone", "x", "-o", "x"),
+            ("not an open file", "record", "-c", "config", "-o", "x", "--notify-fd", "77"),
+        ):
+            with self.subTest(argv=argv):
+                self.fail_with(2, pattern, *argv)
+
+    def test_background(self):
+        self.config(VMSTAT)
+        pid = self.background("-c", "config", "-o", "trace", "-t", "60s", "--background")
+        self.assertTrue(self.is_alive(pid))
+        self.assertNotEqual(os.getsid(pid), os.getsid(0))
+        time.sleep(0.5)
+        self.stop_background(pid)
+        self.assertGreater(len(self.vmstats("trace")), 1)
+
+    def test_background_wait_returns_when_it_records(self):
+        self.config(VMSTAT + "write_into_file: true file_write_period_ms: 100")
+        pid = self.background("-c", "config", "-o", "trace", "-t", "60s", "-D")
+        self.wait_until(lambda: (self.dir / "trace").stat().st_size > 0, "nothing is written")
+        self.stop_background(pid)
+        self.assertGreater(len(self.vmstats("trace")), 0)
+
+    def test_background_fails_visibly(self):
+        self.config(VMSTAT)
+        for flag in ("-d", "-D"):
+            done = self.fail_with(1, "none/trace", "record", "-c", "config", "-o", "none/trace", flag)
+            self.assertRegex(done.stdout, r"^\d+\n$")
+        self.fail_with(1, "config is empty", "record", "-c", "/dev/null", "-o", "trace", "-d")
+
+    def test_notify_fd(self):
+        self.config(VMSTAT)
+        reader, writer = os.pipe()
+        child = subprocess.Popen([lib.MMTRACE, "record", "-q", "-c", "config", "-o", "trace", "-t",
+                                  "60s", "--notify-fd", str(writer)], pass_fds=[writer],
+                                 env=self.env, cwd=self.dir)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            self.assertEqual(pipe.read(), b"\0")
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(20), 0)
+
+    def test_bugreport(self):
+        done = self.succeed("bugreport", "-o", "report.zip")
+        report = zipfile.ZipFile(self.dir / "report.zip")
+        self.assertIsNone(report.testzip())
+        self.assertIn(b"nr_free_pages", report.read("FS/proc/vmstat"))
+        self.assertIn(b"MemTotal", report.read("FS/proc/meminfo"))
+        self.assertEqual(report.read("FS/proc/version"), pathlib.Path("/proc/version").read_bytes())
+        index = report.read("index.txt").decode()
+        self.assertRegex(index, "No traces: no tracing service answers at .*no-consumer")
+        for name in report.namelist()[:-1]:
+            self.assertRegex(index, fr"(?m)^ *{report.getinfo(name).file_size}  {re.escape(name)}$")
+        self.assertEqual((self.dir / "report.zip").stat().st_mode & 0o777, 0o600)
+        self.assertEqual([p.name for p in self.dir.iterdir()], ["report.zip"])
+        self.assertRegex(done.stderr, r"report.zip: \d+ bytes")
+
+    def test_bugreport_to_a_pipe(self):
+        done = self.succeed("bugreport", "-o", "-", text=False)
+        report = zipfile.ZipFile(io.BytesIO(done.stdout))
+        self.assertIsNone(report.testzip())
+        self.assertIn("index.txt", report.namelist())
+
+    def test_bugreport_replaces_files_only(self):
+        self.fail_with(1, "no regular file", "bugreport", "-o", "/dev/null")
+        self.fail_with(1, "none/x.zip", "bugreport", "-o", "none/x.zip")
+
+    @lib.needs_root
+    def test_bugreport_has_the_kernel_log(self):
+        mark = f"mmtrace test {os.getpid()} {time.monotonic_ns()}"
+        pathlib.Path("/dev/kmsg").write_text(f"{mark}\n")
+        self.succeed("bugreport", "-o", "report.zip")
+        log = zipfile.ZipFile(self.dir / "report.zip").read("kernel.log").decode(errors="replace")
+        self.assertRegex(log, fr"(?m)^<\d>\[ *\d+\.\d{{6}}\] {mark}$")
+
+
+class ServiceTests:
+    """Everything that any service does for the commands. `make_service` is the subclass's."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = cls.make_service()
+        cls.service.__enter__()
+        cls.addClassCleanup(cls.service.__exit__)
+        cls.env = cls.service.env
+
+    def status(self):
+        return json.loads(self.succeed("status", "--json").stdout)
+
+    def sessions(self):
+        return self.status()["sessions"]
+
+    def named(self, name):
+        return [s for s in self.sessions() if s.get("name") == name]
+
+    def record_named(self, name, more="", seconds=60):
+        """A recording in the background whose session has a name; waits until it records."""
+        self.config(f'{VMSTAT} unique_session_name: "{name}" {more}')
+        pid = self.background("-c", "config", "-o", f"{name}.pftrace", "-t", f"{seconds}s", "-D")
+        self.assertEqual(len(self.named(name)), 1)
+        time.sleep(0.4)
+        return pid
+
+    def assert_no_sessions(self):
+        self.wait_until(lambda: not self.sessions(), f"sessions stay: {self.sessions()}")
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.assert_no_sessions)  # after what a test cleans up
+
+    def test_status(self):
+        self.addCleanup(self.stop_background, self.record_named("seen", "bugreport_score: 3"))
+        status = self.status()
+        self.assertIn("linux.sys_stats", status["data_sources"])
+        self.assertGreater(status["resident_bytes"], 0)
+        session, = self.named("seen")
+        self.assertTrue(session["is_started"])
+        self.assertEqual(session["buffer_bytes"], 1 << 20)
+        self.assertEqual(session["bugreport_score"], 3)
+        text = self.succeed("status").stdout
+        self.assertRegex(text, r"(?m)^sessions  1, 1 started$")
+        self.assertRegex(text, r"(?m)^\d+ +seen +\S+ +0 ")
+        raw = self.succeed("record", "--query-raw", text=False).stdout
+        self.assertIn(b"linux.sys_stats", raw)
+
+    def test_record(self):
+        self.config(VMSTAT)
+        done = self.succeed("record", "-c", "config", "-o", "trace", "-t", "700ms")
+        self.assertNotIn("in this process", done.stderr)
+        self.assertGreater(len(self.vmstats("trace")), 3)
+
+    def test_record_into_a_file(self):
+        self.config(VMSTAT)
+        self.succeed("record", "-c", "config", "-o", "trace", "-t", "700ms", "-s", "10mb")
+        self.assertGreater(len(self.vmstats("trace")), 3)
+
+    def test_record_to_a_pipe(self):
+        self.config(VMSTAT)
+        done = self.succeed("record", "-c", "config", "-o", "-", "-t", "500ms", text=False)
+        self.assertGreater(len(lib.of_kind(lib.decode(done.stdout), "sys_stats")), 1)
+
+    def test_record_ends_by_a_signal(self):
+        pid = self.record_named("signalled")
+        self.stop_background(pid)
+        self.assertGreater(len(self.vmstats("signalled.pftrace")), 2)
+
+    def test_a_name_that_lives_is_refused(self):
+        pid = self.record_named("once")
+        self.fail_with(1, "(?i)the tracing service says: .*once", "record", "-c", "config", "-o",
+                       "second", "-t", "1s")
+        self.assertFalse((self.dir / "second").exists())
+        self.stop_background(pid)
+
+    def test_this_process_records_if_it_is_told_to(self):
+        self.config(VMSTAT)
+        done = self.succeed("record", "-c", "config", "-o", "trace", "-t", "300ms", "--no-daemon")
+        self.assertGreater(len(self.vmstats("trace")), 0)
+        self.assertIn("events", done.stderr)
+
+    def test_detach_and_attach(self):
+        self.config(VMSTAT + "write_into_file: true file_write_period_ms: 200")
+        self.succeed("record", "-c", "config", "-o", "trace", "--detach=key")
+        self.assertEqual(len(self.sessions()), 1)
+        self.succeed("record", "--is_detached=key")
+        self.succeed("record", "--is_detached=key")
+        done = self.run_command("record", "--is_detached=other")
+        self.assertEqual((done.returncode, done.stderr), (NO_SESSION, ""))
+        time.sleep(0.5)
+        self.succeed("record", "--attach=key", "--stop")
+        self.assertGreater(len(self.vmstats("trace")), 2)
+        self.fail_with(NO_SESSION, "no session is detached as", "record", "--attach=key")
+
+    def test_attach_waits_for_the_end(self):
+        self.config(VMSTAT + "write_into_file: true")
+        self.succeed("record", "-c", "config", "-o", "trace", "-t", "2s", "--detach=key")
+        started = time.monotonic()
+        self.succeed("record", "--attach=key")
+        self.assertGreater(time.monotonic() - started, 0.5)
+        self.assertGreater(len(self.vmstats("trace")), 10)
+
+    def test_detach_needs_a_file(self):
+        self.config(VMSTAT)
+        self.fail_with(1, "write_into_file", "record", "-c", "config", "-o", "x", "--detach=key")
+
+    def test_clone(self):
+        pid = self.record_named("cloned", "bugreport_score: 1")
+        session, = self.named("cloned")
+        self.succeed("clone", "cloned", "-o", "by-name")
+        self.succeed("clone", session["id"], "-o", "by-id")
+        self.succeed("clone", "--bugreport", "-o", "by-score")
+        self.succeed("record", "--clone-by-name", "cloned", "-o", "by-flag")
+        self.succeed("record", "--save-for-bugreport", "-o", "by-score-flag")
+        for name in ("by-name", "by-id", "by-score", "by-flag", "by-score-flag"):
+            self.assertGreater(len(self.vmstats(name)), 1, name)
+        self.fail_with(1, "not found|no session", "clone", "unheard-of", "-o", "none")
+        self.assertFalse((self.dir / "none").exists())
+        self.stop_background(pid)
+        self.assertGreater(len(self.vmstats("cloned.pftrace")), len(self.vmstats("by-name")))
+
+    def test_trigger_starts(self):
+        self.config(trigger_config("START_TRACING", "go", 500))
+        child = self.spawn("record", "-c", "config", "-o", "trace")
+        self.wait_until(self.sessions, "no session")
+        time.sleep(0.3)
+        self.succeed("trigger", "unheard-of", "go")
+        _, stderr = child.communicate(timeout=20)
+        self.assertEqual(child.returncode, 0, stderr)
+        packets = lib.decode(self.dir / "trace")
+        trigger, = lib.of_kind(packets, "trigger")
+        self.assertEqual(trigger.one("trigger", "trigger_name"), "go")
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 2)
+
+    def test_trigger_stops(self):
+        self.config(trigger_config("STOP_TRACING", "halt", 200))
+        child = self.spawn("record", "-c", "config", "-o", "trace")
+        self.wait_until(lambda: any(s["is_started"] for s in self.sessions()), "nothing started")
+        time.sleep(0.3)
+        self.config('activate_triggers: "halt"', "activate")
+        self.succeed("record", "-c", "activate")
+        _, stderr = child.communicate(timeout=20)
+        self.assertEqual(child.returncode, 0, stderr)
+        packets = lib.decode(self.dir / "trace")
+        self.assertEqual(len(lib.of_kind(packets, "trigger")), 1)
+
+    def test_no_trigger_no_trace(self):
+        self.config(trigger_config("START_TRACING", "never", 100, timeout_ms=400))
+        done = self.succeed("record", "-c", "config", "-o", "trace")
+        self.assertIn("no trigger came", done.stderr)
+        self.assertFalse((self.dir / "trace").exists())
+
+    def test_trigger_snapshots(self):
+        self.config(trigger_config("CLONE_SNAPSHOT", "snap", 100))
+        child = self.spawn("record", "-c", "config", "-o", "trace")
+        self.wait_until(lambda: any(s["is_started"] for s in self.sessions()), "nothing started")
+        time.sleep(0.3)
+        for number in range(2):
+            self.succeed("trigger", "snap")
+            path = self.dir / f"trace.{number}"
+            self.wait_until(lambda p=path: p.exists() and p.stat().st_size > 0, f"no {path}")
+            time.sleep(0.3)
+        child.send_signal(signal.SIGTERM)
+        _, stderr = child.communicate(timeout=20)
+        self.assertEqual(child.returncode, 0, stderr)
+        for number in range(2):
+            self.assertGreater(len(self.vmstats(f"trace.{number}")), 0, stderr)
+
+    def test_bugreport(self):
+        best = self.record_named("best", "bugreport_score: 9")
+        other = self.record_named("other", 'bugreport_score: 2 bugreport_filename: "oth.pftrace"')
+        self.addCleanup(self.stop_background, best)
+        self.addCleanup(self.stop_background, other)
+        self.succeed("bugreport", "-o", "report.zip")
+        report = zipfile.ZipFile(self.dir / "report.zip")
+        self.assertIsNone(report.testzip())
+        packets = lib.decode(report.read(TRACE_ENTRY))
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 1)
+        name = lib.of_kind(packets, "trace_config")[0].one("trace_config", "unique_session_name")
+        self.assertEqual(name, "best")
+        packets = lib.decode(report.read(TRACE_ENTRY.replace("systrace", "oth")))
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 1)
+        self.assertRegex(report.read("index.txt").decode(), r"(?m)^session \d+  best  .* 9$")
+        self.assertTrue(self.named("best")[0]["is_started"])
+
+    def test_bugreport_of_a_session_with_a_file(self):
+        pid = self.record_named("filed", "bugreport_score: 4 write_into_file: true "
+                                         "file_write_period_ms: 100")
+        self.addCleanup(self.stop_background, pid)
+        self.succeed("bugreport", "-o", "report.zip")
+        report = zipfile.ZipFile(self.dir / "report.zip")
+        self.assertIn(TRACE_ENTRY, report.namelist(), report.read("index.txt").decode())
+        packets = lib.decode(report.read(TRACE_ENTRY))
+        self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 0)
+
+
+@lib.needs_root
+class WithDaemon(ServiceTests, Commands):
+    @classmethod
+    def make_service(cls):
+        return peers.Daemon()
+
+    def test_status_tells_more(self):
+        self.addCleanup(self.stop_background, self.record_named("told"))
+        session, = self.named("told")
+        self.assertGreater(session["bytes_recorded"], 0)
+        self.assertGreater(session["bytes_buffered"], 0)
+        self.assertEqual(session["triggers_received"], 0)
+        self.assertEqual(session["activity"], "recording")
+        self.assertIn("mmtrace", session["consumer"])
+
+
+@lib.needs_root
+class WithTraced(ServiceTests, Commands):
+    @classmethod
+    def make_service(cls):
+        found = peers.find_perfetto()
+        if not found:
+            raise unittest.SkipTest("Perfetto is not installed (PATH, or PERFETTO_ROOT)")
+        return peers.Traced(*found)
+
+    def test_what_it_lacks_is_recorded_here(self):
+        self.config(VMSTAT + 'data_sources { config { name: "linux.page_residency" '
+                             'page_residency_config { paths: "/etc/passwd" } } }')
+        done = self.succeed("record", "-c", "config", "-o", "trace", "-t", "300ms")
+        self.assertIn("in this process: the tracing service has no linux.page_res", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
