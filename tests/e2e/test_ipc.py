@@ -207,6 +207,104 @@ class BadClients(unittest.TestCase):
         self.assertEqual(self.daemon.stop(), 0)
 
 
+class Sockets(unittest.TestCase):
+    """Where the daemon listens."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mmtrace-ipc-")
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+        self.env = {**os.environ, "PERFETTO_CONSUMER_SOCK_NAME": str(self.dir / "consumer"),
+                    "PERFETTO_PRODUCER_SOCK_NAME": f"{self.dir}/producer,{self.dir}/second"}
+        self.argv = [str(lib.MMTRACE), "daemon", "--armed", "none", "--kmem-events", "none",
+                     "--state-dir", str(self.dir / "state"), "--run-dir", str(self.dir / "run")]
+
+    def start(self, *options, **popen):
+        popen.setdefault("env", self.env)
+        process = subprocess.Popen([*self.argv, *options], stderr=subprocess.PIPE, text=True, **popen)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        return process
+
+    def answers(self, path, request):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(str(path))
+            client.sendall(request)
+            return client.recv(4096)
+
+    def wait_for(self, path):
+        end = time.monotonic() + 20
+        while not path.exists():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def mode(self, name):
+        return (self.dir / name).stat().st_mode & 0o777
+
+    @lib.needs_root
+    def test_paths(self):
+        daemon = self.start("--consumer-group", "12345")
+        self.wait_for(self.dir / "second")
+        time.sleep(0.1)
+        self.assertEqual(self.mode("consumer"), 0o660)
+        self.assertEqual((self.dir / "consumer").stat().st_gid, 12345)
+        self.assertEqual(self.mode("producer"), 0o666)
+        for name, service in (("consumer", b"ConsumerPort"), ("second", b"ProducerPort")):
+            self.assertIn(b"Trac" if name == "consumer" else b"ActivateTriggers",
+                          self.answers(self.dir / name, bind(service)))
+        other = self.start("--run-dir", str(self.dir / "run2"))
+        self.assertEqual(other.wait(20), 1)
+        self.assertIn("another service listens there", other.stderr.read())
+        daemon.terminate()
+        self.assertEqual(daemon.wait(20), 0)
+        self.assertEqual([p.name for p in self.dir.iterdir() if p.is_socket()], [])
+
+    @lib.needs_root
+    def test_strangers_may_not_record(self):
+        self.start("--consumer-group", "12345")
+        self.wait_for(self.dir / "second")
+        time.sleep(0.1)
+        os.chmod(self.dir, 0o755)
+        os.chmod(self.dir / "consumer", 0o666)  # as a careless unit file would: the daemon still looks
+        script = "import os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \
+                 "s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])\n" \
+                 "try: s.sendall(bytes.fromhex(sys.argv[2])); print(len(s.recv(4096)))\n" \
+                 "except OSError: print(0)"
+        sizes = []
+        for gid in (54321, 12345):
+            done = lib.run("python3", "-c", script, self.dir / "consumer", bind().hex(), gid)
+            sizes.append(int(done.stdout))
+        self.assertEqual(sizes[0], 0)
+        self.assertGreater(sizes[1], 0)
+
+    def test_sockets_of_the_service_manager(self):
+        listeners = []
+        for name in ("consumer", "producer"):
+            listener = socket.socket(socket.AF_UNIX)
+            self.addCleanup(listener.close)
+            listener.bind(str(self.dir / f"passed-{name}"))
+            listener.listen()
+            listeners.append(listener)
+
+        def pass_them():
+            copies = [os.dup2(x.fileno(), 50 + i) for i, x in enumerate(listeners)]
+            for i, copy in enumerate(copies):
+                os.dup2(copy, 3 + i, inheritable=True)
+
+        self.argv = ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *self.argv]
+        daemon = self.start(preexec_fn=pass_them, close_fds=False,
+                            env={**self.env, "LISTEN_FDS": "2", "LISTEN_FDNAMES": "consumer:producer"})
+        # Whoever connects before the daemon is there waits for it.
+        self.assertIn(b"EnableTracing", self.answers(self.dir / "passed-consumer", bind()))
+        self.assertIn(b"ActivateTriggers", self.answers(self.dir / "passed-producer", bind(b"ProducerPort")))
+        self.assertFalse((self.dir / "consumer").exists())
+        daemon.terminate()
+        self.assertEqual(daemon.wait(20), 0)
+        self.assertTrue((self.dir / "passed-consumer").exists())
+
+
 @unittest.skipUnless(find_perfetto(), "needs Perfetto's client, in PATH or below PERFETTO_ROOT")
 class PerfettoClient(unittest.TestCase):
     @classmethod
