@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file of trigger times: whatever it holds, what is read is recent and bounded.
+#include <stdlib.h>
+
+#include "producer/service/trigger_history.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct trigger_now now = {.boot = 5 * NSEC_PER_SEC, .real = 1700000000 * NSEC_PER_SEC};
+    struct trigger_history history = {0};
+    trigger_history_parse(&history, (const char *)data, size, now);
+    if (history.times.n > TRIGGER_HISTORY_MAX)
+        abort();
+    vec_foreach(&history.times, time)
+        if (time->time > now.boot || time->time <= now.boot - 24 * 3600 * NSEC_PER_SEC)
+            abort();
+    trigger_history_count(&history, "a", now);
+    trigger_history_done(&history);
+    return 0;
+}
