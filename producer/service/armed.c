@@ -32,6 +32,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/service/armed_file.h"
+#include "producer/service/armed_snapshot.h"
 #include "producer/service/config_check.h"
 
 #define LOOK_DELAY (100 * NSEC_PER_MSEC)
@@ -63,8 +64,9 @@ struct entry {
     nsec_t live_since;
     time_t recorded_since;
     struct armed_file file;
-    char *complaint; // owned: the last failure, told only once
-    bool told;       // that it is armed
+    struct armed_snapshot *snapshots; // owned, being written
+    char *complaint;                  // owned: the last failure, told only once
+    bool told;                        // that it is armed
 };
 
 VEC_DEFINE(entry_vec, struct entry *);
@@ -153,62 +155,22 @@ static void publish(struct entry *entry)
         complain(entry, &err, "");
 }
 
+static void count_file(struct entry *entry, const struct armed_file *file)
+{
+    if (!file->path || armed_file_is_empty(file))
+        return;
+    entry->armed->n_files++;
+    log_info(entry->armed->options.log, "%s: wrote %s", entry->title, file->path);
+}
+
 static void finish_file(struct entry *entry)
 {
-    if (!armed_file_is_empty(&entry->file)) {
+    if (!armed_file_is_empty(&entry->file))
         publish(entry);
-        if (entry->file.path) {
-            entry->armed->n_files++;
-            log_info(entry->armed->options.log, "%s: wrote %s", entry->title, entry->file.path);
-        }
-    }
+    count_file(entry, &entry->file);
     armed_file_close(&entry->file);
     struct armed_folder folder = folder_of(entry);
     armed_folder_prune(&folder, entry->armed->options.log);
-}
-
-static int write_snapshot(struct entry *entry, const struct service_trigger_hit *trigger,
-                          struct armed_file *file, struct err *err)
-{
-    struct service *service = entry->armed->options.service;
-    int fd CLEANUP(close_fdp) = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0)
-        return err_errno(err, -errno, "%s", entry->output_folder);
-    struct service_clone_request request = {
-        .session_id = entry->session_id,
-        .output_fd = &fd,
-        .into_file = true,
-        .trigger = trigger,
-    };
-    struct service_clone_result snapshot;
-    int r = service_clone(service, &entry->consumer, &request, &snapshot, err);
-    if (r == 0)
-        service_destroy(service, snapshot.session_id);
-    return r;
-}
-
-// The recording goes on, its own file stays empty.
-static void save_snapshot(struct entry *entry, const struct service_trigger_hit *trigger)
-{
-    struct armed *armed = entry->armed;
-    struct armed_folder folder = folder_of(entry);
-    struct armed_file file;
-    struct err err = {0};
-    int r = armed_file_open(&folder, real_now(armed), &file, &err);
-    if (r == 0) {
-        r = write_snapshot(entry, trigger, &file, &err);
-        if (r == 0)
-            r = armed_file_publish(&file, &folder, real_now(armed), &err);
-        if (r == 0) {
-            armed->n_files++;
-            log_info(armed->options.log, "%s: wrote %s, triggered by %s", entry->title, file.path,
-                     trigger->name);
-        }
-        armed_file_close(&file);
-    }
-    if (r < 0)
-        complain(entry, &err, "no snapshot: ");
-    armed_folder_prune(&folder, armed->options.log);
 }
 
 static void session_ended(struct entry *entry, int result, const char *text)
@@ -234,6 +196,47 @@ static void session_ended(struct entry *entry, int result, const char *text)
     }
 }
 
+// -- snapshots --
+
+static void take_snapshot(struct entry *entry, const struct service_trigger_hit *trigger)
+{
+    struct armed *armed = entry->armed;
+    struct armed_folder folder = folder_of(entry);
+    struct armed_snapshot *snapshot;
+    struct session_settings settings = {0};
+    struct err err = {0};
+    if (session_settings_read(entry->config.trace, &settings, &err) < 0 ||
+        armed_snapshot_take(armed->options.service, &entry->consumer, entry->session_id, trigger,
+                            &folder, settings.deflate, real_now(armed), &snapshot, &err) < 0) {
+        complain(entry, &err, "");
+        return;
+    }
+    snapshot->next = entry->snapshots;
+    entry->snapshots = snapshot;
+    wake_up(armed);
+}
+
+static void write_snapshots(struct entry *entry)
+{
+    struct armed_folder folder = folder_of(entry);
+    for (struct armed_snapshot **at = &entry->snapshots, *snapshot; (snapshot = *at);) {
+        struct err err = {0};
+        int r = armed_snapshot_write(snapshot, &folder, &err);
+        if (r > 0) {
+            at = &snapshot->next;
+            continue;
+        }
+        if (r < 0)
+            complain(entry, &err, "");
+        else
+            count_file(entry, &snapshot->file);
+        *at = snapshot->next;
+        armed_snapshot_free(snapshot);
+        if (!entry->snapshots)
+            armed_folder_prune(&folder, entry->armed->options.log);
+    }
+}
+
 static void notify(void *userdata, uint64_t session_id, enum service_event event, int result,
                    const char *text, const struct service_trigger_hit *trigger)
 {
@@ -252,7 +255,7 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
         session_ended(entry, result, text);
         break;
     case SERVICE_EVENT_CLONE_TRIGGERED:
-        save_snapshot(entry, trigger);
+        take_snapshot(entry, trigger);
         break;
     }
 }
@@ -401,6 +404,11 @@ static struct entry *entry_free(struct entry *entry)
         return NULL;
     if (entry->state == LIVE || entry->state == ENDING)
         service_destroy(entry->armed->options.service, entry->session_id);
+    while (entry->snapshots) {
+        struct armed_snapshot *next = entry->snapshots->next;
+        armed_snapshot_free(entry->snapshots);
+        entry->snapshots = next;
+    }
     armed_file_close(&entry->file);
     config_done(&entry->config);
     free(entry->complaint);
@@ -535,18 +543,21 @@ static int watch_folder(struct armed *armed)
 
 // -- time --
 
-static bool entry_has_due(const struct entry *entry)
+// While snapshots are being written everything else of the entry waits.
+static nsec_t entry_due(const struct entry *entry)
 {
-    return entry->state == WAITING || entry->state == ENDING;
+    if (entry->snapshots)
+        return 0;
+    return entry->state == WAITING || entry->state == ENDING ? entry->due : NSEC_MAX;
 }
 
 nsec_t armed_next_due(const struct armed *armed)
 {
     nsec_t next = armed->ending ? NSEC_MAX : armed->look_due;
     for (size_t i = 0; i < armed->entries.n; i++) {
-        const struct entry *entry = armed->entries.items[i];
-        if (entry_has_due(entry) && entry->due < next)
-            next = entry->due;
+        nsec_t due = entry_due(armed->entries.items[i]);
+        if (due < next)
+            next = due;
     }
     return next;
 }
@@ -554,7 +565,9 @@ nsec_t armed_next_due(const struct armed *armed)
 static void run_entry(struct armed *armed, size_t index)
 {
     struct entry *entry = armed->entries.items[index];
-    if (entry->state == WAITING) {
+    if (entry->snapshots) {
+        write_snapshots(entry);
+    } else if (entry->state == WAITING) {
         try_session(entry);
     } else if (entry->then == THEN_LOAD && !armed->ending) {
         load_entry(entry);
@@ -574,8 +587,7 @@ void armed_run_due(struct armed *armed)
     if (!armed->ending && armed->look_due <= now && look(armed) < 0)
         log_warning(armed->options.log, "%s: cannot be read any more", armed->options.folder);
     for (size_t i = armed->entries.n; i-- > 0;) {
-        const struct entry *entry = armed->entries.items[i];
-        if (entry_has_due(entry) && entry->due <= now)
+        if (entry_due(armed->entries.items[i]) <= now)
             run_entry(armed, i);
     }
     wake_up(armed);

@@ -275,6 +275,34 @@ class Folder(unittest.TestCase):
 
 
 @lib.needs_tracefs
+class Snapshot(unittest.TestCase):
+    def test_snapshots_while_recording_goes_on(self):
+        tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        self.addCleanup(tmp.cleanup)
+        root = pathlib.Path(tmp.name)
+        (root / "armed").mkdir()
+        text = PLAIN.replace("START_TRACING", "CLONE_SNAPSHOT")
+        (root / "armed" / "ring.cfg").write_text(text)
+        with running(root, "--kmem-rest", "1s") as daemon:
+            daemon.wait(lambda: "armed/ring.cfg: armed" in daemon.said())
+            time.sleep(1)
+            for n_files in (1, 2):
+                daemon.wait(lambda: load.compact() or len(daemon.files()) >= n_files)
+            self.assertEqual(daemon.said().count("armed/ring.cfg: armed"), 1)
+            files = daemon.files()
+            self.assertEqual(daemon.end(), 0, daemon.said())
+        seen = []
+        for file in files[:2]:
+            packets = lib.decode(file)
+            [trigger] = [packet.one("clone_snapshot_trigger") for packet in lib.of_kind(packets, "clone_snapshot_trigger")]
+            self.assertEqual(trigger.one("trigger_name"), "kmem_activity")
+            seen.append({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")})
+        self.assertGreater(len(seen[0]), 5)
+        self.assertGreater(max(seen[1]), max(seen[0]))
+        self.assertTrue(seen[0] & seen[1])  # the ring's history is in both
+
+
+@lib.needs_tracefs
 class Crash(unittest.TestCase):
     def test_killed_again_and_again(self):
         tmp = tempfile.TemporaryDirectory(dir="/var/tmp")

@@ -41,7 +41,8 @@ static struct {
     struct fake_session sessions[64];
     size_t n;
     int enable_result, start_result, clone_result;
-    bool ends_at_once; // on service_disable()
+    unsigned n_packets; // in a snapshot
+    bool ends_at_once;  // on service_disable()
 } fake;
 
 int service_enable(struct service *service, const struct service_consumer *consumer,
@@ -97,22 +98,36 @@ int service_clone(struct service *service, const struct service_consumer *consum
 {
     (void)service;
     if (fake.clone_result < 0)
-        return err_set(err, fake.clone_result, "not today");
-    assert_true(request->into_file);
-    assert_string_equal(request->trigger->name, "low");
-    fake.sessions[fake.n] =
-        (struct fake_session){.consumer = consumer, .fd = steal_fd(request->output_fd)};
-    assert_int_equal(write(fake.sessions[fake.n].fd, "snapshot", 8), 8);
-    *ret = (struct service_clone_result){.session_id = ++fake.n, .was_write_into_file = true};
+        return err_set(err, fake.clone_result, "no copies");
+    assert_in_range(request->session_id, 1, fake.n);
+    assert_string_equal(request->trigger->name, "now");
+    fake.sessions[fake.n] = (struct fake_session){.consumer = consumer, .fd = -1, .started = true};
+    *ret = (struct service_clone_result){.session_id = ++fake.n};
     return 0;
 }
 
-static void tell_clone(uint64_t id)
+int service_read_begin(struct service *service, uint64_t session_id, struct err *err)
 {
-    const struct service_trigger_hit hit = {.name = "low", .producer_name = ""};
-    const struct fake_session *session = &fake.sessions[id - 1];
-    session->consumer->notify(session->consumer->userdata, id, SERVICE_EVENT_CLONE_TRIGGERED, 0, "",
-                              &hit);
+    (void)service;
+    (void)err;
+    assert_in_range(session_id, 1, fake.n);
+    return 0;
+}
+
+bool service_read_peek(struct service *service, uint64_t session_id, struct packet_view *ret)
+{
+    static const uint8_t bytes[100000];
+    (void)service;
+    assert_false(fake.sessions[session_id - 1].destroyed);
+    *ret = (struct packet_view){.data = bytes, .size = sizeof(bytes)};
+    return fake.n_packets > 0;
+}
+
+void service_read_advance(struct service *service, uint64_t session_id)
+{
+    (void)service;
+    (void)session_id;
+    fake.n_packets--;
 }
 
 static size_t n_live(void)
@@ -257,26 +272,6 @@ static void test_armed_again_and_again(void **state)
     pass(f, 0);
     assert_int_equal(n_live(), 1);
     assert_null(f->said.text);
-}
-
-static void test_snapshots_are_files(void **state)
-{
-    struct fixture *f = *state;
-    put(f->configs, "one.cfg", CONFIG);
-    arm(f);
-    tell(1, SERVICE_EVENT_STARTED, 0);
-    f->now += 20 * NSEC_PER_SEC;
-    tell_clone(1);
-    assert_int_equal(count_files(f->output, "one-20010909T020340Z.pftrace"), 1);
-    assert_true(fake.sessions[1].destroyed);
-    assert_int_equal(n_live(), 1);
-    fake.clone_result = -ENOSPC;
-    tell_clone(1);
-    assert_string_equal(f->said.text, "armed/one.cfg: no snapshot: not today\n");
-    assert_int_equal(n_live(), 1);
-    tell(1, SERVICE_EVENT_ENDED, 1);
-    assert_int_equal(count_files(f->output, NULL), 1);
-    pass(f, 0);
 }
 
 static void test_back_off(void **state)
@@ -460,6 +455,56 @@ static void test_pruning(void **state)
     assert_int_equal(count_files(f->output, NULL), 1 + 4);
 }
 
+static void order_snapshot(uint64_t id)
+{
+    static const struct service_trigger_hit hit = {.name = "now", .producer_name = "me"};
+    const struct service_consumer *consumer = fake.sessions[id - 1].consumer;
+    consumer->notify(consumer->userdata, id, SERVICE_EVENT_CLONE_TRIGGERED, 0, "", &hit);
+}
+
+static void test_snapshots(void **state)
+{
+    struct fixture *f = *state;
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    fake.n_packets = 25;
+    order_snapshot(1);
+    assert_int_equal(n_live(), 2);
+    unsigned n_rounds = 0;
+    for (; count_files(f->output, NULL) == 0; n_rounds++) {
+        assert_in_range(n_rounds, 0, 9);
+        assert_true(armed_next_due(f->armed) <= f->now);
+        armed_run_due(f->armed);
+    }
+    assert_in_range(n_rounds, 2, 4); // a slice at a time
+    assert_int_equal(n_live(), 1);   // and recording goes on
+    assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+
+    // The config's end waits for the snapshot.
+    fake.n_packets = 25;
+    fake.ends_at_once = true;
+    order_snapshot(1);
+    drop(f->configs, "one.cfg");
+    armed_reload(f->armed);
+    while (armed_next_due(f->armed) <= f->now)
+        armed_run_due(f->armed);
+    assert_int_equal(n_live(), 0);
+    assert_int_equal(count_files(f->output, NULL), 2);
+    assert_null(f->said.text);
+}
+
+static void test_snapshot_that_fails(void **state)
+{
+    struct fixture *f = *state;
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    fake.clone_result = -ENOSPC;
+    order_snapshot(1);
+    assert_string_equal(f->said.text, "armed/one.cfg: snapshot: no copies\n");
+    assert_int_equal(count_files(f->output, NULL), 0);
+    assert_int_equal(n_live(), 1);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -500,7 +545,6 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_armed_again_and_again),
-        T(test_snapshots_are_files),
         T(test_back_off),
         T(test_failures_are_told_once),
         T(test_wrong_config_is_left_alone),
@@ -509,6 +553,8 @@ int main(void)
         T(test_output_path),
         T(test_pruning),
         T(test_same_second),
+        T(test_snapshots),
+        T(test_snapshot_that_fails),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
