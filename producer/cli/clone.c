@@ -28,7 +28,7 @@ static int fill(struct ipc_client *client, const struct clone_options *o, int *f
         *ret_bytes = fstat(*fd, &st) == 0 ? (uint64_t)st.st_size : 0;
         return 0;
     }
-    r = readout_to_file(client, steal_fd(fd), name, ret_bytes, err);
+    r = readout_to_file(client, steal_fd(fd), name, false, ret_bytes, err);
     remote_free_buffers(client);
     return r;
 }

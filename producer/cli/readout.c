@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets come as the service has them, compressed or not, so the file is written without
-// compression of its own. Replies that are not taken yet wait in the socket: a slow output slows
-// the service's reply down, nothing piles up here.
+// Perfetto's service compresses what is read from it, mmtrace daemon leaves that to who has the
+// time. The first packet shows which of them it is, so the file is made when that comes. Replies
+// that are not taken yet wait in the socket: a slow output slows the service's replies down,
+// nothing piles up here.
 #include "producer/cli/readout.h"
 
 #include <errno.h>
@@ -15,49 +16,74 @@
 #include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "common/wire.h"
 #include "producer/trace/trace_file.h"
+#include "protos/fields.h"
 
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
 
 struct readout {
+    int fd; // until there is a file
+    struct trace_file_options options;
     struct trace_file *file;
     struct err err; // of the file
     int failed;
 };
 
+static bool is_compressed(const uint8_t *packet, size_t size)
+{
+    struct wire_reader reader = wire_reader_over(packet, size);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_TracePacket_compressed_packets)
+            return true;
+    }
+    return false;
+}
+
+static int make_file(struct readout *readout)
+{
+    int r = trace_file_new(readout->fd, &readout->options, &readout->file, &readout->err);
+    if (r == 0)
+        steal_fd(&readout->fd);
+    return r;
+}
+
 static int take_packet(void *userdata, const void *bytes, size_t size)
 {
     struct readout *readout = userdata;
     struct packet_view packet = {.data = bytes, .size = size};
-    int r;
-    while ((r = trace_file_add(readout->file, &packet, &readout->err)) == TRACE_FILE_BLOCKED) {
+    int r = 0;
+    if (!readout->file) {
+        readout->options.deflate &= !is_compressed(bytes, size);
+        r = make_file(readout);
+    }
+    while (r == 0 &&
+           (r = trace_file_add(readout->file, &packet, &readout->err)) == TRACE_FILE_BLOCKED) {
         struct pollfd poll_fd = {.fd = trace_file_fd(readout->file), .events = POLLOUT};
         poll(&poll_fd, 1, -1);
+        r = 0;
     }
     readout->failed = r < 0 ? r : 0;
     return readout->failed;
 }
 
-int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_t *ret_bytes,
-                    struct err *err)
+int readout_to_file(struct ipc_client *client, int fd, const char *name, bool deflate,
+                    uint64_t *ret_bytes, struct err *err)
 {
-    struct readout readout = {0};
-    struct trace_file_options options = {.name = name};
+    struct readout readout = {.fd = fd, .options = {.name = name, .deflate = deflate}};
     signal(SIGXFSZ, SIG_IGN);
-    int r = trace_file_new(fd, &options, &readout.file, err);
-    if (r < 0) {
-        close_fd(fd);
-        return r;
-    }
-    r = ipc_client_read_buffers(client, SILENCE_MAX, take_packet, &readout, err);
-    if (r == 0)
+    int r = ipc_client_read_buffers(client, SILENCE_MAX, take_packet, &readout, err);
+    if (r == 0 && readout.file)
         r = trace_file_finish(readout.file, NSEC_MAX, err);
     else if (readout.failed)
         r = err_set(err, readout.failed, "%s", readout.err.text);
-    struct trace_file_stats stats;
-    trace_file_get_stats(readout.file, &stats);
+    struct trace_file_stats stats = {0};
+    if (readout.file)
+        trace_file_get_stats(readout.file, &stats);
     *ret_bytes = stats.bytes_written;
     trace_file_free(readout.file);
+    close_fd(readout.fd);
     return r;
 }
 

@@ -10,9 +10,10 @@
 #include "producer/service/ipc/client.h"
 
 // Reads the buffers of this connection's session and writes them to `fd`, which is closed in every
-// case. `name` is for messages.
-int readout_to_file(struct ipc_client *client, int fd, const char *name, uint64_t *ret_bytes,
-                    struct err *err);
+// case. `name` is for messages. With `deflate` the packets are compressed, unless the service did
+// that already.
+int readout_to_file(struct ipc_client *client, int fd, const char *name, bool deflate,
+                    uint64_t *ret_bytes, struct err *err);
 
 // As trace_file_open(). A regular file can be read, too, where that is allowed: a service copies a
 // trace from the descriptor of the session that it clones.

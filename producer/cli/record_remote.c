@@ -288,22 +288,26 @@ static void add_losses(struct ipc_client *client, struct strbuf *out)
 static int finish(struct run *run)
 {
     struct record_remote *remote = run->remote;
+    const Pb__TraceConfig *trace = remote->config->trace;
     struct strbuf losses CLEANUP(strbuf_done) = {0};
     struct stat st;
     uint64_t bytes = 0;
     int r = 0;
     if (!remote->options->quiet)
         add_losses(run->client, &losses);
-    if (remote->config->trace->write_into_file)
+    if (trace->write_into_file)
         bytes = fstat(remote->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     else
-        r = readout_to_file(run->client, steal_fd(&remote->output_fd), remote->out_name, &bytes,
-                            run->err);
+        r = readout_to_file(run->client, steal_fd(&remote->output_fd), remote->out_name,
+                            trace->compression_type ==
+                                PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE,
+                            &bytes, run->err);
     remote_free_buffers(run->client);
     if (r < 0)
         return r;
     if (remote->out_path && bytes == 0)
-        fprintf(stderr, CLI_PROGRAM ": %s: no trace: no trigger came\n", remote->out_name);
+        fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
+                trace->trigger_config ? ": no trigger came" : "");
     else if (!remote->options->quiet)
         fprintf(stderr, CLI_PROGRAM ": %s: %" PRIu64 " bytes%s\n", remote->out_name, bytes,
                 losses.text ? losses.text : "");

@@ -278,6 +278,14 @@ class ServiceTests:
         self.succeed("record", "-c", "config", "-o", "trace", "-t", "700ms", "-s", "10mb")
         self.assertGreater(len(self.vmstats("trace")), 3)
 
+    def test_record_compressed(self):
+        self.config(VMSTAT + "compression_type: COMPRESSION_TYPE_DEFLATE")
+        for flags in ((), ("-s", "10mb")):
+            self.succeed("record", "-c", "config", "-o", "trace", "-t", "700ms", *flags)
+            trace = (self.dir / "trace").read_bytes()
+            self.assertLess(len(list(lib.frames(trace))), len(lib.decode(trace)) / 4)
+            self.assertGreater(len(self.vmstats("trace")), 3)
+
     def test_record_to_a_pipe(self):
         self.config(VMSTAT)
         done = self.succeed("record", "-c", "config", "-o", "-", "-t", "500ms", text=False)

@@ -483,7 +483,7 @@ class CommandLine(RecordCase):
             ("--out: the name of the file is empty", ["record", "-o", "", "a/b"]),
             ("--config: the name of the file is empty", ["record", "-c", ""]),
             ("--upload: ", ["record", "--upload"]),
-            ("-d: ", ["record", "-d"]),
+            ("nothing to record", ["record", "-d"]),
             ("events and --config do not go together", ["record", "-c", "x", "a/b"]),
         ):
             with self.subTest(message):
