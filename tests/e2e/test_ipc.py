@@ -428,6 +428,30 @@ class PerfettoClient(unittest.TestCase):
             waiting.send_signal(signal.SIGTERM)
             waiting.wait(15)
 
+    def test_a_killed_client_takes_its_session_along(self):
+        done = self.perfetto(*self.config(BUFFERED + 'duration_ms: 60000 unique_session_name: "kept"'),
+                             "-o", self.inside("kept"), "--background-wait")
+        self.addCleanup(os.kill, int(done.stdout), signal.SIGKILL)
+        kept = self.sessions("kept")
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            (self.dir / "killed").write_text(BUFFERED + 'duration_ms: 60000 unique_session_name: "killed"\n')
+            client = subprocess.Popen([*self.argv, "-c", self.inside("killed"), "--txt", "-o", self.inside("dead")],
+                                      env=self.daemon.env, stderr=subprocess.DEVNULL)
+            self.daemon.until(lambda: self.sessions("killed"), "it does not record")
+            client.send_signal(how)
+            time.sleep(0.3)
+            self.assertEqual(bool(self.sessions("killed")), how == signal.SIGSTOP)
+            client.kill()
+            client.wait()
+            self.daemon.until(lambda: not self.sessions("killed"), "the session stays")
+        self.assertEqual(self.sessions("kept"), kept)
+        self.perfetto("--clone-by-name", "kept", "-o", self.inside("of_kept"))
+        self.assertGreaterEqual(len(self.stats_of("of_kept")), 10)
+
+    def sessions(self, name):
+        out = self.perfetto("--query").stdout
+        return [line.split()[0] for line in out.splitlines() if line.split()[-1:] == [name]]
+
     def test_ten_at_once(self):
         errors = []
 

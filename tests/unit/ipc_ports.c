@@ -323,7 +323,7 @@ static int set_up(void **state)
     struct ipc_server_env env = {.loop = f.loop};
     assert_int_equal(ipc_server_new(&env, &f.server), 0);
     consumer_port_init(&f.consumers, &service, &f.check, NULL);
-    producer_port_init(&f.producers, &service, NULL);
+    producer_port_init(&f.producers, &service);
     snprintf(f.consumer_name, sizeof(f.consumer_name), "@mmtrace-unit-consumer-%d", getpid());
     snprintf(f.producer_name, sizeof(f.producer_name), "@mmtrace-unit-producer-%d", getpid());
     int fd;
@@ -734,6 +734,12 @@ static void producers_activate_triggers(void **state)
     Pb__RegisterDataSourceRequest source = PB__REGISTER_DATA_SOURCE_REQUEST__INIT;
     assert_int_equal(simple(client, IPC_PRODUCER_REGISTER_DATA_SOURCE, &source), 0);
     assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), 0);
+    char *many[257];
+    for (size_t i = 0; i < 257; i++)
+        many[i] = "many";
+    activate.n_trigger_names = 257;
+    activate.trigger_names = many;
+    assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), -EREMOTEIO);
     Pb__SyncRequest sync = PB__SYNC_REQUEST__INIT;
     assert_int_equal(simple(client, IPC_PRODUCER_SYNC, &sync), 0);
     struct ipc_reply reply;

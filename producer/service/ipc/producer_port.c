@@ -39,16 +39,15 @@ static void initialize(struct producer *producer, const struct ipc_call *call)
     ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
 }
 
-static void activate(struct producer *producer, const Pb__ActivateTriggersRequest *request)
+static int activate(struct producer *producer, const Pb__ActivateTriggersRequest *request)
 {
+    if (request->n_trigger_names > TRIGGERS_MAX)
+        return -E2BIG;
     uid_t uid = ipc_peer_credentials(producer->peer)->uid;
-    size_t n = request->n_trigger_names < TRIGGERS_MAX ? request->n_trigger_names : TRIGGERS_MAX;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < request->n_trigger_names; i++)
         service_activate_trigger(producer->port->service, request->trigger_names[i], producer->name,
                                  uid);
-    if (n < request->n_trigger_names)
-        log_warning(producer->port->log, "%s activates %zu triggers in one call, only %zu count",
-                    ipc_peer_name(producer->peer), request->n_trigger_names, n);
+    return 0;
 }
 
 static void invoke(void *state, const struct ipc_call *call)
@@ -66,8 +65,11 @@ static void invoke(void *state, const struct ipc_call *call)
         producer->commands = call->ticket;
         return;
     }
-    if (call->method == IPC_PRODUCER_ACTIVATE_TRIGGERS)
-        activate(producer, (const void *)call->request);
+    if (call->method == IPC_PRODUCER_ACTIVATE_TRIGGERS &&
+        activate(producer, (const void *)call->request) < 0) {
+        ipc_peer_reply(producer->peer, &call->ticket, NULL, false);
+        return;
+    }
     ipc_peer_reply_bytes(producer->peer, &call->ticket, NULL, 0, false);
 }
 
@@ -87,7 +89,7 @@ static void closed(void *state)
     free(state);
 }
 
-void producer_port_init(struct producer_port *port, struct service *service, const struct log *log)
+void producer_port_init(struct producer_port *port, struct service *service)
 {
     *port = (struct producer_port){
         .port = {.service = &ipc_producer_service,
@@ -96,6 +98,5 @@ void producer_port_init(struct producer_port *port, struct service *service, con
                  .closed = closed,
                  .userdata = port},
         .service = service,
-        .log = log,
     };
 }

@@ -4,15 +4,13 @@
 // programs may register; they are never started.
 #pragma once
 
-#include "common/log.h"
 #include "producer/service/ipc/server.h"
 #include "producer/service/service.h"
 
 struct producer_port {
     struct ipc_port port;    // for ipc_server_listen()
     struct service *service; // borrowed
-    const struct log *log;   // borrowed; may be NULL
 };
 
 // The borrowed ones outlive the port, the port outlives the server.
-void producer_port_init(struct producer_port *port, struct service *service, const struct log *log);
+void producer_port_init(struct producer_port *port, struct service *service);

@@ -24,24 +24,31 @@
 #define LISTEN_FDS_MAX     64
 #define LISTEN_BACKLOG_MAX 128
 
-static const char *name_or_default(const char *variable, const char *in_run, const char *in_tmp)
+static const char *name_or_default(const char *variable, const char *in_android, const char *in_run,
+                                   const char *in_tmp)
 {
     const char *name = getenv(variable);
     if (name && *name)
         return name;
+#ifdef __ANDROID__
+    (void)in_run, (void)in_tmp;
+    return in_android;
+#else
+    (void)in_android;
     return access(RUN_DIRECTORY, X_OK) == 0 ? in_run : in_tmp;
+#endif
 }
 
 const char *ipc_consumer_socket_name(void)
 {
-    return name_or_default("PERFETTO_CONSUMER_SOCK_NAME", RUN_DIRECTORY "traced-consumer.sock",
-                           "/tmp/perfetto-consumer");
+    return name_or_default("PERFETTO_CONSUMER_SOCK_NAME", "/dev/socket/traced_consumer",
+                           RUN_DIRECTORY "traced-consumer.sock", "/tmp/perfetto-consumer");
 }
 
 const char *ipc_producer_socket_names(void)
 {
-    return name_or_default("PERFETTO_PRODUCER_SOCK_NAME", RUN_DIRECTORY "traced-producer.sock",
-                           "/tmp/perfetto-producer");
+    return name_or_default("PERFETTO_PRODUCER_SOCK_NAME", "/dev/socket/traced_producer",
+                           RUN_DIRECTORY "traced-producer.sock", "/tmp/perfetto-producer");
 }
 
 void ipc_socket_make_directory(void)

@@ -12,8 +12,8 @@
 #include "common/nsec.h"
 
 // From PERFETTO_CONSUMER_SOCK_NAME and PERFETTO_PRODUCER_SOCK_NAME, or in /run/perfetto where that
-// directory is, or in /tmp. The producer's can be several, separated by commas. Borrowed from the
-// environment, or constant.
+// directory is, or in /tmp (Android: in /dev/socket). The producer's can be several, separated by
+// commas. Borrowed from the environment, or constant.
 const char *ipc_consumer_socket_name(void);
 const char *ipc_producer_socket_names(void);
 
