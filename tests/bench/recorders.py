@@ -67,15 +67,29 @@ def pss_bytes(pid):
 Cost = collections.namedtuple("Cost", "seconds cpu_seconds peak_bytes")
 
 
+def peak_rss_bytes(pid):
+    """The highest RSS since the program was executed. (ru_maxrss counts what the process was before, too.)"""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def measure(argv):
-    """The cost of a program that has to succeed; memory is its peak RSS."""
+    """The cost of a program that has to succeed; memory is its peak RSS, looked at until shortly before its end."""
     started = time.monotonic()
     child = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
+    peak, pid = 0, 0
+    while not pid:
+        peak = max(peak, peak_rss_bytes(child.pid))
+        time.sleep(0.005)
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+    seconds = time.monotonic() - started
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
         raise subprocess.CalledProcessError(child.returncode, argv)
-    return Cost(time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, peak)
 
 
 class Result:
