@@ -33,6 +33,7 @@
 #include "producer/sources/ftrace/tracefs.h"
 
 #define NAMES_MAX     256
+#define END_PERIOD    (20 * NSEC_PER_MSEC)
 #define END_TIMEOUT   (10 * NSEC_PER_SEC)
 #define PRODUCER_NAME "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
 
@@ -43,14 +44,15 @@ struct daemon {
     int lock_fd, signal_fd;
     struct loop *loop;
     struct loop_io *signal_io;
-    struct loop_timer *watchdog, *deadline;
+    struct loop_timer *watchdog, *end;
     nsec_t watchdog_period;
     struct service *service;
     struct armed *armed;
     struct kmem_watch *watch;
     struct ipc_endpoint *endpoint;
     const char *source_names[NAMES_MAX];
-    bool ending;
+    bool ending, armed_ended;
+    nsec_t deadline; // of the end
 };
 
 // With the journal at the other end, its marks for levels.
@@ -103,36 +105,41 @@ static int take_lock(struct daemon *daemon, struct err *err)
 
 // -- the end --
 
-static void quit(void *userdata)
+// Looks from time to time whether everything is written.
+static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct daemon *daemon = userdata;
-    loop_quit(daemon->loop);
+    (void)n_due;
+    bool late = due >= daemon->deadline;
+    bool writing =
+        service_disable_all(daemon->service) > 0 || (daemon->armed && !daemon->armed_ended);
+    if (writing && late)
+        log_warning(&daemon->log,
+                    "sessions did not end in time, what they have not written is lost");
+    if (!writing || late)
+        loop_quit(daemon->loop);
 }
 
-static void deadline_over(void *userdata, nsec_t due, uint64_t n_due)
+static void armed_ended(void *userdata)
 {
     struct daemon *daemon = userdata;
-    (void)due;
-    (void)n_due;
-    log_warning(&daemon->log, "sessions did not end in time, what they have not written is lost");
-    quit(daemon);
+    daemon->armed_ended = true;
 }
 
 static void begin_end(struct daemon *daemon)
 {
-    if (daemon->ending) {
-        quit(daemon);
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    if (daemon->ending ||
+        loop_add_timer(daemon->loop, now, END_PERIOD, end_goes_on, daemon, &daemon->end) < 0) {
+        loop_quit(daemon->loop);
         return;
     }
     daemon->ending = true;
+    daemon->deadline = now + END_TIMEOUT;
     service_manager_tell("STOPPING=1");
     daemon->watch = kmem_watch_free(daemon->watch);
-    loop_add_timer(daemon->loop, nsec_now(CLOCK_BOOTTIME) + END_TIMEOUT, 0, deadline_over, daemon,
-                   &daemon->deadline);
     if (daemon->armed)
-        armed_end(daemon->armed, quit, daemon);
-    else
-        quit(daemon);
+        armed_end(daemon->armed, armed_ended, daemon);
 }
 
 // -- what happens --
@@ -310,8 +317,8 @@ static void done(struct daemon *daemon)
     daemon->service = service_free(daemon->service);
     if (daemon->watchdog)
         loop_remove_timer(daemon->watchdog);
-    if (daemon->deadline)
-        loop_remove_timer(daemon->deadline);
+    if (daemon->end)
+        loop_remove_timer(daemon->end);
     if (daemon->signal_io)
         loop_remove_io(daemon->signal_io);
     daemon->loop = loop_free(daemon->loop);

@@ -300,6 +300,21 @@ int service_disable(struct service *service, uint64_t session_id, struct err *er
     return 0;
 }
 
+size_t service_disable_all(struct service *service)
+{
+    struct member *member;
+    size_t n_writing = 0;
+    // By id: what ends may take others along.
+    for (uint64_t id = 0; (member = next_member(service, id));) {
+        id = member->id;
+        if (!member->is_clone && session_get_state(member->session) != SESSION_DONE)
+            session_stop(member->session);
+        member = find(service, id);
+        n_writing += member && session_get_state(member->session) == SESSION_STOPPING;
+    }
+    return n_writing;
+}
+
 int service_destroy(struct service *service, uint64_t session_id)
 {
     struct member *member = find(service, session_id);

@@ -90,6 +90,8 @@ int service_change_config(struct service *service, uint64_t session_id,
 int service_flush(struct service *service, uint64_t session_id, struct err *err);
 // Stops recording. SERVICE_EVENT_ENDED follows, at once or when the file is written.
 int service_disable(struct service *service, uint64_t session_id, struct err *err);
+// The same for all sessions. How many are still writing: none, when a process may end.
+size_t service_disable_all(struct service *service);
 // The session and its buffers are gone after this; without notice.
 int service_destroy(struct service *service, uint64_t session_id);
 // All sessions of this consumer (compared by pointer) that are not detached.
