@@ -247,6 +247,7 @@ static int start_endpoint(struct daemon *daemon, struct err *err)
         .source_names = daemon->source_names,
         .memory_bytes = config_machine_memory_bytes(),
         .consumer_group = daemon->options.consumer_group,
+        .save_folder = daemon->options.output_folder,
     };
     return ipc_endpoint_new(&options, &daemon->endpoint, err);
 }

@@ -119,7 +119,7 @@ def invoke(request_id, method, args=b""):
     return frame(field(2, request_id) + field(5, field(1, 1) + field(2, method) + field(3, args)))
 
 
-QUERY_STATE, FLUSH, INITIALIZE, REGISTER = 12, 5, 1, 2
+QUERY_STATE, FLUSH, SAVE_TRACE, INITIALIZE, REGISTER = 12, 5, 14, 1, 2
 
 
 class BadClients(unittest.TestCase):
@@ -385,6 +385,10 @@ class PerfettoClient(unittest.TestCase):
             path = self.root / re.search(r"into (\S+)", done.stderr)[1].lstrip("/")
             self.assertTrue(lib.of_kind(lib.decode(path), "sys_stats"))
             path.unlink()
+            with self.daemon.connect() as old_client:
+                old_client.sendall(invoke(1, SAVE_TRACE))
+                saved = re.search(rb"/\S+/systrace.pftrace", old_client.recv(4096))[0].decode()
+            self.assertTrue(lib.of_kind(lib.decode(saved), "sys_stats"))
             refused = self.perfetto(*self.config(text), "-o", self.inside("second"))
             self.assertIn("unique_session_name", refused.stderr)
         finally:

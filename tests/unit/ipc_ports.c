@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/str.h"
@@ -713,6 +714,45 @@ static void questions_are_answered(void **state)
     ipc_client_free(client);
 }
 
+static int save(struct ipc_client *client, char *ret_text, size_t text_size)
+{
+    Pb__SaveTraceForBugreportRequest request = PB__SAVE_TRACE_FOR_BUGREPORT_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    assert_int_equal(call(client, IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT, &request, &reply), 0);
+    const Pb__SaveTraceForBugreportResponse *response = (const void *)reply;
+    int success = response->success;
+    snprintf(ret_text, text_size, "%s", response->msg);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return success;
+}
+
+static void a_trace_is_saved_for_old_clients(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/mmtrace-unit-XXXXXX", path[64], text[256];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/systrace.pftrace", folder);
+    struct ipc_client *client = consumer();
+    f.consumers.loop = f.loop;
+    f.consumers.save_folder = folder;
+    assert_int_equal(save(client, text, sizeof(text)), 1);
+    assert_string_equal(text, path);
+    struct stat status;
+    size_t bytes = 0;
+    for (size_t i = 0; i < N_PACKETS; i++)
+        bytes += packet_size(i);
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_size > (off_t)bytes && status.st_size < (off_t)bytes + 8 * N_PACKETS);
+    unlink(path);
+    rmdir(folder); // nothing else is left there
+    f.consumers.save_folder = "/proc/nowhere";
+    assert_int_equal(save(client, text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "/proc/nowhere"));
+    assert_int_equal(stat(folder, &status), -1);
+    diary_becomes("clone 0 - 1 -;destroy;clone 0 - 1 -;destroy;");
+    ipc_client_free(client);
+}
+
 static void producers_activate_triggers(void **state)
 {
     (void)state;
@@ -812,6 +852,7 @@ int main(void)
         WITH_PORTS(detached_sessions_outlive_their_connection),
         WITH_PORTS(clones_are_read_by_whoever_asked),
         WITH_PORTS(questions_are_answered),
+        WITH_PORTS(a_trace_is_saved_for_old_clients),
         WITH_PORTS(producers_activate_triggers),
         cmocka_unit_test(nesting_is_bounded),
         cmocka_unit_test(ids_are_those_of_the_published_list),

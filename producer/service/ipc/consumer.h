@@ -20,6 +20,8 @@ struct consumer {
     struct ipc_ticket reading;
     uint8_t *packet; // owned: one that is larger than a frame, being sent
     size_t packet_size, packet_sent;
+
+    struct consumer_save *save; // owned; SaveTraceForBugreport under way
 };
 
 // Answers a request of which no more is wanted: NULL fails it.
@@ -42,3 +44,7 @@ void consumer_tell_clone(struct consumer *consumer, const struct service_trigger
 void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
                           bool sessions_only);
 void consumer_query_capabilities(struct consumer *consumer, const struct ipc_ticket *ticket);
+
+// consumer_save.c
+void consumer_save_trace(struct consumer *consumer, const struct ipc_ticket *ticket);
+struct consumer_save *consumer_save_free(struct consumer_save *save);

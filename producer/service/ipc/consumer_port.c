@@ -274,16 +274,6 @@ static void get_stats(struct consumer *consumer, const struct ipc_call *call)
         pb__trace_stats__free_unpacked(response.trace_stats, NULL);
 }
 
-// Perfetto's service answers the same since the bugreport is cloned.
-static void save_for_bugreport(struct consumer *consumer, const struct ipc_call *call)
-{
-    Pb__SaveTraceForBugreportResponse response = PB__SAVE_TRACE_FOR_BUGREPORT_RESPONSE__INIT;
-    response.has_success = true;
-    response.msg = (char *)(uintptr_t) "the service does not write bugreports itself: clone the "
-                                       "session 18446744073709551615, or run mmtrace bugreport";
-    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
-}
-
 static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *request, int *output_fd,
                  struct service_clone_result *ret, struct err *err)
 {
@@ -379,7 +369,7 @@ static void invoke(void *state, const struct ipc_call *call)
     case IPC_CONSUMER_QUERY_CAPABILITIES:
         return consumer_query_capabilities(consumer, &call->ticket);
     case IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT:
-        return save_for_bugreport(consumer, call);
+        return consumer_save_trace(consumer, &call->ticket);
     case IPC_CONSUMER_CLONE_SESSION:
         return clone_session(consumer, call);
     case IPC_CONSUMER_NONE:
@@ -417,6 +407,7 @@ static void closed(void *state)
 {
     struct consumer *consumer = state;
     consumer->session_id = 0;
+    consumer_save_free(consumer->save);
     service_consumer_gone(consumer->port->service, &consumer->as_client);
     free(consumer->packet);
     free(consumer);

@@ -20,6 +20,7 @@ struct ipc_endpoint_options {
     const char *const *source_names; // NULL-terminated, for config_check()
     uint64_t memory_bytes;           // of the machine
     const char *consumer_group; // whose members may record, by name or number; NULL: root alone
+    const char *save_folder;    // for SaveTraceForBugreport; NULL: none
     struct ipc_server_limits limits;
 };
 
