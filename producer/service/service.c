@@ -5,6 +5,9 @@
 // destroyed leaves the list, and with it all limits and names, at once, but its memory is released
 // in a round of the loop of its own (the graveyard).
 //
+// A recording that goes into a regular file is not lost with whoever ordered it: its session stays,
+// nameless and deaf, until everything is written. A pipe is not waited for.
+//
 // All checks come before anything is made: a request that is refused leaves no file, no buffer and
 // no session behind.
 #include <errno.h>
@@ -76,14 +79,6 @@ static void tell_end(struct member *member)
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
-static void session_ended(void *userdata, struct session *session)
-{
-    struct member *member = userdata;
-    (void)session;
-    remove_empty_file(member);
-    tell_end(member);
-}
-
 static void reap(struct service *service)
 {
     for (size_t i = 0; i < service->graveyard.n; i++)
@@ -111,6 +106,30 @@ static void bury(struct service *service, struct member *member)
     member_vec_push(&service->graveyard, member); // room was reserved with the member
     if (service->reaper)
         loop_set_timer(service->reaper, boot_now(service), 0);
+}
+
+static void leave(struct service *service, struct member *member)
+{
+    if (!session_has_to_write(member->session)) {
+        bury(service, member);
+        return;
+    }
+    member->is_leaving = true;
+    member->consumer = NULL;
+    free(member->detach_key);
+    member->detach_key = NULL;
+    session_stop(member->session);
+}
+
+static void session_ended(void *userdata, struct session *session)
+{
+    struct member *member = userdata;
+    (void)session;
+    remove_empty_file(member);
+    if (member->is_leaving)
+        bury(member->service, member);
+    else
+        tell_end(member);
 }
 
 int member_insert(struct service *service, struct member *member, struct err *err)
@@ -143,7 +162,7 @@ int service_new(const struct service_env *env, struct service **ret, struct err 
             return err_errno(err, r, "event loop");
         }
     }
-    load_history(service);
+    service_load_history(service);
     *ret = service;
     return 0;
 }
@@ -152,8 +171,13 @@ struct service *service_free(struct service *service)
 {
     if (!service)
         return NULL;
-    while (service->members.n > 0)
-        bury(service, service->members.items[service->members.n - 1]);
+    while (service->members.n > 0) {
+        struct member *member = service->members.items[service->members.n - 1];
+        member->announces = false;
+        if (session_has_to_write(member->session))
+            session_finish(member->session);
+        bury(service, member);
+    }
     reap(service);
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
@@ -232,7 +256,7 @@ static int start(struct service *service, uint64_t session_id, struct err *err)
     struct member *member = find(service, session_id);
     int r = session_start(member->session, err);
     if (r == 0)
-        fire_own_triggers(service, session_id);
+        service_fire_own_triggers(service, session_id);
     return r;
 }
 
@@ -249,7 +273,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
 {
     int fd CLEANUP(close_fdp) = request->output_fd;
     CLEANUP(member_freep) struct member *member = NULL;
-    int r = check_request(service, request->config->trace, consumer->uid, err);
+    int r = service_check_request(service, request->config->trace, consumer->uid, err);
     if (r == 0)
         r = member_new(service, consumer, &member, err);
     if (r < 0)
@@ -320,15 +344,18 @@ int service_destroy(struct service *service, uint64_t session_id)
     struct member *member = find(service, session_id);
     if (!member)
         return -ESRCH;
-    bury(service, member);
+    leave(service, member);
     return 0;
 }
 
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer)
 {
-    for (size_t i = service->members.n; i-- > 0;)
-        if (service->members.items[i]->consumer == consumer)
-            bury(service, service->members.items[i]);
+    struct member *member;
+    for (uint64_t id = 0; (member = next_member(service, id));) {
+        id = member->id;
+        if (member->consumer == consumer)
+            leave(service, member);
+    }
 }
 
 // Detaching.

@@ -92,7 +92,8 @@ int service_flush(struct service *service, uint64_t session_id, struct err *err)
 int service_disable(struct service *service, uint64_t session_id, struct err *err);
 // The same for all sessions. How many are still writing: none, when a process may end.
 size_t service_disable_all(struct service *service);
-// The session and its buffers are gone after this; without notice.
+// The session is gone after this, without notice. What it has recorded for a regular file is still
+// written there.
 int service_destroy(struct service *service, uint64_t session_id);
 // All sessions of this consumer (compared by pointer) that are not detached.
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer);

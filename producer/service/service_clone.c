@@ -20,7 +20,7 @@ DEFINE_CLEANUP(member_freep, struct member, member_free);
 
 static bool is_named(const struct member *member, const char *name)
 {
-    return !member->is_clone && str_eq(session_name(member), name);
+    return !member->is_clone && !member->is_leaving && str_eq(session_name(member), name);
 }
 
 static int32_t bugreport_score(const struct member *member)
@@ -146,11 +146,11 @@ static int make_clone(struct service *service, struct member *original, struct m
         .trigger = request->trigger,
     };
     const Pb__TraceConfig *config = session_get_config(original->session);
-    int r = check_clone_limits(service, config, clone->uid, session_clone_bytes(original->session),
-                               err);
+    int r = service_check_clone(service, config, clone->uid, session_clone_bytes(original->session),
+                                err);
     if (r == 0)
-        r = check_clone_limits(service, config, clone->uid,
-                               session_prepare_clone(original->session), err);
+        r = service_check_clone(service, config, clone->uid,
+                                session_prepare_clone(original->session), err);
     if (r == 0)
         r = session_clone(original->session, &options, &clone->session, err);
     if (r == 0 && needs_file(original, request))

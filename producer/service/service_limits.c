@@ -117,7 +117,7 @@ static int check_name(const struct service *service, const Pb__TraceConfig *conf
         return 0;
     for (size_t i = 0; i < service->members.n; i++) {
         const struct member *member = service->members.items[i];
-        if (!member->is_clone && str_eq(session_name(member), name))
+        if (!member->is_clone && !member->is_leaving && str_eq(session_name(member), name))
             return err_set(err, -EEXIST,
                            "unique_session_name: session %" PRIu64 " is called \"%s\" already",
                            member->id, quoted(name, printable));
@@ -152,8 +152,8 @@ static int check_semaphore(const struct service *service,
     return 0;
 }
 
-int check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                  struct err *err)
+int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                          struct err *err)
 {
     int r = check_limits(service, config, uid, err);
     if (r == 0)
@@ -163,8 +163,8 @@ int check_request(const struct service *service, const Pb__TraceConfig *config, 
     return r;
 }
 
-int check_clone_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                       uint64_t bytes, struct err *err)
+int service_check_clone(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                        uint64_t bytes, struct err *err)
 {
     struct use use = count_use(service, uid, true);
     int r = check_session_limits(service, uid, &use, "snapshots", err);

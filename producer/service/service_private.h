@@ -26,6 +26,7 @@ struct member {
     const char *created; // borrowed from the config: the output_path that was made; NULL: none
     uid_t uid;
     bool is_clone;
+    bool is_leaving; // destroyed, but what it holds still goes into its file
     struct trigger_rules rules;
     const struct service_trigger_hit *hit; // borrowed, while the session hears it
     uint32_t n_triggers;                   // heard
@@ -53,11 +54,12 @@ static inline nsec_t boot_now(const struct service *service)
     return clock_read(service->env.session.clock, CLOCK_BOOTTIME);
 }
 
+// NULL: there is none, or it was destroyed.
 static inline struct member *find(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
         if (service->members.items[i]->id == id)
-            return service->members.items[i];
+            return service->members.items[i]->is_leaving ? NULL : service->members.items[i];
     return NULL;
 }
 
@@ -104,14 +106,14 @@ int member_insert(struct service *service, struct member *member, struct err *er
 // service_limits.c
 
 // All limits, names and semaphores that a new session has to respect.
-int check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                  struct err *err);
+int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                          struct err *err);
 // The limits for a snapshot of `config` with `bytes` of buffers.
-int check_clone_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                       uint64_t bytes, struct err *err);
+int service_check_clone(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                        uint64_t bytes, struct err *err);
 
 // service_triggers.c
 
-void load_history(struct service *service);
+void service_load_history(struct service *service);
 // The triggers that the config wants fired when it starts.
-void fire_own_triggers(struct service *service, uint64_t session_id);
+void service_fire_own_triggers(struct service *service, uint64_t session_id);

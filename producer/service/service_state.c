@@ -2,9 +2,7 @@
 //
 // What the service tells about itself: Perfetto's messages for its clients, and a little more for
 // `mmtrace status`. Names of states are those that Perfetto's clients know.
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "producer/service/service_private.h"
@@ -50,6 +48,8 @@ static const char *state_text(const struct member *member)
 {
     if (member->is_clone)
         return "snapshot";
+    if (member->is_leaving)
+        return "leaving";
     switch (session_get_state(member->session)) {
     case SESSION_CONFIGURED:
         return "configured";

@@ -20,7 +20,7 @@ static struct trigger_now trigger_now(const struct service *service)
     };
 }
 
-void load_history(struct service *service)
+void service_load_history(struct service *service)
 {
     struct err err = {0};
     if (service->env.state_dir && trigger_history_load(&service->history, service->env.state_dir,
@@ -112,7 +112,7 @@ int service_activate_trigger(struct service *service, const char *name, const ch
     return activation.n_acted;
 }
 
-void fire_own_triggers(struct service *service, uint64_t session_id)
+void service_fire_own_triggers(struct service *service, uint64_t session_id)
 {
     struct member *member = find(service, session_id);
     size_t n = member ? session_get_config(member->session)->n_activate_triggers : 0;

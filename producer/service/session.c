@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "producer/service/session_private.h"
 #include "protos/fields.h"
@@ -633,6 +634,21 @@ void session_abort(struct session *session)
 {
     session_event(session, EVENT_ABORT);
     arm_timer(session);
+}
+
+bool session_has_to_write(const struct session *session)
+{
+    struct stat st;
+    return (session->state & (SESSION_RECORDING | SESSION_STOPPING)) && session->output.file &&
+           has_trace(session) && fstat(trace_file_fd(session->output.file), &st) == 0 &&
+           S_ISREG(st.st_mode);
+}
+
+void session_finish(struct session *session)
+{
+    session_event(session, EVENT_STOP);
+    while (session->state == SESSION_STOPPING && session_next_due(session) <= boot_now(session))
+        session_run_due(session);
 }
 
 enum session_state session_get_state(const struct session *session)

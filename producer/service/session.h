@@ -91,6 +91,12 @@ void session_stop(struct session *session);
 // Ends at once: what is not in the file yet is not written. The file stays readable.
 void session_abort(struct session *session);
 
+// Whether it has recorded what is not in its file yet, and the file is a regular one: writing the
+// rest does not wait for anybody.
+bool session_has_to_write(const struct session *session);
+// Stops such a session and writes everything before it returns.
+void session_finish(struct session *session);
+
 enum session_state session_get_state(const struct session *session);
 
 const Pb__TraceConfig *session_get_config(const struct session *session);

@@ -372,6 +372,7 @@ static void check_state(void)
     bool anything_records = false;
     for (size_t i = 0; i < n; i++) {
         bool is_clone = strcmp(infos[i].state, "snapshot") == 0;
+        bool is_leaving = strcmp(infos[i].state, "leaving") == 0;
         uint64_t bytes_of_uid = 0;
         size_t n_of_uid = 0;
         bytes += infos[i].buffer_bytes;
@@ -386,7 +387,8 @@ static void check_state(void)
                 n_of_uid += is_clone == other_is_clone;
             }
             MUST(k == i || infos[k].id != infos[i].id);
-            MUST(k == i || is_clone || other_is_clone || !*infos[i].name ||
+            MUST(k == i || is_clone || other_is_clone || is_leaving || !*infos[i].name ||
+                 strcmp(infos[k].state, "leaving") == 0 ||
                  strcmp(infos[i].name, infos[k].name) != 0);
         }
         MUST(infos[i].uid == 0 || n_of_uid <= MAX_PER_UID);

@@ -561,6 +561,37 @@ static void file_gets_everything_at_the_end(void **state)
     close(fd);
 }
 
+static void file_outlives_its_consumer(void **state)
+{
+    (void)state;
+    static const char config[] = SOURCE "write_into_file: true unique_session_name: 'n'";
+    uint64_t id;
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = memfd_create("trace", MFD_CLOEXEC);
+        assert_int_equal(enable_with(&t.consumer, config, dup(fds[i]), true, &id), 0);
+        assert_int_equal(lseek(fds[i], 0, SEEK_END), 0);
+        if (i == 0)
+            service_consumer_gone(t.service, &t.consumer);
+        if (i == 1)
+            assert_int_equal(service_destroy(t.service, id), 0);
+        if (i < 2)
+            assert_int_equal(service_flush(t.service, id, NULL), -ESRCH);
+    }
+    struct service_session_info infos[3];
+    assert_int_equal(service_list(t.service, infos, 3), 3);
+    assert_string_equal(infos[0].state, "leaving");
+    assert_int_equal(n_running, 1);
+    pass(1);
+    assert_int_equal(service_list(t.service, infos, 3), 1);
+    t.service = service_free(t.service);
+    for (int i = 0; i < 3; i++) {
+        assert_true(lseek(fds[i], 0, SEEK_END) > 200);
+        close(fds[i]);
+    }
+    assert_string_equal(t.diary, "1 started, 2 started, 3 started");
+}
+
 static void output_path_is_made_and_unmade(void **state)
 {
     (void)state;
@@ -794,6 +825,7 @@ int main(void)
         TEST(detached_session_outlives_its_consumer),
         TEST(session_may_be_destroyed_while_it_speaks),
         TEST(file_gets_everything_at_the_end),
+        TEST(file_outlives_its_consumer),
         TEST(output_path_is_made_and_unmade),
         TEST(snapshot_holds_what_there_is),
         TEST(snapshot_of_a_waiting_session_is_readable),
