@@ -149,7 +149,7 @@ def run_load(recorder, demo, seconds, old_kb):
 
 def record(mmtrace, config, trace, demo, seconds, pressure):
     with load.restored_min_free() if pressure else contextlib.nullcontext() as old_kb:
-        recorder = subprocess.Popen([mmtrace, "record", "-c", config, "-o", trace])
+        recorder = subprocess.Popen([mmtrace, "record", "--no-daemon", "-c", config, "-o", trace])
         try:
             run_load(recorder, demo, seconds, old_kb)
         finally:

@@ -150,7 +150,8 @@ class Mmtrace:
         config_file, trace = self.tmp / "ours.cfg", self.tmp / f"ours-{name}.pftrace"
         config_file.write_text(text)
         trace.unlink(missing_ok=True)
-        child = subprocess.Popen([self.program, "record", "--quiet", "-c", config_file, "-o", trace])
+        child = subprocess.Popen([self.program, "record", "--quiet", "--no-daemon", "-c", config_file,
+                                  "-o", trace])
         time.sleep(START_S)
         if child.poll() is not None:
             raise RuntimeError(f"mmtrace record ended early with exit code {child.returncode}")

@@ -16,6 +16,10 @@ MMTRACE = BUILD / "producer" / "mmtrace"
 MMSQL = BUILD / "converter" / "mmsql"
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 
+# Tests never meet a tracing service of the machine: each that wants one starts its own.
+os.environ["PERFETTO_CONSUMER_SOCK_NAME"] = "/nonexistent/mmtrace-test-consumer"
+os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
+
 
 def run(*argv, timeout_s=60, **options):
     """Run a program to its end; stdout and stderr are text. Never raises for an exit code."""
