@@ -452,6 +452,22 @@ class PerfettoClient(unittest.TestCase):
         self.perfetto("--clone-by-name", "kept", "-o", self.inside("of_kept"))
         self.assertGreaterEqual(len(self.stats_of("of_kept")), 10)
 
+    def test_a_stock_producer_connects_and_waits(self):
+        program = "/usr/sbin/traced_probes"
+        if not os.access(self.root / program[1:], os.X_OK):
+            self.skipTest("needs traced_probes")
+        with open(self.dir / "probes", "wb") as log:
+            probes = subprocess.Popen([*self.argv[:-1], program], env=self.daemon.env, stdout=log, stderr=log)
+        try:
+            self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(), "it does not connect")
+            self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("beside"))
+            self.assertGreaterEqual(len(self.stats_of("beside")), 10)
+            self.assertIsNone(probes.poll())
+            self.assertEqual((self.dir / "probes").read_text().count("Connected"), 1)
+        finally:
+            probes.terminate()
+            probes.wait(15)
+
     def sessions(self, name):
         out = self.perfetto("--query").stdout
         return [line.split()[0] for line in out.splitlines() if line.split()[-1:] == [name]]
