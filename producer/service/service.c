@@ -101,7 +101,7 @@ static void bury(struct service *service, struct member *member)
     memmove(&service->members.items[i], &service->members.items[i + 1],
             (service->members.n - i - 1) * sizeof(service->members.items[0]));
     service->members.n--;
-    member->announces = false;
+    member->announces = member->is_leaving = false;
     session_abort(member->session);
     member_vec_push(&service->graveyard, member); // room was reserved with the member
     if (service->reaper)
@@ -173,7 +173,7 @@ struct service *service_free(struct service *service)
         return NULL;
     while (service->members.n > 0) {
         struct member *member = service->members.items[service->members.n - 1];
-        member->announces = false;
+        member->announces = member->is_leaving = false;
         if (session_has_to_write(member->session))
             session_finish(member->session);
         bury(service, member);
