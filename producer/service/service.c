@@ -268,6 +268,16 @@ static int begin(struct service *service, struct member *member, bool start_now,
     return start_now ? start(service, member->id, err) : 0;
 }
 
+static void end_others(struct service *service, uint64_t session_id)
+{
+    struct member *member;
+    for (uint64_t id = 0; (member = next_member(service, id)) && member->id < session_id;) {
+        id = member->id;
+        if (is_live(member))
+            session_stop(member->session);
+    }
+}
+
 int service_enable(struct service *service, const struct service_consumer *consumer,
                    const struct service_request *request, uint64_t *ret_session_id, struct err *err)
 {
@@ -291,7 +301,11 @@ int service_enable(struct service *service, const struct service_consumer *consu
         return r;
     struct member *inserted = STEAL(member);
     *ret_session_id = inserted->id;
-    r = begin(service, inserted, request->start, err);
+    if (request->config->trace->exclusive_prio > 0)
+        end_others(service, inserted->id);
+    // Whoever heard of an end may have ended this one, too.
+    inserted = find(service, *ret_session_id);
+    r = inserted ? begin(service, inserted, request->start, err) : 0;
     if (r < 0)
         service_destroy(service, *ret_session_id);
     return r;

@@ -152,12 +152,32 @@ static int check_semaphore(const struct service *service,
     return 0;
 }
 
+// A session with exclusive_prio keeps out all that have not more of it.
+static int check_exclusive(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                           struct err *err)
+{
+    if (config->exclusive_prio > 0 && uid != 0)
+        return err_set(err, -EPERM, "exclusive_prio: only root may end the sessions of others");
+    for (size_t i = 0; i < service->members.n; i++) {
+        const struct member *member = service->members.items[i];
+        uint32_t prio = session_get_config(member->session)->exclusive_prio;
+        if (is_live(member) && prio > 0 && prio >= config->exclusive_prio)
+            return err_set(err, -EBUSY,
+                           "exclusive_prio: session %" PRIu64 " has %" PRIu32
+                           " and keeps out what has no more",
+                           member->id, prio);
+    }
+    return 0;
+}
+
 int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                           struct err *err)
 {
     int r = check_limits(service, config, uid, err);
     if (r == 0)
         r = check_name(service, config, err);
+    if (r == 0)
+        r = check_exclusive(service, config, uid, err);
     for (size_t i = 0; r == 0 && i < config->n_session_semaphores; i++)
         r = check_semaphore(service, config->session_semaphores[i], err);
     return r;

@@ -157,6 +157,7 @@ static const char *const texts[] = {
     SOURCE(
         "8") "activate_triggers: 't' session_semaphores { name: 's' max_other_session_count: 1 }",
     SOURCE("8") "session_semaphores { name: 's' }",
+    SOURCE("8") "exclusive_prio: 1 duration_ms: 50",
     SOURCE("300") "buffers { size_kb: 8 fill_policy: DISCARD }",
 };
 #define N_TEXTS (sizeof(texts) / sizeof(texts[0]))

@@ -506,6 +506,25 @@ static void unique_names_and_semaphores(void **state)
                      -EBUSY);
 }
 
+static void exclusive_session_is_alone(void **state)
+{
+    (void)state;
+    uint64_t id;
+    enable(SOURCE);
+    assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 2", -1, true, &id), -EPERM);
+    t.consumer.uid = 0;
+    assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 2", -1, true, &id), 0);
+    assert_string_equal(t.diary, "1 started, 1 ended 0, 2 started");
+    assert_string_equal(read_letters(1), "..Z");
+    assert_int_equal(enable_with(&t.consumer, SOURCE, -1, true, &id), -EBUSY);
+    assert_non_null(strstr(t.err.text, "exclusive_prio"));
+    assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 2", -1, true, &id), -EBUSY);
+    assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 3", -1, true, &id), 0);
+    assert_string_equal(t.diary, "1 started, 1 ended 0, 2 started, 2 ended 0, 3 started");
+    service_disable(t.service, id, NULL);
+    enable(SOURCE);
+}
+
 static void detached_session_outlives_its_consumer(void **state)
 {
     (void)state;
@@ -822,6 +841,7 @@ int main(void)
         TEST(config_fires_its_own_triggers),
         TEST(limits_are_named),
         TEST(unique_names_and_semaphores),
+        TEST(exclusive_session_is_alone),
         TEST(detached_session_outlives_its_consumer),
         TEST(session_may_be_destroyed_while_it_speaks),
         TEST(file_gets_everything_at_the_end),
