@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 import lib
 
@@ -21,8 +22,9 @@ sys.path.insert(0, str(lib.ROOT / "scripts"))
 import load  # noqa: E402
 
 INSTANCES = lib.TRACEFS / "instances"
-STOP_DELAY_MS = 3000
+STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
+REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
 RSS_MAX_KB = 4096
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
@@ -41,13 +43,13 @@ def mm_events():
 class Daemon:
     """A running daemon; what it says is in a file."""
 
-    def __init__(self, root, *options, env=None):
+    def __init__(self, root, *options, env=None, ipc=False):
         self.root = pathlib.Path(root)
         self.armed = self.root / "armed"
         self.traces = self.root / "state" / "traces"
         self.armed.mkdir(exist_ok=True)
         self.log = open(self.root / "log", "ab")
-        argv = [lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.armed, "--state-dir", self.root / "state",
+        argv = [lib.MMTRACE, "daemon", *([] if ipc else ["--no-ipc"]), "--armed", self.armed, "--state-dir", self.root / "state",
                 "--run-dir", self.root / "run", *options]
         self.process = subprocess.Popen([str(arg) for arg in argv], stderr=self.log,
                                         env={**os.environ, **(env or {})})
@@ -92,8 +94,8 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def running(root, *options, env=None):
-    daemon = Daemon(root, *options, env=env)
+def running(root, *options, env=None, ipc=False):
+    daemon = Daemon(root, *options, env=env, ipc=ipc)
     try:
         yield daemon
     finally:
@@ -112,16 +114,24 @@ class Pressure(unittest.TestCase):
         (root / "armed").mkdir()
         (root / "armed" / "mm_events.cfg").write_text(mm_events())
         load.make_file(root / "demo", 512 * load.MIB)
-        with load.restored_min_free() as old_kb, running(root) as daemon:
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind) for kind in ("CONSUMER", "PRODUCER")}
+        with load.restored_min_free() as old_kb, running(root, env=sockets, ipc=True) as daemon:
             daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
             cls.idle(daemon)
             if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
                 load.burst(root / "demo", old_kb)
+                load.compact()  # a busy machine may have no time for more
+            daemon.wait(lambda: "kmem_activity:" in daemon.said())
+            time.sleep(1)
+            cls.bugreport = lib.run(lib.MMTRACE, "bugreport", "-o", root / "report.zip",
+                                    env={**os.environ, **sockets})
             daemon.wait(daemon.files)
+            with zipfile.ZipFile(root / "report.zip") as report:
+                cls.reported = lib.decode(report.read(REPORTED))
             cls.instances_after = daemon.wait(lambda: len(daemon.instances()) == 2)
             load.burst(root / "demo", old_kb)
             load.compact()
-            time.sleep(STOP_DELAY_MS / 1000 + 1)
+            time.sleep(5)
             cls.files = daemon.files()
             cls.hits = daemon.said().count("kmem_activity:")
             cls.instances_armed = daemon.instances()
@@ -181,6 +191,15 @@ class Pressure(unittest.TestCase):
         events = [event for bundle in lib.of_kind(self.packets, "ftrace_events")
                   for event in bundle.all("ftrace_events", "event")]
         self.assertGreater(len(events), 0)
+
+    def test_bugreport_in_the_middle(self):
+        self.assertEqual(self.bugreport.returncode, 0, self.bugreport.stderr)
+        seen, all_of_it = ({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")}
+                           for packets in (self.reported, self.packets))
+        self.assertGreater(len(seen), 0)
+        self.assertLess(seen, all_of_it)  # the recording had it too, and went on
+        [trigger] = lib.of_kind(self.reported, "trigger")
+        self.assertEqual(trigger.one("timestamp"), self.trigger().one("timestamp"))
 
     def test_converts(self):
         self.assertEqual(self.converted, 0)
