@@ -120,12 +120,12 @@ int ipc_outbox_add(struct ipc_outbox *outbox, const Pb__IPCFrame *frame)
 
 int64_t ipc_outbox_send(struct ipc_outbox *outbox, int fd, int passed_fd)
 {
+    if (!ipc_outbox_size(outbox))
+        return 0;
     struct iovec bytes = {
         .iov_base = outbox->bytes + outbox->start,
         .iov_len = ipc_outbox_size(outbox),
     };
-    if (!bytes.iov_len)
-        return 0;
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
     union {
         struct cmsghdr header;
