@@ -43,6 +43,14 @@ def needs_tracefs(test):
     return unittest.skip(f"needs root and a tracefs at {TRACEFS}")(test)
 
 
+def tracefs_text(instance, name):
+    """A file of a tracefs instance; empty while the kernel has not made it yet, or has removed it already."""
+    try:
+        return (instance / name).read_text()
+    except OSError:
+        return ""
+
+
 class Message(dict):
     """A decoded protobuf message: field name -> list of values (int, float, str, or Message)."""
 

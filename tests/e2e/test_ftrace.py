@@ -103,9 +103,9 @@ class FtraceCase(unittest.TestCase):
             self.assertIsNone(process.poll(), "it ended early")
             for path in INSTANCES.iterdir():
                 ours = path.name == instance if instance else path.name.startswith(f"mmtrace-{process.pid}-")
-                if ours and (path / "tracing_on").read_text() == "1\n":
-                    # A new instance is born switched on: what counts is the clock that we set.
-                    if "[boot]" in (path / "trace_clock").read_text():
+                # A new instance is born switched on: what counts is the clock that we set.
+                if ours and lib.tracefs_text(path, "tracing_on") == "1\n":
+                    if "[boot]" in lib.tracefs_text(path, "trace_clock"):
                         return path
             return None
         path = wait_for(found)

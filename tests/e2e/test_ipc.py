@@ -82,6 +82,14 @@ class Daemon:
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
+    def settled_n_fds(self):
+        """Once the connections that only asked whether it is there are closed."""
+        n = 0
+        while n != self.n_fds():
+            n = self.n_fds()
+            time.sleep(0.3)
+        return n
+
     def rss_kb(self):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
@@ -128,7 +136,7 @@ class BadClients(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon()
         self.addCleanup(lambda: self.daemon.process.poll() is None and self.daemon.stop())
-        self.n_fds = self.daemon.n_fds()
+        self.n_fds = self.daemon.settled_n_fds()
 
     def spoil(self):
         """Things that clients should not do, one after the other; returns those that stay."""

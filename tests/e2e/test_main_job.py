@@ -95,9 +95,9 @@ class MainJob(unittest.TestCase):
         end = time.monotonic() + 60
         while time.monotonic() < end and recorder.poll() is None:
             for path in (lib.TRACEFS / "instances").glob(f"mmtrace-{recorder.pid}-*"):
-                if ((path / "tracing_on").read_text() == "1\n"
-                        and "[boot]" in (path / "trace_clock").read_text()
-                        and (path / "events/vmscan/mm_vmscan_direct_reclaim_begin/enable").read_text() == "1\n"):
+                if (lib.tracefs_text(path, "tracing_on") == "1\n"
+                        and "[boot]" in lib.tracefs_text(path, "trace_clock")
+                        and lib.tracefs_text(path, "events/vmscan/mm_vmscan_direct_reclaim_begin/enable") == "1\n"):
                     time.sleep(1)
                     return
             time.sleep(0.05)
