@@ -51,7 +51,7 @@ class Quickstart(unittest.TestCase):
         self.assertIn("compaction by", done.stdout)
 
     def test_pressure(self):
-        done = quickstart(self.out, "--seconds", "5", "--pressure")
+        done = quickstart(self.out, "--seconds", "12", "--pressure")
         self.check_output(done)
         self.assertIn("direct reclaim by", done.stdout)
         self.assertIn("mm_vmscan_kswapd_wake", done.stdout)
