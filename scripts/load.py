@@ -1,70 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two loads of ./quickstart: a harmless one, and real memory pressure that always ends.
 
-Pressure raises vm.min_free_kbytes to the brink: where no memory zone has pages above its low watermark any more,
-and the largest has a few above its minimum. Then every allocation makes the kernel reclaim page cache, of which
-a file was read into that zone before: what is reclaimed there lifts it above its minimum again, so that the
-kernel always finds enough and never has to kill. The other zones are brought to the same level by a ballast.
+Pressure raises vm.min_free_kbytes beyond the brink: where the largest memory zone has a few MiB less free than its
+minimum. Then the next allocation makes the kernel reclaim page cache, of which a file was read into that zone
+before: what is reclaimed there lifts it above its minimum again, so that the kernel always finds enough and
+never has to kill. The other zones are brought to the same level by a ballast.
 The old value comes back three times over:
 after every burst, on every way out of the with block, and from a child process that waits for its
 parent to go away or for the time limit, whatever killed it. Only one process at a time does this, or one
 would take another's raised value for the one to put back: a lock lies on the kernel's file itself, and
 the child holds it, too, until the value is back.
 """
+import collections
 import contextlib
 import fcntl
 import mmap
 import os
 import pathlib
 import signal
+import sys
 import time
 
 MIB = 1 << 20
 PAGE_KB = mmap.PAGESIZE // 1024
 MIN_FREE = pathlib.Path("/proc/sys/vm/min_free_kbytes")
 COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
+OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
 ZONEINFO = pathlib.Path("/proc/zoneinfo")
 BURST_LIMIT_S = 3
-MARGIN_BYTES = 4 * MIB
+BEYOND_BYTES = 8 * MIB
 BALLAST_LIMIT_BYTES = 3 << 30
-LOW_WATERMARK = 1.24
-N_TRIES = 3
-N_ROUNDS = 3
-N_ALLOCATIONS = 4
-ALLOCATE_BYTES = 192 * MIB
+LOW_WATERMARK = 1.249  # of the minimum; the kernel's is 1.25
+RECLAIMABLE_BYTES = 256 * MIB
+N_STEPS = 8
+STEP_BYTES = 16 * MIB
 WATCH_LIMIT_S = 60
+
+Zone = collections.namedtuple("Zone", "managed free cached")  # pages; free is what lies above its protection
 
 
 def zones():
-    """(free, managed) of each memory zone, the largest first, in pages; free is what lies above its protection."""
+    """The memory zones, the largest first."""
     found = []
-    free = managed = 0
     for line in ZONEINFO.read_text().splitlines():
         words = line.replace("(", " ").replace(")", " ").replace(",", " ").split()
         if words[:2] == ["pages", "free"]:
-            free = int(words[2])
+            free, cached = int(words[2]), 0
         elif words[:1] == ["managed"]:
             managed = int(words[1])
-        elif words[:1] == ["protection:"] and managed:
-            found.append((max(0, free - max(map(int, words[1:]))), managed))
-    return sorted(found, key=lambda zone: -zone[1])
+        elif words[:1] in (["nr_zone_inactive_file"], ["nr_zone_active_file"]):
+            cached += int(words[1])
+        elif words[:1] == ["protection:"]:
+            protection = max(map(int, words[1:]))
+        elif words[:1] == ["start_pfn:"] and managed:
+            found.append(Zone(managed, max(0, free - protection), cached))
+    return sorted(found, reverse=True)
 
 
-def brink_kb(room_bytes):
-    """The vm.min_free_kbytes that puts the largest zone's minimum `room_bytes` below what it has free.
+def brink_kb(beyond_bytes):
+    """The vm.min_free_kbytes that puts the largest zone's minimum `beyond_bytes` above what it has free.
 
     The kernel gives each zone a part of min_free_kbytes as its minimum, by the zone's size.
     """
     found = zones()
-    free, managed = found[0]
-    room = room_bytes // mmap.PAGESIZE
-    return int((free - room) * sum(size for _, size in found) / managed) * PAGE_KB
+    minimum = found[0].free + beyond_bytes // mmap.PAGESIZE
+    return int(minimum * sum(zone.managed for zone in found) / found[0].managed) * PAGE_KB
 
 
 def ballast_bytes():
     """What the other zones have free beyond the share that the largest zone has."""
-    (free, managed), *others = zones()
-    return sum(max(0, int(other_free - free / managed * other)) for other_free, other in others) * mmap.PAGESIZE
+    largest, *others = zones()
+    share = largest.free / largest.managed
+    return sum(max(0, int(zone.free - share * zone.managed)) for zone in others) * mmap.PAGESIZE
 
 
 def make_file(path, size):
@@ -153,66 +160,65 @@ def watch(read_end, write_end, old):
 
 
 def burst(path, old_kb):
-    """Reclaim for real, for BURST_LIMIT_S at most; returns the process that did it.
+    """Reclaim for real, for BURST_LIMIT_S and a step more at most; returns the process that did it.
 
     It is a process of its own, so that the kernel, should it have to kill after all, takes that one.
     """
     child = os.fork()
     if child == 0:
+        status = 1
         try:
-            pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
-            before = n_stalls()
-            for _ in range(N_TRIES):
-                reclaim(path, old_kb)
-                if n_stalls() > before:
-                    break
+            OOM_SCORE.write_text("1000")
+            reclaim(path, old_kb)
+            status = 0
+        except OSError as error:
+            print(f"memory pressure: {error}", file=sys.stderr)
         finally:
             MIN_FREE.write_text(str(old_kb))
-            os._exit(0)
-    os.waitpid(child, 0)
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
     MIN_FREE.write_text(str(old_kb))
+    if status != 0:
+        raise OSError("the process that was to cause memory pressure did not end well")
     return child
 
 
-def n_stalls():
-    """How often an allocation had to reclaim by itself."""
-    lines = pathlib.Path("/proc/vmstat").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("allocstall"))
-
-
 def reclaim(path, old_kb):
-    drop_pages(path, 0, os.path.getsize(path))
-    read_file(path)
-    if ballast_bytes() > BALLAST_LIMIT_BYTES:
-        return
-    with allocated(add_ballast(old_kb)):
-        deadline = time.monotonic() + BURST_LIMIT_S
-        for _ in range(N_ROUNDS):
-            read_file(path)
-            MIN_FREE.write_text(str(max(old_kb, brink_kb(MARGIN_BYTES))))
-            for _ in range(N_ALLOCATIONS):
-                with allocated(ALLOCATE_BYTES):
-                    pass
-            MIN_FREE.write_text(str(old_kb))
+    """Allocate beyond the brink, again and again.
+
+    What is allocated is kept meanwhile: the kernel would put it on the lists of the processor, which grow with
+    min_free_kbytes, and give it back from there. Others take and free memory, too, so the brink is found anew
+    for each step, and the file, most of which each step reclaims, is read again.
+    """
+    deadline = time.monotonic() + BURST_LIMIT_S
+    read_anew(path)
+    ballast = ballast_bytes()
+    if ballast > BALLAST_LIMIT_BYTES:
+        raise OSError("the memory zones differ too much in what they have free")
+    with contextlib.ExitStack() as kept:
+        MIN_FREE.write_text(str(max(old_kb, int(brink_kb(0) / LOW_WATERMARK))))
+        kept.enter_context(allocated(ballast))
+        for _ in range(N_STEPS):
+            if zones()[0].cached < RECLAIMABLE_BYTES // mmap.PAGESIZE:
+                MIN_FREE.write_text(str(old_kb))
+                read_anew(path)
+            MIN_FREE.write_text(str(max(old_kb, brink_kb(BEYOND_BYTES))))
+            kept.enter_context(allocated(STEP_BYTES))
             if time.monotonic() > deadline:
                 break
 
 
-def add_ballast(old_kb):
-    """How much it takes; it will go where it belongs.
-
-    With the largest zone below its low watermark (a quarter above the minimum), and the others above theirs,
-    the kernel takes from the others, and does not reclaim yet.
-    """
-    size = ballast_bytes()
-    if size:
-        MIN_FREE.write_text(str(max(old_kb, int(brink_kb(0) / LOW_WATERMARK))))
-    return size
+def read_anew(path):
+    """Have the file's pages in the largest zone, from which the kernel takes first while it has enough."""
+    drop_pages(path, 0, os.path.getsize(path))
+    read_file(path)
+    if zones()[0].cached < RECLAIMABLE_BYTES // mmap.PAGESIZE:
+        raise OSError("the largest memory zone has too little page cache to reclaim")
 
 
 @contextlib.contextmanager
 def allocated(size):
-    """Have the kernel find that much memory at once, and give it back."""
+    """Have the kernel find that much memory at once, and give it back at the end."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0x8000)
     memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
     try:

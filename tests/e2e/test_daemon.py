@@ -120,7 +120,6 @@ class Pressure(unittest.TestCase):
             cls.idle(daemon)
             if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
                 load.burst(root / "demo", old_kb)
-                load.compact()  # a busy machine may have no time for more
             daemon.wait(lambda: "kmem_activity:" in daemon.said())
             time.sleep(1)
             cls.bugreport = lib.run(lib.MMTRACE, "bugreport", "-o", root / "report.zip",
@@ -130,7 +129,6 @@ class Pressure(unittest.TestCase):
                 cls.reported = lib.decode(report.read(REPORTED))
             cls.instances_after = daemon.wait(lambda: len(daemon.instances()) == 2)
             load.burst(root / "demo", old_kb)
-            load.compact()
             time.sleep(5)
             cls.files = daemon.files()
             cls.hits = daemon.said().count("kmem_activity:")

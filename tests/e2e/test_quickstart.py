@@ -53,8 +53,7 @@ class Quickstart(unittest.TestCase):
     def test_pressure(self):
         done = quickstart(self.out, "--seconds", "12", "--pressure")
         self.check_output(done)
-        if "No reclaim: this machine had memory to spare" in done.stdout:
-            self.skipTest("the bursts caused no reclaim on this machine; test_main_job has the strict test")
+        self.assertIn("direct reclaim by", done.stdout)
         self.assertIn("mm_vmscan_kswapd_wake", done.stdout)
 
     def test_unwritable_output(self):
