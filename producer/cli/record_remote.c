@@ -22,6 +22,7 @@
 #include "producer/cli/clone.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
+#include "producer/service/session_settings.h"
 #include "producer/sources/source.h"
 
 // Whether there is a service for this config.
@@ -203,6 +204,14 @@ static int wait_for_end(struct run *run)
     return r;
 }
 
+// What the config comes to. One that cannot be read is the service's to refuse.
+static struct session_settings settings_of(const Pb__TraceConfig *trace)
+{
+    struct session_settings settings = {0};
+    session_settings_read(trace, &settings, NULL);
+    return settings;
+}
+
 static int observe(struct run *run, const Pb__TraceConfig *trace)
 {
     Pb__ObservableEvents__Type types[2];
@@ -211,8 +220,7 @@ static int observe(struct run *run, const Pb__TraceConfig *trace)
     if (run->background && run->background->fd >= 0)
         types[request.n_events_to_observe++] =
             PB__OBSERVABLE_EVENTS__TYPE__TYPE_ALL_DATA_SOURCES_STARTED;
-    if (trace->trigger_config && trace->trigger_config->trigger_mode ==
-                                     PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__CLONE_SNAPSHOT)
+    if (settings_of(trace).mode == SESSION_MODE_CLONE)
         types[request.n_events_to_observe++] = PB__OBSERVABLE_EVENTS__TYPE__TYPE_CLONE_TRIGGER_HIT;
     if (request.n_events_to_observe == 0)
         return 0;
@@ -299,9 +307,7 @@ static int finish(struct run *run)
         bytes = fstat(remote->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     else
         r = readout_to_file(run->client, steal_fd(&remote->output_fd), remote->out_name,
-                            trace->compression_type ==
-                                PB__TRACE_CONFIG__COMPRESSION_TYPE__COMPRESSION_TYPE_DEFLATE,
-                            &bytes, run->err);
+                            settings_of(trace).deflate, &bytes, run->err);
     remote_free_buffers(run->client);
     if (r < 0)
         return r;

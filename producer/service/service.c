@@ -6,7 +6,8 @@
 // in a round of the loop of its own (the graveyard).
 //
 // A recording that goes into a regular file is not lost with whoever ordered it: its session stays,
-// nameless and deaf, until everything is written. A pipe is not waited for.
+// nameless and deaf, until everything is written. A pipe is not waited for. A detached session goes
+// with its end, as in Perfetto: nobody might ever come to take it away.
 //
 // All checks come before anything is made: a request that is refused leaves no file, no buffer and
 // no session behind.
@@ -24,10 +25,12 @@
 // Members.
 
 // A file that the config names is the service's own, so an empty one is not left behind.
-static void remove_empty_file(const struct member *member)
+// Looked at once: later the name may be another session's.
+static void remove_empty_file(struct member *member)
 {
     struct stat st;
     const char *path = member->created;
+    member->created = NULL;
     if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
         unlink(path);
 }
@@ -121,12 +124,24 @@ static void leave(struct service *service, struct member *member)
     session_stop(member->session);
 }
 
+// Of a session that nobody hears.
+static void log_end(const struct member *member)
+{
+    struct err err = {0};
+    char key[QUOTED_MAX];
+    if (session_result(member->session, &err) < 0)
+        log_warning(member->service->env.session.log, "session \"%s\", detached: %s",
+                    quoted(member->detach_key, key), err.text);
+}
+
 static void session_ended(void *userdata, struct session *session)
 {
     struct member *member = userdata;
     (void)session;
     remove_empty_file(member);
-    if (member->is_leaving)
+    if (member->detach_key)
+        log_end(member);
+    if (member->is_leaving || member->detach_key)
         bury(member->service, member);
     else
         tell_end(member);
@@ -394,6 +409,8 @@ int service_detach(struct service *service, uint64_t session_id, const char *key
     free(member->detach_key);
     member->detach_key = copy;
     member->consumer = NULL;
+    if (!member->is_clone && session_get_state(member->session) == SESSION_DONE)
+        bury(service, member);
     return 0;
 }
 

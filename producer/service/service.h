@@ -83,8 +83,8 @@ int service_enable(struct service *service, const struct service_consumer *consu
                    const struct service_request *request, uint64_t *ret_session_id,
                    struct err *err);
 int service_start(struct service *service, uint64_t session_id, struct err *err);
-// Only what Perfetto lets a consumer change in a running session (producer_name_filter); others
-// -EINVAL.
+// Only what Perfetto lets a consumer change in a running session: the filters by producer name.
+// Data sources that they let in now are started. Other changes are -EINVAL, and nothing happens.
 int service_change_config(struct service *service, uint64_t session_id,
                           const Pb__TraceConfig *config, struct err *err);
 int service_flush(struct service *service, uint64_t session_id, struct err *err);
@@ -98,7 +98,7 @@ int service_destroy(struct service *service, uint64_t session_id);
 // All sessions of this consumer (compared by pointer) that are not detached.
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer);
 
-// A detached session lives on under `key` until one of the same user attaches it.
+// A detached session lives on under `key` until one of the same user attaches it, or it ends.
 int service_detach(struct service *service, uint64_t session_id, const char *key, struct err *err);
 int service_attach(struct service *service, const struct service_consumer *consumer,
                    const char *key, uint64_t *ret_session_id, struct err *err);

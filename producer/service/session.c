@@ -257,10 +257,14 @@ static void plan_clone(struct session *session)
     session->triggered = true;
     if (session->n_clones == PENDING_CLONES_MAX ||
         trigger_hit_copy(session->hit, &clone->hit) < 0) {
-        log_warning(session->env.log,
-                    "too many triggers wait for their snapshots, one is left out");
+        // Anybody may fire triggers, as often as he likes.
+        if (!session->overflow_told)
+            log_warning(session->env.log,
+                        "too many triggers wait for their snapshots, some are left out");
+        session->overflow_told = true;
         return;
     }
+    session->overflow_told = false;
     clone->due = deadline_in(session, (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC);
     session->n_clones++;
     set_clone_due(session);
@@ -504,6 +508,18 @@ void session_connect_parts(struct session *session)
     };
 }
 
+static struct source_set_env sources_env(const struct session *session)
+{
+    return (struct source_set_env){
+        .loop = session->env.loop,
+        .log = session->env.log,
+        .roots = session->env.roots,
+        .classes = session->env.classes,
+        .buffers = session->buffers.items,
+        .required = session->env.required_source,
+    };
+}
+
 static int configure(struct session *session, const struct config *config, struct err *err)
 {
     int r = session_copy_config(session, config->bytes, config->size, err);
@@ -520,14 +536,7 @@ static int configure(struct session *session, const struct config *config, struc
     if (session->env.ignore_triggers)
         session->settings.mode = SESSION_MODE_PLAIN;
     session_connect_parts(session);
-    struct source_set_env sources = {
-        .loop = session->env.loop,
-        .log = session->env.log,
-        .roots = session->env.roots,
-        .classes = session->env.classes,
-        .buffers = session->buffers.items,
-        .required = session->env.required_source,
-    };
+    struct source_set_env sources = sources_env(session);
     r = source_set_open(&session->sources, &sources, session->config, err);
     if (r < 0 || !session->env.loop)
         return r;
@@ -591,7 +600,7 @@ int session_arm(struct session *session, struct err *err)
 {
     if (session->state != SESSION_CONFIGURED || session->settings.mode != SESSION_MODE_START)
         return err_set(err, -EINVAL, "the session has no trigger to wait for");
-    source_set_prepare(&session->sources);
+    source_set_prepare(&session->sources, 0);
     session_event(session, EVENT_ARM);
     arm_timer(session);
     return 0;
@@ -607,6 +616,26 @@ int session_start(struct session *session, struct err *err)
     session_event(session, EVENT_START);
     arm_timer(session);
     return 0;
+}
+
+void session_filters_changed(struct session *session)
+{
+    if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED | SESSION_RECORDING)))
+        return;
+    struct source_set_env sources = sources_env(session);
+    size_t first = source_set_open_more(&session->sources, &sources, session->config);
+    if (session->state == SESSION_ARMED)
+        source_set_prepare(&session->sources, first);
+    if (!(session->state & SESSION_RECORDING))
+        return;
+    source_set_start_more(&session->sources, first, boot_now(session));
+    stop_due_sources(session);
+    arm_timer(session);
+}
+
+Pb__TraceConfig *session_get_filters(struct session *session)
+{
+    return session->config;
 }
 
 bool session_trigger(struct session *session, const struct service_trigger_hit *hit)

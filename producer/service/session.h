@@ -80,6 +80,12 @@ int session_arm(struct session *session, struct err *err);
 // Starts recording; an armed session then does not wait any more.
 int session_start(struct session *session, struct err *err);
 
+// The config as it is held here, of which only the filters by producer name may be changed; after
+// that, the data sources that they let in now are opened, and started where the session records.
+// What is left out by them then goes on.
+Pb__TraceConfig *session_get_filters(struct session *session);
+void session_filters_changed(struct session *session);
+
 // One of the config's triggers has come; whoever calls has applied its rules. True: it has started
 // the session, will stop it or has ordered a snapshot. A later one only leaves its packet.
 bool session_trigger(struct session *session, const struct service_trigger_hit *hit);

@@ -71,6 +71,7 @@ struct session {
 
     struct pending_clone clones[PENDING_CLONES_MAX];
     size_t n_clones;
+    bool overflow_told;                    // that `clones` is full
     const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
     bool triggered;                        // the trigger that was waited for has come
 

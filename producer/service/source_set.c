@@ -141,9 +141,33 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
-void source_set_prepare(struct source_set *set)
+static bool has_slot(const struct source_set *set, const Pb__DataSourceConfig *config)
 {
-    for (size_t i = 0; i < set->n; i++) {
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].config == config)
+            return true;
+    return false;
+}
+
+size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
+                            const Pb__TraceConfig *config)
+{
+    size_t n_before = set->n;
+    for (const struct source_class *const *class = env->classes; *class; class ++) {
+        for (size_t i = 0; i < config->n_data_sources; i++) {
+            const Pb__TraceConfig__DataSource *entry = config->data_sources[i];
+            struct err err = {0};
+            if (wants(entry, *class) && !has_slot(set, entry->config) &&
+                open_slot(set, env, *class, config, entry->config, &err) < 0)
+                log_left_out(set, entry->config->name, &err);
+        }
+    }
+    return n_before;
+}
+
+void source_set_prepare(struct source_set *set, size_t first)
+{
+    for (size_t i = first; i < set->n; i++) {
         struct source_slot *slot = &set->slots[i];
         struct err err = {0};
         if (slot->class->prepare && slot->class->prepare(slot->source, &err) < 0)
@@ -152,22 +176,37 @@ void source_set_prepare(struct source_set *set)
     }
 }
 
+static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t now, struct err *err)
+{
+    int r = slot->class->start(slot->source, err);
+    if (r < 0)
+        return r;
+    slot->running = true;
+    set->n_running++;
+    if (slot->config->trace_duration_ms > 0)
+        slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
+    return 0;
+}
+
+void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
+{
+    for (size_t i = first; i < set->n; i++) {
+        struct err err = {0};
+        if (start_slot(set, &set->slots[i], now, &err) < 0)
+            log_left_out(set, set->slots[i].config->name, &err);
+    }
+}
+
 int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
     for (size_t i = 0; i < set->n; i++) {
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
-        int r = slot->class->start(slot->source, &source_err);
+        int r = start_slot(set, slot, now, &source_err);
         if (r < 0 && (set->n == 1 || is_required(set, slot->class)))
             return forward_single(err, r, slot->config->name, &source_err);
-        if (r < 0) {
+        if (r < 0)
             log_left_out(set, slot->config->name, &source_err);
-            continue;
-        }
-        slot->running = true;
-        set->n_running++;
-        if (slot->config->trace_duration_ms > 0)
-            slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
     }
     if (set->n_running == 0 && set->n > 0)
         return err_set(err, -ENODEV, "nothing is left to record");

@@ -50,11 +50,20 @@ struct source_set_env {
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
-// Has the sources take from the kernel what their start will need. What fails is logged.
-void source_set_prepare(struct source_set *set);
+// Opens those of the same config that were left out because of its filters, which have changed.
+// What fails is logged. Returns the number of the first new one.
+size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
+                            const Pb__TraceConfig *config);
+
+// Has the sources from number `first` on take from the kernel what their start will need. What
+// fails is logged.
+void source_set_prepare(struct source_set *set, size_t first);
 
 // Starts what was opened, at the time `now` (boot time). As above: an error only if nothing starts.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
+
+// Starts those from number `first` on, among others that run. What fails is logged.
+void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 
 void source_set_flush(struct source_set *set);
 void source_set_clear_state(struct source_set *set);

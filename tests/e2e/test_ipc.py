@@ -287,6 +287,31 @@ class Sockets(unittest.TestCase):
         self.assertEqual(sizes[0], 0)
         self.assertGreater(sizes[1], 0)
 
+    @lib.needs_root
+    def test_sessions_of_others_are_not_told(self):
+        self.start("--consumer-group", "12345")
+        self.wait_for(self.dir / "second")
+        os.chmod(self.dir, 0o755)
+        config = self.dir / "config"
+        config.write_text(BUFFERED + 'unique_session_name: "a secret" duration_ms: 20000')
+        recording = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", self.dir / "trace", "--quiet"], env=self.env)
+        self.addCleanup(recording.wait)
+        self.addCleanup(recording.kill)
+        script = "import os, socket, sys; os.setgroups([]); os.setgid(12345); os.setuid(int(sys.argv[3]))\n" \
+                 "s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])\n" \
+                 "s.sendall(bytes.fromhex(sys.argv[2])); print(s.recv(65536).hex())"
+        request = invoke(1, QUERY_STATE, field(1, 1))
+
+        def told(uid):
+            return bytes.fromhex(lib.run("python3", "-c", script, self.dir / "consumer", request.hex(), uid).stdout)
+
+        end = time.monotonic() + 20
+        while b"a secret" not in told(0):
+            self.assertLess(time.monotonic(), end)
+        answer = told(54321)
+        self.assertIn(b"mmtrace", answer)
+        self.assertNotIn(b"a secret", answer)
+
     def test_sockets_of_the_service_manager(self):
         listeners = []
         for name in ("consumer", "producer"):

@@ -533,7 +533,7 @@ static void detached_session_outlives_its_consumer(void **state)
     uint64_t gone = enable(SOURCE);
     service_consumer_gone(t.service, &t.consumer);
     assert_int_equal(service_flush(t.service, gone, &t.err), -ESRCH);
-    pass(2 * NSEC_PER_SEC);
+    pass(NSEC_PER_SEC / 2);
     assert_string_equal(t.diary, "1 started, 2 started");
     assert_int_equal(service_attach(t.service, &t.other, "key", &got, &t.err), -ENOENT);
     t.other.uid = t.consumer.uid;
@@ -817,9 +817,86 @@ static void only_filters_change(void **state)
     assert_int_equal(change(id, "buffers { size_kb: 64 } data_sources { config { name: 'a' } "
                                 "producer_name_filter: 'x' } duration_ms: 1000"),
                      0);
+    assert_int_equal(n_running, 1); // what runs goes on
     assert_int_equal(change(id, SOURCE "duration_ms: 1001"), -EINVAL);
     pass(NSEC_PER_SEC);
     assert_int_equal(change(id, SOURCE "duration_ms: 1000"), -EINVAL);
+}
+
+#define TWO_WITH(filter) SOURCE "data_sources { config { name: 'a' } " filter " }"
+
+static void wider_filter_starts_a_source(void **state)
+{
+    (void)state;
+    uint64_t id = enable(TWO_WITH("producer_name_filter: 'x'"));
+    assert_int_equal(n_running, 1);
+    assert_int_equal(change(id, TWO_WITH("producer_name_filter: 'y'")), 0);
+    assert_int_equal(n_open, 1);
+    assert_int_equal(change(id, TWO_WITH("producer_name_regex_filter: 'mm.*'")), 0);
+    assert_int_equal(n_running, 2);
+    assert_int_equal(
+        change(id, TWO_WITH("producer_name_filter: 'x' producer_name_filter: 'mmtrace'")), 0);
+    assert_int_equal(n_running, 2);
+    service_disable(t.service, id, NULL);
+    assert_string_equal(read_letters(id), "....Z"); // each at its start and at the end
+    // One that waits for a trigger has it open, and starts it then.
+    id = enable(
+        TRIGGERS("START_TRACING",
+                 "triggers { name: 't' stop_delay_ms: 1000 }") "data_sources { config { name: 'a' "
+                                                               "} producer_name_filter: 'x' }");
+    assert_int_equal(n_open, 3);
+    assert_int_equal(
+        change(id, TRIGGERS("START_TRACING",
+                            "triggers { name: 't' stop_delay_ms: 1000 }") "data_sources { config { "
+                                                                          "name: 'a' } }"),
+        0);
+    assert_int_equal(n_open, 4);
+    assert_int_equal(n_running, 0);
+    fire("t");
+    assert_int_equal(n_running, 2);
+}
+
+static void detached_session_goes_with_its_end(void **state)
+{
+    (void)state;
+    uint64_t id = enable(SOURCE "duration_ms: 1000");
+    assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);
+    service_consumer_gone(t.service, &t.consumer);
+    pass(NSEC_PER_SEC / 2);
+    assert_int_equal(service_attach(t.service, &t.consumer, "key", &id, &t.err), 0);
+    assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);
+    pass(NSEC_PER_SEC);
+    assert_int_equal(service_list(t.service, NULL, 0), 0);
+    assert_int_equal(service_attach(t.service, &t.consumer, "key", &id, &t.err), -ENOENT);
+    // The same where the end comes while it is attached.
+    id = enable(SOURCE "duration_ms: 1000");
+    pass(NSEC_PER_SEC);
+    assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);
+    assert_int_equal(service_list(t.service, NULL, 0), 0);
+}
+
+static void name_of_an_empty_file_is_looked_at_once(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/mmtrace-test-XXXXXX", path[64], text[512];
+    uint64_t first, second;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/trace", dir);
+    snprintf(text, sizeof(text),
+             TRIGGERS("START_TRACING",
+                      "triggers { name: 't' }") "write_into_file: true output_path: '%s'",
+             path);
+    t.consumer.uid = 0;
+    assert_int_equal(enable_with(&t.consumer, text, -1, true, &first), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    service_destroy(t.service, first);
+    assert_int_equal(access(path, F_OK), -1);
+    // Before the first one's memory is released, another has made the file anew.
+    assert_int_equal(enable_with(&t.consumer, text, -1, true, &second), 0);
+    service_run_due(t.service);
+    assert_int_equal(access(path, F_OK), 0);
+    service_destroy(t.service, second);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -856,6 +933,9 @@ int main(void)
         TEST(snapshot_of_a_file_is_a_file),
         TEST(state_is_told),
         TEST(only_filters_change),
+        TEST(wider_filter_starts_a_source),
+        TEST(detached_session_goes_with_its_end),
+        TEST(name_of_an_empty_file_is_looked_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

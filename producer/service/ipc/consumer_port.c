@@ -256,7 +256,7 @@ static void attach(struct consumer *consumer, const struct ipc_call *call)
         return;
     }
     enum session_state state = service_session_state(service, consumer->session_id);
-    consumer->started = state != SESSION_CONFIGURED;
+    consumer->started = !(state & (SESSION_CONFIGURED | SESSION_ARMED));
     consumer->ended = state == SESSION_DONE;
     Pb__AttachResponse response = PB__ATTACH_RESPONSE__INIT;
     response.trace_config = (Pb__TraceConfig *)(uintptr_t)config;

@@ -49,6 +49,20 @@ static bool make_room(struct cut *cut, const ProtobufCMessage *item)
         (cut)->part.n_##list++;                                                                    \
     }
 
+// Whoever may not copy a session does not see it.
+static void leave_out_others(Pb__TracingServiceState *state, uid_t uid)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
+        Pb__TracingServiceState__TracingSession *session = state->tracing_sessions[i];
+        if (uid == 0 || (uid_t)session->consumer_uid == uid)
+            state->tracing_sessions[n++] = session;
+        else
+            protobuf_c_message_free_unpacked(&session->base, NULL);
+    }
+    state->n_tracing_sessions = n;
+}
+
 void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
                           bool sessions_only)
 {
@@ -57,6 +71,7 @@ void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ti
         ipc_peer_reply(consumer->peer, ticket, NULL, false);
         return;
     }
+    leave_out_others(whole, ipc_peer_credentials(consumer->peer)->uid);
     struct cut cut = {.consumer = consumer, .ticket = ticket, .part = *whole};
     cut.part.base.n_unknown_fields = 0;
     cut.part.n_producers = cut.part.n_data_sources = cut.part.n_tracing_sessions = 0;
