@@ -6,6 +6,8 @@
 #include "converter/import/ftrace.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/str.h"
@@ -56,16 +58,16 @@ struct ftrace {
     struct generic_event_vec generic;
     bool symbols[TYPES_MAX]; // has a field that is the number of a kernel symbol
     int64_t drop_before;     // events older than this are left over from before
+    int64_t rows_before;     // of those older than this only the rows are of use
 };
 
-extern const struct ftrace_handler ftrace_mm_handlers[], ftrace_print_handlers[],
-    ftrace_sched_handlers[], ftrace_task_handlers[];
+extern const struct ftrace_handler ftrace_buffer_handlers[], ftrace_counter_handlers[],
+    ftrace_cpu_handlers[], ftrace_mm_handlers[], ftrace_print_handlers[], ftrace_sched_handlers[],
+    ftrace_syscall_handlers[], ftrace_task_handlers[];
 
 static const struct ftrace_handler *const handler_tables[] = {
-    ftrace_mm_handlers,
-    ftrace_print_handlers,
-    ftrace_sched_handlers,
-    ftrace_task_handlers,
+    ftrace_buffer_handlers, ftrace_counter_handlers, ftrace_cpu_handlers,     ftrace_mm_handlers,
+    ftrace_print_handlers,  ftrace_sched_handlers,   ftrace_syscall_handlers, ftrace_task_handlers,
 };
 
 // Fields that hold the number of an interned kernel symbol.
@@ -111,6 +113,10 @@ void ftrace_begin(struct import *im)
     int64_t started;
     if (!im->keep_old_ftrace && metadata_get_int(&im->metadata, "tracing_started_ns", &started))
         im->ftrace->drop_before = started;
+    // Before all processors have data, what begins on one may end on another without being seen.
+    int64_t complete;
+    if (metadata_get_int(&im->metadata, "ftrace_latest_data_start_ns", &complete))
+        im->ftrace->rows_before = complete;
 }
 
 static const char *string_keep(struct import *im, const struct wire_field *text)
@@ -196,6 +202,62 @@ struct wire_field ftrace_field(const struct ftrace_event *event, const char *nam
         if (field.number == type->number)
             found = field;
     return found;
+}
+
+bool ftrace_has(const struct ftrace_event *event, const char *name)
+{
+    struct wire_field field = ftrace_field(event, name);
+    return field_present(&field);
+}
+
+int64_t ftrace_int(const struct ftrace_event *event, const char *name)
+{
+    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
+    struct wire_field field = ftrace_field(event, name);
+    if (!type || field.type == WIRE_BYTES)
+        return 0;
+    if (type->bits == 32)
+        return type->kind == FTRACE_KIND_INT ? (int64_t)(int32_t)field.value
+                                             : (int64_t)(uint32_t)field.value;
+    return type->bits == 1 ? field.value != 0 : field_i64(&field);
+}
+
+struct slice_name ftrace_text(const struct ftrace_event *event, const char *name)
+{
+    struct wire_field field = ftrace_field(event, name);
+    return (struct slice_name){.text = field_text(&field), .size = field.size};
+}
+
+struct slice_name ftrace_name(struct import *im, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    size_t size = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, size));
+    return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
+}
+
+struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
+                                  const char *field)
+{
+    uint64_t number = (uint64_t)ftrace_int(event, field);
+    struct slice_name symbol = ftrace_symbol(event, number);
+    return symbol.text ? symbol : ftrace_name(im, "0x%llx", (unsigned long long)number);
+}
+
+uint32_t ftrace_thread_track(struct import *im, int64_t utid)
+{
+    struct track_spec spec = {.type = "thread_execution",
+                              .dimensions = {dimension_int("utid", utid)}};
+    return tracks_get(&im->tracks, &spec);
+}
+
+uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event)
+{
+    return ftrace_thread_track(im, processes_thread(&im->processes, event->pid));
 }
 
 static bool is_symbol(const struct ftrace_event *event, const struct ftrace_field_type *field)
@@ -362,6 +424,12 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
     uint32_t number = event.message.number;
     event.type = number < TYPES_MAX ? ftrace->types[number] : NULL;
     const struct ftrace_handler *handler = event.type ? ftrace->handlers[number] : NULL;
+    if (record->ts < ftrace->rows_before)
+        handler = NULL;
+    if (handler && handler->before_row) {
+        handler->handle(im, &event);
+        handler = NULL;
+    }
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == EVENT_GENERIC)
         legacy_generic_write(im, &event, utid);
@@ -380,9 +448,9 @@ int ftrace_handle(struct import *im, const struct ftrace_record *record)
     else if (record->kind == RUN_EVENTS)
         event_handle(im, record);
     else if (record->kind == RUN_SWITCH)
-        ftrace_compact_switch(im, record);
+        ftrace_compact_switch(im, record, record->ts < im->ftrace->rows_before);
     else
-        ftrace_compact_waking(im, record);
+        ftrace_compact_waking(im, record, record->ts < im->ftrace->rows_before);
     return im->processes.failure;
 }
 

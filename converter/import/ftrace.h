@@ -24,6 +24,7 @@ struct ftrace_event {
 struct ftrace_handler {
     const char *event; // NULL ends a table
     void (*handle)(struct import *im, const struct ftrace_event *event);
+    bool before_row; // handled before its row of ftrace_event is written, not behind it
 };
 
 struct ftrace; // the state, owned by struct import
@@ -46,9 +47,30 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
                                 const char *name, size_t name_size, const struct arg *args,
                                 size_t n_args);
 
-// The compact forms of scheduling events.
-void ftrace_compact_switch(struct import *im, const struct ftrace_record *record);
-void ftrace_compact_waking(struct import *im, const struct ftrace_record *record);
+// The compact forms of scheduling events. `row_only`: nothing follows from them but their row.
+void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only);
+void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only);
 
 // The value of the message's field called `name`; absent fields are all zero.
 struct wire_field ftrace_field(const struct ftrace_event *event, const char *name);
+
+// The same as the number or text that the schema says it is; 0 or empty where it is absent or of
+// another wire type.
+int64_t ftrace_int(const struct ftrace_event *event, const char *name);
+struct slice_name ftrace_text(const struct ftrace_event *event, const char *name);
+bool ftrace_has(const struct ftrace_event *event, const char *name);
+
+// A text that is made up and outlives its packet.
+__attribute__((format(printf, 2, 3))) struct slice_name ftrace_name(struct import *im,
+                                                                    const char *format, ...);
+
+// The name of the kernel function behind an interned symbol; where there is none, its number.
+struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
+                                  const char *field);
+
+// The track of slices of a thread, or of the thread that the event happened in.
+uint32_t ftrace_thread_track(struct import *im, int64_t utid);
+uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event);
+
+// The thread writes into trace_marker: its write(2) ends here.
+void ftrace_end_write(struct import *im, const struct ftrace_event *event);

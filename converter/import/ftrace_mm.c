@@ -7,19 +7,11 @@
 
 #include "converter/import/ftrace.h"
 
-static uint32_t thread_track(struct import *im, const struct ftrace_event *event)
-{
-    int64_t utid = processes_thread(&im->processes, event->pid);
-    struct track_spec spec = {.type = "thread_execution",
-                              .dimensions = {dimension_int("utid", utid)}};
-    return tracks_get(&im->tracks, &spec);
-}
-
 static void begin(struct import *im, const struct ftrace_event *event, const char *name,
                   const struct arg *args, size_t n_args)
 {
     struct slice_spec spec = {.ts = event->ts,
-                              .track = thread_track(im, event),
+                              .track = ftrace_own_track(im, event),
                               .name = slice_name(name),
                               .args = args,
                               .n_args = n_args};
@@ -30,22 +22,16 @@ static void end(struct import *im, const struct ftrace_event *event, const struc
                 size_t n_args)
 {
     struct slice_spec spec = {
-        .ts = event->ts, .track = thread_track(im, event), .args = args, .n_args = n_args};
+        .ts = event->ts, .track = ftrace_own_track(im, event), .args = args, .n_args = n_args};
     slice_end(&im->slices, &spec);
-}
-
-static int64_t value_i64(const struct ftrace_event *event, const char *name)
-{
-    struct wire_field field = ftrace_field(event, name);
-    return field_i64(&field);
 }
 
 static void direct_reclaim_begin(struct import *im, const struct ftrace_event *event)
 {
     struct arg args[] = {
-        arg_int("direct_reclaim_order", value_i64(event, "order")),
-        arg_int("direct_reclaim_may_writepage", value_i64(event, "may_writepage")),
-        arg_uint("direct_reclaim_gfp_flags", (uint64_t)value_i64(event, "gfp_flags")),
+        arg_int("direct_reclaim_order", ftrace_int(event, "order")),
+        arg_int("direct_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
+        arg_uint("direct_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
     };
     begin(im, event, "mm_vmscan_direct_reclaim", args, 3);
 }
@@ -53,16 +39,16 @@ static void direct_reclaim_begin(struct import *im, const struct ftrace_event *e
 static void direct_reclaim_end(struct import *im, const struct ftrace_event *event)
 {
     struct arg arg =
-        arg_uint("direct_reclaim_nr_reclaimed", (uint64_t)value_i64(event, "nr_reclaimed"));
+        arg_uint("direct_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
     end(im, event, &arg, 1);
 }
 
 static void memcg_reclaim_begin(struct import *im, const struct ftrace_event *event)
 {
     struct arg args[] = {
-        arg_int("memcg_reclaim_order", value_i64(event, "order")),
-        arg_int("memcg_reclaim_may_writepage", value_i64(event, "may_writepage")),
-        arg_uint("memcg_reclaim_gfp_flags", (uint64_t)value_i64(event, "gfp_flags")),
+        arg_int("memcg_reclaim_order", ftrace_int(event, "order")),
+        arg_int("memcg_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
+        arg_uint("memcg_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
     };
     begin(im, event, "mm_vmscan_memcg_reclaim", args, 3);
 }
@@ -70,29 +56,24 @@ static void memcg_reclaim_begin(struct import *im, const struct ftrace_event *ev
 static void memcg_reclaim_end(struct import *im, const struct ftrace_event *event)
 {
     struct arg arg =
-        arg_uint("memcg_reclaim_nr_reclaimed", (uint64_t)value_i64(event, "nr_reclaimed"));
+        arg_uint("memcg_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
     end(im, event, &arg, 1);
 }
 
 static void shrink_slab_start(struct import *im, const struct ftrace_event *event)
 {
-    uint64_t shrink = (uint64_t)value_i64(event, "shrink");
-    struct slice_name symbol = ftrace_symbol(event, shrink);
-    struct arg name =
-        symbol.text
-            ? arg_text("shrink_name", symbol.text, symbol.size)
-            : (struct arg){.key = "shrink_name", .integer = (int64_t)shrink, .type = ARG_POINTER};
+    struct slice_name shrink = ftrace_function(im, event, "shrink");
     struct arg args[] = {
-        name,
-        arg_uint("total_scan", (uint64_t)value_i64(event, "total_scan")),
-        arg_int("priority", value_i64(event, "priority")),
+        arg_text("shrink_name", shrink.text, shrink.size),
+        arg_uint("total_scan", (uint64_t)ftrace_int(event, "total_scan")),
+        arg_int("priority", ftrace_int(event, "priority")),
     };
     begin(im, event, "mm_vmscan_shrink_slab", args, 3);
 }
 
 static void shrink_slab_end(struct import *im, const struct ftrace_event *event)
 {
-    struct arg arg = arg_int("freed", value_i64(event, "retval"));
+    struct arg arg = arg_int("freed", ftrace_int(event, "retval"));
     end(im, event, &arg, 1);
 }
 
@@ -162,17 +143,18 @@ static void rss_stat_throttled(struct import *im, const struct ftrace_event *eve
 
 static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)
 {
-    int64_t utid = processes_thread(&im->processes, (uint32_t)value_i64(event, "pid"));
-    double score = (int16_t)value_i64(event, "oom_score_adj");
+    int64_t utid = processes_thread(&im->processes, (uint32_t)ftrace_int(event, "pid"));
+    double score = (int16_t)ftrace_int(event, "oom_score_adj");
     process_counter_push(im, event->ts, utid, PROCESS_COUNTER_OOM_SCORE, NULL, NULL, score);
 }
 
 static void mark_victim(struct import *im, const struct ftrace_event *event)
 {
     struct ftrace_event victim = *event;
-    victim.pid = (uint32_t)value_i64(event, "pid");
-    struct slice_spec spec = {
-        .ts = event->ts, .track = thread_track(im, &victim), .name = slice_name("mem.oom_kill")};
+    victim.pid = (uint32_t)ftrace_int(event, "pid");
+    struct slice_spec spec = {.ts = event->ts,
+                              .track = ftrace_own_track(im, &victim),
+                              .name = slice_name("mem.oom_kill")};
     slice_add(&im->slices, &spec);
 }
 
@@ -182,7 +164,7 @@ static void mm_event_record(struct import *im, const struct ftrace_event *event)
         "min_flt", "maj_flt", "read_io", "compaction", "reclaim", "swp_flt", "kern_alloc",
     };
     static const char *const metrics[] = {"count", "max_lat", "avg_lat"};
-    uint64_t type = (uint64_t)value_i64(event, "type");
+    uint64_t type = (uint64_t)ftrace_int(event, "type");
     if (type >= sizeof(types) / sizeof(types[0])) {
         stats_add(&im->stats, STAT_mm_unknown_type, 1);
         return;
@@ -190,20 +172,20 @@ static void mm_event_record(struct import *im, const struct ftrace_event *event)
     int64_t utid = processes_thread(&im->processes, event->pid);
     for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MM_EVENT, types[type], metrics[i],
-                             (double)value_i64(event, metrics[i]));
+                             (double)ftrace_int(event, metrics[i]));
 }
 
 const struct ftrace_handler ftrace_mm_handlers[] = {
-    {"mm_vmscan_direct_reclaim_begin", direct_reclaim_begin},
-    {"mm_vmscan_direct_reclaim_end", direct_reclaim_end},
-    {"mm_vmscan_memcg_reclaim_begin", memcg_reclaim_begin},
-    {"mm_vmscan_memcg_reclaim_end", memcg_reclaim_end},
-    {"mm_shrink_slab_start", shrink_slab_start},
-    {"mm_shrink_slab_end", shrink_slab_end},
-    {"rss_stat", rss_stat},
-    {"rss_stat_throttled", rss_stat_throttled},
-    {"oom_score_adj_update", oom_score_adj_update},
-    {"mark_victim", mark_victim},
-    {"mm_event_record", mm_event_record},
+    {"mm_vmscan_direct_reclaim_begin", direct_reclaim_begin, false},
+    {"mm_vmscan_direct_reclaim_end", direct_reclaim_end, false},
+    {"mm_vmscan_memcg_reclaim_begin", memcg_reclaim_begin, false},
+    {"mm_vmscan_memcg_reclaim_end", memcg_reclaim_end, false},
+    {"mm_shrink_slab_start", shrink_slab_start, false},
+    {"mm_shrink_slab_end", shrink_slab_end, false},
+    {"rss_stat", rss_stat, false},
+    {"rss_stat_throttled", rss_stat_throttled, false},
+    {"oom_score_adj_update", oom_score_adj_update, false},
+    {"mark_victim", mark_victim, false},
+    {"mm_event_record", mm_event_record, false},
     {0},
 };

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that programs write into the kernel's trace_marker. Android's atrace has a form for begins
-// and ends of slices, moments and counters: "B|PID|name", "E|PID", "I|PID|name",
-// "C|PID|name|value". What has another form stays as it is in ftrace_event.
+// Text that programs write into the kernel's trace_marker. Android's atrace has a form for it:
+// "B|PID|name", "E|PID", "I|PID|name", "S|PID|name|cookie", "F|PID|name|cookie",
+// "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". What has
+// another form stays as it is in ftrace_event. Some drivers have events with the same meaning.
 #include "common/str.h"
 #include "converter/import/ftrace.h"
+#include "converter/import/systrace.h"
 
 enum { PRINT_BUF = 2 };
-
-struct marker {
-    char phase;
-    bool has_tgid;
-    uint32_t tgid;
-    struct slice_name name, rest; // between the second and third bar, and behind it
-};
 
 // Up to the next bar; *rest is behind it.
 static struct slice_name part_take(struct slice_name *rest)
@@ -27,109 +22,166 @@ static struct slice_name part_take(struct slice_name *rest)
     return part;
 }
 
-static bool marker_read(const struct wire_field *text, struct marker *ret)
+static bool number_read(struct slice_name part, int64_t *ret)
 {
-    struct slice_name rest = {.text = field_text(text), .size = text->size};
-    while (rest.size && (rest.text[rest.size - 1] == '\n' || rest.text[rest.size - 1] == '\0'))
-        rest.size--;
-    struct slice_name phase = part_take(&rest);
-    if (phase.size != 1)
-        return false;
-    struct slice_name number = part_take(&rest);
-    const char *cursor = number.text;
-    uint64_t tgid;
-    *ret = (struct marker){.phase = *phase.text, .rest = rest};
-    if (number.size && str_scan_u64(&cursor, number.text + number.size, &tgid) &&
-        cursor == number.text + number.size && tgid <= UINT32_MAX) {
-        ret->has_tgid = true;
-        ret->tgid = (uint32_t)tgid;
-    }
-    return true;
-}
-
-static uint32_t thread_track(struct import *im, const struct ftrace_event *event,
-                             const struct marker *marker)
-{
-    int64_t utid = marker->tgid ? processes_update_thread(&im->processes, event->pid, marker->tgid)
-                                : processes_thread(&im->processes, event->pid);
-    struct track_spec spec = {.type = "thread_execution",
-                              .dimensions = {dimension_int("utid", utid)}};
-    return tracks_get(&im->tracks, &spec);
-}
-
-static bool counter_read(struct slice_name *rest, struct slice_name *ret_name, int64_t *ret)
-{
-    *ret_name = part_take(rest);
-    struct slice_name value = part_take(rest);
     char text[24];
-    if (!ret_name->size || !value.size || value.size >= sizeof(text))
+    if (!part.size || part.size >= sizeof(text))
         return false;
-    memcpy(text, value.text, value.size);
-    text[value.size] = '\0';
+    memcpy(text, part.text, part.size);
+    text[part.size] = '\0';
     return str_parse_i64(text, ret) == 0;
 }
 
-static void counter_write(struct import *im, const struct ftrace_event *event,
-                          const struct marker *marker, struct slice_name name, int64_t value)
+static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *marker)
 {
-    int64_t upid = processes_process(&im->processes, marker->tgid);
-    int64_t utid = processes_find_thread(&im->processes, event->pid);
-    struct track_spec spec = {
-        .type = "atrace_counter",
-        .counter = true,
-        .dimensions = {dimension_int("upid", upid), dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
-    };
-    struct arg arg = arg_uint("utid", (uint64_t)utid);
-    int64_t set = utid == UTID_NONE ? ARG_SET_NONE : args_add(&im->args, &arg, 1);
-    counter_push(im, event->ts, tracks_get(&im->tracks, &spec), (double)value, set);
+    struct slice_name part;
+    switch (marker->phase) {
+    case 'B':
+        marker->name = rest.size ? rest : slice_name("[empty slice name]");
+        return has_tgid;
+    case 'E':
+        return true;
+    case 'I':
+        marker->name = part_take(&rest);
+        return has_tgid && marker->name.size;
+    case 'S':
+    case 'F':
+    case 'C':
+        marker->name = part_take(&rest);
+        return has_tgid && marker->name.size && number_read(part_take(&rest), &marker->value);
+    case 'N':
+        marker->track = part_take(&rest);
+        marker->name = part_take(&rest);
+        return has_tgid && marker->track.size && marker->name.size;
+    case 'G':
+        marker->track = part_take(&rest);
+        marker->name = part_take(&rest);
+        return has_tgid && marker->track.size && marker->name.size &&
+               number_read(part_take(&rest), &marker->value);
+    case 'H': // its name, if it has one, says nothing new
+        marker->track = part_take(&rest);
+        part = part_take(&rest);
+        if (rest.size)
+            part = part_take(&rest);
+        return has_tgid && marker->track.size && number_read(part, &marker->value);
+    default:
+        return false;
+    }
+}
+
+static bool marker_read(struct slice_name rest, struct marker *ret)
+{
+    struct slice_name phase = part_take(&rest), number = part_take(&rest);
+    int64_t tgid;
+    bool has_tgid = number_read(number, &tgid) && tgid >= 0 && tgid <= UINT32_MAX;
+    *ret = (struct marker){.tgid = has_tgid ? (uint32_t)tgid : 0};
+    if (phase.size != 1)
+        return false;
+    ret->phase = *phase.text;
+    return parts_read(rest, has_tgid, ret);
 }
 
 static void print(struct import *im, const struct ftrace_event *event)
 {
+    static const char clock_sync[] = "trace_event_clock_sync:";
     MESSAGE(message, PRINT_BUF, &event->message);
+    const struct wire_field *buf = &message[PRINT_BUF];
+    struct slice_name text = {.text = field_text(buf), .size = buf->size};
+    while (text.size && (text.text[text.size - 1] == '\n' || text.text[text.size - 1] == '\0'))
+        text.size--;
+    ftrace_end_write(im, event);
     struct marker marker;
-    struct slice_spec spec = {.ts = event->ts};
-    struct slice_name name;
-    int64_t value;
-    bool understood = marker_read(&message[PRINT_BUF], &marker);
-    switch (understood ? marker.phase : 0) {
-    case 'B':
-        understood = marker.has_tgid;
-        if (!understood)
-            break;
-        spec.name = marker.rest.size ? marker.rest : slice_name("[empty slice name]");
-        spec.track = thread_track(im, event, &marker);
-        slice_begin(&im->slices, &spec);
-        break;
-    case 'E':
-        if (!marker.tgid && processes_find_thread(&im->processes, event->pid) == UTID_NONE)
-            break;
-        spec.track = thread_track(im, event, &marker);
-        slice_end(&im->slices, &spec);
-        break;
-    case 'I':
-        spec.name = part_take(&marker.rest);
-        understood = marker.has_tgid && spec.name.size;
-        if (!understood)
-            break;
-        spec.track = thread_track(im, event, &marker);
-        slice_add(&im->slices, &spec);
-        break;
-    case 'C':
-        understood = marker.has_tgid && counter_read(&marker.rest, &name, &value);
-        if (understood)
-            counter_write(im, event, &marker, name, value);
-        break;
-    default:
-        understood = false;
+    if (marker_read(text, &marker))
+        marker_write(im, event->ts, event->pid, &marker);
+    else if (text.size < sizeof(clock_sync) - 1 ||
+             memcmp(text.text, clock_sync, sizeof(clock_sync) - 1) != 0)
+        stats_add(&im->stats, STAT_systrace_parse_failure, 1);
+}
+
+// The vendors' events: where each has what.
+static const struct marker_form {
+    const char *event, *type, *name;
+    bool has_begin;     // "trace_begin" says whether it is a begin or an end, if there is no type
+    bool distrust_tgid; // of slices: the process is not the thread's
+} forms[] = {
+    {"tracing_mark_write", NULL, "trace_name", true, false},
+    {"sde_tracing_mark_write", "trace_type", "trace_name", true, false},
+    {"samsung_tracing_mark_write", "trace_type", "trace_name", false, false},
+    {"dpu_tracing_mark_write", "type", "name", false, true},
+    {"g2d_tracing_mark_write", "type", "name", false, false},
+    {"mali_tracing_mark_write", "type", "name", false, false},
+    {"lwis_tracing_mark_write", "type", "func_name", false, false},
+};
+
+static const struct marker_form *form_find(const char *event)
+{
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (str_eq(forms[i].event, event))
+            return &forms[i];
+    return NULL;
+}
+
+static char form_phase(const struct ftrace_event *event, const struct marker_form *form)
+{
+    char type = form->type ? (char)ftrace_int(event, form->type) : 0;
+    if (type)
+        return strchr("BECI", type) ? type : 0;
+    if (!form->has_begin || (!form->type && !ftrace_has(event, "trace_begin")))
+        return 0;
+    if (form->type && !ftrace_has(event, form->type) && !ftrace_has(event, "trace_begin"))
+        return 0;
+    return ftrace_int(event, "trace_begin") ? 'B' : 'E';
+}
+
+static void driver_mark(struct import *im, const struct ftrace_event *event)
+{
+    const struct marker_form *form = form_find(event->type->name);
+    struct marker marker = {
+        .phase = form_phase(event, form),
+        .tgid = (uint32_t)ftrace_int(event, "pid"),
+        .name = ftrace_text(event, form->name),
+        .value = ftrace_int(event, "value"),
+    };
+    if (!marker.phase) {
+        stats_add(&im->stats, STAT_systrace_parse_failure, 1);
+        return;
     }
-    if (!understood)
+    if (form->distrust_tgid && marker.phase != 'C')
+        marker.tgid = 0;
+    marker_write(im, event->ts, event->pid, &marker);
+}
+
+// Qualcomm's form: flags say what it is.
+static void zero(struct import *im, const struct ftrace_event *event)
+{
+    enum { FLAG_BEGIN = 1, FLAG_END = 2, FLAG_VALUE = 4 };
+    int64_t flags = ftrace_int(event, "flag");
+    struct marker marker = {
+        .tgid = (uint32_t)ftrace_int(event, "pid"),
+        .name = ftrace_text(event, "name"),
+        .value = ftrace_int(event, "value"),
+    };
+    if (flags & FLAG_BEGIN)
+        marker.phase = 'B';
+    else if (flags & FLAG_END)
+        marker.phase = 'E';
+    else if (flags & FLAG_VALUE)
+        marker.phase = 'C';
+    if (marker.phase)
+        marker_write(im, event->ts, event->pid, &marker);
+    else
         stats_add(&im->stats, STAT_systrace_parse_failure, 1);
 }
 
 const struct ftrace_handler ftrace_print_handlers[] = {
-    {"print", print},
+    {"print", print, false},
+    {"zero", zero, false},
+    {"tracing_mark_write", driver_mark, false},
+    {"sde_tracing_mark_write", driver_mark, false},
+    {"samsung_tracing_mark_write", driver_mark, false},
+    {"dpu_tracing_mark_write", driver_mark, false},
+    {"g2d_tracing_mark_write", driver_mark, false},
+    {"mali_tracing_mark_write", driver_mark, false},
+    {"lwis_tracing_mark_write", driver_mark, false},
     {0},
 };

@@ -15,7 +15,7 @@ enum {
     SWITCH_NEXT_PID,
     SWITCH_NEXT_PRIO,
 };
-enum { WAKING_PID = 2 };
+enum { WAKING_COMM = 1, WAKING_PID = 2 };
 enum { BLOCKED_PID = 1, BLOCKED_CALLER = 2, BLOCKED_IO_WAIT = 3 };
 
 #define FLAG_HARDIRQ 0x08
@@ -52,6 +52,9 @@ static void sched_waking_event(struct import *im, const struct ftrace_event *eve
 {
     MESSAGE(task, WAKING_PID, &event->message);
     int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task[WAKING_PID]));
+    const struct wire_field *comm = &task[WAKING_COMM];
+    processes_name_thread(&im->processes, utid,
+                          strset_add(&im->strings, field_text(comm), comm->size), NAME_FTRACE);
     int64_t waker = processes_thread(&im->processes, event->pid);
     thread_states_wake(&im->thread_states, event->ts, utid, waker, -1);
 }
@@ -73,7 +76,7 @@ static struct arg name_arg(struct import *im, const char *key, int64_t utid)
     return arg_text(key, im->strings.entries[name].text, im->strings.entries[name].size);
 }
 
-void ftrace_compact_switch(struct import *im, const struct ftrace_record *record)
+void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only)
 {
     struct processes *processes = &im->processes;
     struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
@@ -108,10 +111,16 @@ void ftrace_compact_switch(struct import *im, const struct ftrace_record *record
         arg_int("next_prio", is.next_priority),
     };
     ftrace_event_write(im, is.ts, is.cpu, is.prev_utid, "sched_switch", 12, args, 7);
-    sched_switch(im, cpu, &is);
+    if (row_only) {
+        cpu->last_utid = is.next_utid;
+        cpu->last_tid = is.next_tid;
+        cpu->last_priority = is.next_priority;
+    } else {
+        sched_switch(im, cpu, &is);
+    }
 }
 
-void ftrace_compact_waking(struct import *im, const struct ftrace_record *record)
+void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only)
 {
     const struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
     if (!cpu)
@@ -133,14 +142,16 @@ void ftrace_compact_waking(struct import *im, const struct ftrace_record *record
     struct cell *row =
         ftrace_event_write(im, record->ts, record->cpu, waker, "sched_waking", 12, args, 4);
     cell_int(row, COL_ftrace_event_common_flags, run->waking.common_flags);
+    if (row_only)
+        return;
     bool irq = run->waking.common_flags & (FLAG_HARDIRQ | FLAG_SOFTIRQ);
     thread_states_wake(&im->thread_states, record->ts, processes_thread(&im->processes, tid), waker,
                        irq);
 }
 
 const struct ftrace_handler ftrace_sched_handlers[] = {
-    {"sched_switch", sched_switch_event},
-    {"sched_waking", sched_waking_event},
-    {"sched_blocked_reason", sched_blocked_reason},
+    {"sched_switch", sched_switch_event, true},
+    {"sched_waking", sched_waking_event, false},
+    {"sched_blocked_reason", sched_blocked_reason, false},
     {0},
 };

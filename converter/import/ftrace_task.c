@@ -52,8 +52,8 @@ static void sched_process_free(struct import *im, const struct ftrace_event *eve
 }
 
 const struct ftrace_handler ftrace_task_handlers[] = {
-    {"task_newtask", task_newtask},
-    {"task_rename", task_rename},
-    {"sched_process_free", sched_process_free},
+    {"task_newtask", task_newtask, false},
+    {"task_rename", task_rename, false},
+    {"sched_process_free", sched_process_free, false},
     {0},
 };

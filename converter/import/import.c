@@ -42,6 +42,8 @@ static int import_failure(struct import *im)
     if (r == 0)
         r = im->tracks.failure;
     if (r == 0)
+        r = im->async_tracks.failure;
+    if (r == 0)
         r = im->slices.failure;
     if (r == 0)
         r = im->thread_states.failure;
@@ -126,6 +128,15 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
     else
         stats_add(&im->stats, counted[problem], 1);
+}
+
+int64_t gpus_get(struct import *im, uint32_t gpu)
+{
+    bool is_new;
+    const uint64_t *ugpu = map64_get_or_add(&im->gpus, gpu, im->gpus.n, &is_new);
+    if (!ugpu)
+        im->tracks.failure = -ENOMEM;
+    return ugpu ? (int64_t)*ugpu : 0;
 }
 
 static bool handle_progress(void *userdata, double done)
@@ -219,6 +230,11 @@ static void import_done(struct import *im)
     free(im->states);
     ftrace_free(im->ftrace);
     map64_done(&im->mm_owners);
+    map64_done(&im->gpus);
+    map64_done(&im->writing);
+    map64_done(&im->cma_of);
+    map64_done(&im->network_bytes);
+    cma_migration_vec_done(&im->cma_migrations);
     slices_done(&im->slices);
     thread_states_done(&im->thread_states);
     sched_done(&im->sched);
@@ -228,6 +244,7 @@ static void import_done(struct import *im)
     processes_done(&im->processes);
     metadata_done(&im->metadata);
     stats_done(&im->stats);
+    async_tracks_done(&im->async_tracks);
     tracks_done(&im->tracks);
     args_done(&im->args);
     clocks_done(&im->clocks);

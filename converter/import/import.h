@@ -12,6 +12,7 @@
 #include "converter/decode/clocks.h"
 #include "converter/decode/trace.h"
 #include "converter/import/args.h"
+#include "converter/import/async_tracks.h"
 #include "converter/import/metadata.h"
 #include "converter/import/process_counters.h"
 #include "converter/import/processes.h"
@@ -27,6 +28,13 @@
 #define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
 
 struct ftrace;
+struct syscall_names;
+
+// What the allocation of contiguous memory at hand took.
+struct cma_migration {
+    uint64_t n_migrated, n_reclaimed, n_mapped;
+};
+VEC_DEFINE(cma_migration_vec, struct cma_migration);
 
 struct import {
     struct database *db;   // borrowed
@@ -35,6 +43,7 @@ struct import {
     struct clocks clocks;
     struct args args;
     struct tracks tracks;
+    struct async_tracks async_tracks;
     struct stats stats;
     struct metadata metadata;
     struct processes processes;
@@ -46,9 +55,17 @@ struct import {
     struct stacks stacks;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
-    bool cpus[CPUS_MAX];    // seen
-    bool keep_old_ftrace;   // the recording meant to have events from before its start
-    uint32_t page_size;     // of the machine (bytes)
+    struct map64 gpus;      // number of a GPU -> its ugpu
+    // State of ftrace handlers.
+    const struct syscall_names *syscall_names; // of the machine; NULL: not known
+    struct map64 writing;                      // threads that are in write(2)
+    struct map64 cma_of;                       // thread -> index of cma_migrations
+    struct cma_migration_vec cma_migrations;
+    struct map64 network_bytes; // track -> sum
+    uint64_t n_dropped_packets;
+    bool cpus[CPUS_MAX];  // seen
+    bool keep_old_ftrace; // the recording meant to have events from before its start
+    uint32_t page_size;   // of the machine (bytes)
     bool has_bounds;
     int64_t start_ts, end_ts;                      // of all rows that have a time
     void **states;                                 // owned, one per importer
@@ -92,3 +109,9 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
     import_bounds(im, ts);
     return id;
 }
+
+// The number of a GPU that is unique in the trace.
+int64_t gpus_get(struct import *im, uint32_t gpu);
+
+// Memory of a GPU (bytes), all of it or, if `pid` is not 0, what that process has.
+void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);

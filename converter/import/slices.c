@@ -23,6 +23,9 @@ VEC_DEFINE(open_slice_vec, struct open_slice);
 struct slice_stack {
     uint32_t track;
     struct open_slice_vec open;
+    bool single;           // see slice_spec
+    uint32_t n_begins;     // of a single one
+    int64_t last_begin_ts; // the same
 };
 
 static int64_t wrap_add(int64_t a, int64_t b)
@@ -133,6 +136,13 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         slices->failure = -ENOMEM;
         return SLICE_NONE;
     }
+    if (spec->single) {
+        stack->single = true;
+        stack->n_begins++;
+        stack->last_begin_ts = spec->ts;
+        if (stack->open.n)
+            return SLICE_NONE;
+    }
     if (!stack_close(slices, stack, spec->ts, dur)) {
         stats_add(slices->stats, STAT_slice_drop_overlapping_complete_event, 1);
         return SLICE_NONE;
@@ -182,6 +192,14 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec)
     return id;
 }
 
+static void args_append(struct slices *slices, struct open_slice *slice, const struct arg *args,
+                        size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (arg_vec_push(&slice->args, args[i]) < 0)
+            slices->failure = -ENOMEM;
+}
+
 static bool name_fits(struct slice_name wanted, struct slice_name name, bool none_fits)
 {
     if (!wanted.text)
@@ -203,9 +221,14 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
             !name_fits(spec->name, slice->name, true))
             continue;
         slice->dur = wrap_sub(spec->ts, slice->ts);
-        for (size_t k = 0; k < spec->n_args; k++)
-            if (arg_vec_push(&slice->args, spec->args[k]) < 0)
-                slices->failure = -ENOMEM;
+        args_append(slices, slice, spec->args, spec->n_args);
+        if (stack->single) {
+            struct arg begins[] = {
+                arg_int("legacy_unnestable_begin_count", stack->n_begins),
+                arg_int("legacy_unnestable_last_begin_ts", stack->last_begin_ts),
+            };
+            args_append(slices, slice, begins, 2);
+        }
         if (slice->has_thread_ts && spec->has_thread_ts) {
             slice->thread_dur = wrap_sub(spec->thread_ts, slice->thread_ts);
             slice->has_thread_dur = true;

@@ -28,6 +28,8 @@ struct slice_spec {
     size_t n_args;
     bool has_thread_ts;
     int64_t thread_ts;
+    // Its track holds one slice at a time: a begin within another is only counted, in its args.
+    bool single;
 };
 
 struct open_slice;

@@ -54,6 +54,8 @@
     S(rss_stat_unknown_thread_for_mm_id, false, "info", "analysis", NULL)                          \
     S(mm_unknown_type, false, "error", "analysis", NULL)                                           \
     S(systrace_parse_failure, false, "error", "analysis", NULL)                                    \
+    S(truncated_sys_write_duration, false, "info", "analysis",                                     \
+      "Slices of write(2) that end where the thread wrote into trace_marker.")                     \
     S(meminfo_unknown_keys, false, "error", "analysis", NULL)                                      \
     S(vmstat_unknown_keys, false, "error", "analysis", NULL)                                       \
     S(psi_unknown_resource, false, "error", "analysis", NULL)                                      \

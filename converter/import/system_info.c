@@ -2,6 +2,7 @@
 //
 // SystemInfo: the machine that the trace was recorded on.
 #include "converter/import/importer.h"
+#include "converter/import/syscalls.h"
 #include "protos/fields.h"
 
 #define PAGE_SIZE_DEFAULT 4096
@@ -55,6 +56,8 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     if (utsname[PB_Utsname_sysname].size == 5 &&
         memcmp(field_text(&utsname[PB_Utsname_sysname]), "Linux", 5) == 0)
         sched_set_release(&im->sched, field_text(release), release->size);
+    const struct wire_field *machine = &utsname[PB_Utsname_machine];
+    im->syscall_names = syscall_names_of(field_text(machine), machine->size);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         text_fact(im, texts[i].name, &info[texts[i].field]);
     if (field_present(&info[PB_SystemInfo_timezone_off_mins]))

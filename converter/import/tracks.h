@@ -13,7 +13,7 @@
 #include "common/vec.h"
 #include "converter/import/args.h"
 
-#define TRACK_DIMENSIONS_MAX 4
+#define TRACK_DIMENSIONS_MAX 5
 
 struct track_dimension {
     const char *name; // static; "upid", "utid" and "cpu" also fill those columns
@@ -47,6 +47,7 @@ struct track {
     bool counter;
     bool replaced; // by another one; has no row of its own
     int64_t parent_id, dimension_set, source_set;
+    int64_t group;           // of tracks that are shown as one; -1: none
     int64_t upid, utid, cpu; // -1: none
 };
 VEC_DEFINE(track_vec, struct track);
@@ -62,6 +63,9 @@ struct tracks {
 
 // The track of that description, made if it is new. After a failure 0, and ->failure tells.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
+
+// Appends what tells the track apart, as bytes.
+void track_key_make(struct strbuf *key, const struct track_spec *spec);
 
 int tracks_write(const struct tracks *tracks, struct database *db);
 void tracks_done(struct tracks *tracks);

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A track of a group is free when what was begun on it has ended; the next cookie adopts the first
+// free one. A cookie keeps its track until another one adopts it, so an end finds its begin.
+// Cookies are looked up through a map and free tracks through a heap, because a trace can open as
+// many as it likes.
+#include "converter/import/async_tracks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "converter/import/import.h"
+
+struct async_track {
+    bool is_span;
+    int64_t cookie; // or the end of the last span
+    uint32_t n_open;
+    int64_t track; // -1: not made yet
+};
+VEC_DEFINE(async_track_vec, struct async_track);
+VEC_DEFINE(async_index_vec, uint32_t);
+
+struct async_group {
+    struct async_track_vec tracks;
+    struct map64 by_cookie;      // -> index in tracks
+    struct async_index_vec free; // a heap, least first; may hold tracks that are in use again
+};
+
+static void free_push(struct async_tracks *all, struct async_group *group, uint32_t index)
+{
+    struct async_index_vec *heap = &group->free;
+    if (async_index_vec_push(heap, index) < 0) {
+        all->failure = -ENOMEM;
+        return;
+    }
+    for (size_t i = heap->n - 1; i > 0 && heap->items[(i - 1) / 2] > heap->items[i];
+         i = (i - 1) / 2) {
+        uint32_t up = heap->items[(i - 1) / 2];
+        heap->items[(i - 1) / 2] = heap->items[i];
+        heap->items[i] = up;
+    }
+}
+
+static uint32_t free_pop(struct async_index_vec *heap)
+{
+    uint32_t least = heap->items[0];
+    uint32_t moved = heap->items[--heap->n];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= heap->n)
+            break;
+        if (child + 1 < heap->n && heap->items[child + 1] < heap->items[child])
+            child++;
+        if (heap->items[child] >= moved)
+            break;
+        heap->items[i] = heap->items[child];
+        i = child;
+    }
+    if (heap->n)
+        heap->items[i] = moved;
+    return least;
+}
+
+static struct async_group *group_get(struct import *im, const struct track_spec *spec,
+                                     uint32_t *ret_id)
+{
+    struct async_tracks *all = &im->async_tracks;
+    strbuf_clear(&all->key);
+    track_key_make(&all->key, spec);
+    uint32_t id =
+        all->key.failed ? STRSET_NONE : strset_add(&all->keys, all->key.text, all->key.size);
+    if (id != STRSET_NONE && id == all->groups.n) {
+        struct async_group *made = calloc(1, sizeof(*made));
+        if (!made || async_group_vec_push(&all->groups, made) < 0) {
+            free(made);
+            id = STRSET_NONE;
+        }
+    }
+    if (id == STRSET_NONE || id >= all->groups.n) {
+        all->failure = -ENOMEM;
+        return NULL;
+    }
+    *ret_id = id;
+    return all->groups.items[id];
+}
+
+static int64_t track_add(struct async_tracks *all, struct async_group *group,
+                         struct async_track track)
+{
+    if (async_track_vec_push(&group->tracks, track) == 0)
+        return (int64_t)group->tracks.n - 1;
+    all->failure = -ENOMEM;
+    return -1;
+}
+
+static uint32_t track_id(struct import *im, const struct track_spec *spec,
+                         struct async_group *group, uint32_t group_id, int64_t index)
+{
+    if (index < 0)
+        return 0;
+    struct async_track *track = &group->tracks.items[index];
+    if (track->track >= 0)
+        return (uint32_t)track->track;
+    struct track_spec numbered = *spec;
+    size_t n = 0;
+    while (n < TRACK_DIMENSIONS_MAX - 1 && numbered.dimensions[n].name)
+        n++;
+    numbered.dimensions[n] = dimension_int("track_compressor_idx", index);
+    uint32_t id = tracks_get(&im->tracks, &numbered);
+    if (id < im->tracks.items.n)
+        im->tracks.items.items[id].group = group_id;
+    track->track = id;
+    return id;
+}
+
+static int64_t cookie_index(struct async_tracks *all, struct async_group *group, int64_t cookie)
+{
+    const uint64_t *known = map64_find(&group->by_cookie, (uint64_t)cookie);
+    if (known)
+        return (int64_t)*known;
+    int64_t index = -1;
+    while (index < 0 && group->free.n) {
+        index = free_pop(&group->free);
+        if (group->tracks.items[index].n_open)
+            index = -1;
+    }
+    if (index >= 0)
+        map64_remove(&group->by_cookie, (uint64_t)group->tracks.items[index].cookie);
+    else
+        index = track_add(all, group, (struct async_track){.track = -1});
+    if (index < 0)
+        return -1;
+    group->tracks.items[index].cookie = cookie;
+    if (map64_set(&group->by_cookie, (uint64_t)cookie, (uint64_t)index) < 0)
+        all->failure = -ENOMEM;
+    return index;
+}
+
+uint32_t async_track_begin(struct import *im, const struct track_spec *spec, int64_t cookie,
+                           bool single)
+{
+    uint32_t group_id;
+    struct async_group *group = group_get(im, spec, &group_id);
+    if (!group)
+        return 0;
+    int64_t index = cookie_index(&im->async_tracks, group, cookie);
+    if (index >= 0) {
+        struct async_track *track = &group->tracks.items[index];
+        track->n_open = single ? 1 : track->n_open + 1;
+    }
+    return track_id(im, spec, group, group_id, index);
+}
+
+uint32_t async_track_end(struct import *im, const struct track_spec *spec, int64_t cookie)
+{
+    uint32_t group_id;
+    struct async_group *group = group_get(im, spec, &group_id);
+    if (!group)
+        return 0;
+    int64_t index = cookie_index(&im->async_tracks, group, cookie);
+    if (index >= 0) {
+        struct async_track *track = &group->tracks.items[index];
+        if (track->n_open)
+            track->n_open--;
+        if (!track->n_open)
+            free_push(&im->async_tracks, group, (uint32_t)index);
+    }
+    return track_id(im, spec, group, group_id, index);
+}
+
+uint32_t async_track_span(struct import *im, const struct track_spec *spec, int64_t ts, int64_t dur)
+{
+    uint32_t group_id;
+    struct async_group *group = group_get(im, spec, &group_id);
+    if (!group)
+        return 0;
+    int64_t end = (int64_t)((uint64_t)ts + (uint64_t)dur), index = -1;
+    for (size_t i = 0; i < group->tracks.n && index < 0; i++)
+        if (group->tracks.items[i].is_span && group->tracks.items[i].cookie <= ts)
+            index = (int64_t)i;
+    if (index < 0)
+        index =
+            track_add(&im->async_tracks, group, (struct async_track){.is_span = true, .track = -1});
+    if (index >= 0)
+        group->tracks.items[index].cookie = end;
+    return track_id(im, spec, group, group_id, index);
+}
+
+void async_tracks_done(struct async_tracks *all)
+{
+    vec_foreach(&all->groups, group) {
+        async_track_vec_done(&(*group)->tracks);
+        map64_done(&(*group)->by_cookie);
+        async_index_vec_done(&(*group)->free);
+        free(*group);
+    }
+    async_group_vec_done(&all->groups);
+    strset_done(&all->keys);
+    strbuf_done(&all->key);
+}

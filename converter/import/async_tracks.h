@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slices that may overlap although they belong to one thing, told apart by a cookie. Each thing is
+// a group of as few tracks as its overlapping slices need.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/tracks.h"
+
+struct async_group;
+VEC_DEFINE(async_group_vec, struct async_group *);
+
+// All zero is empty.
+struct async_tracks {
+    struct strset keys;            // ids are indexes in groups
+    struct async_group_vec groups; // owned
+    struct strbuf key;             // of the group being looked up
+    int failure;                   // negative errno of the first failure
+};
+
+struct import;
+
+// The track for a slice of `cookie` that begins or ends now. `spec` describes the group and leaves
+// the last of its dimensions free. Where `single`, begins within each other count as one.
+uint32_t async_track_begin(struct import *im, const struct track_spec *spec, int64_t cookie,
+                           bool single);
+uint32_t async_track_end(struct import *im, const struct track_spec *spec, int64_t cookie);
+
+// The track for a slice whose end is known.
+uint32_t async_track_span(struct import *im, const struct track_spec *spec, int64_t ts,
+                          int64_t dur);
+
+void async_tracks_done(struct async_tracks *all);
