@@ -203,30 +203,34 @@ static void take_snapshot(struct entry *entry, const struct service_trigger_hit 
     struct armed *armed = entry->armed;
     struct armed_folder folder = folder_of(entry);
     struct armed_snapshot *snapshot;
-    struct session_settings settings = {0};
     struct err err = {0};
-    if (session_settings_read(entry->config.trace, &settings, &err) < 0 ||
-        armed_snapshot_take(armed->options.service, &entry->consumer, entry->session_id, trigger,
-                            &folder, settings.deflate, real_now(armed), &snapshot, &err) < 0) {
+    if (armed_snapshot_take(armed->options.service, &entry->consumer, entry->session_id, trigger,
+                            &folder, real_now(armed), &snapshot, &err) < 0) {
         complain(entry, &err, "");
         return;
     }
     snapshot->next = entry->snapshots;
     entry->snapshots = snapshot;
-    wake_up(armed);
 }
 
-static void write_snapshots(struct entry *entry)
+static struct armed_snapshot *find_snapshot(const struct entry *entry, uint64_t session_id)
+{
+    struct armed_snapshot *snapshot = entry->snapshots;
+    while (snapshot && snapshot->session_id != session_id)
+        snapshot = snapshot->next;
+    return snapshot;
+}
+
+static void finish_snapshots(struct entry *entry)
 {
     struct armed_folder folder = folder_of(entry);
     for (struct armed_snapshot **at = &entry->snapshots, *snapshot; (snapshot = *at);) {
         struct err err = {0};
-        int r = armed_snapshot_write(snapshot, &folder, &err);
-        if (r > 0) {
+        if (!snapshot->written) {
             at = &snapshot->next;
             continue;
         }
-        if (r < 0)
+        if (armed_snapshot_finish(snapshot, &folder, &err) < 0)
             complain(entry, &err, "");
         else
             count_file(entry, &snapshot->file);
@@ -241,6 +245,12 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
                    const char *text, const struct service_trigger_hit *trigger)
 {
     struct entry *entry = userdata;
+    struct armed_snapshot *snapshot = find_snapshot(entry, session_id);
+    if (snapshot && event == SERVICE_EVENT_ENDED) {
+        armed_snapshot_written(snapshot, result, text);
+        wake_up(entry->armed);
+        return;
+    }
     if (session_id != entry->session_id || (entry->state != LIVE && entry->state != ENDING))
         return;
     switch (event) {
@@ -546,8 +556,11 @@ static int watch_folder(struct armed *armed)
 // While snapshots are being written everything else of the entry waits.
 static nsec_t entry_due(const struct entry *entry)
 {
+    for (struct armed_snapshot *snapshot = entry->snapshots; snapshot; snapshot = snapshot->next)
+        if (snapshot->written)
+            return 0;
     if (entry->snapshots)
-        return 0;
+        return NSEC_MAX;
     return entry->state == WAITING || entry->state == ENDING ? entry->due : NSEC_MAX;
 }
 
@@ -566,7 +579,7 @@ static void run_entry(struct armed *armed, size_t index)
 {
     struct entry *entry = armed->entries.items[index];
     if (entry->snapshots) {
-        write_snapshots(entry);
+        finish_snapshots(entry);
     } else if (entry->state == WAITING) {
         try_session(entry);
     } else if (entry->then == THEN_LOAD && !armed->ending) {

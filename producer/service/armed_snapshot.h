@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot of an armed session (CLONE_SNAPSHOT) on its way into a file of its own, a slice at a
-// time.
+// A snapshot of an armed session (CLONE_SNAPSHOT) on its way into a file of its own.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "common/err.h"
 #include "producer/service/armed_file.h"
 #include "producer/service/service.h"
-#include "producer/trace/trace_file.h"
 
 struct armed_snapshot {
     struct armed_snapshot *next; // the owner's
     struct service *service;     // borrowed
-    uint64_t session_id;         // of the copy; 0: it is gone
+    uint64_t session_id;         // of the copy; 0: there is none
     time_t taken;
     struct armed_file file;
-    struct trace_file *out; // owned; NULL: everything is in the file
+    bool written; // all that will be
+    int result;   // of that
+    struct err err;
 };
 
-// Copies the session's buffers at this moment. `trigger` is the one that asked for it.
+// Copies the session's buffers at this moment and has them written. `trigger` is the one that asked
+// for it. The consumer hears of the end by the copy's id and tells armed_snapshot_written().
 int armed_snapshot_take(struct service *service, const struct service_consumer *consumer,
                         uint64_t session_id, const struct service_trigger_hit *trigger,
-                        const struct armed_folder *folder, bool deflate, time_t now,
-                        struct armed_snapshot **ret, struct err *err);
+                        const struct armed_folder *folder, time_t now, struct armed_snapshot **ret,
+                        struct err *err);
 
-// Writes on. 1: there is more; 0: the file is complete and has a name; or a negative errno.
-int armed_snapshot_write(struct armed_snapshot *snapshot, const struct armed_folder *folder,
-                         struct err *err);
+void armed_snapshot_written(struct armed_snapshot *snapshot, int result, const char *text);
 
-// What is not complete is gone. Takes NULL, returns NULL.
+// Of one that is written: gives the file its name, or says why it is not complete.
+int armed_snapshot_finish(struct armed_snapshot *snapshot, const struct armed_folder *folder,
+                          struct err *err);
+
+// What has no name is gone. Takes NULL, returns NULL.
 struct armed_snapshot *armed_snapshot_free(struct armed_snapshot *snapshot);

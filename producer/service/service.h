@@ -122,7 +122,7 @@ struct service_clone_request {
     bool for_bugreport; // the packet and event for it are written
     // What a session with write_into_file has written so far goes in here, and the rest behind it:
     // such a session cannot be cloned without. With `into_file`, that of any other session, too.
-    // Taken over (and -1 afterwards) if it is used; a regular file. NULL: none.
+    // Taken over (and -1 afterwards) if it is used. NULL: none.
     int *output_fd;
     bool into_file;
     const struct service_trigger_hit *trigger; // NULL: not by a trigger
@@ -132,7 +132,9 @@ struct service_clone_result {
     uint64_t session_id; // a finished session of `consumer` with a copy of the buffers, to be read
                          // and destroyed
     int64_t uuid_msb, uuid_lsb;
-    bool was_write_into_file; // all is in output_fd, and nothing to be read
+    // All goes into output_fd, a little at a time, and nothing is to be read. SERVICE_EVENT_ENDED
+    // comes when it is there.
+    bool into_file;
 };
 
 // Copies what is in the buffers of a session at this moment (after a flush) into a new, finished

@@ -4,11 +4,11 @@
 // whether there is memory for it. Everybody may copy what is his own, root everything.
 //
 // A session that writes into a file has only its newest packets in memory. Its snapshot is
-// therefore made in a file too: a copy of what was written, and the packets behind it.
+// therefore made in a file too: a copy of what was written, and the packets behind it. That may be
+// much, so it is done as all writing is, a slice at a time.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,44 +86,31 @@ static int check_clone(const struct member *original, uid_t uid,
     return 0;
 }
 
-static int copy_bytes(int from, int to, uint64_t size)
-{
-    off_t offset = 0;
-    while ((uint64_t)offset < size) {
-        ssize_t n = sendfile(to, from, &offset, (size_t)(size - (uint64_t)offset));
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n == 0)
-            return -EIO; // somebody has cut it off
-    }
-    return 0;
-}
-
-// Only regular files: a pipe's bytes are gone.
-static int copy_file(int original_fd, uint64_t size, int to, struct err *err)
+// What the session has written so far, to be read. -1: nothing.
+static int open_original(const struct session_file *file, int *ret_fd, struct err *err)
 {
     char path[64];
     struct stat st;
-    if (fstat(original_fd, &st) < 0 || !S_ISREG(st.st_mode))
+    *ret_fd = -1;
+    if (file->fd < 0)
+        return 0;
+    // A pipe's bytes are gone.
+    if (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "the session does not write into a file that can be copied");
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", original_fd);
-    int from CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    if (from < 0)
-        return err_errno(err, -errno, "file of the session");
-    int r = copy_bytes(from, to, size);
-    return r < 0 ? err_errno(err, r, "copy of the session's file") : 0;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return *ret_fd < 0 ? err_errno(err, -errno, "file of the session") : 0;
 }
 
 static int clone_file(struct member *original, struct member *clone, int *output_fd,
                       struct err *err)
 {
-    uint64_t size;
-    int original_fd = session_flush_file(original->session, &size);
-    if (original_fd >= 0) {
-        int r = copy_file(original_fd, size, *output_fd, err);
-        if (r < 0)
-            return r;
-    }
+    struct session_file written;
+    int original_fd CLEANUP(close_fdp) = -1;
+    session_flush_file(original->session, &written);
+    int r = open_original(&written, &original_fd, err);
+    if (r < 0)
+        return r;
     const struct session_settings *settings = session_get_settings(clone->session);
     struct trace_file_options options = {
         .name = clone->consumer_name,
@@ -131,11 +118,11 @@ static int clone_file(struct member *original, struct member *clone, int *output
         .sync = settings->sync_after_write,
     };
     struct trace_file *file;
-    int r = trace_file_new(*output_fd, &options, &file, err);
+    r = trace_file_new(*output_fd, &options, &file, err);
     if (r < 0)
         return r;
     steal_fd(output_fd);
-    return session_write_all(clone->session, file, err);
+    return session_write_clone(clone->session, file, steal_fd(&original_fd), &written, err);
 }
 
 static int make_clone(struct service *service, struct member *original, struct member *clone,
@@ -144,6 +131,7 @@ static int make_clone(struct service *service, struct member *original, struct m
     struct session_clone_options options = {
         .for_bugreport = request->for_bugreport,
         .trigger = request->trigger,
+        .userdata = clone,
     };
     const Pb__TraceConfig *config = session_get_config(original->session);
     int r = service_check_clone(service, config, clone->uid, session_clone_bytes(original->session),
@@ -171,7 +159,8 @@ int service_clone(struct service *service, const struct service_consumer *consum
         r = member_new(service, consumer, &clone, err);
     if (r < 0)
         return r;
-    clone->is_clone = clone->ended_told = true;
+    clone->is_clone = true;
+    clone->ended_told = !needs_file(original, request);
     clone->started_realtime = original->started_realtime;
     r = make_clone(service, original, clone, request, err);
     if (r == 0)
@@ -183,7 +172,7 @@ int service_clone(struct service *service, const struct service_consumer *consum
         .session_id = clone->id,
         .uuid_msb = settings->uuid_msb,
         .uuid_lsb = settings->uuid_lsb,
-        .was_write_into_file = needs_file(original, request),
+        .into_file = needs_file(original, request),
     };
     STEAL(clone);
     return 0;

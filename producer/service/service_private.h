@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the service share: service.c (life and end of sessions), service_limits.c (who
-// may have which), service_triggers.c, service_clone.c, service_change.c and service_state.c (what it tells about
-// itself). Nobody else includes this.
+// may have which), service_triggers.c, service_clone.c, service_change.c and service_state.c (what
+// it tells about itself). Nobody else includes this.
 #pragma once
 
 #include <inttypes.h>

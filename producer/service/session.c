@@ -59,7 +59,7 @@ static void set_periodic(struct session *session, enum due due, nsec_t period)
         set_due(session, due, session->started_at + period, period);
 }
 
-static void arm_timer(struct session *session)
+void session_arm_timer(struct session *session)
 {
     if (session->timer)
         loop_set_timer(session->timer, session_next_due(session), 0);
@@ -166,7 +166,7 @@ static void output_goes_on(void *userdata)
 {
     struct session *session = userdata;
     session_event(session, EVENT_SLICE_DUE);
-    arm_timer(session);
+    session_arm_timer(session);
 }
 
 static void begin_waiting(struct session *session)
@@ -455,7 +455,7 @@ void session_run_due(struct session *session)
             deadline->at = NSEC_MAX;
         session_event(session, events[due]);
     }
-    arm_timer(session);
+    session_arm_timer(session);
 }
 
 static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
@@ -508,6 +508,14 @@ void session_connect_parts(struct session *session)
     };
 }
 
+int session_make_timer(struct session *session, struct err *err)
+{
+    if (!session->env.loop)
+        return 0;
+    int r = loop_add_timer(session->env.loop, NSEC_MAX, 0, timer_fired, session, &session->timer);
+    return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
 static struct source_set_env sources_env(const struct session *session)
 {
     return (struct source_set_env){
@@ -538,10 +546,7 @@ static int configure(struct session *session, const struct config *config, struc
     session_connect_parts(session);
     struct source_set_env sources = sources_env(session);
     r = source_set_open(&session->sources, &sources, session->config, err);
-    if (r < 0 || !session->env.loop)
-        return r;
-    r = loop_add_timer(session->env.loop, NSEC_MAX, 0, timer_fired, session, &session->timer);
-    return r < 0 ? err_errno(err, r, "event loop") : 0;
+    return r < 0 ? r : session_make_timer(session, err);
 }
 
 int session_new(const struct session_env *env, const struct config *config, struct session **ret,
@@ -602,7 +607,7 @@ int session_arm(struct session *session, struct err *err)
         return err_set(err, -EINVAL, "the session has no trigger to wait for");
     source_set_prepare(&session->sources, 0);
     session_event(session, EVENT_ARM);
-    arm_timer(session);
+    session_arm_timer(session);
     return 0;
 }
 
@@ -614,7 +619,7 @@ int session_start(struct session *session, struct err *err)
     if (r < 0)
         return r;
     session_event(session, EVENT_START);
-    arm_timer(session);
+    session_arm_timer(session);
     return 0;
 }
 
@@ -630,7 +635,7 @@ void session_filters_changed(struct session *session)
         return;
     source_set_start_more(&session->sources, first, boot_now(session));
     stop_due_sources(session);
-    arm_timer(session);
+    session_arm_timer(session);
 }
 
 Pb__TraceConfig *session_get_filters(struct session *session)
@@ -649,20 +654,20 @@ bool session_trigger(struct session *session, const struct service_trigger_hit *
     session->hit = hit;
     session_event(session, EVENT_TRIGGER);
     session->hit = NULL;
-    arm_timer(session);
+    session_arm_timer(session);
     return matters;
 }
 
 void session_stop(struct session *session)
 {
     session_event(session, EVENT_STOP);
-    arm_timer(session);
+    session_arm_timer(session);
 }
 
 void session_abort(struct session *session)
 {
     session_event(session, EVENT_ABORT);
-    arm_timer(session);
+    session_arm_timer(session);
 }
 
 bool session_has_to_write(const struct session *session)

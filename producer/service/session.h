@@ -134,6 +134,7 @@ uint64_t session_prepare_clone(struct session *session);
 struct session_clone_options {
     bool for_bugreport;
     const struct service_trigger_hit *trigger; // NULL: not by a trigger
+    void *userdata;                            // of the copy's callbacks, which are the original's
 };
 
 // A copy of what the session holds, as a session that is done, to be read. It has a UUID of its
@@ -142,12 +143,18 @@ struct session_clone_options {
 int session_clone(struct session *session, const struct session_clone_options *options,
                   struct session **ret, struct err *err);
 
-// Brings what the file holds back to where others can read it. Its descriptor, or -1 without a file
-// (that is still open), and how much of it is this session's.
-int session_flush_file(struct session *session, uint64_t *ret_size);
+// What the session's file holds, after it was given what is held back.
+struct session_file {
+    int fd;              // borrowed; -1: there is none that is still open
+    uint64_t start, end; // of this session's bytes
+};
 
-// Writes everything that a snapshot holds into a file that never blocks, which it takes over.
-int session_write_all(struct session *session, struct trace_file *file, struct err *err);
+void session_flush_file(struct session *session, struct session_file *ret);
+
+// Lets a snapshot write all that it holds into `file`, which it takes over, a slice a round of the
+// loop; `ended` follows. What `copy_fd` (owned, -1: nothing) holds, as `copy` says, comes first.
+int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
+                        const struct session_file *copy, struct err *err);
 
 // The statistics of the buffers as TraceStats has them; free with
 // pb__trace_stats__free_unpacked(). NULL: no memory.

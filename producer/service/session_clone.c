@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A snapshot is a session that was never started: it has the config, the packets and the statistics
-// of the original at one moment, and is only read. Everything that can fail is done before the
+// of the original at one moment, and is only read, or written into a file as any session is at its
+// end. Everything that can fail is done before the
 // original changes, so a snapshot that cannot be made costs nothing.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "producer/service/session_private.h"
 #include "protos/fields.h"
 
@@ -130,6 +132,7 @@ int session_clone(struct session *session, const struct session_clone_options *o
     if (!clone)
         return err_errno(err, -ENOMEM, "snapshot");
     clone->env = session->env;
+    clone->env.userdata = options->userdata;
     clone->state = SESSION_DONE;
     clone->is_clone = true;
     clear_due(clone);
@@ -151,27 +154,39 @@ int session_clone(struct session *session, const struct session_clone_options *o
     return 0;
 }
 
-int session_flush_file(struct session *session, uint64_t *ret_size)
+void session_flush_file(struct session *session, struct session_file *ret)
 {
     struct trace_file *file = session->output.file;
-    *ret_size = 0;
+    *ret = (struct session_file){.fd = -1};
     if (!file)
-        return -1;
+        return;
     trace_file_flush(file, NULL); // what stays behind comes with the packets that follow it
-    *ret_size = session_output_bytes(&session->output);
-    return trace_file_fd(file);
+    struct trace_file_stats stats;
+    trace_file_get_stats(file, &stats);
+    *ret = (struct session_file){
+        .fd = trace_file_fd(file),
+        .start = stats.start,
+        .end = stats.start + stats.bytes_written,
+    };
 }
 
-int session_write_all(struct session *session, struct trace_file *file, struct err *err)
+int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
+                        const struct session_file *copy, struct err *err)
 {
-    int r;
     session_set_file(session, file);
+    if (copy_fd >= 0 && copy->start < copy->end) {
+        session->output.copy_fd = copy_fd;
+        session->output.copied = copy->start;
+        session->output.copy_end = copy->end;
+    } else {
+        close_fd(copy_fd);
+    }
+    int r = session_make_timer(session, err);
+    if (r < 0)
+        return r;
     session_reader_begin(&session->reader);
-    do
-        r = session_output_write(&session->output, &session->reader, err);
-    while (r == SESSION_OUTPUT_MORE);
-    if (r > 0)
-        r = err_set(err, -EAGAIN, "the file of the snapshot does not take everything");
-    int r2 = session_output_close(&session->output, r == 0, err);
-    return r < 0 ? r : r2;
+    session->state = SESSION_STOPPING;
+    set_due(session, DUE_SLICE, boot_now(session), 0);
+    session_arm_timer(session);
+    return 0;
 }

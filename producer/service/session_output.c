@@ -10,6 +10,8 @@
 
 #include <sys/epoll.h>
 
+#include "common/cleanup.h"
+
 #define SLICE_BYTES    (16 * 1024)        // deflating that takes a fraction of a millisecond
 #define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for what a reader has not taken when all is over
 
@@ -37,11 +39,31 @@ static int translate(struct session_output *output, int r)
     return r == TRACE_FILE_FULL ? SESSION_OUTPUT_FULL : r;
 }
 
+static void end_copy(struct session_output *output)
+{
+    if (output->copied < output->copy_end)
+        close_fd(output->copy_fd);
+    output->copied = output->copy_end = 0;
+}
+
+static int copy_some(struct session_output *output, struct err *err)
+{
+    uint64_t copied = output->copied;
+    int r = trace_file_copy(output->file, output->copy_fd, &copied, output->copy_end, err);
+    if (copied == output->copy_end)
+        end_copy(output);
+    else
+        output->copied = copied;
+    return r == 0 ? SESSION_OUTPUT_MORE : translate(output, r);
+}
+
 int session_output_write(struct session_output *output, struct session_reader *reader,
                          struct err *err)
 {
     if (output->writable)
         return SESSION_OUTPUT_WAITS;
+    if (output->copied < output->copy_end)
+        return copy_some(output, err);
     struct packet_view packet;
     for (size_t size = 0; size < SLICE_BYTES; size += packet.size) {
         if (!session_reader_peek(reader, &packet))
@@ -70,6 +92,7 @@ int session_output_close(struct session_output *output, bool orderly, struct err
         output->writable = loop_remove_io(output->writable);
     if (output->file && orderly)
         r = trace_file_finish(output->file, FINISH_TIMEOUT, err);
+    end_copy(output);
     output->bytes = session_output_bytes(output);
     output->file = trace_file_free(output->file);
     return r;

@@ -17,7 +17,10 @@ struct session_output {
     void (*goes_on)(void *userdata); // a slow reader has made room
     void *userdata;
 
-    struct trace_file *file;  // owned
+    struct trace_file *file; // owned
+    // What another session's file holds from `copied` to `copy_end` comes before all packets.
+    int copy_fd; // owned while copied < copy_end
+    uint64_t copied, copy_end;
     struct loop_io *writable; // owned, while a slow reader is waited for
     uint64_t bytes;           // written, when the file was closed
 };

@@ -116,5 +116,8 @@ int session_copy_config(struct session *session, const uint8_t *bytes, size_t si
                         struct err *err);
 int session_make_scratch(struct session *session, struct err *err);
 void session_connect_parts(struct session *session);
+int session_make_timer(struct session *session, struct err *err);
+
+void session_arm_timer(struct session *session);
 
 void session_update_buffer_stats(struct session *session);

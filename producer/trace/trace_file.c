@@ -59,8 +59,9 @@ struct trace_file {
 
     uint8_t *out; // owned, mapped
     size_t capacity;
-    size_t used; // bytes of finished frames
-    size_t sent; // of these, bytes that are written
+    size_t used;  // bytes of finished frames
+    size_t sent;  // of these, bytes that are written
+    bool copying; // `out` holds pieces of another trace, not whole frames
 
     bool has_zlib;
     bool chunk_open;
@@ -203,7 +204,7 @@ static size_t last_border(const struct trace_file *file)
 static int fail(struct trace_file *file, int r, struct err *err)
 {
     file->failed = r;
-    size_t torn = file->sent - last_border(file);
+    size_t torn = file->copying ? 0 : file->sent - last_border(file);
     uint64_t end = file->start + file->stats.bytes_written;
     struct stat st;
     if (file->is_regular && torn && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size == end &&
@@ -256,6 +257,7 @@ static void release_output(struct trace_file *file)
     if (file->used > 2 * WRITE_BYTES + CHUNK_MAX)
         give_back(file->out, file->capacity);
     file->used = file->sent = 0;
+    file->copying = false;
 }
 
 // Writes all finished frames; no chunk is open.
@@ -405,6 +407,39 @@ int trace_file_add(struct trace_file *file, const struct packet_view *packet, st
     return r;
 }
 
+static ssize_t read_at(int fd, void *bytes, size_t size, uint64_t offset)
+{
+    ssize_t n;
+    do
+        n = pread(fd, bytes, size, (off_t)offset);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n == 0 ? -EIO : n;
+}
+
+int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint64_t end,
+                    struct err *err)
+{
+    if (file->failed)
+        return refuse(file, err);
+    assert(!file->chunk_open && file->stats.packets == 0);
+    int r = drain(file, err);
+    if (r)
+        return r;
+    uint64_t left = end - *offset;
+    ssize_t n =
+        read_at(from_fd, file->out, left < WRITE_BYTES ? (size_t)left : WRITE_BYTES, *offset);
+    if (n < 0) {
+        fail(file, (int)n, NULL);
+        return err_errno(err, (int)n, "%s: what it begins with cannot be copied", file->name);
+    }
+    file->copying = true;
+    file->used = (size_t)n;
+    file->accepted += (uint64_t)n;
+    *offset += (uint64_t)n;
+    r = drain(file, err);
+    return r < 0 ? r : 0;
+}
+
 int trace_file_flush(struct trace_file *file, struct err *err)
 {
     if (file->failed)
@@ -460,4 +495,5 @@ int trace_file_fd(const struct trace_file *file)
 void trace_file_get_stats(const struct trace_file *file, struct trace_file_stats *ret)
 {
     *ret = file->stats;
+    ret->start = file->start;
 }

@@ -35,6 +35,7 @@ struct trace_file_options {
 };
 
 struct trace_file_stats {
+    uint64_t start;             // where in a regular file the first of our bytes is
     uint64_t bytes_written;     // to the descriptor
     uint64_t packets;           // taken
     uint64_t packets_too_large; // above TRACE_FILE_PACKET_MAX, left out
@@ -58,6 +59,12 @@ struct trace_file *trace_file_free(struct trace_file *file);
 // Takes one packet. 0, TRACE_FILE_BLOCKED or TRACE_FILE_FULL (not taken, both), or a negative
 // errno.
 int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
+
+// Before any packet: takes some bytes of another trace, whole packets from *offset to `end` of
+// `from_fd` (borrowed), and moves *offset behind them. 0, TRACE_FILE_BLOCKED (not taken), or a
+// negative errno; -EIO: there are not that many.
+int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint64_t end,
+                    struct err *err);
 
 // Hands everything that was taken to the descriptor. 0, TRACE_FILE_BLOCKED or a negative errno;
 // -ENOENT if somebody deleted the file.

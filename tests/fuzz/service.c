@@ -248,6 +248,7 @@ static void do_clone(void)
         .unique_session_name = how & 2 ? "n" : NULL,
         .for_bugreport = how & 4,
         .output_fd = &fd,
+        .into_file = how & 8,
     };
     struct service_clone_result result = {0};
     struct err err = {0};

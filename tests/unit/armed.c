@@ -41,8 +41,7 @@ static struct {
     struct fake_session sessions[64];
     size_t n;
     int enable_result, start_result, clone_result;
-    unsigned n_packets; // in a snapshot
-    bool ends_at_once;  // on service_disable()
+    bool ends_at_once; // on service_disable()
 } fake;
 
 int service_enable(struct service *service, const struct service_consumer *consumer,
@@ -101,33 +100,12 @@ int service_clone(struct service *service, const struct service_consumer *consum
         return err_set(err, fake.clone_result, "no copies");
     assert_in_range(request->session_id, 1, fake.n);
     assert_string_equal(request->trigger->name, "now");
-    fake.sessions[fake.n] = (struct fake_session){.consumer = consumer, .fd = -1, .started = true};
-    *ret = (struct service_clone_result){.session_id = ++fake.n};
+    assert_true(request->into_file);
+    fake.sessions[fake.n] =
+        (struct fake_session){.consumer = consumer, .fd = *request->output_fd, .started = true};
+    *request->output_fd = -1;
+    *ret = (struct service_clone_result){.session_id = ++fake.n, .into_file = true};
     return 0;
-}
-
-int service_read_begin(struct service *service, uint64_t session_id, struct err *err)
-{
-    (void)service;
-    (void)err;
-    assert_in_range(session_id, 1, fake.n);
-    return 0;
-}
-
-bool service_read_peek(struct service *service, uint64_t session_id, struct packet_view *ret)
-{
-    static const uint8_t bytes[100000];
-    (void)service;
-    assert_false(fake.sessions[session_id - 1].destroyed);
-    *ret = (struct packet_view){.data = bytes, .size = sizeof(bytes)};
-    return fake.n_packets > 0;
-}
-
-void service_read_advance(struct service *service, uint64_t session_id)
-{
-    (void)service;
-    (void)session_id;
-    fake.n_packets--;
 }
 
 static size_t n_live(void)
@@ -467,30 +445,40 @@ static void test_snapshots(void **state)
     struct fixture *f = *state;
     put(f->configs, "one.cfg", CONFIG);
     arm(f);
-    fake.n_packets = 25;
     order_snapshot(1);
-    assert_int_equal(n_live(), 2);
-    unsigned n_rounds = 0;
-    for (; count_files(f->output, NULL) == 0; n_rounds++) {
-        assert_in_range(n_rounds, 0, 9);
-        assert_true(armed_next_due(f->armed) <= f->now);
-        armed_run_due(f->armed);
-    }
-    assert_in_range(n_rounds, 2, 4); // a slice at a time
-    assert_int_equal(n_live(), 1);   // and recording goes on
+    order_snapshot(1);
+    assert_int_equal(n_live(), 3);
+    // Nothing is to be done while they are written, and there is no file that is not complete.
     assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+    record(2, "snapshot");
+    armed_run_due(f->armed);
+    assert_int_equal(count_files(f->output, NULL), 0);
+    tell(2, SERVICE_EVENT_ENDED, 0);
+    assert_true(armed_next_due(f->armed) <= f->now);
+    armed_run_due(f->armed);
+    assert_int_equal(count_files(f->output, NULL), 1);
+    assert_int_equal(n_live(), 2); // and recording goes on
+    record(3, "half a sna");
+    tell(3, SERVICE_EVENT_ENDED, -ENOSPC);
+    armed_run_due(f->armed);
+    assert_int_equal(count_files(f->output, NULL), 1);
+    assert_int_equal(n_live(), 1);
+    assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+    assert_string_equal(f->said.text, "armed/one.cfg: snapshot: it broke\n");
+    strbuf_clear(&f->said);
 
     // The config's end waits for the snapshot.
-    fake.n_packets = 25;
     fake.ends_at_once = true;
     order_snapshot(1);
     drop(f->configs, "one.cfg");
     armed_reload(f->armed);
+    assert_int_equal(n_live(), 1);
+    record(4, "snapshot");
+    tell(4, SERVICE_EVENT_ENDED, 0);
     while (armed_next_due(f->armed) <= f->now)
         armed_run_due(f->armed);
     assert_int_equal(n_live(), 0);
     assert_int_equal(count_files(f->output, NULL), 2);
-    assert_null(f->said.text);
 }
 
 static void test_snapshot_that_fails(void **state)

@@ -37,6 +37,8 @@ struct service {
     int output_fd;
     size_t read; // packets
     uint8_t packet[PACKET_MAX];
+    struct loop_timer *written; // fires when the copy for a bugreport is in its file
+    int written_result;
 };
 
 static struct service service;
@@ -215,6 +217,12 @@ void service_read_advance(struct service *s, uint64_t session_id)
     s->read++;
 }
 
+static void copy_is_written(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)userdata, (void)due, (void)n_due;
+    tell(SERVICE_EVENT_ENDED, service.written_result, "the disk is full", NULL);
+}
+
 int service_clone(struct service *s, const struct service_consumer *consumer,
                   const struct service_clone_request *request, struct service_clone_result *ret,
                   struct err *err)
@@ -226,7 +234,18 @@ int service_clone(struct service *s, const struct service_consumer *consumer,
         return err_set(err, -ENOENT, "session 99: there is none");
     s->consumer = consumer;
     s->id = ++s->last_id;
-    *ret = (struct service_clone_result){.session_id = s->id, .uuid_msb = 5, .uuid_lsb = -6};
+    *ret = (struct service_clone_result){
+        .session_id = s->id,
+        .uuid_msb = 5,
+        .uuid_lsb = -6,
+        .into_file = request->into_file || request->session_id == 77,
+    };
+    if (request->into_file) {
+        assert_int_equal(write(*request->output_fd, "trace", 5), 5);
+        s->output_fd = *request->output_fd;
+        *request->output_fd = -1;
+        loop_set_timer(s->written, 0, 0);
+    }
     return 0;
 }
 
@@ -321,6 +340,8 @@ static int set_up(void **state)
     service.output_fd = -1;
     f.check.source_names = names;
     assert_int_equal(loop_new(&f.loop), 0);
+    assert_int_equal(loop_add_timer(f.loop, NSEC_MAX, 0, copy_is_written, NULL, &service.written),
+                     0);
     struct ipc_server_env env = {.loop = f.loop};
     assert_int_equal(ipc_server_new(&env, &f.server), 0);
     consumer_port_init(&f.consumers, &service, &f.check, NULL);
@@ -344,6 +365,7 @@ static int tear_down(void **state)
     assert_int_equal(write(f.stop_pipe[1], "", 1), 1);
     pthread_join(f.thread, NULL);
     ipc_server_free(f.server);
+    loop_remove_timer(service.written);
     loop_free(f.loop);
     close(f.stop_pipe[0]);
     close(f.stop_pipe[1]);
@@ -657,6 +679,51 @@ static void clone_call(struct ipc_client *client, const Pb__CloneSessionRequest 
     protobuf_c_message_free_unpacked(reply, NULL);
 }
 
+// Asks for a copy in a file, then for something that has an answer at once.
+static uint64_t ask_for_file(struct ipc_client *client)
+{
+    Pb__CloneSessionRequest request = PB__CLONE_SESSION_REQUEST__INIT;
+    Pb__QueryCapabilitiesRequest capabilities = PB__QUERY_CAPABILITIES_REQUEST__INIT;
+    uint64_t id;
+    request.selector_case = PB__CLONE_SESSION_REQUEST__SELECTOR_SESSION_ID;
+    request.session_id = 77;
+    assert_int_equal(
+        ipc_client_send(client, IPC_CONSUMER_CLONE_SESSION, &request.base, -1, &id, NULL), 0);
+    assert_int_equal(simple(client, IPC_CONSUMER_QUERY_CAPABILITIES, &capabilities), 0);
+    return id;
+}
+
+static void expect_file(struct ipc_client *client, uint64_t id, const char *error)
+{
+    struct ipc_reply reply;
+    assert_int_equal(ipc_client_receive(client, id, TIMEOUT, &reply, NULL), 0);
+    const Pb__CloneSessionResponse *response = (const void *)reply.message;
+    assert_int_equal(response->success, !error);
+    assert_int_equal(response->was_write_into_file, !error);
+    if (error)
+        assert_non_null(strstr(response->error, error));
+    else
+        assert_int_equal(response->uuid_lsb, -6);
+    ipc_reply_done(&reply);
+}
+
+static void copies_in_files_are_answered_when_they_are_written(void **state)
+{
+    (void)state;
+    struct ipc_client *client = consumer();
+    struct ipc_reply reply;
+    uint64_t id = ask_for_file(client);
+    assert_int_equal(ipc_client_receive(client, id, 0, &reply, NULL), -ETIMEDOUT);
+    assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
+    expect_file(client, id, NULL);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    id = ask_for_file(client);
+    assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
+    expect_file(client, id, "given up");
+    ipc_client_free(client);
+    diary_becomes("clone 77 - 0 -;disable;destroy;clone 77 - 0 -;destroy;");
+}
+
 static void clones_are_read_by_whoever_asked(void **state)
 {
     (void)state;
@@ -733,17 +800,16 @@ static void a_trace_is_saved_for_old_clients(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/systrace.pftrace", folder);
     struct ipc_client *client = consumer();
-    f.consumers.loop = f.loop;
     f.consumers.save_folder = folder;
     assert_int_equal(save(client, text, sizeof(text)), 1);
     assert_string_equal(text, path);
     struct stat status;
-    size_t bytes = 0;
-    for (size_t i = 0; i < N_PACKETS; i++)
-        bytes += packet_size(i);
     assert_int_equal(stat(path, &status), 0);
-    assert_true(status.st_size > (off_t)bytes && status.st_size < (off_t)bytes + 8 * N_PACKETS);
+    assert_int_equal(status.st_size, 5);
     unlink(path);
+    service.written_result = -ENOSPC;
+    assert_int_equal(save(client, text, sizeof(text)), 0);
+    assert_string_equal(text, "the disk is full");
     rmdir(folder); // nothing else is left there
     f.consumers.save_folder = "/proc/nowhere";
     assert_int_equal(save(client, text, sizeof(text)), 0);
@@ -851,6 +917,7 @@ int main(void)
         WITH_PORTS(packets_of_any_size_come_through),
         WITH_PORTS(detached_sessions_outlive_their_connection),
         WITH_PORTS(clones_are_read_by_whoever_asked),
+        WITH_PORTS(copies_in_files_are_answered_when_they_are_written),
         WITH_PORTS(questions_are_answered),
         WITH_PORTS(a_trace_is_saved_for_old_clients),
         WITH_PORTS(producers_activate_triggers),

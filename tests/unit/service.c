@@ -37,6 +37,7 @@ struct fake_source {
 };
 
 static int n_open, n_running;
+static size_t packet_bytes; // of each packet
 static bool start_fails;
 
 static const struct source_class fake_class;
@@ -56,11 +57,11 @@ static int fake_open(const struct source_env *env, const Pb__DataSourceConfig *c
 
 static void fake_write(struct fake_source *source)
 {
-    static const char filler[100];
-    struct wire_writer *w = packet_writer_begin(source->writer, fake_time.boot, 128);
+    static const char filler[100000];
+    struct wire_writer *w = packet_writer_begin(source->writer, fake_time.boot, packet_bytes + 28);
     if (!w)
         return;
-    wire_bytes(w, PB_TracePacket_compressed_packets, filler, sizeof(filler));
+    wire_bytes(w, PB_TracePacket_compressed_packets, filler, packet_bytes);
     packet_writer_end(source->writer);
 }
 
@@ -172,6 +173,7 @@ static int setup(void **state)
         .other = {.uid = 1001, .pid = 2, .name = "other", .notify = on_notify},
     };
     start_fails = false;
+    packet_bytes = 100;
     fake_time = (struct fake_time){.boot = 1000 * NSEC_PER_SEC, .real = 1700000000 * NSEC_PER_SEC};
     make_service();
     return 0;
@@ -750,6 +752,9 @@ static void snapshot_of_a_file_is_a_file(void **state)
     int given = dup(copy);
     clone_with(&(struct service_clone_request){.session_id = id, .output_fd = &given}, 0);
     assert_int_equal(given, -1);
+    assert_int_equal(lseek(copy, 0, SEEK_END), 0);
+    pass(0);
+    assert_string_equal(t.diary, "1 started, 2 ended 0");
     static uint8_t a[65536], b[65536];
     assert_true(lseek(copy, 0, SEEK_END) > written);
     assert_int_equal(pread(fd, a, sizeof(a), 0), written);
@@ -766,9 +771,105 @@ static void snapshot_of_a_file_is_a_file(void **state)
         &(struct service_clone_request){.session_id = id, .output_fd = &given, .into_file = true},
         0);
     assert_int_equal(given, -1);
+    pass(0);
     assert_true(lseek(copy, 0, SEEK_END) > 200);
     close(copy);
     service_destroy(t.service, clone);
+}
+
+// A session whose own bytes begin behind others, and which has written `size` of them.
+static uint64_t write_much(int fd, off_t size)
+{
+    static const char others[1000];
+    uint64_t id;
+    packet_bytes = 100000;
+    assert_int_equal(write(fd, others, sizeof(others)), sizeof(others));
+    assert_int_equal(
+        enable_with(&t.consumer,
+                    "buffers { size_kb: 4096 } data_sources { config { name: 'a' } } "
+                    "write_into_file: true file_write_period_ms: 100 flush_period_ms: 10",
+                    dup(fd), true, &id),
+        0);
+    while (lseek(fd, 0, SEEK_END) < size)
+        pass(NSEC_PER_SEC / 10);
+    return id;
+}
+
+static void snapshot_is_written_a_slice_at_a_time(void **state)
+{
+    (void)state;
+    const off_t size = 4 << 20;
+    int fd = memfd_create("trace", MFD_CLOEXEC), copy = memfd_create("copy", MFD_CLOEXEC);
+    uint64_t id = write_much(fd, size);
+    off_t written = lseek(fd, 0, SEEK_END) - 1000, last = 0, longest = 0;
+    int given = dup(copy);
+    uint64_t clone =
+        clone_with(&(struct service_clone_request){.session_id = id, .output_fd = &given}, 0);
+    while (service_session_state(t.service, clone) != SESSION_DONE) {
+        service_run_due(t.service);
+        off_t now = lseek(copy, 0, SEEK_END);
+        longest = now - last > longest ? now - last : longest;
+        last = now;
+    }
+    assert_in_range(longest, 1, 512 << 10);
+    assert_true(last > written);
+    uint8_t *a = malloc((size_t)written), *b = malloc((size_t)written);
+    assert_int_equal(pread(fd, a, (size_t)written, 1000), written);
+    assert_int_equal(pread(copy, b, (size_t)written, 0), written);
+    assert_memory_equal(a, b, (size_t)written);
+    free(a);
+    free(b);
+    assert_non_null(strstr(t.diary, "2 ended 0"));
+    close(fd);
+    close(copy);
+}
+
+static void snapshot_in_a_file_outlives_whoever_asked(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", MFD_CLOEXEC), copy = memfd_create("copy", MFD_CLOEXEC);
+    uint64_t id = write_much(fd, 1 << 20);
+    struct service_consumer client = t.other;
+    client.uid = t.consumer.uid;
+    for (int i = 0; i < 2; i++) {
+        struct service_clone_result result;
+        int given = dup(copy);
+        struct service_clone_request request = {.session_id = id, .output_fd = &given};
+        assert_int_equal(ftruncate(copy, 0), 0);
+        lseek(copy, 0, SEEK_SET);
+        assert_int_equal(service_clone(t.service, &client, &request, &result, &t.err), 0);
+        service_consumer_gone(t.service, &client);
+        assert_int_equal(service_destroy(t.service, result.session_id), -ESRCH);
+        if (i == 0)
+            pass(NSEC_PER_MSEC);
+        else
+            t.service = service_free(t.service); // as at the end of the daemon
+        assert_true(lseek(copy, 0, SEEK_END) > 1 << 20);
+    }
+    assert_null(strstr(t.diary, "2 ended"));
+    close(fd);
+    close(copy);
+}
+
+static void snapshot_for_a_pipe_waits_for_its_reader(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", MFD_CLOEXEC), pipe_fds[2];
+    uint64_t id = write_much(fd, 1 << 20);
+    off_t written = lseek(fd, 0, SEEK_END) - 1000, got = 0;
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+    uint64_t clone =
+        clone_with(&(struct service_clone_request){.session_id = id, .output_fd = &pipe_fds[1]}, 0);
+    pass(NSEC_PER_SEC); // nobody reads, and nobody waits for that
+    assert_int_equal(service_session_state(t.service, clone), SESSION_STOPPING);
+    static uint8_t bytes[65536];
+    fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
+    for (ssize_t n; (n = read(pipe_fds[0], bytes, sizeof(bytes))) != 0; pass(NSEC_PER_SEC / 50))
+        got += n > 0 ? n : 0;
+    assert_true(got > written);
+    assert_int_equal(service_session_state(t.service, clone), SESSION_DONE);
+    close(pipe_fds[0]);
+    close(fd);
 }
 
 static void state_is_told(void **state)
@@ -931,6 +1032,9 @@ int main(void)
         TEST(snapshot_counts_against_limits),
         TEST(buffers_move_or_are_emptied),
         TEST(snapshot_of_a_file_is_a_file),
+        TEST(snapshot_is_written_a_slice_at_a_time),
+        TEST(snapshot_in_a_file_outlives_whoever_asked),
+        TEST(snapshot_for_a_pipe_waits_for_its_reader),
         TEST(state_is_told),
         TEST(only_filters_change),
         TEST(wider_filter_starts_a_source),

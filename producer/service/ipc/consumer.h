@@ -21,6 +21,9 @@ struct consumer {
     uint8_t *packet; // owned: one that is larger than a frame, being sent
     size_t packet_size, packet_sent;
 
+    struct ipc_ticket cloning; // CloneSession into a file, answered when that is written
+    int64_t clone_uuid_msb, clone_uuid_lsb;
+
     struct consumer_save *save; // owned; SaveTraceForBugreport under way
 };
 

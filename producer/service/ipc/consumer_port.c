@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service answers everything at once, so each method but three is a call and a reply.
+// The service answers everything at once, so each method but four is a call and a reply.
 // EnableTracing is answered when the session has ended (or could not begin): that is how a consumer
-// learns of it. ReadBuffers and ObserveEvents are streams and live in files of their own.
+// learns of it; CloneSession, where the copy goes into a file, when it is written. ReadBuffers and
+// ObserveEvents are streams and live in files of their own.
 //
 // The service may tell of a session from inside the very call that makes it. So the request is
 // noted down before the call, and everything about the session is in the consumer, not on the
@@ -47,6 +48,24 @@ static void settle_enabling(struct consumer *consumer, const char *error)
     consumer_settle(consumer, &consumer->enabling, &response.base);
 }
 
+// Answers CloneSession. `error` (NULL: all is well) says why there is no copy.
+static void settle_cloning(struct consumer *consumer, struct ipc_ticket *ticket, bool into_file,
+                           const char *error)
+{
+    Pb__CloneSessionResponse response = PB__CLONE_SESSION_RESPONSE__INIT;
+    response.has_success = true;
+    response.success = !error;
+    response.error = (char *)(uintptr_t)error;
+    if (!error) {
+        response.has_uuid_msb = response.has_uuid_lsb = true;
+        response.uuid_msb = consumer->clone_uuid_msb;
+        response.uuid_lsb = consumer->clone_uuid_lsb;
+        response.has_was_write_into_file = true;
+        response.was_write_into_file = into_file;
+    }
+    consumer_settle(consumer, ticket, &response.base);
+}
+
 static void on_event(void *userdata, uint64_t session_id, enum service_event event, int result,
                      const char *text, const struct service_trigger_hit *trigger)
 {
@@ -62,6 +81,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
         consumer->ended = true;
         consumer_tell_ended(consumer);
         settle_enabling(consumer, result < 0 ? text : NULL);
+        settle_cloning(consumer, &consumer->cloning, true, result < 0 ? text : NULL);
         break;
     case SERVICE_EVENT_CLONE_TRIGGERED:
         consumer_tell_clone(consumer, trigger);
@@ -73,6 +93,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
 static void let_go(struct consumer *consumer)
 {
     consumer_read_end(consumer);
+    settle_cloning(consumer, &consumer->cloning, true, "the copy was given up");
     consumer->session_id = 0;
     consumer->started = consumer->ended = false;
 }
@@ -308,32 +329,31 @@ static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *reque
     return service_clone(consumer->port->service, &consumer->as_client, &what, ret, err);
 }
 
-// The copy is read through ReadBuffers, unless the session writes into a file: then it is in the
-// file that came along.
+// The copy is read through ReadBuffers, unless the session writes into a file: then it goes into
+// the file that came along, and the answer comes when it is there.
 static void clone_session(struct consumer *consumer, const struct ipc_call *call)
 {
     struct err err = {0};
     char text[ERR_TEXT_MAX + ERR_HINT_MAX + 4];
     struct service_clone_result result = {0};
-    Pb__CloneSessionResponse response = PB__CLONE_SESSION_RESPONSE__INIT;
+    struct ipc_ticket ticket = call->ticket;
     int fd CLEANUP(close_fdp) = ipc_peer_take_fd(consumer->peer);
     int r = fd >= 0 ? check_output(fd, &err) : 0;
     if (r == 0)
         r = clone(consumer, (const void *)call->request, &fd, &result, &err);
-    response.has_success = true;
-    response.success = r == 0;
     if (r < 0) {
-        response.error = full_text(&err, text, sizeof(text));
-    } else {
-        consumer->session_id = result.session_id;
-        consumer->started = consumer->ended = true;
-        response.has_uuid_msb = response.has_uuid_lsb = true;
-        response.uuid_msb = result.uuid_msb;
-        response.uuid_lsb = result.uuid_lsb;
-        response.has_was_write_into_file = true;
-        response.was_write_into_file = result.was_write_into_file;
+        settle_cloning(consumer, &ticket, false, full_text(&err, text, sizeof(text)));
+        return;
     }
-    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
+    consumer->session_id = result.session_id;
+    consumer->started = true;
+    consumer->ended = !result.into_file;
+    consumer->clone_uuid_msb = result.uuid_msb;
+    consumer->clone_uuid_lsb = result.uuid_lsb;
+    if (result.into_file)
+        consumer->cloning = ticket;
+    else
+        settle_cloning(consumer, &ticket, false, NULL);
 }
 
 static void invoke(void *state, const struct ipc_call *call)

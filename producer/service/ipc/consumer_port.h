@@ -14,7 +14,6 @@ struct consumer_port {
     struct service *service;              // borrowed
     const struct config_check_env *check; // borrowed
     const struct log *log;                // borrowed; may be NULL
-    struct loop *loop;                    // borrowed; NULL without `save_folder`
     const char *save_folder; // borrowed: where SaveTraceForBugreport writes; NULL: it is refused
 };
 

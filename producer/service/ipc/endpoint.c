@@ -117,7 +117,6 @@ int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endp
         .memory_bytes = options->memory_bytes,
     };
     consumer_port_init(&endpoint->consumers, options->service, &endpoint->check, options->log);
-    endpoint->consumers.loop = options->loop;
     endpoint->consumers.save_folder = options->save_folder;
     producer_port_init(&endpoint->producers, options->service);
     struct ipc_server_env env = {
