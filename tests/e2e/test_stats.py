@@ -13,6 +13,7 @@ import unittest
 import lib
 
 MS = 1_000_000
+CMDLINE_BYTES_MAX = 4096  # docs/recording.md says so
 
 # A process that takes another name, and a thread that does, both by prctl(PR_SET_NAME); it says so
 # and waits to be told to end.
@@ -203,7 +204,7 @@ def tree(packets):
 
 def cmdline(pid):
     try:
-        text = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        text = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()[:CMDLINE_BYTES_MAX]
         if text:
             return [a.decode("utf-8", "surrogateescape") for a in text.split(b"\0") if a]
         return [pathlib.Path(f"/proc/{pid}/comm").read_text()[:-1]]
@@ -242,6 +243,16 @@ class ProcessStats(StatsCase):
         _, threads = tree(packets)
         name = pathlib.Path("/proc/self/comm").read_text()[:-1]
         self.assertEqual(threads[os.getpid()], (os.getpid(), name))
+
+    def test_long_command_line_is_cut(self):
+        argv = [sys.executable, "-c", "input()", "a" * CMDLINE_BYTES_MAX, "b"]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE) as child:
+            packets, _ = self.record(
+                "buffers { size_kb: 4096 }\nduration_ms: 200\n" +
+                source("linux.process_stats", "process_stats_config { scan_all_processes_on_start: true }"))
+            child.communicate(b"\n")
+        argv[3] = argv[3][:CMDLINE_BYTES_MAX - sum(len(a) + 1 for a in argv[:3])]
+        self.assertEqual(tree(packets)[0][child.pid], argv[:4])
 
     def test_wrapped_ring_names_every_process(self):
         before = all_processes()
