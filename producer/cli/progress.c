@@ -39,8 +39,10 @@ static void add_size(struct strbuf *out, uint64_t bytes)
 void progress_format(const struct session_counts *counts, uint64_t bytes, struct strbuf *out)
 {
     strbuf_addf(out, "%.1f s, ", (double)counts->elapsed / 1e9);
-    add_count(out, counts->events);
-    strbuf_add_str(out, counts->events == 1 ? " event, " : " events, ");
+    if (counts->events != PROGRESS_EVENTS_UNKNOWN) {
+        add_count(out, counts->events);
+        strbuf_add_str(out, counts->events == 1 ? " event, " : " events, ");
+    }
     add_size(out, bytes);
     if (counts->events_lost + counts->packets_discarded + counts->packets_overwritten == 0)
         strbuf_add_str(out, ", nothing lost");
@@ -62,16 +64,21 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
     }
 }
 
-void progress_show(const struct session_counts *counts)
+void progress_show_text(const char *text)
 {
-    struct strbuf line CLEANUP(strbuf_done) = {0};
     struct winsize window = {0};
-    progress_format(counts, counts->bytes, &line);
     // A line that wraps could not be taken back.
     ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
     int width = window.ws_col > 1 ? window.ws_col - 1 : 79;
+    fprintf(stderr, "\r%.*s\033[K", width, text);
+}
+
+void progress_show(const struct session_counts *counts)
+{
+    struct strbuf line CLEANUP(strbuf_done) = {0};
+    progress_format(counts, counts->bytes, &line);
     if (line.text)
-        fprintf(stderr, "\r%.*s\033[K", width, line.text);
+        progress_show_text(line.text);
 }
 
 void progress_erase(void)

@@ -11,19 +11,24 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
+#include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
 #include "producer/service/session_settings.h"
 #include "producer/sources/source.h"
+
+#define ASK_PERIOD (2 * PROGRESS_PERIOD) // the service has better things to do
 
 // Whether there is a service for this config.
 
@@ -102,6 +107,10 @@ struct run {
     uint64_t enable_id;
     bool stopping;
     bool ended;
+    bool shows;      // the progress, on a terminal
+    bool asked;      // for the figures, which have not come yet
+    nsec_t next_ask; // CLOCK_MONOTONIC
+    nsec_t began;    // likewise
     size_t n_snapshots;
     struct err *err;
 };
@@ -143,10 +152,71 @@ static void handle_events(struct run *run, const Pb__ObservableEvents *events)
         save_snapshot(run, events->clone_trigger_hit);
 }
 
+// How far the session is: from a service that tells, as in the own process; from another, what its
+// buffers hold.
+static struct session_counts read_counts(const struct run *run,
+                                         const Pb__GetTraceStatsResponse *response)
+{
+    const Pb__TraceStats *stats = response->trace_stats;
+    const Pb__TracingServiceState__SessionDetails *details = response->details;
+    if (details)
+        return (struct session_counts){
+            .elapsed = details->elapsed_ns,
+            .events = details->events,
+            .events_lost = details->events_lost,
+            .packets_overwritten = details->packets_overwritten,
+            .packets_discarded = details->packets_discarded,
+            .bytes = details->bytes_recorded,
+            .file_bytes = details->file_bytes,
+        };
+    struct session_counts counts = {
+        .elapsed = nsec_now(CLOCK_MONOTONIC) - run->began,
+        .events = PROGRESS_EVENTS_UNKNOWN,
+    };
+    for (size_t i = 0; stats && i < stats->n_buffer_stats; i++) {
+        counts.bytes += stats->buffer_stats[i]->bytes_written;
+        counts.packets_overwritten += stats->buffer_stats[i]->chunks_overwritten;
+        counts.packets_discarded += stats->buffer_stats[i]->chunks_discarded;
+    }
+    return counts;
+}
+
+static void show_progress(struct run *run, const Pb__GetTraceStatsResponse *response)
+{
+    run->asked = false;
+    if (!response || run->ended)
+        return;
+    if (response->details && response->details->state &&
+        str_eq(response->details->state, "armed")) {
+        progress_show_text("waiting for a trigger");
+        return;
+    }
+    struct session_counts counts = read_counts(run, response);
+    progress_show(&counts);
+}
+
+// Asks for the figures when it is time. How long to wait until then, in ms; -1: for ever.
+static int ask_for_progress(struct run *run)
+{
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (!run->shows)
+        return -1;
+    if (now >= run->next_ask) {
+        Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
+        run->next_ask = now + ASK_PERIOD;
+        if (!run->asked)
+            run->asked = ipc_client_send(run->client, IPC_CONSUMER_GET_TRACE_STATS, &request.base,
+                                         -1, NULL, NULL) == 0;
+    }
+    return (int)((run->next_ask - now) / NSEC_PER_MSEC) + 1;
+}
+
 static int handle_reply(struct run *run, const struct ipc_reply *reply)
 {
     if (reply->method == IPC_CONSUMER_OBSERVE_EVENTS && reply->message)
         handle_events(run, ((const Pb__ObserveEventsResponse *)reply->message)->events);
+    if (reply->method == IPC_CONSUMER_GET_TRACE_STATS)
+        show_progress(run, (const Pb__GetTraceStatsResponse *)reply->message);
     if (reply->request_id != run->enable_id)
         return 0;
     run->ended = true;
@@ -191,16 +261,19 @@ static int wait_for_end(struct run *run)
 {
     int r = take_replies(run);
     while (r == 0 && !run->ended) {
+        int timeout_ms = ask_for_progress(run);
         struct pollfd fds[] = {
             {.fd = ipc_client_fd(run->client), .events = POLLIN},
             {.fd = run->signal_fd, .events = POLLIN},
         };
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
             return err_errno(run->err, -errno, "poll");
         r = handle_signals(run);
         if (r == 0)
             r = take_replies(run);
     }
+    if (run->shows)
+        progress_erase();
     return r;
 }
 
@@ -268,41 +341,46 @@ static int detach(struct run *run, const char *key)
 
 // The end.
 
-static void add_losses(struct ipc_client *client, struct strbuf *out)
+// What the session came to, in the words of a recording in the own process. False: it is not known.
+static bool ask_counts(struct run *run, struct session_counts *ret)
 {
     Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
     ProtobufCMessage *reply;
-    if (ipc_client_call(client, IPC_CONSUMER_GET_TRACE_STATS, &request.base, -1, REMOTE_TIMEOUT,
-                        &reply, NULL) < 0)
-        return;
-    const Pb__TraceStats *stats = ((const Pb__GetTraceStatsResponse *)reply)->trace_stats;
-    uint64_t discarded = 0, overwritten = 0, lost = 0;
-    for (size_t i = 0; stats && i < stats->n_buffer_stats; i++) {
-        discarded += stats->buffer_stats[i]->chunks_discarded;
-        overwritten += stats->buffer_stats[i]->chunks_overwritten;
-        lost += stats->buffer_stats[i]->trace_writer_packet_loss;
-    }
-    if (lost > 0)
-        strbuf_addf(out, ", %" PRIu64 " packets lost", lost);
-    if (discarded > 0)
-        strbuf_addf(out, ", %" PRIu64 " refused by full buffers", discarded);
-    if (overwritten > 0)
-        strbuf_addf(out, ", %" PRIu64 " old ones overwritten", overwritten);
-    if (stats && lost + discarded + overwritten == 0)
-        strbuf_add_str(out, ", nothing lost");
+    if (ipc_client_call(run->client, IPC_CONSUMER_GET_TRACE_STATS, &request.base, -1,
+                        REMOTE_TIMEOUT, &reply, NULL) < 0)
+        return false;
+    const Pb__GetTraceStatsResponse *response = (const Pb__GetTraceStatsResponse *)reply;
+    *ret = read_counts(run, response);
+    for (size_t i = 0;
+         !response->details && response->trace_stats && i < response->trace_stats->n_buffer_stats;
+         i++)
+        ret->events_lost += response->trace_stats->buffer_stats[i]->trace_writer_packet_loss;
     protobuf_c_message_free_unpacked(reply, NULL);
+    return true;
+}
+
+static void print_summary(const char *name, const struct session_counts *counts, uint64_t bytes)
+{
+    struct strbuf line CLEANUP(strbuf_done) = {0};
+    char printable[PATH_MAX];
+    if (counts)
+        progress_format(counts, bytes, &line);
+    else
+        strbuf_addf(&line, "%" PRIu64 " bytes", bytes);
+    str_printable(printable, sizeof(printable), name, strlen(name));
+    if (line.text)
+        fprintf(stderr, CLI_PROGRAM ": %s: %s\n", printable, line.text);
 }
 
 static int finish(struct run *run)
 {
     struct record_remote *remote = run->remote;
     const Pb__TraceConfig *trace = remote->config->trace;
-    struct strbuf losses CLEANUP(strbuf_done) = {0};
+    struct session_counts counts;
     struct stat st;
     uint64_t bytes = 0;
     int r = 0;
-    if (!remote->options->quiet)
-        add_losses(run->client, &losses);
+    bool counted = !remote->options->quiet && ask_counts(run, &counts);
     if (trace->write_into_file)
         bytes = fstat(remote->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     else
@@ -315,8 +393,7 @@ static int finish(struct run *run)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");
     else if (!remote->options->quiet)
-        fprintf(stderr, CLI_PROGRAM ": %s: %" PRIu64 " bytes%s\n", remote->out_name, bytes,
-                losses.text ? losses.text : "");
+        print_summary(remote->out_name, counted ? &counts : NULL, bytes);
     return 0;
 }
 
@@ -346,6 +423,8 @@ int record_remote_run(struct ipc_client *client, struct record_remote *remote, s
         .background = remote->background,
         .signal_fd = remote->signal_fd,
         .err = err,
+        .shows = !remote->options->quiet && isatty(STDERR_FILENO),
+        .began = nsec_now(CLOCK_MONOTONIC),
     };
     int r = run_session(&run);
     remote->output_fd = close_fd(remote->output_fd);

@@ -151,6 +151,8 @@ int service_activate_trigger(struct service *service, const char *name, const ch
 // New messages; free with pb__..._free_unpacked(). NULL: no memory. The state has the sessions of
 // all users: who shows it to others than root leaves out those whose consumer_uid is not theirs.
 Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id);
+Pb__TracingServiceState__SessionDetails *service_get_details(struct service *service,
+                                                             uint64_t session_id);
 Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only);
 
 // What `mmtrace status` shows beyond service_query_state(), per session.

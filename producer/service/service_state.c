@@ -228,6 +228,19 @@ static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const str
     return details;
 }
 
+Pb__TracingServiceState__SessionDetails *service_get_details(struct service *service,
+                                                             uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    bool ok = true;
+    Pb__TracingServiceState__SessionDetails *details = member ? make_details(&ok, member) : NULL;
+    if (details && !ok) {
+        protobuf_c_message_free_unpacked(&details->base, NULL);
+        return NULL;
+    }
+    return details;
+}
+
 static Pb__TracingServiceState__TracingSession *make_session(bool *ok, const struct member *member)
 {
     Pb__TracingServiceState__TracingSession *session =

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot of a large buffer that is nearly empty must not cost a large buffer, so a copy is made
-// to measure. It is only read, in the order in which the original would be, so which packets a ring
-// would have kept beside it does not matter any more.
+// What a config says of its buffers, judged where it can be refused: a size that is too small is
+// raised, one that no machine has is an error.
 #include "producer/service/session_buffers.h"
 
 #include <errno.h>
@@ -13,7 +12,6 @@
 #include "producer/service/config.h"
 
 #define BUFFER_BYTES_MIN ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
-#define PACKET_OVERHEAD  32 // header and padding in the buffer, at most
 
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err)
@@ -51,42 +49,6 @@ void session_buffers_done(struct session_buffers *buffers)
         packet_buffer_free(buffers->items[i]);
     free(buffers->items);
     *buffers = (struct session_buffers){0};
-}
-
-uint64_t session_buffer_copy_bytes(const struct packet_buffer *buffer)
-{
-    struct packet_cursor cursor = {0};
-    struct packet_view packet;
-    uint64_t size = 0;
-    while (packet_buffer_next(buffer, &cursor, &packet))
-        size += packet.size + PACKET_OVERHEAD;
-    size = (size + BUFFER_BYTES_MIN - 1) & ~(uint64_t)(BUFFER_BYTES_MIN - 1);
-    return size ? size : BUFFER_BYTES_MIN;
-}
-
-int session_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
-                        struct err *err)
-{
-    struct packet_buffer *copy;
-    int r = packet_buffer_new((size_t)session_buffer_copy_bytes(buffer), PACKET_BUFFER_DISCARD,
-                              &copy, err);
-    if (r < 0)
-        return r;
-    struct packet_cursor cursor = {0};
-    struct packet_view packet;
-    while (packet_buffer_next(buffer, &cursor, &packet)) {
-        size_t room;
-        uint8_t *to = packet_buffer_reserve(copy, packet.size, packet.size, &room);
-        if (!to) {
-            packet_buffer_free(copy);
-            return err_set(err, -ENOSPC, "the copy of a buffer came out too small");
-        }
-        memcpy(to, packet.data, packet.size);
-        packet_buffer_commit(copy, packet.size,
-                             &(struct packet_meta){.sequence_id = packet.sequence_id});
-    }
-    *ret = copy;
-    return 0;
 }
 
 uint64_t session_buffers_bytes(const struct session_buffers *buffers)

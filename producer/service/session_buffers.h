@@ -24,12 +24,4 @@ void session_buffers_done(struct session_buffers *buffers);
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err);
 
-// What session_buffer_copy() of this buffer takes at present.
-uint64_t session_buffer_copy_bytes(const struct packet_buffer *buffer);
-
-// A new buffer with the packets of `buffer`, which keeps them. It is as large as they are and takes
-// no more.
-int session_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
-                        struct err *err);
-
 uint64_t session_buffers_bytes(const struct session_buffers *buffers); // memory set aside

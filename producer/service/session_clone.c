@@ -2,8 +2,9 @@
 //
 // A snapshot is a session that was never started: it has the config, the packets and the statistics
 // of the original at one moment, and is only read, or written into a file as any session is at its
-// end. Everything that can fail is done before the
-// original changes, so a snapshot that cannot be made costs nothing.
+// end. Everything that can fail is done before the original changes, so a snapshot that cannot be
+// made costs nothing. A copy of a large buffer that is nearly empty must not cost a large buffer,
+// so copies are made to measure.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static uint64_t clone_bytes(const struct session *session, bool cleared)
         if (session->config->buffers[i]->transfer_on_clone)
             size += stats.size_bytes;
         else if (cleared || !will_be_cleared(session, i))
-            size += session_buffer_copy_bytes(session->buffers.items[i]);
+            size += packet_buffer_copy_bytes(session->buffers.items[i]);
     }
     return size;
 }
@@ -69,7 +70,7 @@ static int clone_buffers(const struct session *session, struct session *clone, s
     for (size_t i = 0; r == 0 && i < n; i++)
         r = session->config->buffers[i]->transfer_on_clone
                 ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
-                : session_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
+                : packet_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
     return r;
 }
 

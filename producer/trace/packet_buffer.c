@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -304,6 +305,59 @@ bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor
         }
     }
     return false;
+}
+
+uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer)
+{
+    uint64_t size = buffer->head.position - buffer->tail.position;
+    if (buffer->store) {
+        struct retained_store_stats retained = retained_store_get_stats(buffer->store);
+        size += retained.bytes + retained.packets * (sizeof(struct record) + ALIGNMENT);
+    }
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    size = (size + page - 1) / page * page;
+    return size > SIZE_MIN ? size : SIZE_MIN;
+}
+
+static void copy_store(struct packet_buffer *copy, const struct packet_buffer *buffer)
+{
+    struct packet_cursor cursor = {.started = true, .end = buffer->head.position};
+    struct packet_view packet;
+    while (retained_store_next(buffer->store, &cursor, &packet)) {
+        size_t room;
+        uint8_t *to = packet_buffer_reserve(copy, packet.size, packet.size, &room);
+        assert(to);
+        memcpy(to, packet.data, packet.size);
+        packet_buffer_commit(copy, packet.size,
+                             &(struct packet_meta){.sequence_id = packet.sequence_id});
+    }
+}
+
+// Records stay as they are, and so do their distances; only where they begin is another place.
+static void copy_records(struct packet_buffer *copy, const struct packet_buffer *buffer)
+{
+    size_t size = (size_t)(buffer->head.position - buffer->tail.position);
+    size_t first = size_min(size, buffer->capacity - buffer->tail.offset);
+    assert(size <= copy->capacity - copy->head.offset);
+    uint8_t *to = copy->memory + copy->head.offset;
+    memcpy(to, buffer->memory + buffer->tail.offset, first);
+    memcpy(to + first, buffer->memory, size - first);
+    advance(copy, &copy->head, size);
+}
+
+int packet_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
+                       struct err *err)
+{
+    struct packet_buffer *copy;
+    int r = packet_buffer_new((size_t)packet_buffer_copy_bytes(buffer), PACKET_BUFFER_DISCARD,
+                              &copy, err);
+    if (r < 0)
+        return r;
+    if (buffer->store)
+        copy_store(copy, buffer);
+    copy_records(copy, buffer);
+    *ret = copy;
+    return 0;
 }
 
 void packet_buffer_get_stats(const struct packet_buffer *buffer, struct packet_buffer_stats *ret)

@@ -96,4 +96,12 @@ struct packet_cursor {
 bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,
                         struct packet_view *ret);
 
+// What packet_buffer_copy() takes at present. A bound that costs no walk.
+uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer);
+
+// A new buffer (DISCARD) with what `buffer` holds, which keeps it, to be read in the same order. It
+// has just the size for it.
+int packet_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
+                       struct err *err);
+
 void packet_buffer_get_stats(const struct packet_buffer *buffer, struct packet_buffer_stats *ret);

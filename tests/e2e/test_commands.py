@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that speak Perfetto's IPC: without a service, with mmtrace daemon, and with traced."""
+import contextlib
 import io
 import json
 import os
@@ -273,6 +274,32 @@ class ServiceTests:
         self.assertNotIn("in this process", done.stderr)
         self.assertGreater(len(self.vmstats("trace")), 3)
 
+    def shown_on_a_terminal(self, *argv):
+        """The lines that replaced each other, and the last one, that stays."""
+        ours, theirs = os.openpty()
+        child = subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", *argv)], env=self.env, cwd=self.dir, stderr=theirs)
+        self.addCleanup(child.wait)
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 4096):
+                shown += part
+        os.close(ours)
+        self.assertEqual(child.wait(20), 0, shown)
+        *progress, summary = shown.decode().replace("\r\n", "\n").split("\x1b[K")
+        return [line.strip("\r") for line in progress if line.strip("\r")], summary
+
+    def test_progress_on_a_terminal(self):
+        self.config(VMSTAT)
+        progress, summary = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "2s")
+        self.assertIn(len(progress), range(2, 5), progress)  # two a second
+        for line in (*progress, summary):
+            self.assertRegex(line, r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), nothing lost\n?$")
+        self.assertRegex(summary, r"^mmtrace: trace: [12]\.\d s, ")
+        self.assertEqual(progress, sorted(progress))
+        progress, _ = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "1s", "--quiet")
+        self.assertEqual(progress, [])
+
     def test_record_into_a_file(self):
         self.config(VMSTAT)
         self.succeed("record", "-c", "config", "-o", "trace", "-t", "700ms", "-s", "10mb")
@@ -429,6 +456,19 @@ class WithDaemon(ServiceTests, Commands):
     @classmethod
     def make_service(cls):
         return peers.Daemon()
+
+    def test_progress_is_that_of_a_recording_in_the_own_process(self):
+        self.config(VMSTAT)
+        seen = []
+        for flags in ((), ("--no-daemon",)):
+            progress, summary = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "1200ms", *flags)
+            seen.append({re.sub(r"[\d.,]+ ", "N ", line.replace("KB", "bytes")) for line in (progress[-1], summary)})
+        self.assertEqual(seen[0], seen[1])
+
+    def test_progress_of_one_that_waits(self):
+        self.config(trigger_config("START_TRACING", "never", 500, timeout_ms=1500))
+        progress, _ = self.shown_on_a_terminal("-c", "config", "-o", "trace")
+        self.assertEqual(set(progress), {"waiting for a trigger"})
 
     def test_status_tells_more(self):
         self.addCleanup(self.stop_background, self.record_named("told"))

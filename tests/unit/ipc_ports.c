@@ -267,6 +267,12 @@ Pb__TraceStats *service_get_stats(struct service *s, uint64_t session_id)
     return stats;
 }
 
+Pb__TracingServiceState__SessionDetails *service_get_details(struct service *s, uint64_t session_id)
+{
+    (void)s, (void)session_id;
+    return NULL;
+}
+
 #define N_SOURCES 3000
 
 Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_only)

@@ -173,6 +173,25 @@ static void assert_same(const struct model *model, const struct packet_buffer *b
     assert_int_equal(stats.retained_dropped, 0);
 }
 
+// A copy gives what the model holds, in the same order, and nothing else.
+static void assert_copy(const struct model *model, const struct packet_buffer *buffer)
+{
+    struct packet_buffer *copy;
+    struct packet_view view;
+    assert_int_equal(packet_buffer_copy(buffer, &copy, NULL), 0);
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(copy, &stats);
+    assert_int_equal(stats.size_bytes, packet_buffer_copy_bytes(buffer));
+    for (size_t i = 0; i < model->kept.n + model->ring.n; i++) {
+        assert_true(packet_buffer_peek(copy, &view));
+        assert_view(&view, i < model->kept.n ? &model->kept.items[i]
+                                             : &model->ring.items[i - model->kept.n]);
+        packet_buffer_consume(copy);
+    }
+    assert_false(packet_buffer_peek(copy, &view));
+    packet_buffer_free(copy);
+}
+
 static struct packet_meta random_meta(uint64_t *seed)
 {
     return (struct packet_meta){
@@ -252,6 +271,7 @@ static void ring_equals_model(void **state)
             while (random_below(&seed, 100) < read_share)
                 read_one(model, buffer);
             assert_same(model, buffer);
+            assert_copy(model, buffer);
         }
         while (model->kept.n || model->ring.n)
             read_one(model, buffer);

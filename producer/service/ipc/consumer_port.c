@@ -289,10 +289,14 @@ static void get_stats(struct consumer *consumer, const struct ipc_call *call)
     Pb__GetTraceStatsResponse response = PB__GET_TRACE_STATS_RESPONSE__INIT;
     if (consumer->session_id)
         response.trace_stats = service_get_stats(consumer->port->service, consumer->session_id);
+    if (response.trace_stats)
+        response.details = service_get_details(consumer->port->service, consumer->session_id);
     ipc_peer_reply(consumer->peer, &call->ticket, response.trace_stats ? &response.base : NULL,
                    false);
     if (response.trace_stats)
         pb__trace_stats__free_unpacked(response.trace_stats, NULL);
+    if (response.details)
+        protobuf_c_message_free_unpacked(&response.details->base, NULL);
 }
 
 static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *request, int *output_fd,
