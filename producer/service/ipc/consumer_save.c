@@ -57,6 +57,8 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     int r = result < 0 ? err_set(&err, result, "%s", text) : 0;
     if (r == 0 && rename(save->part_path, save->path) < 0)
         r = err_errno(&err, -errno, "%s", save->path);
+    if (r < 0)
+        unlink(save->part_path); // nothing is left when the answer is there
     struct consumer *consumer = save->consumer;
     reply(consumer, &save->ticket, r == 0, r == 0 ? save->path : err.text);
     consumer->save = consumer_save_free(save);
@@ -118,6 +120,6 @@ void consumer_save_trace(struct consumer *consumer, const struct ipc_ticket *tic
         consumer->save = save;
         return;
     }
-    reply(consumer, ticket, false, err.text);
     consumer_save_free(save);
+    reply(consumer, ticket, false, err.text);
 }
