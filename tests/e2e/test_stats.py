@@ -202,12 +202,17 @@ def tree(packets):
     return processes, threads
 
 
+def recorded_text(text):
+    """Text as the trace has it: a byte that is no UTF-8 is a question mark."""
+    return re.sub("[\udc80-\udcff]", "?", text.decode("utf-8", "surrogateescape"))
+
+
 def cmdline(pid):
     try:
         text = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()[:CMDLINE_BYTES_MAX]
         if text:
-            return [a.decode("utf-8", "surrogateescape") for a in text.split(b"\0") if a]
-        return [pathlib.Path(f"/proc/{pid}/comm").read_text()[:-1]]
+            return [recorded_text(a) for a in text.split(b"\0") if a]
+        return [recorded_text(pathlib.Path(f"/proc/{pid}/comm").read_bytes()[:-1])]
     except OSError:
         return None
 
@@ -217,6 +222,17 @@ def all_processes():
 
 
 class ProcessStats(StatsCase):
+    def start_long_command(self):
+        """A process whose command line has lines, and ends far beyond what is recorded of it."""
+        argv = ["sh", "-c", "read line", "long", "line\n" * 100 + "é" * 12000, "last"]
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE)
+        self.addCleanup(child.communicate)
+        # Popen() returns when the child has become sh.
+        n_before = sum(len(arg) + 1 for arg in argv[:4])
+        n_whole, rest = divmod(CMDLINE_BYTES_MAX - n_before - 500, 2)
+        self.assertEqual(rest, 1)  # the cut is within a character
+        return child.pid, argv[:4] + ["line\n" * 100 + "é" * n_whole + "?"]
+
     def assert_names(self, packets, before, after):
         """Who lived through the recording under one name is in the trace under that name."""
         processes, _ = tree(packets)
@@ -227,12 +243,14 @@ class ProcessStats(StatsCase):
             self.assertEqual(processes.get(pid), name)
 
     def test_all_processes(self):
+        pid, argv = self.start_long_command()
         before = all_processes()
         packets, _ = self.record(
             "buffers { size_kb: 4096 }\nduration_ms: 200\n" +
             source("linux.process_stats", "process_stats_config { scan_all_processes_on_start: "
                    "true record_thread_names: true record_process_age: true }"))
         self.assert_names(packets, before, all_processes())
+        self.assertEqual(tree(packets)[0].get(pid), argv)
         own = [p for tree in lib.of_kind(packets, "process_tree")
                for p in tree.all("process_tree", "processes") if p.one("pid") == os.getpid()][0]
         self.assertEqual(own.one("ppid"), os.getppid())
@@ -244,17 +262,8 @@ class ProcessStats(StatsCase):
         name = pathlib.Path("/proc/self/comm").read_text()[:-1]
         self.assertEqual(threads[os.getpid()], (os.getpid(), name))
 
-    def test_long_command_line_is_cut(self):
-        argv = [sys.executable, "-c", "input()", "a" * CMDLINE_BYTES_MAX, "b"]
-        with subprocess.Popen(argv, stdin=subprocess.PIPE) as child:
-            packets, _ = self.record(
-                "buffers { size_kb: 4096 }\nduration_ms: 200\n" +
-                source("linux.process_stats", "process_stats_config { scan_all_processes_on_start: true }"))
-            child.communicate(b"\n")
-        argv[3] = argv[3][:CMDLINE_BYTES_MAX - sum(len(a) + 1 for a in argv[:3])]
-        self.assertEqual(tree(packets)[0][child.pid], argv[:4])
-
     def test_wrapped_ring_names_every_process(self):
+        pid, argv = self.start_long_command()
         before = all_processes()
         packets, _ = self.record(
             "buffers { size_kb: 64 fill_policy: RING_BUFFER }\nduration_ms: 1500\n" +
@@ -264,6 +273,7 @@ class ProcessStats(StatsCase):
         stats = lib.of_kind(packets, "trace_stats")[-1].one("trace_stats", "buffer_stats")
         self.assertGreater(stats.one("write_wrap_count"), 5)
         self.assert_names(packets, before, all_processes())
+        self.assertEqual(tree(packets)[0].get(pid), argv)
 
     def run_child(self, seen):
         time.sleep(0.3)

@@ -13,7 +13,7 @@
 #include "producer/sources/source.h"
 
 #define STATUS_BYTES_MAX  (16u << 10) // the list of groups may be long
-#define CMDLINE_BYTES_MAX (4u << 10)
+#define CMDLINE_BYTES_MAX (4u << 10)  // the rest is not recorded
 #define N_PENDING_MAX     8192
 #define N_KNOWN_MIN       2048
 
