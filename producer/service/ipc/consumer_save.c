@@ -2,7 +2,8 @@
 //
 // SaveTraceForBugreport, for clients from before CloneSession: the service itself writes the trace
 // of the session with the highest bugreport_score. It is a snapshot as any other, of a consumer
-// that exists for this alone, which the service writes. The file gets its name when it is whole.
+// that exists for this alone, which the service writes. The file gets its name when it is whole;
+// nothing else is left of it by the time the client is answered.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,10 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     if (r < 0)
         unlink(save->part_path); // nothing is left when the answer is there
     struct consumer *consumer = save->consumer;
-    reply(consumer, &save->ticket, r == 0, r == 0 ? save->path : err.text);
+    struct ipc_ticket ticket = save->ticket;
+    CLEANUP(freep) char *path = STEAL(save->path);
     consumer->save = consumer_save_free(save);
+    reply(consumer, &ticket, r == 0, r == 0 ? path : err.text);
 }
 
 static int open_file(struct consumer_save *save, int *ret_fd, struct err *err)
