@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of page numbers as sorted, disjoint, non-touching half-open runs. The common currency of the
-// residency probe, the sampler, pinlists and the converter's residency tables.
+// Sets of page numbers (or of byte offsets, where a user says so) as sorted, disjoint, non-touching
+// half-open runs. The common currency of the residency probe, the sampler, pinlists and the
+// converter's residency tables.
 #pragma once
 
 #include <stdbool.h>
