@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
 #include "producer/sources/ftrace/tracefs.h"
 
 #define NAMES_MAX     256
+#define FDS_WANTED    4096
 #define END_PERIOD    (20 * NSEC_PER_MSEC)
 #define END_TIMEOUT   (10 * NSEC_PER_SEC)
 #define PRODUCER_NAME "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
@@ -285,8 +287,20 @@ static void tell_manager(struct daemon *daemon)
         log_warning(&daemon->log, "NOTIFY_SOCKET: %s", strerror(-r));
 }
 
+// Every client, and every file that one passes along, takes a descriptor; the usual 1024 are for
+// programs that use select().
+static void raise_fd_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FDS_WANTED)
+        return;
+    limit.rlim_cur = limit.rlim_max < FDS_WANTED ? limit.rlim_max : FDS_WANTED;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int start(struct daemon *daemon, struct err *err)
 {
+    raise_fd_limit();
     int r = take_lock(daemon, err);
     if (r < 0)
         return r;

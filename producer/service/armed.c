@@ -5,8 +5,12 @@
 //     WAITING   due at some time      -> LIVE, or WAITING with a longer delay
 //     LIVE      has a session         -> WAITING when that ends
 //     ENDING    its session was told  -> what `then` says, when that has ended
-//               to end
+//               to end, or its config
+//               cannot be read now       (or when it is due)
 //     ALONE     its config is wrong   -> WAITING when the config changes
+//
+// A process that is short of memory or descriptors for a while must not lose a config by it: only a
+// folder or file that is not there is gone, and only one that can be read is wrong.
 //
 // The service tells of an end in the middle of a call, perhaps one of ours; nothing is made then,
 // only the entry's due time is set. Entries are released in run_due() alone. So no caller is ever
@@ -36,6 +40,7 @@
 #include "producer/service/config_check.h"
 
 #define LOOK_DELAY (100 * NSEC_PER_MSEC)
+#define LOOK_AGAIN (60 * NSEC_PER_SEC) // where the folder cannot be read
 #define FOLDER_EVENTS                                                                              \
     (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
@@ -60,7 +65,7 @@ struct entry {
     bool seen;                        // by the present look at the folder
     nsec_t due;                       // while WAITING
     nsec_t delay;                     // the next one, if it fails
-    uint64_t session_id;
+    uint64_t session_id;              // 0: it has ended
     nsec_t live_since;
     time_t recorded_since;
     struct armed_file file;
@@ -79,6 +84,7 @@ struct armed {
     struct loop_timer *timer;
     nsec_t look_due; // NSEC_MAX: no need to look
     uint64_t n_files;
+    bool unreadable; // the folder, and that was said
     bool ending;
     void (*done)(void *userdata);
     void *done_userdata;
@@ -138,11 +144,16 @@ static void wait_until(struct entry *entry, nsec_t due)
     wake_up(entry->armed);
 }
 
-static void wait_longer(struct entry *entry)
+static nsec_t take_delay(struct entry *entry)
 {
     nsec_t delay = entry->delay;
     entry->delay = delay * 2 < ARMED_DELAY_MAX ? delay * 2 : ARMED_DELAY_MAX;
-    wait_until(entry, boot_now(entry->armed) + delay);
+    return delay;
+}
+
+static void wait_longer(struct entry *entry)
+{
+    wait_until(entry, boot_now(entry->armed) + take_delay(entry));
 }
 
 // -- a session's life --
@@ -184,6 +195,7 @@ static void session_ended(struct entry *entry, int result, const char *text)
     }
     finish_file(entry);
     service_destroy(armed->options.service, entry->session_id);
+    entry->session_id = 0;
     if (entry->state == ENDING || armed->ending) {
         entry->state = ENDING;
         entry->due = boot_now(armed);
@@ -391,12 +403,32 @@ static int load(struct entry *entry, struct err *err)
     return r;
 }
 
+static bool may_pass(int r)
+{
+    return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -EIO || r == -EAGAIN;
+}
+
+static void load_later(struct entry *entry)
+{
+    entry->state = ENDING;
+    entry->then = THEN_LOAD;
+    entry->session_id = 0;
+    entry->due = boot_now(entry->armed) + take_delay(entry);
+    wake_up(entry->armed);
+}
+
 static void load_entry(struct entry *entry)
 {
     struct err err = {0};
-    entry->delay = ARMED_DELAY_MIN;
     entry->told = false;
-    if (load(entry, &err) < 0) {
+    int r = load(entry, &err);
+    if (may_pass(r)) {
+        complain(entry, &err, "not armed yet, tried again later: ");
+        load_later(entry);
+        return;
+    }
+    entry->delay = ARMED_DELAY_MIN;
+    if (r < 0) {
         entry->state = ALONE;
         complain(entry, &err, "left alone until it changes: ");
         return;
@@ -438,6 +470,7 @@ static struct entry *add_entry(struct armed *armed, const char *name)
     entry->armed = armed;
     entry->file = ARMED_FILE_NONE;
     entry->state = ALONE;
+    entry->delay = ARMED_DELAY_MIN;
     entry->name = strdup(name);
     if (asprintf(&entry->title, "armed/%s", name) < 0)
         entry->title = NULL;
@@ -457,11 +490,13 @@ static struct entry *add_entry(struct armed *armed, const char *name)
 static void end_entry(struct entry *entry, int then)
 {
     bool live = entry->state == LIVE;
-    bool ending = entry->state == ENDING;
+    bool ending = entry->state == ENDING && entry->session_id;
     entry->then = then;
     entry->state = ENDING;
     if (ending)
         return;
+    if (!live)
+        entry->session_id = 0;
     entry->due = live ? NSEC_MAX : boot_now(entry->armed);
     if (live && service_disable(entry->armed->options.service, entry->session_id, NULL) < 0)
         entry->due = boot_now(entry->armed);
@@ -512,16 +547,23 @@ static int look(struct armed *armed)
 {
     DIR *dir = opendir(armed->options.folder);
     int r = dir ? 0 : -errno;
-    armed->look_due = NSEC_MAX;
+    armed->look_due = dir ? NSEC_MAX : boot_now(armed) + LOOK_AGAIN;
+    if (may_pass(r))
+        return r;
     for (size_t i = 0; i < armed->entries.n; i++)
         armed->entries.items[i]->seen = false;
     struct dirent *file;
     while (dir && (file = readdir(dir))) {
         const char *name = file->d_name;
         struct stat st;
-        if (*name != '.' && str_ends_with(name, ARMED_SUFFIX) &&
-            strlen(name) > strlen(ARMED_SUFFIX) && fstatat(dirfd(dir), name, &st, 0) == 0)
+        if (*name == '.' || !str_ends_with(name, ARMED_SUFFIX) ||
+            strlen(name) == strlen(ARMED_SUFFIX))
+            continue;
+        struct entry *known = find_entry(armed, name);
+        if (fstatat(dirfd(dir), name, &st, 0) == 0)
             look_at(armed, name, &st);
+        else if (known)
+            known->seen = may_pass(-errno);
     }
     for (size_t i = 0; i < armed->entries.n; i++)
         if (!armed->entries.items[i]->seen)
@@ -594,11 +636,25 @@ static void run_entry(struct armed *armed, size_t index)
     }
 }
 
+// A folder that was away may be another one now.
+static void look_again(struct armed *armed)
+{
+    int watched = watch_folder(armed), r = look(armed);
+    if (watched < 0)
+        armed->look_due = boot_now(armed) + LOOK_AGAIN;
+    if (r == 0)
+        r = watched;
+    if (r < 0 && !armed->unreadable)
+        log_warning(armed->options.log, "%s cannot be read: %s", armed->options.folder,
+                    strerror(-r));
+    armed->unreadable = r < 0;
+}
+
 void armed_run_due(struct armed *armed)
 {
     nsec_t now = boot_now(armed);
-    if (!armed->ending && armed->look_due <= now && look(armed) < 0)
-        log_warning(armed->options.log, "%s: cannot be read any more", armed->options.folder);
+    if (!armed->ending && armed->look_due <= now)
+        look_again(armed);
     for (size_t i = armed->entries.n; i-- > 0;) {
         if (entry_due(armed->entries.items[i]) <= now)
             run_entry(armed, i);
@@ -663,13 +719,11 @@ void armed_reload(struct armed *armed)
 {
     if (armed->ending)
         return;
-    int r = watch_folder(armed);
-    if (r == 0)
-        r = look(armed);
-    if (r < 0)
-        log_warning(armed->options.log, "%s: %s", armed->options.folder, strerror(-r));
+    look_again(armed);
     for (size_t i = 0; i < armed->entries.n; i++) {
         struct entry *entry = armed->entries.items[i];
+        if (entry->state == ENDING && !entry->session_id)
+            entry->due = boot_now(armed);
         if (entry->state != ALONE && entry->state != WAITING)
             continue;
         free(entry->complaint);

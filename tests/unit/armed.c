@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -493,6 +494,82 @@ static void test_snapshot_that_fails(void **state)
     assert_int_equal(n_live(), 1);
 }
 
+// Takes all descriptors but `n_left`; give_back() releases them.
+static int hoard[1024];
+static size_t n_hoarded;
+
+static void take_descriptors(size_t n_left)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+        assert_true(n_hoarded < 1024);
+        hoard[n_hoarded++] = fd;
+    }
+    assert_int_equal(errno, EMFILE);
+    while (n_left-- > 0)
+        close(hoard[--n_hoarded]);
+}
+
+static void give_back(void)
+{
+    while (n_hoarded > 0)
+        close(hoard[--n_hoarded]);
+}
+
+static void test_shortage_loses_no_config(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit limit, before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 128;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    assert_int_equal(n_live(), 1);
+    // The folder cannot be read.
+    put(f->configs, "two.cfg", CONFIG);
+    take_descriptors(0);
+    armed_reload(f->armed);
+    assert_int_equal(n_live(), 1);
+    assert_non_null(strstr(f->said.text, "cannot be read: "));
+    // It can, but not what is in it.
+    give_back();
+    take_descriptors(1);
+    pass(f, 60 * NSEC_PER_SEC);
+    assert_int_equal(n_live(), 1);
+    assert_non_null(
+        strstr(f->said.text, "armed/two.cfg: not armed yet, tried again later: config"));
+    // The config can be read now, but there is nothing left for its file.
+    pass(f, NSEC_PER_SEC);
+    pass(f, 0);
+    assert_int_equal(n_live(), 1);
+    give_back();
+    pass(f, NSEC_PER_SEC);
+    assert_int_equal(n_live(), 2);
+    assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void test_folder_goes_and_comes(void **state)
+{
+    struct fixture *f = *state;
+    fake.ends_at_once = true;
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    drop(f->configs, "one.cfg");
+    assert_int_equal(rmdir(f->configs), 0);
+    armed_reload(f->armed);
+    while (armed_next_due(f->armed) <= f->now)
+        armed_run_due(f->armed);
+    assert_int_equal(n_live(), 0);
+    assert_int_equal(mkdir(f->configs, 0700), 0);
+    put(f->configs, "one.cfg", CONFIG);
+    pass(f, 60 * NSEC_PER_SEC);
+    assert_int_equal(n_live(), 1);
+    assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -543,6 +620,8 @@ int main(void)
         T(test_same_second),
         T(test_snapshots),
         T(test_snapshot_that_fails),
+        T(test_shortage_loses_no_config),
+        T(test_folder_goes_and_comes),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
