@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "producer/service/ipc/client.h"
 
-#define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC) // for what a service answers at once
+#define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC)  // for what a service answers at once
 #define REMOTE_CLONE_TIMEOUT (600 * NSEC_PER_SEC) // the copy of a large file on a slow disk
 
 // CloneSession's name for the session with the highest bugreport_score.
