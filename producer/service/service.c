@@ -96,6 +96,14 @@ static void reaper_fired(void *userdata, nsec_t due, uint64_t n_due)
     reap(userdata);
 }
 
+// Nobody hears of it any more, and its end does not bury it.
+static void silence(struct member *member)
+{
+    member->announces = member->is_leaving = false;
+    free(member->detach_key);
+    member->detach_key = NULL;
+}
+
 static void bury(struct service *service, struct member *member)
 {
     size_t i = 0;
@@ -104,7 +112,7 @@ static void bury(struct service *service, struct member *member)
     memmove(&service->members.items[i], &service->members.items[i + 1],
             (service->members.n - i - 1) * sizeof(service->members.items[0]));
     service->members.n--;
-    member->announces = member->is_leaving = false;
+    silence(member);
     session_abort(member->session);
     member_vec_push(&service->graveyard, member); // room was reserved with the member
     if (service->reaper)
@@ -188,7 +196,7 @@ struct service *service_free(struct service *service)
         return NULL;
     while (service->members.n > 0) {
         struct member *member = service->members.items[service->members.n - 1];
-        member->announces = member->is_leaving = false;
+        silence(member);
         if (session_has_to_write(member->session))
             session_finish(member->session);
         bury(service, member);

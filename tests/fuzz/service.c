@@ -32,7 +32,7 @@
 #define N_CONSUMERS      3
 
 struct life {
-    bool started, ended, gone, is_clone;
+    bool started, ended, gone, is_clone, into_file;
 };
 
 struct test {
@@ -175,7 +175,8 @@ static void on_notify(void *userdata, uint64_t id, enum service_event event, int
     (void)userdata, (void)text, (void)result;
     MUST(id > 0 && id < MAX_IDS);
     struct life *life = &t.lives[id];
-    MUST(!life->gone && !life->is_clone);
+    MUST(!life->gone);
+    MUST(!life->is_clone || (life->into_file && event == SERVICE_EVENT_ENDED));
     switch (event) {
     case SERVICE_EVENT_STARTED:
         MUST(!life->started && !life->ended);
@@ -255,6 +256,8 @@ static void do_clone(void)
     if (t.last_id < MAX_IDS - 16 &&
         service_clone(t.service, &t.consumers[how % N_CONSUMERS], &request, &result, &err) == 0) {
         t.lives[result.session_id].is_clone = true;
+        t.lives[result.session_id].into_file = result.into_file;
+        MUST(result.into_file || !request.into_file);
         if (result.session_id > t.last_id)
             t.last_id = result.session_id;
     }

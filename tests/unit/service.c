@@ -969,6 +969,24 @@ static void detached_session_goes_with_its_end(void **state)
     pass(NSEC_PER_SEC);
     assert_int_equal(service_list(t.service, NULL, 0), 0);
     assert_int_equal(service_attach(t.service, &t.consumer, "key", &id, &t.err), -ENOENT);
+    // Whatever ends it.
+    for (int i = 0; i < 3; i++) {
+        int fd = memfd_create("trace", MFD_CLOEXEC);
+        assert_int_equal(
+            enable_with(&t.consumer, SOURCE "write_into_file: true", dup(fd), true, &id), 0);
+        assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);
+        if (i == 0)
+            assert_int_equal(service_destroy(t.service, id), 0);
+        else if (i == 1)
+            assert_int_equal(service_disable(t.service, id, &t.err), 0);
+        else
+            t.service = service_free(t.service);
+        if (t.service)
+            pass(NSEC_PER_SEC);
+        assert_true(lseek(fd, 0, SEEK_END) > 0);
+        close(fd);
+    }
+    make_service();
     // The same where the end comes while it is attached.
     id = enable(SOURCE "duration_ms: 1000");
     pass(NSEC_PER_SEC);
