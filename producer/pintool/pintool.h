@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a mode of pintool's command line is. The table of all of them is modes[] in main.c.
+#pragma once
+
+#define PINTOOL "pintool"
+
+// Exit codes: the work is done; it failed; the command line is wrong.
+enum pintool_exit {
+    PINTOOL_DONE = 0,
+    PINTOOL_FAILED = 1,
+    PINTOOL_USAGE = 2,
+};
+
+struct pintool_mode {
+    const char *name;
+    const char *arguments; // for --help
+    const char *summary;   // one line for --help
+    // argv[0] is the mode's name. Prints its own errors; returns an exit code.
+    int (*run)(int argc, char **argv);
+};
+
+int pintool_file(int argc, char **argv);
+int pintool_pinlist(int argc, char **argv);
+
+// What a mode returns at its end: PINTOOL_DONE, or PINTOOL_FAILED with a message if standard output
+// did not take everything.
+int pintool_close_stdout(void);
