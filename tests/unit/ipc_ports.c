@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ports over a service that is made up here, through real sockets: the loop runs in a thread
-// of its own, the client library is the other side. What the service is asked for is noted in a
-// diary, under the lock that the loop's thread holds while it runs a call.
+// Both ports over a service that is made up (fake_service.c), through real sockets: the loop runs
+// in a thread of its own, the client library is the other side.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,297 +13,14 @@
 #include <unistd.h>
 
 #include "common/str.h"
-#include "common/vec.h"
 #include "producer/service/ipc/client.h"
 #include "producer/service/ipc/consumer_port.h"
 #include "producer/service/ipc/decode.h"
 #include "producer/service/ipc/frame.h"
 #include "producer/service/ipc/producer_port.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/fake_service.h"
 
-#define TIMEOUT    (5 * NSEC_PER_SEC)
-#define N_PACKETS  500
-#define PACKET_MAX 400000
-
-// The made-up service: one session at a time.
-struct service {
-    pthread_mutex_t lock;
-    char diary[4096];
-    const struct service_consumer *consumer;
-    uint64_t id, last_id;
-    bool done;
-    struct config config;
-    int output_fd;
-    size_t read; // packets
-    uint8_t packet[PACKET_MAX];
-    struct loop_timer *written; // fires when the copy for a bugreport is in its file
-    int written_result;
-};
-
-static struct service service;
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t used = strlen(service.diary);
-    va_list args;
-    va_start(args, format);
-    pthread_mutex_lock(&service.lock);
-    vsnprintf(service.diary + used, sizeof(service.diary) - used, format, args);
-    pthread_mutex_unlock(&service.lock);
-    va_end(args);
-}
-
-static void forget_session(void)
-{
-    config_done(&service.config);
-    service.id = 0;
-    service.consumer = NULL;
-    if (service.output_fd >= 0)
-        close(service.output_fd);
-    service.output_fd = -1;
-}
-
-static void tell(enum service_event event, int result, const char *text,
-                 const struct service_trigger_hit *trigger)
-{
-    service.done |= event == SERVICE_EVENT_ENDED;
-    if (service.consumer)
-        service.consumer->notify(service.consumer->userdata, service.id, event, result, text,
-                                 trigger);
-}
-
-int service_enable(struct service *s, const struct service_consumer *consumer,
-                   const struct service_request *request, uint64_t *ret_session_id, struct err *err)
-{
-    const char *name = request->config->trace->unique_session_name;
-    note("enable %s fd %d;", name ? name : "-", request->output_fd >= 0);
-    if (name && str_eq(name, "taken")) {
-        if (request->output_fd >= 0)
-            close(request->output_fd);
-        err_set(err, -EEXIST, "unique_session_name: taken");
-        return err_hint(err, -EEXIST, "take another");
-    }
-    s->consumer = consumer;
-    s->id = *ret_session_id = ++s->last_id;
-    s->done = false;
-    s->output_fd = request->output_fd;
-    uint8_t *bytes = malloc(request->config->size);
-    memcpy(bytes, request->config->bytes, request->config->size);
-    s->config = (struct config){
-        .trace = pb__trace_config__unpack(NULL, request->config->size, bytes),
-        .bytes = bytes,
-        .size = request->config->size,
-    };
-    if (request->start)
-        tell(SERVICE_EVENT_STARTED, 0, "", NULL);
-    return 0;
-}
-
-int service_start(struct service *s, uint64_t session_id, struct err *err)
-{
-    (void)s, (void)session_id;
-    note("start;");
-    const char *name = s->config.trace->unique_session_name;
-    if (name && str_eq(name, "unstartable"))
-        return err_set(err, -EIO, "does not start");
-    tell(SERVICE_EVENT_STARTED, 0, "", NULL);
-    return 0;
-}
-
-int service_change_config(struct service *s, uint64_t session_id, const Pb__TraceConfig *config,
-                          struct err *err)
-{
-    (void)s, (void)session_id;
-    note("change %u;", config->duration_ms);
-    return err_set(err, -EINVAL, "not this");
-}
-
-int service_flush(struct service *s, uint64_t session_id, struct err *err)
-{
-    (void)session_id, (void)err;
-    note("flush;");
-    const char *name = s->config.trace->unique_session_name;
-    struct service_trigger_hit hit = {"low", "mmd", 12, 34 * NSEC_PER_SEC, 56};
-    if (name && str_eq(name, "snapshots"))
-        tell(SERVICE_EVENT_CLONE_TRIGGERED, 0, "", &hit);
-    if (name && str_eq(name, "fails"))
-        tell(SERVICE_EVENT_ENDED, -EIO, "the disk is gone", NULL);
-    return 0;
-}
-
-int service_disable(struct service *s, uint64_t session_id, struct err *err)
-{
-    (void)s, (void)session_id, (void)err;
-    note("disable;");
-    tell(SERVICE_EVENT_ENDED, 0, "", NULL);
-    return 0;
-}
-
-int service_destroy(struct service *s, uint64_t session_id)
-{
-    (void)s, (void)session_id;
-    note("destroy;");
-    forget_session();
-    return 0;
-}
-
-void service_consumer_gone(struct service *s, const struct service_consumer *consumer)
-{
-    if (s->consumer != consumer)
-        return;
-    forget_session();
-    note("gone;");
-}
-
-int service_detach(struct service *s, uint64_t session_id, const char *key, struct err *err)
-{
-    (void)session_id;
-    note("detach %s;", key);
-    if (str_eq(key, "bad"))
-        return err_set(err, -EEXIST, "bad key");
-    s->consumer = NULL;
-    return 0;
-}
-
-int service_attach(struct service *s, const struct service_consumer *consumer, const char *key,
-                   uint64_t *ret_session_id, struct err *err)
-{
-    note("attach %s;", key);
-    if (!s->id || !str_eq(key, "key"))
-        return err_set(err, -ENOENT, "no such key");
-    s->consumer = consumer;
-    *ret_session_id = s->id;
-    return 0;
-}
-
-const Pb__TraceConfig *service_session_config(const struct service *s, uint64_t session_id)
-{
-    (void)session_id;
-    return s->config.trace;
-}
-
-enum session_state service_session_state(const struct service *s, uint64_t session_id)
-{
-    (void)session_id;
-    return s->done ? SESSION_DONE : SESSION_STARTED;
-}
-
-int service_read_begin(struct service *s, uint64_t session_id, struct err *err)
-{
-    (void)session_id, (void)err;
-    s->read = 0;
-    return 0;
-}
-
-static size_t packet_size(size_t i)
-{
-    return i % 100 == 50 ? PACKET_MAX - i : i % 7 == 0 ? 0 : i * 37 % 3000;
-}
-
-bool service_read_peek(struct service *s, uint64_t session_id, struct packet_view *ret)
-{
-    if (session_id != s->id || s->read >= N_PACKETS)
-        return false;
-    memset(s->packet, (int)s->read, PACKET_MAX);
-    *ret = (struct packet_view){.data = s->packet, .size = packet_size(s->read)};
-    return true;
-}
-
-void service_read_advance(struct service *s, uint64_t session_id)
-{
-    (void)session_id;
-    memset(s->packet, 0xee, PACKET_MAX);
-    s->read++;
-}
-
-static void copy_is_written(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)userdata, (void)due, (void)n_due;
-    tell(SERVICE_EVENT_ENDED, service.written_result, "the disk is full", NULL);
-}
-
-int service_clone(struct service *s, const struct service_consumer *consumer,
-                  const struct service_clone_request *request, struct service_clone_result *ret,
-                  struct err *err)
-{
-    note("clone %d %s %d %s;", (int)request->session_id,
-         request->unique_session_name ? request->unique_session_name : "-", request->for_bugreport,
-         request->trigger ? request->trigger->name : "-");
-    if (request->session_id == 99)
-        return err_set(err, -ENOENT, "session 99: there is none");
-    s->consumer = consumer;
-    s->id = ++s->last_id;
-    *ret = (struct service_clone_result){
-        .session_id = s->id,
-        .uuid_msb = 5,
-        .uuid_lsb = -6,
-        .into_file = request->into_file || request->session_id == 77,
-    };
-    if (request->into_file) {
-        assert_int_equal(write(*request->output_fd, "trace", 5), 5);
-        s->output_fd = *request->output_fd;
-        *request->output_fd = -1;
-        loop_set_timer(s->written, 0, 0);
-    }
-    return 0;
-}
-
-int service_activate_trigger(struct service *s, const char *name, const char *producer_name,
-                             uid_t producer_uid)
-{
-    (void)s;
-    note("%s by %s of %d;", name, producer_name, producer_uid == geteuid());
-    return 1;
-}
-
-Pb__TraceStats *service_get_stats(struct service *s, uint64_t session_id)
-{
-    (void)s, (void)session_id;
-    Pb__TraceStats *stats = malloc(sizeof(*stats));
-    pb__trace_stats__init(stats);
-    stats->has_total_buffers = true;
-    stats->total_buffers = 3;
-    return stats;
-}
-
-Pb__TracingServiceState__SessionDetails *service_get_details(struct service *s, uint64_t session_id)
-{
-    (void)s, (void)session_id;
-    return NULL;
-}
-
-#define N_SOURCES 3000
-
-Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_only)
-{
-    (void)s;
-    Pb__TracingServiceState *state = malloc(sizeof(*state));
-    pb__tracing_service_state__init(state);
-    state->tracing_service_version = strdup("made up");
-    state->n_data_sources = sessions_only ? 0 : N_SOURCES;
-    if (sessions_only)
-        return state;
-    state->data_sources = calloc(N_SOURCES, sizeof(*state->data_sources));
-    for (size_t i = 0; i < N_SOURCES; i++) {
-        Pb__TracingServiceState__DataSource *source = malloc(sizeof(*source));
-        pb__tracing_service_state__data_source__init(source);
-        source->ds_descriptor = malloc(sizeof(*source->ds_descriptor));
-        pb__data_source_descriptor__init(source->ds_descriptor);
-        char name[128];
-        // Some are as large as a frame can take, one is larger.
-        snprintf(name, sizeof(name), "a data source with quite a long name, number %zu", i);
-        source->ds_descriptor->name = strdup(name);
-        if (i % 1000 == 500) {
-            size_t size = i == 1500 ? 200000 : 120000;
-            free(source->ds_descriptor->name);
-            source->ds_descriptor->name = malloc(size + 1);
-            memset(source->ds_descriptor->name, 'x', size);
-            source->ds_descriptor->name[size] = '\0';
-        }
-        state->data_sources[i] = source;
-    }
-    return state;
-}
+#define TIMEOUT (5 * NSEC_PER_SEC)
 
 // The server and its thread.
 struct fixture {
@@ -346,8 +62,9 @@ static int set_up(void **state)
     service.output_fd = -1;
     f.check.source_names = names;
     assert_int_equal(loop_new(&f.loop), 0);
-    assert_int_equal(loop_add_timer(f.loop, NSEC_MAX, 0, copy_is_written, NULL, &service.written),
-                     0);
+    assert_int_equal(
+        loop_add_timer(f.loop, NSEC_MAX, 0, fake_service_copy_is_written, NULL, &service.written),
+        0);
     struct ipc_server_env env = {.loop = f.loop};
     assert_int_equal(ipc_server_new(&env, &f.server), 0);
     consumer_port_init(&f.consumers, &service, &f.check, NULL);
@@ -375,7 +92,7 @@ static int tear_down(void **state)
     loop_free(f.loop);
     close(f.stop_pipe[0]);
     close(f.stop_pipe[1]);
-    forget_session();
+    fake_service_forget_session();
     return 0;
 }
 
@@ -604,7 +321,7 @@ static int check_packet(void *userdata, const void *bytes, size_t size)
 {
     size_t *n = userdata;
     const uint8_t *p = bytes;
-    assert_int_equal(size, packet_size(*n));
+    assert_int_equal(size, fake_service_packet_size(*n));
     for (size_t i = 0; i < size; i += 997)
         assert_int_equal(p[i], *n & 0xff);
     if (size)
@@ -622,7 +339,7 @@ static void packets_of_any_size_come_through(void **state)
     assert_int_equal(n, 0); // there is no session
     enable(client, NULL);
     assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
-    assert_int_equal(n, N_PACKETS);
+    assert_int_equal(n, FAKE_N_PACKETS);
     // Freed in the middle, the stream ends in order.
     Pb__ReadBuffersRequest read = PB__READ_BUFFERS_REQUEST__INIT;
     uint64_t stream;
@@ -744,7 +461,7 @@ static void clones_are_read_by_whoever_asked(void **state)
     clone_call(client, &request, "has a session already");
     size_t n = 0;
     assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
-    assert_int_equal(n, N_PACKETS);
+    assert_int_equal(n, FAKE_N_PACKETS);
     assert_int_equal(simple(client, IPC_CONSUMER_FREE_BUFFERS, &free_request), 0);
     request.selector_case = PB__CLONE_SESSION_REQUEST__SELECTOR_UNIQUE_SESSION_NAME;
     request.unique_session_name = "name";
@@ -761,9 +478,9 @@ static void questions_are_answered(void **state)
     Pb__TracingServiceState *whole = NULL;
     assert_int_equal(ipc_client_query_state(client, false, TIMEOUT, &whole, NULL), 0);
     assert_string_equal(whole->tracing_service_version, "made up");
-    assert_int_equal(whole->n_data_sources, N_SOURCES - 1); // one fits into no frame
+    assert_int_equal(whole->n_data_sources, FAKE_N_SOURCES - 1); // one fits into no frame
     assert_int_equal(strlen(whole->data_sources[500]->ds_descriptor->name), 120000);
-    assert_non_null(strstr(whole->data_sources[N_SOURCES - 2]->ds_descriptor->name, "2999"));
+    assert_non_null(strstr(whole->data_sources[FAKE_N_SOURCES - 2]->ds_descriptor->name, "2999"));
     pb__tracing_service_state__free_unpacked(whole, NULL);
     assert_int_equal(ipc_client_query_state(client, true, TIMEOUT, &whole, NULL), 0);
     assert_int_equal(whole->n_data_sources, 0);

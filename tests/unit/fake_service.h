@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A service that is made up, for the tests of the ports; it is linked in the place of the real one.
+// What it is asked for is noted in a diary, under a lock: the loop runs in a thread of its own.
+#pragma once
+
+#include <pthread.h>
+
+#include "producer/service/loop.h"
+#include "producer/service/service.h"
+#include "tests/unit/unit.h"
+
+#define FAKE_N_SOURCES 3000
+#define FAKE_N_PACKETS 500 // of each read-out
+#define PACKET_MAX     400000
+
+// One session at a time.
+struct service {
+    pthread_mutex_t lock;
+    char diary[4096];
+    const struct service_consumer *consumer;
+    uint64_t id, last_id;
+    bool done;
+    struct config config;
+    int output_fd;
+    size_t read; // packets
+    uint8_t packet[PACKET_MAX];
+    struct loop_timer *written; // fires when the copy for a bugreport is in its file
+    int written_result;
+};
+
+extern struct service service;
+
+void fake_service_forget_session(void);
+// Of packet `i` of a read-out, whose bytes all are the lowest of `i`.
+size_t fake_service_packet_size(size_t i);
+// The timer of service.written.
+void fake_service_copy_is_written(void *userdata, nsec_t due, uint64_t n_due);

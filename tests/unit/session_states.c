@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The states of a session: what arming, starting, triggers, time and stopping make of each.
+#include <errno.h>
+#include <string.h>
+
+#include "tests/unit/session_fixture.h"
+
+#define TRIGGERS(mode)                                                                             \
+    TWO_SOURCES "trigger_config { trigger_mode: " mode " trigger_timeout_ms: 10000 "               \
+                "triggers { name: 't' stop_delay_ms: 2000 } }"
+#define PLAIN_CONFIG TWO_SOURCES "duration_ms: 10000"
+#define START_CONFIG TRIGGERS("START_TRACING")
+#define STOP_CONFIG  TRIGGERS("STOP_TRACING")
+#define CLONE_CONFIG TRIGGERS("CLONE_SNAPSHOT")
+
+// a arm, s start, t trigger, x stop, q abort, w what is due now, . one second.
+static void step(struct test *t, char what)
+{
+    const struct service_trigger_hit hit = {
+        .name = "t", .producer_name = "p", .time = fake_time.boot, .stop_delay_ms = 2000};
+    switch (what) {
+    case 'a':
+        assert_int_equal(session_arm(t->session, &t->err), 0);
+        break;
+    case 's':
+        start(t);
+        break;
+    case 't':
+        session_trigger(t->session, &hit);
+        break;
+    case 'x':
+        session_stop(t->session);
+        break;
+    case 'q':
+        session_abort(t->session);
+        break;
+    default:
+        pass(t, what == '.' ? NSEC_PER_SEC : 0);
+    }
+}
+
+static void every_transition(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *steps;
+        enum session_state state;
+        int result, n_started, n_clones;
+        bool has_file; // something is in it
+    } rows[] = {
+        {PLAIN_CONFIG, "", SESSION_CONFIGURED, 0, 0, 0, false},
+        {PLAIN_CONFIG, "x", SESSION_DONE, 0, 0, 0, false},
+        {PLAIN_CONFIG, "q", SESSION_DONE, 0, 0, 0, false},
+        {PLAIN_CONFIG, "t", SESSION_CONFIGURED, 0, 0, 0, false},
+        {PLAIN_CONFIG, "s", SESSION_STARTED, 0, 1, 0, false},
+        {PLAIN_CONFIG, "st..", SESSION_STARTED, 0, 1, 0, false},
+        {PLAIN_CONFIG, "s.........", SESSION_STARTED, 0, 1, 0, false},
+        {PLAIN_CONFIG, "s..........", SESSION_DONE, 0, 1, 0, true},
+        {PLAIN_CONFIG, "sx", SESSION_STOPPING, 0, 1, 0, false},
+        {PLAIN_CONFIG, "sxx", SESSION_STOPPING, 0, 1, 0, false},
+        {PLAIN_CONFIG, "sxw", SESSION_DONE, 0, 1, 0, true},
+        {PLAIN_CONFIG, "sq", SESSION_DONE, 0, 1, 0, false},
+        {PLAIN_CONFIG, "sxq", SESSION_DONE, 0, 1, 0, false},
+
+        {START_CONFIG, "t", SESSION_CONFIGURED, 0, 0, 0, false},
+        {START_CONFIG, "a", SESSION_ARMED, 0, 0, 0, false},
+        {START_CONFIG, "a.........", SESSION_ARMED, 0, 0, 0, false},
+        {START_CONFIG, "a..........", SESSION_DONE, SESSION_E_NO_TRACE, 0, 0, false},
+        {START_CONFIG, "ax", SESSION_DONE, SESSION_E_NO_TRACE, 0, 0, false},
+        {START_CONFIG, "aq", SESSION_DONE, SESSION_E_NO_TRACE, 0, 0, false},
+        {START_CONFIG, "at", SESSION_TRIGGERED, 0, 1, 0, false},
+        {START_CONFIG, "at.", SESSION_TRIGGERED, 0, 1, 0, false},
+        {START_CONFIG, "at..", SESSION_DONE, 0, 1, 0, true},
+        {START_CONFIG, "at.t.", SESSION_DONE, 0, 1, 0, true},
+        {START_CONFIG, "a.........t.", SESSION_TRIGGERED, 0, 1, 0, false},
+        {START_CONFIG, "atx", SESSION_STOPPING, 0, 1, 0, false},
+        {START_CONFIG, "atxw", SESSION_DONE, 0, 1, 0, true},
+        {START_CONFIG, "atq", SESSION_DONE, 0, 1, 0, false},
+        {START_CONFIG, "as", SESSION_STARTED, 0, 1, 0, false},
+        {START_CONFIG, "as............", SESSION_STARTED, 0, 1, 0, false},
+        {START_CONFIG, "asx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {START_CONFIG, "ast...", SESSION_TRIGGERED, 0, 1, 0, false},
+        {START_CONFIG, "astxw", SESSION_DONE, 0, 1, 0, true},
+
+        {STOP_CONFIG, "s.........", SESSION_STARTED, 0, 1, 0, false},
+        {STOP_CONFIG, "s..........", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {STOP_CONFIG, "sx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {STOP_CONFIG, "sq", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {STOP_CONFIG, "s.........t.", SESSION_TRIGGERED, 0, 1, 0, false},
+        {STOP_CONFIG, "s.........t..", SESSION_DONE, 0, 1, 0, true},
+        {STOP_CONFIG, "st.t.", SESSION_DONE, 0, 1, 0, true},
+        {STOP_CONFIG, "stx", SESSION_STOPPING, 0, 1, 0, false},
+        {STOP_CONFIG, "stxw", SESSION_DONE, 0, 1, 0, true},
+
+        {CLONE_CONFIG, "st.", SESSION_STARTED, 0, 1, 0, false},
+        {CLONE_CONFIG, "st.t.", SESSION_STARTED, 0, 1, 1, false},
+        {CLONE_CONFIG, "st.t..", SESSION_STARTED, 0, 1, 2, false},
+        {CLONE_CONFIG, "st........t..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 2, false},
+        {CLONE_CONFIG, "stx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {CLONE_CONFIG, "stx..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct test t;
+        assert_int_equal(make(&t, rows[i].config), 0);
+        with_file(&t);
+        for (const char *p = rows[i].steps; *p; p++)
+            step(&t, *p);
+        bool fits = session_get_state(t.session) == rows[i].state &&
+                    session_result(t.session, NULL) == rows[i].result &&
+                    t.n_started == rows[i].n_started && t.n_clones == rows[i].n_clones &&
+                    t.n_ended == (rows[i].state == SESSION_DONE) &&
+                    (*file_letters(&t) != '\0') == rows[i].has_file;
+        if (!fits)
+            fail_msg("%s \"%s\": state %d, result %d, started %d, clones %d, ended %d, file %s",
+                     rows[i].config, rows[i].steps, (int)session_get_state(t.session),
+                     session_result(t.session, NULL), t.n_started, t.n_clones, t.n_ended,
+                     file_letters(&t));
+        done(&t);
+    }
+}
+
+static void armed_session_touches_nothing(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, START_CONFIG "write_into_file: true flush_period_ms: 10 "
+                                           "incremental_state_config { clear_period_ms: 10 }"),
+                     0);
+    with_file(&t);
+    step(&t, 'a');
+    // The only thing that it waits for.
+    assert_int_equal(session_next_due(t.session), fake_time.boot + 10 * NSEC_PER_SEC);
+    assert_int_equal(session_arm(t.session, &t.err), -EINVAL);
+    assert_string_equal(diary, "open a, open b");
+    step(&t, 't');
+    assert_string_equal(diary, "open a, open b, start a, start b");
+    pass(&t, 2 * NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    const char *letters = file_letters(&t);
+    assert_memory_equal(letters, "CYTUItsS", 8);
+    assert_int_equal(session_arm(t.session, &t.err), -EINVAL);
+    done(&t);
+}
+
+static void delays_leave_out_sleep(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, STOP_CONFIG), 0);
+    start(&t);
+    step(&t, 't');
+    fake_time.asleep += NSEC_PER_SEC;
+    pass(&t, 2 * NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_TRIGGERED);
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    done(&t);
+    assert_int_equal(make(&t, CLONE_CONFIG), 0);
+    start(&t);
+    step(&t, 't');
+    fake_time.asleep += NSEC_PER_SEC;
+    pass(&t, 2 * NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 0);
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 1);
+    done(&t);
+    assert_int_equal(make(&t, STOP_CONFIG "prefer_suspend_clock_for_duration: true"), 0);
+    start(&t);
+    step(&t, 't');
+    fake_time.asleep += NSEC_PER_SEC;
+    pass(&t, 2 * NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    done(&t);
+}
+
+static void too_many_snapshots_at_a_time_are_left_out(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, CLONE_CONFIG), 0);
+    start(&t);
+    for (int i = 0; i < 20; i++)
+        step(&t, 't');
+    const char *told = strstr(t.log, "too many triggers");
+    assert_non_null(told);
+    assert_null(strstr(told + 1, "too many triggers")); // however many there are
+    pass(&t, 3 * NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 16);
+    step(&t, 't');
+    pass(&t, 3 * NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 17);
+    done(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_transition),
+        cmocka_unit_test(armed_session_touches_nothing),
+        cmocka_unit_test(delays_leave_out_sleep),
+        cmocka_unit_test(too_many_snapshots_at_a_time_are_left_out),
+    };
+    return cmocka_run_group_tests_name("session_states", tests, NULL, NULL);
+}
