@@ -11,14 +11,20 @@
 
 #include "common/str.h"
 
+// What the function was called with, behind `format`, as text in an array.
+#define FORMAT_INTO(array, format)                                                                 \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, format);                                                                    \
+        vsnprintf(array, sizeof(array), format, args);                                             \
+        va_end(args);                                                                              \
+    } while (0)
+
 int err_set(struct err *err, int r, const char *format, ...)
 {
     if (!err)
         return r;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
-    va_end(args);
+    FORMAT_INTO(err->text, format);
     err->hint[0] = '\0';
     return r;
 }
@@ -27,10 +33,7 @@ int err_errno(struct err *err, int r, const char *format, ...)
 {
     if (!err)
         return r;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
-    va_end(args);
+    FORMAT_INTO(err->text, format);
     err->hint[0] = '\0';
     size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(-r));
@@ -43,10 +46,7 @@ int err_prefix(struct err *err, int r, const char *format, ...)
         return r;
     char old[ERR_TEXT_MAX];
     memcpy(old, err->text, sizeof(old));
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
-    va_end(args);
+    FORMAT_INTO(err->text, format);
     size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
     return r;
@@ -56,10 +56,7 @@ int err_hint(struct err *err, int r, const char *format, ...)
 {
     if (!err)
         return r;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->hint, sizeof(err->hint), format, args);
-    va_end(args);
+    FORMAT_INTO(err->hint, format);
     return r;
 }
 
