@@ -496,8 +496,15 @@ static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
     return 0;
 }
 
-// True if the journal's writer is gone and its work undone.
-static bool sweep_journal(const char *root, const char *path, const struct log *log)
+struct sweep {
+    const char *root, *proc;
+    const struct log *log;
+};
+
+// True if what `process` left at `path` was removed.
+typedef bool (*sweep_func)(const struct sweep *sweep, const char *path, const char *process);
+
+static bool sweep_journal(const struct sweep *sweep, const char *path, const char *process)
 {
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
@@ -506,54 +513,42 @@ static bool sweep_journal(const char *root, const char *path, const struct log *
     struct tracefs_undos undo = {0};
     bool read = read_file(path, &text) == 0 && parse_journal(&text, &undo) == 0;
     if (read) {
-        undo_all(root, &undo, log);
+        undo_all(sweep->root, &undo, sweep->log);
         unlink(path);
+        log_info(sweep->log, "ftrace: undid what process %s left", process);
     }
     undos_release(&undo);
     return read;
 }
 
-static unsigned sweep_journals(const char *root, const char *proc, const char *state_dir,
-                               const struct log *log)
+static bool sweep_instance(const struct sweep *sweep, const char *path, const char *process)
 {
-    DIR *dir = opendir(state_dir);
-    if (!dir)
-        return 0;
-    unsigned n = 0;
-    struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        if (!str_starts_with(name, JOURNAL_PREFIX) ||
-            !is_left_behind(proc, name + strlen(JOURNAL_PREFIX)))
-            continue;
-        CLEANUP(freep) char *path = join(state_dir, name);
-        if (path && sweep_journal(root, path, log)) {
-            log_info(log, "ftrace: undid what process %s left", name + strlen(JOURNAL_PREFIX));
-            n++;
-        }
-    }
-    closedir(dir);
-    return n;
+    if (rmdir(path) < 0)
+        return false;
+    log_info(sweep->log,
+             "ftrace: removed instance " INSTANCE_PREFIX "%s, left by a process that is gone",
+             process);
+    return true;
 }
 
-static unsigned sweep_instances(const char *root, const char *proc, const struct log *log)
+// Everything in the folder whose name is `prefix` and a process that is gone.
+static unsigned sweep_folder(const struct sweep *sweep, const char *folder, const char *prefix,
+                             sweep_func sweep_one)
 {
-    CLEANUP(freep) char *instances = join(root, "instances");
-    DIR *dir = instances ? opendir(instances) : NULL;
+    DIR *dir = opendir(folder);
     if (!dir)
         return 0;
     unsigned n = 0;
     struct dirent *entry;
     while ((entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        if (!str_starts_with(name, INSTANCE_PREFIX) ||
-            !is_left_behind(proc, name + strlen(INSTANCE_PREFIX)))
+        if (!str_starts_with(entry->d_name, prefix))
             continue;
-        CLEANUP(freep) char *path = join(instances, name);
-        if (path && rmdir(path) == 0) {
-            log_info(log, "ftrace: removed instance %s, left by a process that is gone", name);
+        const char *process = entry->d_name + strlen(prefix);
+        if (!is_left_behind(sweep->proc, process))
+            continue;
+        CLEANUP(freep) char *path = join(folder, entry->d_name);
+        if (path && sweep_one(sweep, path, process))
             n++;
-        }
     }
     closedir(dir);
     return n;
@@ -562,6 +557,9 @@ static unsigned sweep_instances(const char *root, const char *proc, const struct
 unsigned tracefs_sweep(const char *root, const char *proc, const char *state_dir,
                        const struct log *log)
 {
-    unsigned n = sweep_journals(root, proc, state_dir ? state_dir : TRACEFS_STATE_DIR, log);
-    return n + sweep_instances(root, proc, log);
+    const struct sweep sweep = {.root = root, .proc = proc, .log = log};
+    CLEANUP(freep) char *instances = join(root, "instances");
+    unsigned n = sweep_folder(&sweep, state_dir ? state_dir : TRACEFS_STATE_DIR, JOURNAL_PREFIX,
+                              sweep_journal);
+    return instances ? n + sweep_folder(&sweep, instances, INSTANCE_PREFIX, sweep_instance) : n;
 }
