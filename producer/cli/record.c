@@ -111,33 +111,27 @@ static int load_config(struct record *record, struct err *err)
     return r;
 }
 
-#define SOURCES_MAX 255
-
-static void add_source_name(const char *name, const char **names, size_t *n)
-{
-    if (name && *n < SOURCES_MAX)
-        names[(*n)++] = name;
-}
+#define NAMES_MAX 256
 
 // What whoever records can record.
 static void list_sources(const struct record *record, const char **names)
 {
+    if (!record->service) {
+        source_class_names(names, NAMES_MAX);
+        return;
+    }
     size_t n = 0;
-    for (size_t i = 0; record->service && i < record->service->n_data_sources; i++)
-        if (record->service->data_sources[i]->ds_descriptor)
-            add_source_name(record->service->data_sources[i]->ds_descriptor->name, names, &n);
-    for (const struct source_class *const *class = source_classes; !record->service && *class;
-         class ++) {
-        add_source_name((*class)->name, names, &n);
-        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
-            add_source_name(*alias, names, &n);
+    for (size_t i = 0; i < record->service->n_data_sources && n < NAMES_MAX - 1; i++) {
+        const Pb__DataSourceDescriptor *source = record->service->data_sources[i]->ds_descriptor;
+        if (source && source->name)
+            names[n++] = source->name;
     }
     names[n] = NULL;
 }
 
 static int check_config(struct record *record, struct err *err)
 {
-    const char *names[SOURCES_MAX + 1];
+    const char *names[NAMES_MAX];
     list_sources(record, names);
     struct config_check_env env = {
         .log = &record->log,

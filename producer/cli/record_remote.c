@@ -42,24 +42,13 @@ static bool is_registered(const Pb__TracingServiceState *state, const char *name
     return false;
 }
 
-static bool is_own(const char *name)
-{
-    for (const struct source_class *const *class = source_classes; *class; class ++) {
-        if (str_eq((*class)->name, name))
-            return true;
-        for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
-            if (str_eq(*alias, name))
-                return true;
-    }
-    return false;
-}
-
 // A data source that only this process has, or NULL.
 static const char *missing_there(const Pb__TracingServiceState *state, const Pb__TraceConfig *trace)
 {
     for (size_t i = 0; i < trace->n_data_sources; i++) {
         const Pb__DataSourceConfig *source = trace->data_sources[i]->config;
-        if (source && source->name && !is_registered(state, source->name) && is_own(source->name))
+        if (source && source->name && !is_registered(state, source->name) &&
+            source_class_find(source->name))
             return source->name;
     }
     return NULL;
