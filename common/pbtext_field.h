@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How protobuf-c lays out values in its structs. For both halves of pbtext.h.
+// How protobuf-c lays out values in its structs. For both halves of pbtext.h, and for whoever else
+// walks over a message by its descriptor.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <protobuf-c/protobuf-c.h>
@@ -27,5 +29,21 @@ static inline size_t pbtext_field_size(ProtobufCType type)
         return 8;
     default:
         return 4;
+    }
+}
+
+// Whether `member`, of a field that is not repeated, is neither zero, empty nor absent.
+static inline bool pbtext_holds_something(const ProtobufCFieldDescriptor *field, const void *member)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return *(const void *const *)member;
+    case PROTOBUF_C_TYPE_STRING:
+        return *(const char *const *)member && **(const char *const *)member;
+    case PROTOBUF_C_TYPE_BYTES:
+        return ((const ProtobufCBinaryData *)member)->len > 0;
+    default:
+        return pbtext_field_size(field->type) == 8 ? *(const uint64_t *)member != 0
+                                                   : *(const uint32_t *)member != 0;
     }
 }

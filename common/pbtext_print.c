@@ -134,27 +134,6 @@ static void print_field(const ProtobufCFieldDescriptor *field, const void *membe
     }
 }
 
-static bool is_zero(const ProtobufCFieldDescriptor *field, const void *member)
-{
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_STRING: {
-        const char *text = *(char *const *)member;
-        return !text || !*text;
-    }
-    case PROTOBUF_C_TYPE_BYTES:
-        return ((const ProtobufCBinaryData *)member)->len == 0;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return *(const uint64_t *)member == 0;
-    default:
-        return *(const uint32_t *)member == 0;
-    }
-}
-
 // Whether a field that is not repeated was set.
 static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
@@ -165,7 +144,7 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
     if (field->type == PROTOBUF_C_TYPE_MESSAGE || field->label == PROTOBUF_C_LABEL_REQUIRED)
         return true;
     if (field->label == PROTOBUF_C_LABEL_NONE)
-        return !is_zero(field, member);
+        return pbtext_holds_something(field, member);
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         const char *text = *(char *const *)member;
         return text && text != field->default_value;

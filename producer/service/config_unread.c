@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "common/pbtext_field.h"
 #include "common/str.h"
 
 #define PATH_BYTES_MAX 192
@@ -96,27 +97,6 @@ const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor 
     return of_source && !is_provided(field->name) ? &foreign : NULL;
 }
 
-static bool holds_something(const ProtobufCFieldDescriptor *field, const void *member)
-{
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return *(const void *const *)member;
-    case PROTOBUF_C_TYPE_STRING:
-        return *(const char *const *)member && **(const char *const *)member;
-    case PROTOBUF_C_TYPE_BYTES:
-        return ((const ProtobufCBinaryData *)member)->len > 0;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return *(const uint64_t *)member != 0;
-    default:
-        return *(const uint32_t *)member != 0;
-    }
-}
-
 struct walk {
     const struct log *log;
     bool said[N_ROWS];
@@ -133,7 +113,7 @@ static void walk_field(struct walk *walk, const ProtobufCMessage *message,
     bool is_oneof = field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
     size_t n = is_repeated ? *(const size_t *)(const void *)quantifier : 1;
     if (n == 0 || (is_oneof && *quantifier != field->id) ||
-        (!is_repeated && !holds_something(field, member)))
+        (!is_repeated && !pbtext_holds_something(field, member)))
         return;
     const struct config_unread *row = config_unread_find(message->descriptor, field);
     if (row) {
