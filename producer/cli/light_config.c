@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define FLUSH_PERIOD_MS 30000
 
@@ -34,13 +33,7 @@ static int size_kb(uint64_t bytes, uint32_t *ret, struct err *err)
 
 static int encode(const Pb__TraceConfig *trace, struct config *ret, struct err *err)
 {
-    size_t size = pb__trace_config__get_packed_size(trace);
-    uint8_t *bytes = malloc(size + 1);
-    if (!bytes)
-        return err_errno(err, -ENOMEM, "config");
-    pb__trace_config__pack(trace, bytes);
-    Pb__TraceConfig *copy = pb__trace_config__unpack(NULL, size, bytes);
-    free(bytes);
+    Pb__TraceConfig *copy = config_copy_message(trace);
     return copy ? config_from_message(copy, ret, err) : err_errno(err, -ENOMEM, "config");
 }
 

@@ -90,6 +90,16 @@ int config_encode(struct config *config, struct err *err)
     return 0;
 }
 
+Pb__TraceConfig *config_copy_message(const Pb__TraceConfig *trace)
+{
+    size_t size = pb__trace_config__get_packed_size(trace);
+    CLEANUP(freep) uint8_t *bytes = malloc(size + 1);
+    if (!bytes)
+        return NULL;
+    pb__trace_config__pack(trace, bytes);
+    return pb__trace_config__unpack(NULL, size, bytes);
+}
+
 int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *err)
 {
     struct config config = {.trace = trace};

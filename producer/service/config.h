@@ -35,6 +35,9 @@ int config_load(const char *name, const void *bytes, size_t size, enum config_fo
 // Takes over `trace`, also on failure. For configs that a program puts together.
 int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *err);
 
+// A message of its own; NULL: no memory.
+Pb__TraceConfig *config_copy_message(const Pb__TraceConfig *trace);
+
 // Brings `bytes` up to date after a change of `trace`.
 int config_encode(struct config *config, struct err *err);
 

@@ -29,21 +29,11 @@ static void clear_filters(Pb__TraceConfig *config)
 // What is left of the config without the fields that may change, packed.
 static int pack_rest(const Pb__TraceConfig *config, struct config *ret, struct err *err)
 {
-    struct config all = {0};
-    size_t size = pb__trace_config__get_packed_size(config);
-    uint8_t *bytes = malloc(size + 1);
-    if (!bytes)
-        return err_errno(err, -ENOMEM, "trace config");
-    pb__trace_config__pack(config, bytes);
-    Pb__TraceConfig *copy = pb__trace_config__unpack(NULL, size, bytes);
-    free(bytes);
+    Pb__TraceConfig *copy = config_copy_message(config);
     if (!copy)
         return err_errno(err, -ENOMEM, "trace config");
     clear_filters(copy);
-    int r = config_from_message(copy, &all, err);
-    if (r == 0)
-        *ret = all;
-    return r;
+    return config_from_message(copy, ret, err);
 }
 
 static int copy_texts(char **texts, size_t n, char ***ret)
