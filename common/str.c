@@ -165,6 +165,29 @@ bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret)
     return true;
 }
 
+bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret)
+{
+    const char *p = *cursor;
+    uint64_t value = 0;
+    for (; p < end; p++) {
+        unsigned digit;
+        if (*p >= '0' && *p <= '9')
+            digit = (unsigned)(*p - '0');
+        else if (*p >= 'a' && *p <= 'f')
+            digit = (unsigned)(*p - 'a') + 10;
+        else
+            break;
+        if (value >> 60)
+            return false;
+        value = value << 4 | digit;
+    }
+    if (p == *cursor)
+        return false;
+    *cursor = p;
+    *ret = value;
+    return true;
+}
+
 struct unit {
     const char *name;
     uint64_t factor;

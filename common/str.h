@@ -50,6 +50,9 @@ int str_parse_i64(const char *text, int64_t *ret);
 // digit there (the cursor then stays) or more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 
+// The same of a hexadecimal number in lower case, without 0x; no blanks are skipped.
+bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret);
+
 // "10s", "0.5s", "500ms", "2m", "1h"; a bare number means seconds. 0, -EINVAL or -ERANGE.
 int str_parse_duration(const char *text, nsec_t *ret);
 

@@ -126,6 +126,27 @@ static void scanning_stops_behind_the_digits(void **state)
     assert_ptr_equal(p, huge);
 }
 
+static void scanning_knows_hexadecimal(void **state)
+{
+    (void)state;
+    const char text[] = "00ff-0ffffffffffffffffG";
+    const char *p = text, *end = text + strlen(text);
+    uint64_t value = 0;
+    assert_true(str_scan_hex(&p, end, &value));
+    assert_int_equal(value, 255);
+    assert_false(str_scan_hex(&p, end, &value));
+    assert_ptr_equal(p, text + 4);
+    p++;
+    assert_true(str_scan_hex(&p, end, &value));
+    assert_true(value == UINT64_MAX);
+    assert_ptr_equal(p, end - 1);
+    assert_false(str_scan_hex(&p, end, &value)); // no capitals
+    const char huge[] = "10000000000000000";
+    p = huge;
+    assert_false(str_scan_hex(&p, huge + strlen(huge), &value));
+    assert_ptr_equal(p, huge);
+}
+
 static void durations(void **state)
 {
     (void)state;
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test(whole_numbers),
         cmocka_unit_test(signed_numbers),
         cmocka_unit_test(scanning_stops_behind_the_digits),
+        cmocka_unit_test(scanning_knows_hexadecimal),
         cmocka_unit_test(durations),
         cmocka_unit_test(lines_are_made_printable),
         cmocka_unit_test(sizes),

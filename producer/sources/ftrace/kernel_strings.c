@@ -11,30 +11,9 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 
 #define FUNCTION_SIZE_MAX (UINT64_C(1) << 20)
-
-static bool parse_hex(const char **cursor, const char *end, uint64_t *ret)
-{
-    const char *p = *cursor;
-    uint64_t value = 0;
-    unsigned digits = 0;
-    for (; p < end; p++, digits++) {
-        unsigned digit;
-        if (*p >= '0' && *p <= '9')
-            digit = (unsigned)(*p - '0');
-        else if (*p >= 'a' && *p <= 'f')
-            digit = (unsigned)(*p - 'a') + 10;
-        else
-            break;
-        value = value << 4 | digit;
-    }
-    if (!digits || digits > 16)
-        return false;
-    *cursor = p;
-    *ret = value;
-    return true;
-}
 
 static int parse_string_line(struct kernel_strings *strings, const char *line, const char *end)
 {
@@ -42,7 +21,7 @@ static int parse_string_line(struct kernel_strings *strings, const char *line, c
     if (end - line < 2 || line[0] != '0' || line[1] != 'x')
         return 0;
     line += 2;
-    if (!parse_hex(&line, end, &address))
+    if (!str_scan_hex(&line, end, &address))
         return 0;
     const char *open = memchr(line, '"', (size_t)(end - line));
     const char *close = open ? memrchr(open + 1, '"', (size_t)(end - open - 1)) : NULL;
@@ -110,7 +89,7 @@ static int parse_symbol_line(struct kernel_symbols *symbols, const char *line, s
 {
     const char *end = line + size;
     uint64_t address;
-    if (!parse_hex(&line, end, &address) || end - line < 4 || !address)
+    if (!str_scan_hex(&line, end, &address) || end - line < 4 || !address)
         return 0;
     if (!strchr("tTwW", line[1]) || !line[1])
         return 0;

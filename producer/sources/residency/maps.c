@@ -13,31 +13,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 
 #define DELETED " (deleted)"
-
-static bool scan_number(const char **cursor, const char *end, unsigned base, uint64_t *ret)
-{
-    const char *p = *cursor;
-    uint64_t value = 0;
-    for (; p < end; p++) {
-        unsigned digit;
-        if (*p >= '0' && *p <= '9')
-            digit = (unsigned)(*p - '0');
-        else if (*p >= 'a' && *p <= 'f')
-            digit = (unsigned)(*p - 'a') + 10;
-        else
-            break;
-        if (digit >= base || value > (UINT64_MAX - digit) / base)
-            return false;
-        value = value * base + digit;
-    }
-    if (p == *cursor)
-        return false;
-    *cursor = p;
-    *ret = value;
-    return true;
-}
 
 static bool scan_char(const char **cursor, const char *end, char c)
 {
@@ -51,16 +29,16 @@ bool mapping_parse(const char *line, size_t size, struct mapping *ret)
 {
     const char *p = line, *end = line + size;
     uint64_t major, minor;
-    if (!scan_number(&p, end, 16, &ret->start) || !scan_char(&p, end, '-') ||
-        !scan_number(&p, end, 16, &ret->end) || !scan_char(&p, end, ' ') || end - p < 5)
+    if (!str_scan_hex(&p, end, &ret->start) || !scan_char(&p, end, '-') ||
+        !str_scan_hex(&p, end, &ret->end) || !scan_char(&p, end, ' ') || end - p < 5)
         return false;
     memcpy(ret->permissions, p, 4);
     ret->permissions[4] = 0;
     p += 4;
-    if (!scan_char(&p, end, ' ') || !scan_number(&p, end, 16, &ret->offset) ||
-        !scan_char(&p, end, ' ') || !scan_number(&p, end, 16, &major) || !scan_char(&p, end, ':') ||
-        !scan_number(&p, end, 16, &minor) || !scan_char(&p, end, ' ') ||
-        !scan_number(&p, end, 10, &ret->inode))
+    if (!scan_char(&p, end, ' ') || !str_scan_hex(&p, end, &ret->offset) ||
+        !scan_char(&p, end, ' ') || !str_scan_hex(&p, end, &major) || !scan_char(&p, end, ':') ||
+        !str_scan_hex(&p, end, &minor) || !scan_char(&p, end, ' ') ||
+        !str_scan_u64(&p, end, &ret->inode))
         return false;
     if (major > UINT32_MAX || minor > UINT32_MAX || ret->start >= ret->end)
         return false;
