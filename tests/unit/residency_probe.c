@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "producer/sources/residency/probe.h"
+#include "tests/unit/ask_mincore.h"
 #include "tests/unit/unit.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
@@ -35,24 +36,6 @@ static int make_file(off_t size)
     assert_int_equal(ftruncate(fd, size), 0);
     posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); // no read-ahead
     return fd;
-}
-
-static struct page_ranges ask_mincore(int fd, uint64_t pages)
-{
-    struct page_ranges ranges = {0};
-    if (!pages)
-        return ranges;
-    void *map = mmap(NULL, pages * PAGE, PROT_NONE, MAP_SHARED, fd, 0);
-    assert_true(map != MAP_FAILED);
-    uint8_t *vector = calloc(1, pages);
-    assert_non_null(vector);
-    assert_int_equal(mincore(map, pages * PAGE, vector), 0);
-    for (uint64_t i = 0; i < pages; i++)
-        if (vector[i] & 1)
-            assert_int_equal(page_ranges_append(&ranges, i, i + 1), 0);
-    free(vector);
-    munmap(map, pages * PAGE);
-    return ranges;
 }
 
 static void write_pages(int fd, uint64_t first, uint64_t n)

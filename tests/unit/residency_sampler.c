@@ -15,6 +15,7 @@
 #include "producer/sources/residency/probe.h"
 #include "producer/sources/residency/sampler.h"
 #include "protos/fields.h"
+#include "tests/unit/ask_mincore.h"
 #include "tests/unit/grid_span.h"
 #include "tests/unit/unit.h"
 
@@ -204,22 +205,6 @@ static void reading_done(struct reading *reading)
 {
     page_ranges_done(&reading->runs);
     page_ranges_done(&reading->list);
-}
-
-static struct page_ranges ask_mincore(int fd, uint64_t pages)
-{
-    struct page_ranges ranges = {0};
-    void *map = mmap(NULL, pages * PAGE, PROT_NONE, MAP_SHARED, fd, 0);
-    assert_true(map != MAP_FAILED);
-    uint8_t *vector = calloc(1, pages);
-    assert_non_null(vector);
-    assert_int_equal(mincore(map, pages * PAGE, vector), 0);
-    for (uint64_t i = 0; i < pages; i++)
-        if (vector[i] & 1)
-            assert_int_equal(page_ranges_append(&ranges, i, i + 1), 0);
-    free(vector);
-    munmap(map, pages * PAGE);
-    return ranges;
 }
 
 static char stage_path[64]; // to be removed, should a test fail
