@@ -61,7 +61,7 @@ static int view_print(const struct sql_view *view)
     char sql[128];
     snprintf(sql, sizeof(sql),
              "SELECT name, iif(type = '', 'ANY', type) FROM pragma_table_info('%s')", view->name);
-    if (database_create(NULL, &err, &db) < 0) {
+    if (database_create(NULL, &err, &db) < 0 || database_finish(db, NULL, NULL, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }

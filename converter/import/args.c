@@ -34,11 +34,10 @@ static uint64_t args_hash(const struct arg *items, size_t n)
     return hash;
 }
 
-static void arg_write(struct database *db, const struct arg *arg, int64_t set, int64_t index)
+static void arg_write(struct database *db, const struct arg *arg, int64_t set)
 {
     struct cell *row = database_row(db, TABLE_args, NULL);
     cell_int(row, COL_args_arg_set_id, set);
-    cell_int(row, COL_args__index, index);
     cell_text(row, COL_args__flat_key, arg->flat_key);
     cell_text(row, COL_args_key, arg->key);
     cell_int(row, COL_args__type, arg->type);
@@ -80,10 +79,9 @@ int64_t args_add(struct args *args, const struct arg *items, size_t n)
     if (cached->set && cached->hash == hash)
         return cached->set - 1;
     int64_t set = (int64_t)database_n_rows(args->db, TABLE_args);
-    int64_t index = 0;
     for (size_t i = 0; i < n; i++)
         if (!is_overridden(items, n, i))
-            arg_write(args->db, &items[i], set, index++);
+            arg_write(args->db, &items[i], set);
     *cached = (struct args_cached){.hash = hash, .set = set + 1};
     return set;
 }

@@ -124,8 +124,8 @@ int process_counters_finish(struct import *im)
                          "DROP TABLE temp.moved;");
     if (sql.failed)
         return -ENOMEM;
-    int r = database_flush(im->db, im->err);
-    return r < 0 ? r : database_exec(im->db, sql.text, im->err);
+    database_later(im->db, sql.text);
+    return 0;
 }
 
 void process_counters_done(struct process_counters *counters)

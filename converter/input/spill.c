@@ -18,16 +18,21 @@
 #define MAPPED_MAX ((size_t)(sizeof(size_t) > 4 ? 256ULL << 30 : 1ULL << 29))
 #define MAPPED_MIN ((size_t)256 << 20)
 
+const char *temporary_folder(const char *folder)
+{
+    if (!folder)
+        folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 int spill_init(struct spill *spill, const char *folder, struct err *err)
 {
     *spill = (struct spill){.fd = -1};
-    if (!folder)
-        folder = getenv("TMPDIR");
-    spill->folder = strdup(folder && *folder ? folder : "/tmp");
+    spill->folder = strdup(temporary_folder(folder));
     return spill->folder ? 0 : err_errno(err, -ENOMEM, "temporary file");
 }
 
-static int unnamed_open(const char *folder)
+int unnamed_open(const char *folder)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))

@@ -24,3 +24,9 @@ int spill_append(struct spill *spill, const void *bytes, size_t size, struct err
 // Takes the pages out of this process's memory; they come back when they are read.
 void spill_forget(const struct spill *spill);
 void spill_done(struct spill *spill);
+
+// `folder`, or the system's place for temporary files if it is NULL.
+const char *temporary_folder(const char *folder);
+
+// A file without a name in `folder`, for reading and writing; -1 and errno.
+int unnamed_open(const char *folder);

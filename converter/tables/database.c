@@ -2,8 +2,8 @@
 //
 // The temporary file lies in the target's directory, so that rename() is atomic. It is written
 // without journal and without syncing, because nobody will ever recover it: it is finished and
-// renamed, or removed. Indexes are made at the end, from sorted data, which is several times
-// cheaper than keeping them while rows come in.
+// renamed, or removed. Tables are written as pages (see writer.c), and SQLite sees the file only at
+// the end: it is told where the tables are and makes views and indexes.
 #include "converter/tables/database.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/input/spill.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/writer.h"
 
@@ -24,19 +25,21 @@
 #define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
 
 struct database {
-    sqlite3 *handle;       // owned
-    char *path;            // owned; NULL: in memory
+    sqlite3 *handle;       // owned; NULL until the tables are written
+    char *path;            // owned; NULL: nobody else will use it
     char *temporary;       // owned; NULL once it has its name
+    int fd;                // owned; of the temporary file
     struct writer *writer; // owned
     struct table_state {
-        struct batch batch;
+        struct batch *batch; // owned
         uint64_t n_rows;
         int64_t next_id;
     } tables[N_TABLES];
-    struct batch *current;  // of the row made last
-    struct cell *nowhere;   // owned, rows go here after a failure
-    int failure;            // negative errno of the first failure
-    struct err failure_err; // its text
+    struct strbuf later;                   // SQL that is run when the tables are there
+    struct batch *current;                 // of the row made last
+    struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
+    int failure;                           // negative errno of the first failure
+    struct err failure_err;                // its text
     uint64_t n_bytes;
 };
 
@@ -46,23 +49,34 @@ void cell_text(struct cell *row, size_t column, const char *text)
         cell_bytes(row, column, text, strlen(text));
 }
 
-static int database_failed(struct database *db, int code)
+static const char *place(const struct database *db)
+{
+    return db->path ? db->path : "temporary database";
+}
+
+static int database_failed(struct database *db, int r)
+{
+    if (r == 0 || db->failure < 0)
+        return db->failure;
+    db->failure = r;
+    if (r == -ENOSPC) {
+        err_set(&db->failure_err, r, "%s: no space left", place(db));
+        err_hint(&db->failure_err, r, "the database needs a few times the trace's size");
+    } else {
+        err_errno(&db->failure_err, r, "%s", place(db));
+    }
+    return r;
+}
+
+static int sqlite_failed(struct database *db, int code)
 {
     if (code == SQLITE_OK || db->failure < 0)
         return db->failure;
-    db->failure = code == SQLITE_NOMEM       ? -ENOMEM
-                  : code == SQLITE_FULL      ? -ENOSPC
-                  : code == SQLITE_INTERRUPT ? -ECANCELED
-                                             : -EIO;
-    int system_errno = sqlite3_system_errno(db->handle);
-    if (code == SQLITE_FULL || system_errno == ENOSPC) {
-        err_set(&db->failure_err, db->failure, "%s: no space left", db->path ? db->path : "memory");
-        err_hint(&db->failure_err, db->failure, "the database needs a few times the trace's size");
-    } else {
-        err_set(&db->failure_err, db->failure, "%s: %s", db->path ? db->path : "memory",
-                sqlite3_errmsg(db->handle));
-    }
-    return db->failure;
+    if (code == SQLITE_FULL || sqlite3_system_errno(db->handle) == ENOSPC)
+        return database_failed(db, -ENOSPC);
+    int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -ECANCELED : -EIO;
+    db->failure = err_set(&db->failure_err, r, "%s: %s", place(db), sqlite3_errmsg(db->handle));
+    return r;
 }
 
 int database_error(const struct database *db, struct err *err)
@@ -99,66 +113,33 @@ static int target_check(const char *path, struct err *err)
 
 static int temporary_make(struct database *db, struct err *err)
 {
-    if (asprintf(&db->temporary, "%s.XXXXXX", db->path) < 0) {
+    int n = db->path ? asprintf(&db->temporary, "%s.XXXXXX", db->path)
+                     : asprintf(&db->temporary, "%s/mmsql.XXXXXX", temporary_folder(NULL));
+    if (n < 0) {
         db->temporary = NULL;
-        return -ENOMEM;
+        return err_errno(err, -ENOMEM, "database");
     }
-    int fd = mkostemp(db->temporary, O_CLOEXEC);
-    if (fd < 0) {
-        int r = err_errno(err, -errno, "%s", db->path);
+    db->fd = mkostemp(db->temporary, O_CLOEXEC);
+    if (db->fd < 0) {
+        int r = err_errno(err, -errno, "%s", db->path ? db->path : db->temporary);
         free(STEAL(db->temporary));
         return r;
     }
+    if (!db->path)
+        return 0;
     mode_t mask = umask(0);
     umask(mask);
-    fchmod(fd, 0666 & ~mask);
-    close_fd(fd);
+    fchmod(db->fd, 0666 & ~mask);
     return 0;
 }
 
-static void table_ddl(struct strbuf *sql, const struct table_def *def)
+static int writer_make(struct database *db, struct err *err)
 {
-    strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->stored_name);
-    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
-        const struct column_def *column = &def->columns[i];
-        if (!column->generated)
-            strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
-                        column_type_name(column->type), column->key ? " PRIMARY KEY" : "");
-    }
-    if (def->primary_key)
-        strbuf_addf(sql, ", PRIMARY KEY(%s)) WITHOUT ROWID;\n", def->primary_key);
-    else
-        strbuf_add_str(sql, ");\n");
-    if (str_eq(def->name, def->stored_name))
-        return;
-    strbuf_addf(sql, "CREATE VIEW \"%s\" AS SELECT ", def->name);
-    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
-        const struct column_def *column = &def->columns[i];
-        if (column->hidden)
-            continue;
-        strbuf_add_str(sql, n++ ? ", " : "");
-        if (column->generated)
-            strbuf_addf(sql, "%s AS ", column->generated);
-        strbuf_addf(sql, "\"%s\"", column->name);
-    }
-    strbuf_addf(sql, " FROM \"%s\";\n", def->stored_name);
-}
-
-static int schema_make(struct database *db)
-{
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    strbuf_addf(&sql,
-                "PRAGMA application_id=%d; PRAGMA page_size=4096; PRAGMA journal_mode=OFF;"
-                "PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-%d;"
-                "PRAGMA temp_store=FILE; BEGIN;\n",
-                DATABASE_APPLICATION_ID, CACHE_KIB);
-    for (size_t i = 0; i < N_TABLES; i++)
-        table_ddl(&sql, &table_defs[i]);
-    for (const char *const *script = sql_scripts; *script; script++)
-        strbuf_add_str(&sql, *script);
-    if (sql.failed)
-        return SQLITE_NOMEM;
-    return sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
+    char *end = strrchr(db->temporary, '/');
+    CLEANUP(freep)
+    char *folder = end ? strndup(db->temporary, (size_t)(end - db->temporary) + 1) : strdup(".");
+    int r = folder ? writer_start(db->fd, folder, &db->writer) : -ENOMEM;
+    return r < 0 ? err_errno(err, r, "database") : 0;
 }
 
 int database_create(const char *path, struct err *err, struct database **ret)
@@ -166,29 +147,14 @@ int database_create(const char *path, struct err *err, struct database **ret)
     struct database *db = calloc(1, sizeof(*db));
     if (!db)
         return err_errno(err, -ENOMEM, "database");
-    size_t n_cells_max = 1;
-    for (size_t i = 0; i < N_TABLES; i++)
-        if (table_defs[i].n_stored > n_cells_max)
-            n_cells_max = table_defs[i].n_stored;
-    db->nowhere = calloc(n_cells_max, sizeof(*db->nowhere));
-    int r = db->nowhere ? 0 : err_errno(err, -ENOMEM, "database");
-    if (r == 0 && path) {
-        r = target_check(path, err);
-        if (r == 0 && !(db->path = strdup(path)))
-            r = err_errno(err, -ENOMEM, "database");
-        if (r == 0)
-            r = temporary_make(db, err);
-    }
-    if (r == 0) {
-        int code = sqlite3_open_v2(path ? db->temporary : ":memory:", &db->handle,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-        if (code == SQLITE_OK)
-            code = schema_make(db);
-        if (code == SQLITE_OK)
-            code = writer_start(db->handle, &db->writer);
-        r = database_failed(db, code);
-        database_error(db, err);
-    }
+    db->fd = -1;
+    int r = path ? target_check(path, err) : 0;
+    if (r == 0 && path && !(db->path = strdup(path)))
+        r = err_errno(err, -ENOMEM, "database");
+    if (r == 0)
+        r = temporary_make(db, err);
+    if (r == 0)
+        r = writer_make(db, err);
     if (r < 0) {
         database_free(db);
         return r;
@@ -202,35 +168,32 @@ int64_t database_reserve_id(struct database *db, enum table_id table)
     return db->tables[table].next_id++;
 }
 
-// The handle is the writer's while it works, so a failure waits for it to stand still.
-static int writer_failed(struct database *db, int code)
+struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width)
 {
-    if (code != SQLITE_OK)
-        writer_drain(db->writer);
-    return database_failed(db, code);
+    struct table_state *state = &db->tables[table];
+    if (db->failure < 0)
+        return db->nowhere;
+    struct cell *row = state->batch ? batch_row(state->batch, width) : NULL;
+    if (!row) {
+        if (state->batch)
+            database_failed(db, writer_put(db->writer, table, STEAL(state->batch)));
+        state->batch = writer_batch(db->writer);
+        if (!state->batch)
+            database_failed(db, -ENOMEM);
+        if (db->failure < 0)
+            return db->nowhere;
+        row = batch_row(state->batch, width);
+    }
+    db->current = state->batch;
+    state->n_rows++;
+    if (table_defs[table].columns[0].key)
+        cell_int(row, 0, id);
+    return row;
 }
 
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id)
 {
-    struct table_state *state = &db->tables[table];
-    const struct table_def *def = &table_defs[table];
-    struct batch *batch = &state->batch;
-    if (db->failure < 0)
-        return db->nowhere;
-    if (batch->n_rows == BATCH_ROWS && writer_failed(db, writer_put(db->writer, table, batch)) < 0)
-        return db->nowhere;
-    size_t n = def->n_stored;
-    if (!batch->cells && !(batch->cells = malloc(BATCH_ROWS * n * sizeof(*batch->cells)))) {
-        database_failed(db, SQLITE_NOMEM);
-        return db->nowhere;
-    }
-    db->current = batch;
-    struct cell *row = &batch->cells[batch->n_rows++ * n];
-    state->n_rows++;
-    memset(row, 0, n * sizeof(*row));
-    if (def->columns[0].key)
-        cell_int(row, 0, id);
-    return row;
+    return database_row_sized(db, table, id, table_defs[table].n_stored);
 }
 
 struct cell *database_row(struct database *db, enum table_id table, int64_t *ret_id)
@@ -247,7 +210,7 @@ const void *database_copy(struct database *db, const void *bytes, size_t size)
         return "";
     char *copy = arena_strndup(&db->current->copies, bytes, size);
     if (!copy)
-        database_failed(db, SQLITE_NOMEM);
+        database_failed(db, -ENOMEM);
     return copy ? copy : "";
 }
 
@@ -259,8 +222,10 @@ uint64_t database_n_rows(const struct database *db, enum table_id table)
 int database_flush(struct database *db, struct err *err)
 {
     for (enum table_id table = 0; table < N_TABLES && db->failure == 0; table++)
-        writer_failed(db, writer_put(db->writer, table, &db->tables[table].batch));
-    writer_failed(db, writer_drain(db->writer));
+        if (db->tables[table].batch)
+            database_failed(db, writer_put(db->writer, table, STEAL(db->tables[table].batch)));
+    database_failed(db, writer_drain(db->writer));
+    db->current = NULL;
     return database_error(db, err);
 }
 
@@ -271,21 +236,102 @@ void database_abandon(struct database *db)
         db->failure = err_set(&db->failure_err, -ECANCELED, "given up");
 }
 
-int database_exec(struct database *db, const char *sql, struct err *err)
+void database_later(struct database *db, const char *sql)
 {
-    if (db->failure == 0)
-        database_failed(db, sqlite3_exec(db->handle, sql, NULL, NULL, NULL));
-    return database_error(db, err);
+    strbuf_add_str(&db->later, sql);
+}
+
+static void table_sql(struct strbuf *sql, const struct table_def *def)
+{
+    strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->stored_name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
+        const struct column_def *column = &def->columns[i];
+        if (!column->generated)
+            strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
+                        column_type_name(column->type), column->key ? " PRIMARY KEY" : "");
+    }
+    strbuf_add_str(sql, ")");
+}
+
+static void view_sql(struct strbuf *sql, const struct table_def *def)
+{
+    if (str_eq(def->name, def->stored_name))
+        return;
+    strbuf_addf(sql, "CREATE VIEW \"%s\" AS SELECT ", def->name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
+        const struct column_def *column = &def->columns[i];
+        if (column->hidden)
+            continue;
+        strbuf_add_str(sql, n++ ? ", " : "");
+        if (column->generated)
+            strbuf_addf(sql, "%s AS ", column->generated);
+        strbuf_addf(sql, "\"%s\"", column->name);
+    }
+    strbuf_addf(sql, " FROM \"%s\";\n", def->stored_name);
+}
+
+// SQLite finds the tables where the writer put them.
+static int tables_register(sqlite3 *handle, const uint32_t roots[N_TABLES])
+{
+    sqlite3_stmt *insert = NULL;
+    int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON; BEGIN;", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle,
+                                  "INSERT INTO sqlite_master(type, name, tbl_name, rootpage, sql) "
+                                  "VALUES('table', ?1, ?1, ?2, ?3)",
+                                  -1, &insert, NULL);
+    for (size_t i = 0; i < N_TABLES && code == SQLITE_OK; i++) {
+        CLEANUP(strbuf_done) struct strbuf sql = {0};
+        table_sql(&sql, &table_defs[i]);
+        if (sql.failed)
+            code = SQLITE_NOMEM;
+        sqlite3_bind_text(insert, 1, table_defs[i].stored_name, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(insert, 2, roots[i]);
+        sqlite3_bind_text(insert, 3, sql.text, (int)sql.size, SQLITE_STATIC);
+        if (code == SQLITE_OK && sqlite3_step(insert) != SQLITE_DONE)
+            code = sqlite3_errcode(handle);
+        sqlite3_reset(insert);
+    }
+    sqlite3_finalize(insert);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(handle, "COMMIT; PRAGMA writable_schema=RESET;", NULL, NULL, NULL);
+    return code;
 }
 
 // What the usual joins and time ranges need, and no more: every index costs time and room.
-static const char indexes_sql[] = "CREATE INDEX counter_by_track ON counter(track_id, ts);"
+static const char indexes_sql[] = "CREATE INDEX args_by_set ON _args(arg_set_id);"
+                                  "CREATE INDEX counter_by_track ON counter(track_id, ts);"
                                   "CREATE INDEX slice_by_track ON _slice(track_id);"
                                   "CREATE INDEX page_residency_sample_by_file "
                                   "ON page_residency_sample(file_id, ts);"
                                   "CREATE INDEX page_residency_span_by_file "
                                   "ON _page_residency_span(file_id, last_sample_id);"
                                   "COMMIT;";
+
+static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
+{
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    strbuf_addf(&sql,
+                "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+                "PRAGMA cache_size=-%d; PRAGMA temp_store=FILE;",
+                CACHE_KIB);
+    int code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+    if (code == SQLITE_OK)
+        code = tables_register(db->handle, roots);
+    strbuf_clear(&sql);
+    strbuf_add_str(&sql, "BEGIN;");
+    for (size_t i = 0; i < N_TABLES; i++)
+        view_sql(&sql, &table_defs[i]);
+    for (const char *const *script = sql_scripts; *script; script++)
+        strbuf_add_str(&sql, *script);
+    if (db->later.text)
+        strbuf_add_str(&sql, db->later.text);
+    strbuf_add_str(&sql, indexes_sql);
+    if (sql.failed || db->later.failed)
+        return SQLITE_NOMEM;
+    return code == SQLITE_OK ? sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL) : code;
+}
 
 static int temporary_rename(struct database *db, struct err *err)
 {
@@ -313,20 +359,27 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
                     struct err *err)
 {
     struct watch watch = {goes_on, userdata};
-    int r = database_flush(db, err);
-    if (goes_on)
-        sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
-    if (r == 0)
-        r = database_exec(db, indexes_sql, err);
-    sqlite3_progress_handler(db->handle, 0, NULL, NULL);
-    if (r < 0 || !db->path)
-        return r;
-    db->writer = writer_free(db->writer);
-    int code = sqlite3_close(db->handle);
-    if (code != SQLITE_OK) {
-        database_failed(db, code);
+    uint32_t roots[N_TABLES];
+    if (database_flush(db, err) < 0 ||
+        database_failed(db, writer_finish(db->writer, DATABASE_APPLICATION_ID, roots)) < 0)
         return database_error(db, err);
+    db->writer = writer_free(db->writer);
+    db->fd = close_fd(db->fd);
+    int code = sqlite3_open_v2(db->temporary, &db->handle, SQLITE_OPEN_READWRITE, NULL);
+    if (goes_on && code == SQLITE_OK)
+        sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
+    if (code == SQLITE_OK)
+        code = schema_make(db, roots);
+    if (sqlite_failed(db, code) < 0)
+        return database_error(db, err);
+    sqlite3_progress_handler(db->handle, 0, NULL, NULL);
+    if (!db->path) {
+        unlink(db->temporary);
+        free(STEAL(db->temporary));
+        return 0;
     }
+    if (sqlite_failed(db, sqlite3_close(db->handle)) < 0)
+        return database_error(db, err);
     db->handle = NULL;
     return temporary_rename(db, err);
 }
@@ -348,13 +401,14 @@ struct database *database_free(struct database *db)
     int saved = errno;
     writer_free(db->writer);
     for (size_t i = 0; i < N_TABLES; i++)
-        batch_done(&db->tables[i].batch);
+        batch_free(db->tables[i].batch);
+    strbuf_done(&db->later);
     sqlite3_close(db->handle);
+    close_fd(db->fd);
     if (db->temporary)
         unlink(db->temporary);
     free(db->temporary);
     free(db->path);
-    free(db->nowhere);
     free(db);
     errno = saved;
     return NULL;

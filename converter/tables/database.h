@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The database that a conversion writes. Rows are gathered in a batch per table and handed to
-// SQLite a batch at a time. Everything goes into a file beside the target, which takes the target's
-// name only when all is well: a failed conversion leaves no half database behind and an old one as
-// it was.
+// The database that a conversion writes. Rows are gathered in a batch per table and written a batch
+// at a time. Everything goes into a file beside the target, which takes the target's name only when
+// all is well: a failed conversion leaves no half database behind and an old one as it was.
 #pragma once
 
 #include <stdbool.h>
@@ -49,7 +48,7 @@ void cell_text(struct cell *row, size_t column, const char *text); // NULL: stay
 
 struct database;
 
-// Opens the temporary file for `path` and makes all tables. `path` NULL makes a database in memory.
+// Makes the temporary file for `path`. `path` NULL makes a database that goes when it is closed.
 // Refuses (-EEXIST) a target that exists and is not a database of this program.
 int database_create(const char *path, struct err *err, struct database **ret);
 
@@ -62,6 +61,9 @@ struct cell *database_row(struct database *db, enum table_id table, int64_t *ret
 int64_t database_reserve_id(struct database *db, enum table_id table);
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
 
+// A row of another width than the table's: what is missing at its end is NULL.
+struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width);
+
 // A copy that lives as long as the row made last needs it.
 const void *database_copy(struct database *db, const void *bytes, size_t size);
 
@@ -70,21 +72,21 @@ int database_error(const struct database *db, struct err *err);
 
 uint64_t database_n_rows(const struct database *db, enum table_id table);
 
-// Waits until all rows are in the tables: before SQL reads them, and before the texts of cells go.
+// Waits until all rows are written: the texts of cells may go.
 int database_flush(struct database *db, struct err *err);
 
 // The conversion is given up: no rows are written from here on, and texts of cells may go.
 void database_abandon(struct database *db);
 
-// Runs SQL on the open database, which must be flushed.
-int database_exec(struct database *db, const char *sql, struct err *err);
+// SQL statements to be run when all rows are there, before indexes are made.
+void database_later(struct database *db, const char *sql);
 
-// Flushes, makes indexes, commits and, if it is a file, gives it its name. `goes_on` (NULL: always)
-// is asked from time to time; false ends it with -ECANCELED.
+// Writes what is left, makes views and indexes and, if it is a file, gives it its name. `goes_on`
+// (NULL: always) is asked from time to time; false ends it with -ECANCELED.
 int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *userdata,
                     struct err *err);
 
-// SQLite's handle, for queries on a database in memory after database_finish(). Borrowed.
+// SQLite's handle, for queries on a database without path after database_finish(). Borrowed.
 struct sqlite3 *database_handle(struct database *db);
 
 // Bytes of the finished file.

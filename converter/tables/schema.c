@@ -11,7 +11,7 @@
     {.name = #column, .doc = (text), .type = COLUMN_##kind, .hidden = #column[0] == '_'},
 #define DEF_GENERATED(table, column, kind, sql, text)                                              \
     {.name = #column, .doc = (text), .type = COLUMN_##kind, .generated = (sql)},
-#define DEF_COLUMNS(table, primary, text)                                                          \
+#define DEF_COLUMNS(table, text)                                                                   \
     static const struct column_def columns_##table[] = {                                           \
         COLUMNS_##table(DEF_KEY, DEF_COLUMN, DEF_GENERATED)};
 TABLE_LIST(DEF_COLUMNS)
@@ -19,10 +19,9 @@ TABLE_LIST(DEF_COLUMNS)
 #define N_COLUMNS(table) (sizeof(columns_##table) / sizeof(columns_##table[0]))
 
 // Every column that is computed makes a difference of the two counts; hidden ones come with such.
-#define DEF_TABLE(table, primary, text)                                                            \
+#define DEF_TABLE(table, text)                                                                     \
     [TABLE_##table] = {.name = #table,                                                             \
                        .stored_name = N_COLUMNS(table) == N_COL_##table ? #table : "_" #table,     \
-                       .primary_key = (primary),                                                   \
                        .doc = (text),                                                              \
                        .columns = columns_##table,                                                 \
                        .n_columns = N_COLUMNS(table),                                              \

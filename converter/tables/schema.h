@@ -5,7 +5,7 @@
 // tables`. Names and columns are Perfetto's public ones; what Perfetto computes (views) is in
 // converter/sql/.
 //
-// T(table, primary key, doc)       the key of a table that has no K, or NULL
+// T(table, doc)
 // K(table, column, doc)            the row's id, INTEGER PRIMARY KEY; always the first column
 // C(table, column, type, doc)      stored; type is INT, REAL, TEXT or BLOB; not shown if it begins
 // with _ G(table, column, type, sql, doc) computed from the others when it is asked for
@@ -21,50 +21,44 @@
 #include <stdint.h>
 
 #define TABLE_LIST(T)                                                                              \
-    T(args, "arg_set_id, _index",                                                                  \
-      "Values that belong to a row of another table, a row each, found by its arg_set_id.")        \
-    T(clock_snapshot, NULL, "Readings of several clocks taken at one moment.")                     \
-    T(counter, NULL, "Values of counters over time; join counter_track for what is counted.")      \
-    T(cpu, NULL, "Processors seen in the trace.")                                                  \
-    T(filedescriptor, NULL, "Open files of processes, where they were recorded.")                  \
-    T(flow, NULL, "Arrows between slices: what made what happen.")                                 \
-    T(ftrace_event, NULL, "Every kernel event as it was recorded; its fields are in args.")        \
-    T(heap_profile, NULL, "Heap dumps of processes.")                                              \
-    T(heap_profile_allocation, NULL, "Sampled allocations (positive) and frees (negative).")       \
-    T(machine, NULL, "Machines the trace comes from.")                                             \
-    T(memory_snapshot, NULL, "Snapshots of memory use that applications report of themselves.")    \
-    T(metadata, NULL, "Facts about the trace as a whole.")                                         \
-    T(package_list, NULL, "Installed Android packages.")                                           \
-    T(page_residency_change, NULL,                                                                 \
-      "Runs of pages that came into the page cache or went out of it.")                            \
-    T(page_residency_file, NULL, "Files whose pages in the page cache were watched.")              \
-    T(page_residency_round, NULL,                                                                  \
-      "Looks at all watched files: what was not sampled had not changed.")                         \
-    T(page_residency_sample, NULL,                                                                 \
-      "How many pages of a file were in the page cache, when it changed.")                         \
-    T(page_residency_span, NULL,                                                                   \
-      "Runs of resident pages, a row for as long as a run stays the same.")                        \
-    T(perf_sample, NULL, "Samples of call stacks taken by the kernel's perf events.")              \
-    T(perf_session, NULL, "Sessions that perf samples belong to.")                                 \
-    T(process, NULL, "Processes; upid is unique in the trace, pid may be reused.")                 \
-    T(profiler_smaps, NULL, "Memory mappings of processes with their sizes.")                      \
-    T(sched_slice, NULL, "Which thread ran on which processor, and why it stopped.")               \
-    T(slice, NULL, "Spans of time with a name, nested per track.")                                 \
-    T(stack_profile_callsite, NULL, "Call chains: a frame and the call site that called it.")      \
-    T(stack_profile_frame, NULL, "Functions and addresses in call chains.")                        \
-    T(stack_profile_mapping, NULL, "Files mapped into profiled processes.")                        \
-    T(stack_profile_symbol, NULL, "Source positions of frames, inlined functions included.")       \
-    T(stack_sample, NULL, "Call stack samples of any source.")                                     \
-    T(stats, NULL, "How recording and conversion went: sizes, losses, problems.")                  \
-    T(thread, NULL, "Threads; utid is unique in the trace, tid may be reused.")                    \
-    T(thread_state, NULL, "What each thread was doing: running, runnable, sleeping.")              \
-    T(trace_bounds, NULL, "First and last moment that the trace has data of.")                     \
-    T(_track, NULL, "All tracks, with what the public track views select by.")
+    T(args, "Values that belong to a row of another table, a row each, found by its arg_set_id.")  \
+    T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
+    T(counter, "Values of counters over time; join counter_track for what is counted.")            \
+    T(cpu, "Processors seen in the trace.")                                                        \
+    T(filedescriptor, "Open files of processes, where they were recorded.")                        \
+    T(flow, "Arrows between slices: what made what happen.")                                       \
+    T(ftrace_event, "Every kernel event as it was recorded; its fields are in args.")              \
+    T(heap_profile, "Heap dumps of processes.")                                                    \
+    T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
+    T(machine, "Machines the trace comes from.")                                                   \
+    T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
+    T(metadata, "Facts about the trace as a whole.")                                               \
+    T(package_list, "Installed Android packages.")                                                 \
+    T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
+    T(page_residency_file, "Files whose pages in the page cache were watched.")                    \
+    T(page_residency_round, "Looks at all watched files: what was not sampled had not changed.")   \
+    T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
+    T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
+    T(perf_sample, "Samples of call stacks taken by the kernel's perf events.")                    \
+    T(perf_session, "Sessions that perf samples belong to.")                                       \
+    T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
+    T(profiler_smaps, "Memory mappings of processes with their sizes.")                            \
+    T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
+    T(slice, "Spans of time with a name, nested per track.")                                       \
+    T(stack_profile_callsite, "Call chains: a frame and the call site that called it.")            \
+    T(stack_profile_frame, "Functions and addresses in call chains.")                              \
+    T(stack_profile_mapping, "Files mapped into profiled processes.")                              \
+    T(stack_profile_symbol, "Source positions of frames, inlined functions included.")             \
+    T(stack_sample, "Call stack samples of any source.")                                           \
+    T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
+    T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
+    T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
+    T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_track, "All tracks, with what the public track views select by.")
 
 #define COLUMNS_args(K, C, G)                                                                      \
-    G(args, id, INT, "arg_set_id + _index", "Row.")                                                \
+    K(args, id, "Row.")                                                                            \
     C(args, arg_set_id, INT, "The set this value belongs to; equal sets are stored once.")         \
-    C(args, _index, INT, "Place in the set, from 0.")                                              \
     C(args, _flat_key, TEXT, "Key without array indexes, if that is not the key.")                 \
     G(args, flat_key, TEXT, "coalesce(_flat_key, key)", "Key without array indexes.")              \
     C(args, key, TEXT, "Key, with array indexes.")                                                 \
@@ -430,14 +424,14 @@
     C(_track, utid, INT, "Thread it belongs to.")                                                  \
     C(_track, cpu, INT, "Processor it belongs to.")
 
-#define SCHEMA_TABLE_ID(table, primary_key, doc) TABLE_##table,
+#define SCHEMA_TABLE_ID(table, doc) TABLE_##table,
 enum table_id { TABLE_LIST(SCHEMA_TABLE_ID) N_TABLES };
 
 // Numbers of the stored columns, as cells of a row count them.
 #define SCHEMA_KEY_ID(table, column, doc)          COL_##table##_##column,
 #define SCHEMA_COLUMN_ID(table, column, type, doc) COL_##table##_##column,
 #define SCHEMA_NO_ID(table, column, type, sql, doc)
-#define SCHEMA_COLUMN_IDS(table, primary_key, doc)                                                 \
+#define SCHEMA_COLUMN_IDS(table, doc)                                                              \
     enum { COLUMNS_##table(SCHEMA_KEY_ID, SCHEMA_COLUMN_ID, SCHEMA_NO_ID) N_COL_##table };
 TABLE_LIST(SCHEMA_COLUMN_IDS)
 
@@ -455,7 +449,6 @@ struct column_def {
 struct table_def {
     const char *name;
     const char *stored_name; // of the table behind the view; the same if there is no view
-    const char *primary_key; // NULL: the first column, if that is a key
     const char *doc;
     const struct column_def *columns;
     size_t n_columns;

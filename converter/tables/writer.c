@@ -1,146 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// INSERT ... SELECT from a virtual table is SQLite's fastest road for rows: one statement per
-// batch, and values are taken over without binding. Each table has a virtual table, which shows
-// whatever batch is being written.
+// SQLite itself takes most of the time of a conversion when it is given rows one by one, however
+// that is done. But rows of a table come nearly in the order of their ids, and then its tree of
+// pages can be written from left to right: that costs a tenth. Rows that come before their turn
+// wait in a backlog.
 //
-// What must stay true: only the thread touches the handle while there is work; a batch belongs to
-// the thread from the moment it is put; texts live until the batch is written, because SQLite
-// copies them then.
+// What must stay true: a batch belongs to the thread from the moment it is put; texts live until
+// the batch is written.
 #include "converter/tables/writer.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/tables/backlog.h"
+#include "converter/tables/btree.h"
 
 #define QUEUE_SIZE  16
 #define REPLACEMENT 0xfffd
 
 struct sink {
-    const struct table_def *def;
-    const struct batch *batch; // borrowed, while it is written
-    sqlite3_stmt *insert;      // owned
+    struct btree tree;
+    struct backlog backlog;
+    int64_t next; // id of the row whose turn it is
 };
 
 struct job {
     enum table_id table;
-    struct batch batch; // owned
+    struct batch *batch; // owned
 };
 
 struct writer {
-    sqlite3 *handle; // borrowed
+    struct pages pages;
     struct sink sinks[N_TABLES];
+    struct record record;
+    char *folder; // owned; may be NULL
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
     pthread_cond_t changed;
     struct job queue[QUEUE_SIZE];
-    size_t first, n;
+    struct batch *spare[QUEUE_SIZE]; // owned: written, to be used again
+    size_t first, n, n_spare;
     bool busy, end, started;
-    int failure; // SQLite code
+    int failure; // negative errno
 };
 
-struct batch_vtab {
-    sqlite3_vtab base;
-    const struct sink *sink; // borrowed
-};
-
-struct batch_cursor {
-    sqlite3_vtab_cursor base;
-    size_t row;
-};
-
-static int batch_connect(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
-                         sqlite3_vtab **ret, char **ret_error)
+struct cell *batch_row(struct batch *batch, size_t width)
 {
-    (void)ret_error;
-    const struct writer *writer = userdata;
-    const struct sink *sink = NULL;
-    for (size_t i = 0; argc > 3 && i < N_TABLES; i++)
-        if (str_eq(writer->sinks[i].def->name, argv[3]))
-            sink = &writer->sinks[i];
-    if (!sink)
-        return SQLITE_ERROR;
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    strbuf_add_str(&sql, "CREATE TABLE b(");
-    for (size_t i = 0; i < sink->def->n_stored; i++)
-        strbuf_addf(&sql, "%sc%zu", i ? "," : "", i);
-    strbuf_add_str(&sql, ")");
-    struct batch_vtab *vtab = sqlite3_malloc(sizeof(*vtab));
-    if (!vtab || sql.failed) {
-        sqlite3_free(vtab);
-        return SQLITE_NOMEM;
+    if (batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
+        return NULL;
+    struct cell *row = &batch->cells[batch->n_cells];
+    memset(row, 0, width * sizeof(*row));
+    batch->widths[batch->n_rows++] = (uint8_t)width;
+    batch->n_cells += width;
+    return row;
+}
+
+static bool is_ascii(const char *text, size_t size)
+{
+    uint64_t eight, all = 0;
+    for (; size >= sizeof(eight); text += sizeof(eight), size -= sizeof(eight)) {
+        memcpy(&eight, text, sizeof(eight));
+        all |= eight;
     }
-    *vtab = (struct batch_vtab){.sink = sink};
-    *ret = &vtab->base;
-    return sqlite3_declare_vtab(handle, sql.text);
-}
-
-static int batch_disconnect(sqlite3_vtab *vtab)
-{
-    sqlite3_free(vtab);
-    return SQLITE_OK;
-}
-
-static int batch_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-    (void)vtab;
-    info->estimatedCost = BATCH_ROWS;
-    info->estimatedRows = BATCH_ROWS;
-    return SQLITE_OK;
-}
-
-static int batch_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
-{
-    (void)vtab;
-    struct batch_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
-    if (!cursor)
-        return SQLITE_NOMEM;
-    *cursor = (struct batch_cursor){0};
-    *ret = &cursor->base;
-    return SQLITE_OK;
-}
-
-static int batch_close(sqlite3_vtab_cursor *cursor)
-{
-    sqlite3_free(cursor);
-    return SQLITE_OK;
-}
-
-static int batch_filter(sqlite3_vtab_cursor *base, int index_number, const char *index_text,
-                        int argc, sqlite3_value **argv)
-{
-    (void)index_number;
-    (void)index_text;
-    (void)argc;
-    (void)argv;
-    ((struct batch_cursor *)base)->row = 0;
-    return SQLITE_OK;
-}
-
-static int batch_next(sqlite3_vtab_cursor *base)
-{
-    ((struct batch_cursor *)base)->row++;
-    return SQLITE_OK;
-}
-
-static const struct sink *cursor_sink(sqlite3_vtab_cursor *base)
-{
-    return ((struct batch_vtab *)base->pVtab)->sink;
-}
-
-static int batch_eof(sqlite3_vtab_cursor *base)
-{
-    const struct batch *batch = cursor_sink(base)->batch;
-    return !batch || ((struct batch_cursor *)base)->row >= batch->n_rows;
+    while (size--)
+        all |= (uint64_t)(unsigned char)*text++;
+    return !(all & 0x8080808080808080);
 }
 
 // Kernel names of tasks are cut in the middle of a character, paths have any bytes; but readers in
 // other languages refuse a text that is no UTF-8. Such bytes become U+FFFD.
-static void text_result(sqlite3_context *context, const struct cell *cell)
+static int text_mend(struct cell *cell, struct arena *copies)
 {
     const char *text = cell->bytes, *end = text + cell->size, *at = text;
     uint32_t code_point;
@@ -150,10 +83,8 @@ static void text_result(sqlite3_context *context, const struct cell *cell)
             break;
         at += n;
     }
-    if (at == end) {
-        sqlite3_result_text64(context, text, cell->size, SQLITE_STATIC, SQLITE_UTF8);
-        return;
-    }
+    if (at == end)
+        return 0;
     CLEANUP(strbuf_done) struct strbuf mended = {0};
     for (at = text; at < end;) {
         size_t n = str_utf8_decode(at, end, &code_point);
@@ -163,96 +94,72 @@ static void text_result(sqlite3_context *context, const struct cell *cell)
             strbuf_add_utf8(&mended, REPLACEMENT);
         at += n ? n : 1;
     }
-    if (mended.failed)
-        sqlite3_result_error_nomem(context);
-    else
-        sqlite3_result_text64(context, mended.text, mended.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    cell->bytes = mended.failed ? NULL : arena_strndup(copies, mended.text, mended.size);
+    cell->size = (uint32_t)mended.size;
+    return cell->bytes ? 0 : -ENOMEM;
 }
 
-static int batch_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+static int texts_mend(struct cell *row, size_t width, struct arena *copies)
 {
-    const struct sink *sink = cursor_sink(base);
-    size_t row = ((struct batch_cursor *)base)->row;
-    const struct cell *cell = &sink->batch->cells[row * sink->def->n_stored + (size_t)column];
-    switch ((enum cell_type)cell->type) {
-    case CELL_NULL:
-        break;
-    case CELL_INT:
-        sqlite3_result_int64(context, cell->integer);
-        break;
-    case CELL_REAL:
-        sqlite3_result_double(context, cell->real);
-        break;
-    case CELL_TEXT:
-        text_result(context, cell);
-        break;
-    case CELL_BLOB:
-        sqlite3_result_blob64(context, cell->bytes, cell->size, SQLITE_STATIC);
-        break;
+    int r = 0;
+    for (size_t i = 0; i < width && r == 0; i++)
+        if (row[i].type == CELL_TEXT && !is_ascii(row[i].bytes, row[i].size))
+            r = text_mend(&row[i], copies);
+    return r;
+}
+
+// Those that waited for the row written last.
+static int backlog_follow(struct writer *writer, struct sink *sink)
+{
+    struct record waiting;
+    int r = 0;
+    while (r == 0 && backlog_take(&sink->backlog, sink->next, &waiting))
+        r = btree_add(&sink->tree, &writer->pages, sink->next++, &waiting);
+    return r;
+}
+
+static int row_write(struct writer *writer, enum table_id table, struct cell *row, size_t width)
+{
+    struct sink *sink = &writer->sinks[table];
+    int64_t id = sink->next;
+    if (table_defs[table].columns[0].key) {
+        id = row[0].integer;
+        row[0].type = CELL_NULL; // it is the key of the tree already
     }
-    return SQLITE_OK;
+    record_measure(&writer->record, row, width);
+    if (id < sink->next)
+        return -EEXIST;
+    if (id > sink->next)
+        return backlog_put(&sink->backlog, writer->folder, id, &writer->record);
+    sink->next++;
+    int r = btree_add(&sink->tree, &writer->pages, id, &writer->record);
+    return r == 0 && sink->backlog.n ? backlog_follow(writer, sink) : r;
 }
 
-static int batch_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+static int batch_write(struct writer *writer, enum table_id table, struct batch *batch)
 {
-    *ret = (sqlite3_int64)((struct batch_cursor *)base)->row;
-    return SQLITE_OK;
-}
-
-static const sqlite3_module batch_module = {
-    .iVersion = 1,
-    .xCreate = batch_connect,
-    .xConnect = batch_connect,
-    .xBestIndex = batch_best_index,
-    .xDisconnect = batch_disconnect,
-    .xDestroy = batch_disconnect,
-    .xOpen = batch_open,
-    .xClose = batch_close,
-    .xFilter = batch_filter,
-    .xNext = batch_next,
-    .xEof = batch_eof,
-    .xColumn = batch_column,
-    .xRowid = batch_rowid,
-};
-
-static int sinks_attach(struct writer *writer)
-{
-    int code = sqlite3_create_module_v2(writer->handle, "mmsql_batch", &batch_module, writer, NULL);
-    for (size_t i = 0; i < N_TABLES; i++)
-        writer->sinks[i].def = &table_defs[i];
-    for (size_t i = 0; i < N_TABLES && code == SQLITE_OK; i++) {
-        char sql[128];
-        snprintf(sql, sizeof(sql), "CREATE VIRTUAL TABLE temp.batch_%s USING mmsql_batch(%s)",
-                 table_defs[i].name, table_defs[i].name);
-        code = sqlite3_exec(writer->handle, sql, NULL, NULL, NULL);
+    struct cell *row = batch->cells;
+    int r = 0;
+    for (size_t i = 0; i < batch->n_rows && r == 0; row += batch->widths[i++]) {
+        r = texts_mend(row, batch->widths[i], &batch->copies);
+        if (r == 0)
+            r = row_write(writer, table, row, batch->widths[i]);
     }
-    return code;
+    return r < 0 ? r : writer->pages.failure;
 }
 
-static int sink_prepare(struct sink *sink, sqlite3 *handle)
+static void batch_clear(struct batch *batch)
 {
-    const struct table_def *def = sink->def;
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
-    for (size_t i = 0, n = 0; i < def->n_columns; i++)
-        if (!def->columns[i].generated)
-            strbuf_addf(&sql, "%s\"%s\"", n++ ? "," : "", def->columns[i].name);
-    strbuf_addf(&sql, ") SELECT * FROM temp.batch_%s", def->name);
-    if (sql.failed)
-        return SQLITE_NOMEM;
-    return sqlite3_prepare_v3(handle, sql.text, -1, SQLITE_PREPARE_PERSISTENT, &sink->insert, NULL);
+    arena_done(&batch->copies);
+    batch->n_rows = batch->n_cells = 0;
 }
 
-static int sink_write(struct sink *sink, sqlite3 *handle, const struct batch *batch)
+struct batch *batch_free(struct batch *batch)
 {
-    int code = sink->insert ? SQLITE_OK : sink_prepare(sink, handle);
-    if (code != SQLITE_OK)
-        return code;
-    sink->batch = batch;
-    sqlite3_step(sink->insert);
-    code = sqlite3_reset(sink->insert);
-    sink->batch = NULL;
-    return code;
+    if (batch)
+        arena_done(&batch->copies);
+    free(batch);
+    return NULL;
 }
 
 static void *writer_run(void *userdata)
@@ -268,15 +175,19 @@ static void *writer_run(void *userdata)
         writer->first = (writer->first + 1) % QUEUE_SIZE;
         writer->n--;
         writer->busy = true;
-        int code = writer->failure;
+        int r = writer->failure;
         pthread_cond_broadcast(&writer->changed);
         pthread_mutex_unlock(&writer->lock);
-        if (code == SQLITE_OK)
-            code = sink_write(&writer->sinks[job.table], writer->handle, &job.batch);
-        batch_done(&job.batch);
+        if (r == 0)
+            r = batch_write(writer, job.table, job.batch);
+        batch_clear(job.batch);
         pthread_mutex_lock(&writer->lock);
-        if (writer->failure == SQLITE_OK) // given up in the meantime, maybe
-            writer->failure = code;
+        if (writer->n_spare < QUEUE_SIZE)
+            writer->spare[writer->n_spare++] = job.batch;
+        else
+            batch_free(job.batch);
+        if (writer->failure == 0) // given up in the meantime, maybe
+            writer->failure = r;
         writer->busy = false;
         pthread_cond_broadcast(&writer->changed);
     }
@@ -284,36 +195,46 @@ static void *writer_run(void *userdata)
     return NULL;
 }
 
-int writer_start(struct sqlite3 *handle, struct writer **ret)
+int writer_start(int fd, const char *folder, struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
     if (!writer)
-        return SQLITE_NOMEM;
-    writer->handle = handle;
+        return -ENOMEM;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
     *ret = writer;
-    int code = sinks_attach(writer);
-    if (code == SQLITE_OK && pthread_create(&writer->thread, NULL, writer_run, writer) != 0)
-        code = SQLITE_NOMEM;
-    writer->started = code == SQLITE_OK;
-    return code;
+    if (folder && !(writer->folder = strdup(folder)))
+        return -ENOMEM;
+    int r = pages_init(&writer->pages, fd);
+    if (r == 0)
+        r = -pthread_create(&writer->thread, NULL, writer_run, writer);
+    writer->started = r == 0;
+    return r;
+}
+
+struct batch *writer_batch(struct writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    struct batch *batch = writer->n_spare ? writer->spare[--writer->n_spare] : NULL;
+    pthread_mutex_unlock(&writer->lock);
+    if (!batch && (batch = malloc(sizeof(*batch)))) {
+        batch->n_rows = batch->n_cells = 0;
+        batch->copies = (struct arena){0};
+    }
+    return batch;
 }
 
 int writer_put(struct writer *writer, enum table_id table, struct batch *batch)
 {
-    if (!batch->n_rows)
-        return SQLITE_OK;
     pthread_mutex_lock(&writer->lock);
     while (writer->n == QUEUE_SIZE)
         pthread_cond_wait(&writer->changed, &writer->lock);
-    int code = writer->failure;
+    int r = writer->failure;
     writer->queue[(writer->first + writer->n++) % QUEUE_SIZE] =
-        (struct job){.table = table, .batch = *batch};
+        (struct job){.table = table, .batch = batch};
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
-    *batch = (struct batch){0};
-    return code;
+    return r;
 }
 
 static int wait_idle(struct writer *writer)
@@ -326,18 +247,37 @@ static int wait_idle(struct writer *writer)
 int writer_drain(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
-    int code = wait_idle(writer);
+    int r = wait_idle(writer);
     pthread_mutex_unlock(&writer->lock);
-    return code;
+    return r;
 }
 
 void writer_abandon(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
-    if (writer->failure == SQLITE_OK)
-        writer->failure = SQLITE_ABORT; // the thread drops what it finds from here on
+    if (writer->failure == 0)
+        writer->failure = -ECANCELED; // the thread drops what it finds from here on
     wait_idle(writer);
     pthread_mutex_unlock(&writer->lock);
+}
+
+int writer_finish(struct writer *writer, uint32_t application_id, uint32_t ret_roots[N_TABLES])
+{
+    int r = writer_drain(writer);
+    for (size_t i = 0; i < N_TABLES && r == 0; i++) {
+        struct sink *sink = &writer->sinks[i];
+        while (sink->backlog.n && r == 0) { // ids that nobody used
+            sink->next++;
+            r = backlog_follow(writer, sink);
+        }
+        if (r == 0)
+            ret_roots[i] = btree_finish(&sink->tree, &writer->pages);
+        if (r == 0 && !ret_roots[i])
+            r = writer->pages.failure < 0 ? writer->pages.failure : -ENOMEM;
+        backlog_done(&sink->backlog);
+        btree_done(&sink->tree);
+    }
+    return r < 0 ? r : pages_finish(&writer->pages, application_id);
 }
 
 struct writer *writer_free(struct writer *writer)
@@ -351,17 +291,16 @@ struct writer *writer_free(struct writer *writer)
         pthread_mutex_unlock(&writer->lock);
         pthread_join(writer->thread, NULL);
     }
-    for (size_t i = 0; i < N_TABLES; i++)
-        sqlite3_finalize(writer->sinks[i].insert);
+    for (size_t i = 0; i < N_TABLES; i++) {
+        backlog_done(&writer->sinks[i].backlog);
+        btree_done(&writer->sinks[i].tree);
+    }
+    while (writer->n_spare)
+        batch_free(writer->spare[--writer->n_spare]);
+    pages_done(&writer->pages);
     pthread_cond_destroy(&writer->changed);
     pthread_mutex_destroy(&writer->lock);
+    free(writer->folder);
     free(writer);
     return NULL;
-}
-
-void batch_done(struct batch *batch)
-{
-    free(batch->cells);
-    arena_done(&batch->copies);
-    *batch = (struct batch){0};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands batches of rows to SQLite in a thread of its own, so that reading the trace and writing the
-// database use two processors. The queue is short: a trace that is read faster than SQLite writes
-// makes its reader wait, not memory grow.
+// Turns batches of rows into pages of an SQLite file, in a thread of its own, so that reading the
+// trace and writing the database use two processors. The queue is short: a trace that is read
+// faster than it is written makes its reader wait, not memory grow.
 #pragma once
 
 #include <stdbool.h>
@@ -10,34 +10,48 @@
 
 #include "common/arena.h"
 #include "converter/tables/database.h"
+#include "converter/tables/record.h"
 
-#define BATCH_ROWS 512
+#define BATCH_ROWS  1024
+#define BATCH_CELLS 6144
 
-// Rows of one table, all cells of a row side by side.
+// Rows of one table, their cells one behind the other.
 struct batch {
-    struct cell *cells; // owned, BATCH_ROWS * the table's n_stored; NULL: none yet
-    size_t n_rows;
-    struct arena copies; // texts of these rows that have no other home
+    size_t n_rows, n_cells;
+    struct arena copies;        // texts of these rows that have no other home
+    uint8_t widths[BATCH_ROWS]; // cells of each row
+    struct cell cells[BATCH_CELLS];
 };
+
+// Takes a row of `width` cells, all NULL. NULL: the batch is full.
+struct cell *batch_row(struct batch *batch, size_t width);
 
 struct writer;
 
-// Makes the tables "temp.batch_NAME" on `handle`, which belongs to the writer's thread from now on,
-// except between writer_drain() and the next writer_put(). 0 or an SQLite code.
-int writer_start(struct sqlite3 *handle, struct writer **ret);
+// Writes into `fd`, which is borrowed; what has to wait goes into files in `folder`, which is
+// copied. 0 or a negative errno.
+int writer_start(int fd, const char *folder, struct writer **ret);
 
-// Takes what the batch holds and leaves it empty. Waits if the queue is full. 0, or the SQLite code
-// of an earlier failure: then the rows are dropped.
+// An empty batch, or NULL if memory is out.
+struct batch *writer_batch(struct writer *writer);
+
+// Takes the batch. Waits if the queue is full. 0, or the negative errno of an earlier failure: then
+// the rows are dropped.
 int writer_put(struct writer *writer, enum table_id table, struct batch *batch);
 
-// Waits until everything is written. 0 or the SQLite code of the first failure.
+// Waits until everything is taken over: texts of cells may go. 0 or the first failure.
 int writer_drain(struct writer *writer);
 
 // Drops what is not written yet and waits for what is being written. Texts of cells may go
 // afterwards.
 void writer_abandon(struct writer *writer);
 
-// Ends the thread and releases the statements, which must happen before the handle is closed.
+// Completes the file: tables are there, but the schema does not know them yet. 0 or a negative
+// errno.
+int writer_finish(struct writer *writer, uint32_t application_id, uint32_t ret_roots[N_TABLES]);
+
+// Ends the thread.
 struct writer *writer_free(struct writer *writer);
 
-void batch_done(struct batch *batch);
+// For batches that were not put.
+struct batch *batch_free(struct batch *batch);

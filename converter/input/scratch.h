@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that may grow beyond what a process should have: a file without a name, mapped for
+// writing. Addresses stay the same while it grows.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct scratch {
+    uint8_t *bytes; // all zero at first; NULL before the first scratch_reserve()
+    size_t size;    // that may be used
+    size_t mapped;  // address space set aside
+    int fd;
+};
+
+// Makes at least `size` bytes usable. `folder` holds the file; NULL is the system's place for
+// temporary files. 0 or a negative errno; -ENOSPC if the disk is full.
+int scratch_reserve(struct scratch *scratch, const char *folder, size_t size);
+
+// Takes the pages out of this process's memory; they come back when they are used.
+void scratch_forget(const struct scratch *scratch);
+void scratch_done(struct scratch *scratch);

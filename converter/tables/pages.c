@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages get their numbers as they are added, so the file is written strictly from front to back in
+// large pieces. SQLite never uses the page at LOCK_OFFSET, and refuses a file that does.
+#include "converter/tables/pages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFER_PAGES   64
+#define LOCK_OFFSET    0x40000000
+#define LOCK_PAGE      (LOCK_OFFSET / PAGE_BYTES + 1)
+#define HEADER_BYTES   100
+#define SQLITE_VERSION 3040001 // that this format was checked against
+#define PAGES_MAX      0xfffffffe
+#define SCHEMA_FORMAT  4
+#define ENCODING_UTF8  1
+
+int pages_init(struct pages *pages, int fd)
+{
+    *pages = (struct pages){.fd = fd, .next = 2};
+    pages->buffer = malloc((size_t)BUFFER_PAGES * PAGE_BYTES);
+    return pages->buffer ? 0 : -ENOMEM;
+}
+
+static void write_at(struct pages *pages, const uint8_t *bytes, size_t size, uint64_t offset)
+{
+    while (size && pages->failure == 0) {
+        ssize_t n = pwrite(pages->fd, bytes, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            pages->failure = n < 0 ? -errno : -EIO;
+            return;
+        }
+        bytes += n;
+        size -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+}
+
+static void buffer_write(struct pages *pages)
+{
+    uint64_t first = pages->next - pages->n_buffered;
+    write_at(pages, pages->buffer, pages->n_buffered * PAGE_BYTES, (first - 1) * PAGE_BYTES);
+    pages->n_buffered = 0;
+}
+
+static void page_append(struct pages *pages, const uint8_t *page)
+{
+    memcpy(pages->buffer + pages->n_buffered++ * PAGE_BYTES, page, PAGE_BYTES);
+    pages->next++;
+    if (pages->n_buffered == BUFFER_PAGES)
+        buffer_write(pages);
+}
+
+uint32_t pages_number(const struct pages *pages, uint32_t n)
+{
+    uint32_t number = pages->next + n;
+    return pages->next <= LOCK_PAGE && number >= LOCK_PAGE ? number + 1 : number;
+}
+
+uint32_t pages_add(struct pages *pages, const uint8_t *page)
+{
+    static const uint8_t unused[PAGE_BYTES];
+    if (pages->next == LOCK_PAGE)
+        page_append(pages, unused);
+    if (pages->next >= PAGES_MAX && pages->failure == 0)
+        pages->failure = -EFBIG;
+    if (pages->failure < 0)
+        return 0;
+    uint32_t number = pages->next;
+    page_append(pages, page);
+    return number;
+}
+
+int pages_finish(struct pages *pages, uint32_t application_id)
+{
+    uint8_t page[PAGE_BYTES] = "SQLite format 3";
+    buffer_write(pages);
+    put_u16(page + 16, PAGE_BYTES);
+    page[18] = page[19] = 1;  // journal, not a log
+    page[21] = 64;            // fractions that the format fixes
+    page[22] = page[23] = 32; //
+    put_u32(page + 24, 1);    // changes
+    put_u32(page + 28, pages->next - 1);
+    put_u32(page + 40, 1); // changes of the schema
+    put_u32(page + 44, SCHEMA_FORMAT);
+    put_u32(page + 56, ENCODING_UTF8);
+    put_u32(page + 68, application_id);
+    put_u32(page + 92, 1); // the count of pages is of this change
+    put_u32(page + 96, SQLITE_VERSION);
+    page[HEADER_BYTES] = 0x0d; // an empty leaf
+    put_u16(page + HEADER_BYTES + 5, PAGE_BYTES);
+    write_at(pages, page, PAGE_BYTES, 0);
+    return pages->failure;
+}
+
+void pages_done(struct pages *pages)
+{
+    free(pages->buffer);
+    *pages = (struct pages){.fd = -1};
+}

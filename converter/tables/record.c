@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers take the least bytes that hold them. A REAL that is a whole number is stored as one, as
+// SQLite does itself in columns of that type.
+#include "converter/tables/record.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    SERIAL_NULL = 0,
+    SERIAL_I8 = 1,
+    SERIAL_I48 = 5,
+    SERIAL_I64 = 6,
+    SERIAL_REAL = 7,
+    SERIAL_0 = 8,
+    SERIAL_1 = 9,
+    SERIAL_BLOB = 12,
+    SERIAL_TEXT = 13,
+};
+
+#define WHOLE_REAL_MAX 140737488355327.0 // as SQLite: what six bytes hold
+
+static const uint8_t serial_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
+
+static uint64_t int_type(int64_t value)
+{
+    uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
+    if (magnitude < 0x80)
+        return value == 0 ? SERIAL_0 : value == 1 ? SERIAL_1 : SERIAL_I8;
+    if (magnitude < 0x8000)
+        return 2;
+    if (magnitude < 0x800000)
+        return 3;
+    if (magnitude < 0x80000000)
+        return 4;
+    return magnitude < 0x800000000000 ? SERIAL_I48 : SERIAL_I64;
+}
+
+static bool real_is_whole(double value)
+{
+    return value >= -WHOLE_REAL_MAX && value <= WHOLE_REAL_MAX && (double)(int64_t)value == value &&
+           (value != 0 || !signbit(value));
+}
+
+static uint64_t cell_type(const struct cell *cell)
+{
+    switch ((enum cell_type)cell->type) {
+    case CELL_NULL:
+        break;
+    case CELL_INT:
+        return int_type(cell->integer);
+    case CELL_REAL:
+        if (isnan(cell->real)) // which SQL does not have
+            break;
+        return real_is_whole(cell->real) ? int_type((int64_t)cell->real) : SERIAL_REAL;
+    case CELL_TEXT:
+        return SERIAL_TEXT + 2 * (uint64_t)cell->size;
+    case CELL_BLOB:
+        return SERIAL_BLOB + 2 * (uint64_t)cell->size;
+    }
+    return SERIAL_NULL;
+}
+
+static size_t varint_size(uint64_t value)
+{
+    uint8_t bytes[VARINT_MAX];
+    return put_varint(bytes, value);
+}
+
+void record_measure(struct record *record, const struct cell *cells, size_t n_cells)
+{
+    while (n_cells > 1 && cells[n_cells - 1].type == CELL_NULL)
+        n_cells--;
+    record->ready = NULL;
+    record->cells = cells;
+    record->n_cells = n_cells;
+    size_t n_head = 0, n_body = 0;
+    for (size_t i = 0; i < n_cells; i++) {
+        uint64_t type = cell_type(&cells[i]);
+        record->types[i] = type;
+        n_head += type < 0x80 ? 1 : varint_size(type);
+        n_body += type < SERIAL_BLOB ? serial_sizes[type] : (type - SERIAL_BLOB) / 2;
+    }
+    n_head += n_head < 0x7f ? 1 : 2; // its own size
+    record->n_head = n_head;
+    record->size = n_head + n_body;
+}
+
+static uint8_t *put_int(uint8_t *to, uint64_t value, size_t size)
+{
+    for (size_t i = size; i-- > 0; value >>= 8)
+        to[i] = (uint8_t)value;
+    return to + size;
+}
+
+void record_write(const struct record *record, uint8_t *to)
+{
+    if (record->ready) {
+        memcpy(to, record->ready, record->size);
+        return;
+    }
+    uint8_t *head = to + put_varint(to, record->n_head), *body = to + record->n_head;
+    for (size_t i = 0; i < record->n_cells; i++) {
+        uint64_t type = record->types[i], bits;
+        const struct cell *cell = &record->cells[i];
+        head += put_varint(head, type);
+        if (type >= SERIAL_BLOB) {
+            if (cell->size)
+                memcpy(body, cell->bytes, cell->size);
+            body += cell->size;
+        } else if (type == SERIAL_REAL) {
+            memcpy(&bits, &cell->real, sizeof(bits));
+            body = put_int(body, bits, sizeof(bits));
+        } else if (serial_sizes[type]) {
+            bits = (uint64_t)(cell->type == CELL_REAL ? (int64_t)cell->real : cell->integer);
+            body = put_int(body, bits, serial_sizes[type]);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row in SQLite's record format.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "converter/tables/database.h"
+
+#define VARINT_MAX       9
+#define RECORD_CELLS_MAX 128
+
+struct record {
+    const uint8_t *ready;     // borrowed: the record itself; NULL: it is made of the cells
+    const struct cell *cells; // borrowed
+    size_t n_cells;           // without NULLs at the end, which SQLite adds by itself
+    size_t n_head;            // bytes
+    size_t size;
+    uint64_t types[RECORD_CELLS_MAX]; // SQLite's serial types
+};
+
+// Measures the row. `cells` must stay until record_write(); their texts must be UTF-8.
+void record_measure(struct record *record, const struct cell *cells, size_t n_cells);
+
+// Writes record->size bytes.
+void record_write(const struct record *record, uint8_t *to);
+
+// SQLite's varint, big end first. Returns its size.
+static inline size_t put_varint(uint8_t *to, uint64_t value)
+{
+    if (value < 0x80) {
+        to[0] = (uint8_t)value;
+        return 1;
+    }
+    if (value < 0x4000) {
+        to[0] = (uint8_t)(value >> 7 | 0x80);
+        to[1] = (uint8_t)(value & 0x7f);
+        return 2;
+    }
+    uint8_t bytes[VARINT_MAX];
+    size_t n = 0, size;
+    if (value >> 56) { // nine bytes, all of the last
+        to[8] = (uint8_t)value;
+        value >>= 8;
+        for (size_t i = 8; i-- > 0; value >>= 7)
+            to[i] = (uint8_t)(value | 0x80);
+        return VARINT_MAX;
+    }
+    for (; value; value >>= 7)
+        bytes[n++] = (uint8_t)(value | 0x80);
+    bytes[0] &= 0x7f;
+    size = n;
+    while (n)
+        *to++ = bytes[--n];
+    return size;
+}

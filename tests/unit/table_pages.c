@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "converter/tables/database.h"
+#include "tests/unit/unit.h"
+
+static struct database *create(void)
+{
+    struct err err = {0};
+    struct database *db;
+    assert_int_equal(database_create(NULL, &err, &db), 0);
+    return db;
+}
+
+static sqlite3 *finish(struct database *db)
+{
+    struct err err = {0};
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
+    return database_handle(db);
+}
+
+static int64_t query_int(sqlite3 *handle, const char *sql)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
+
+static void expect_integrity(sqlite3 *handle)
+{
+    assert_int_equal(query_int(handle, "SELECT group_concat(integrity_check) = 'ok' "
+                                       "FROM pragma_integrity_check"),
+                     1);
+}
+
+// Sizes around those where a tree gets another page or another level.
+static void trees_of_every_height_are_whole(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, 1, 2, 50, 170, 171, 172, 340, 341, 342, 343, 511, 60000, 200000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct database *db = create();
+        for (int k = 0; k < sizes[i]; k++)
+            cell_int(database_row(db, TABLE_counter, NULL), COL_counter_ts, 1000000 + k);
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), sizes[i]);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter WHERE ts = 1000000 + id"),
+                         sizes[i]);
+        char sql[80];
+        snprintf(sql, sizeof(sql), "SELECT ts FROM counter WHERE id = %d", sizes[i] / 2);
+        if (sizes[i])
+            assert_int_equal(query_int(handle, sql), 1000000 + sizes[i] / 2);
+        database_free(db);
+    }
+}
+
+// From what fits beside others up to several pages of its own.
+static void texts_of_every_size_are_kept(void **state)
+{
+    (void)state;
+    enum { SIZE_MAX_TRIED = 13000, STEP = 7 };
+    struct database *db = create();
+    char *text = malloc(SIZE_MAX_TRIED);
+    for (size_t i = 0; i < SIZE_MAX_TRIED; i++)
+        text[i] = (char)('a' + i % 26);
+    int n = 0;
+    for (size_t size = 0; size < SIZE_MAX_TRIED; size += STEP, n++) {
+        struct cell *row = database_row(db, TABLE_metadata, NULL);
+        cell_int(row, COL_metadata_int_value, (int64_t)size);
+        cell_bytes(row, COL_metadata_str_value, text, size);
+    }
+    for (size_t size = 4000; size < 4200; size++, n++) { // around the end of a page
+        struct cell *row = database_row(db, TABLE_metadata, NULL);
+        cell_int(row, COL_metadata_int_value, (int64_t)size);
+        cell_bytes(row, COL_metadata_str_value, text, size);
+    }
+    sqlite3 *handle = finish(db);
+    free(text);
+    expect_integrity(handle);
+    assert_int_equal(
+        query_int(handle, "SELECT count(*) FROM metadata WHERE length(str_value) = int_value"), n);
+    assert_int_equal(query_int(handle,
+                               "SELECT count(*) FROM metadata WHERE int_value = 0 OR "
+                               "unicode(substr(str_value, -1)) = 97 + (int_value - 1) % 26"),
+                     n);
+    database_free(db);
+}
+
+static void numbers_are_kept(void **state)
+{
+    (void)state;
+    struct database *db = create();
+    for (int bit = 0; bit < 64; bit++)
+        for (int delta = -1; delta <= 1; delta++)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                uint64_t value = ((UINT64_C(1) << bit) + (uint64_t)(int64_t)delta) * (uint64_t)sign;
+                char text[32];
+                snprintf(text, sizeof(text), "%lld", (long long)value);
+                struct cell *row = database_row(db, TABLE_metadata, NULL);
+                cell_int(row, COL_metadata_int_value, (int64_t)value);
+                cell_bytes(row, COL_metadata_str_value, database_copy(db, text, strlen(text)),
+                           strlen(text));
+            }
+    static const double reals[] = {
+        0.0, -0.0, 0.5, -1.0, 4096.0, 1e15, -1e15, 1e300, 140737488355327.0, 140737488355328.0};
+    enum { N_REALS = sizeof(reals) / sizeof(reals[0]) };
+    for (size_t i = 0; i < N_REALS; i++)
+        cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, reals[i]);
+    cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, __builtin_nan(""));
+    sqlite3 *handle = finish(db);
+    expect_integrity(handle);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM metadata WHERE "
+                                       "CAST(int_value AS TEXT) = str_value"),
+                     64 * 3 * 2);
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(handle, "SELECT value FROM counter", -1, &statement, NULL),
+                     SQLITE_OK);
+    for (size_t i = 0; i < N_REALS; i++) {
+        assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+        assert_int_equal(sqlite3_column_type(statement, 0), SQLITE_FLOAT);
+        assert_true(sqlite3_column_double(statement, 0) == reals[i]);
+    }
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_type(statement, 0), SQLITE_NULL);
+    sqlite3_finalize(statement);
+    database_free(db);
+}
+
+// Ids in an order that a shuffle makes, with holes, and the first one last.
+static void rows_may_come_in_any_order(void **state)
+{
+    (void)state;
+    enum { N = 30000, STEP = 7919, HOLE = 10 };
+    struct database *db = create();
+    int64_t sum = 0, n = 0;
+    for (int64_t i = 1; i <= N; i++) {
+        int64_t id = i * STEP % N;
+        if (id % HOLE == 3)
+            continue;
+        cell_int(database_row_with_id(db, TABLE_slice, id), COL_slice_ts, id * 2);
+        sum += id * 2;
+        n++;
+    }
+    sqlite3 *handle = finish(db);
+    expect_integrity(handle);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM slice"), n);
+    assert_int_equal(query_int(handle, "SELECT sum(ts) FROM slice WHERE ts = id * 2"), sum);
+    database_free(db);
+}
+
+static void an_id_is_used_once(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    for (int64_t other = 0; other < 2; other++) { // written already, and waiting
+        struct database *db = create();
+        database_row_with_id(db, TABLE_slice, other * 5);
+        database_row_with_id(db, TABLE_slice, other * 5);
+        assert_int_equal(database_finish(db, NULL, NULL, &err), -EEXIST);
+        database_free(db);
+    }
+}
+
+static void broken_utf8_is_mended(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"caf\xc3\xa9", "caf\xc3\xa9"},
+        {"caf\xc3", "caf\xef\xbf\xbd"},
+        {"a long one that ends badly \xff", "a long one that ends badly \xef\xbf\xbd"},
+        {"\x80 begins badly, by eight", "\xef\xbf\xbd begins badly, by eight"},
+    };
+    enum { N = sizeof(texts) / sizeof(texts[0]) };
+    struct database *db = create();
+    for (size_t i = 0; i < N; i++)
+        cell_text(database_row(db, TABLE_metadata, NULL), COL_metadata_name, texts[i][0]);
+    sqlite3_stmt *statement;
+    assert_int_equal(
+        sqlite3_prepare_v2(finish(db), "SELECT name FROM metadata", -1, &statement, NULL),
+        SQLITE_OK);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+        assert_string_equal((const char *)sqlite3_column_text(statement, 0), texts[i][1]);
+    }
+    sqlite3_finalize(statement);
+    database_free(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees_of_every_height_are_whole),
+        cmocka_unit_test(texts_of_every_size_are_kept),
+        cmocka_unit_test(numbers_are_kept),
+        cmocka_unit_test(rows_may_come_in_any_order),
+        cmocka_unit_test(an_id_is_used_once),
+        cmocka_unit_test(broken_utf8_is_mended),
+    };
+    return cmocka_run_group_tests_name("table_pages", tests, NULL, NULL);
+}
