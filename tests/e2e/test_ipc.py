@@ -215,6 +215,131 @@ class BadClients(unittest.TestCase):
         self.assertEqual(self.daemon.stop(), 0)
 
 
+def fields(data):
+    """A message's fields: number -> the last value."""
+    found, at = {}, 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = number()
+        value = number()
+        if tag & 7 == 2:
+            value, at = data[at:at + value], at + value
+        found[tag >> 3] = value
+    return found
+
+
+class Client:
+    """A connection that makes calls and waits for their last reply."""
+
+    def __init__(self, daemon, name=None, service=b"ConsumerPort"):
+        self.socket = daemon.connect(name)
+        self.last_id = 0
+        self.socket.sendall(bind(service))
+        self.receive()
+
+    def exactly(self, size):
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError("hung up")
+            data += part
+        return data
+
+    def receive(self):
+        return fields(self.exactly(struct.unpack("<I", self.exactly(4))[0]))
+
+    def send(self, method, args=b"", fds=()):
+        self.last_id += 1
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.socket.sendmsg([invoke(self.last_id, method, args)], ancillary)
+        return self.last_id
+
+    def call(self, method, args=b"", fds=()):
+        """The reply's message; None: refused."""
+        wanted = self.send(method, args, fds)
+        while True:
+            answer = self.receive()
+            reply = fields(answer.get(6, b""))
+            if answer.get(2) == wanted and not reply.get(2):
+                return reply.get(3, b"") if reply.get(1) else None
+
+    def close(self):
+        self.socket.close()
+
+
+class Months(unittest.TestCase):
+    """What is made and ended thousands of times leaves nothing behind."""
+
+    N_CYCLES = int(os.environ.get("MMTRACE_CYCLES", "600"))
+    CLONE_SNAPSHOT = 4
+    ENABLE, DISABLE, READ, FREE, FLUSH, STATS, STATE, CLONE, DETACH, ATTACH, OBSERVE = 1, 2, 3, 4, 5, 10, 12, 15, 8, 9, 11
+    INITIALIZE, ACTIVATE = 1, 10
+
+    def config(self, name, source=b"linux.sys_stats", in_file=False):
+        """What waits for triggers does not write into a file."""
+        trigger = field(1, b"now") + field(3, 1)
+        waits = field(17, field(1, self.CLONE_SNAPSHOT) + field(2, trigger) + field(3, 3600000))
+        return (field(1, field(1, 64)) + field(2, field(1, field(1, source))) + field(22, name) +
+                (field(8, 1) if in_file else waits))
+
+    def cycle(self, daemon, number, file):
+        name = b"session %d" % (number % 3)
+        first, second, third = (Client(daemon) for _ in range(3))
+        producer = Client(daemon, daemon.producer, b"ProducerPort")
+        source = b"linux.ftrace" if number % 50 == 0 and os.access(lib.TRACEFS / "instances", os.W_OK) else b"linux.sys_stats"
+        first.send(self.OBSERVE, field(1, 1) + field(1, 4))
+        in_file = number % 2  # then snapshots go into files, too
+        file.truncate(0)
+        first.send(self.ENABLE, field(1, self.config(name, source, in_file)), [file.fileno()])
+        self.assertIsNotNone(first.call(self.FLUSH), daemon.log_path.read_text())
+        self.assertIsNotNone(producer.call(self.INITIALIZE, field(3, b"somebody")))
+        self.assertIsNotNone(producer.call(self.ACTIVATE, field(1, b"now") * 20))  # more than may wait
+        self.assertIn(b"unique_session_name", second.call(self.ENABLE, field(1, self.config(name))))
+        answer = fields(second.call(self.CLONE, field(4, name)))
+        self.assertEqual(answer[1], 1 - in_file)
+        self.assertIsNotNone(second.call(self.READ))
+        with tempfile.TemporaryFile() as copy:
+            answer = fields(third.call(self.CLONE, field(4, name), [copy.fileno()]))
+            self.assertEqual(answer[1], 1, answer)
+            self.assertEqual(os.fstat(copy.fileno()).st_size > 0, bool(in_file))
+        self.assertIsNotNone(first.call(self.STATS))
+        self.assertIsNotNone(first.call(self.STATE))
+        self.assertIsNotNone(first.call(self.DETACH, field(1, name)))
+        first.close()
+        fourth = Client(daemon)
+        self.assertIsNotNone(fourth.call(self.ATTACH, field(1, name)))
+        self.assertIsNotNone(fourth.call(self.DISABLE))
+        for client in (second, third, producer, fourth):
+            client.close()
+
+    def test_nothing_grows(self):
+        daemon = Daemon()
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop())
+        with tempfile.TemporaryFile() as file:
+            for number in range(200):
+                self.cycle(daemon, number, file)
+            n_fds, rss_kb = daemon.settled_n_fds(), daemon.rss_kb()
+            for number in range(self.N_CYCLES):
+                self.cycle(daemon, number, file)
+        if "MMTRACE_CYCLES" in os.environ:
+            print(f"{self.N_CYCLES} cycles: {rss_kb} kB -> {daemon.rss_kb()} kB")
+        self.assertEqual(daemon.settled_n_fds(), n_fds)
+        self.assertLess(daemon.rss_kb() - rss_kb, 128 + self.N_CYCLES // 20)  # 50 bytes a cycle are none
+        self.assertEqual(daemon.stop(), 0)
+
+
 class Sockets(unittest.TestCase):
     """Where the daemon listens."""
 
