@@ -274,10 +274,6 @@ static void maps_lines_are_parsed_or_refused(void **state)
     assert_true(mapping_get_path(&m, path, sizeof(path)));
     assert_string_equal(path, "/a\nb");
     assert_false(mapping_get_path(&m, path, 4));
-    assert_false(mapping_is_deleted(&m));
-    static const char deleted[] = "1-2 ---p 0 0:0 5 /tmp/x (deleted)";
-    assert_true(mapping_parse(deleted, strlen(deleted), &m));
-    assert_true(mapping_is_deleted(&m));
     static const char *const bad[] = {"",
                                       "7f00",
                                       "7f00-",

@@ -15,8 +15,6 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define DELETED " (deleted)"
-
 static bool scan_char(const char **cursor, const char *end, char c)
 {
     if (*cursor >= end || **cursor != c)
@@ -65,13 +63,6 @@ bool mapping_get_path(const struct mapping *mapping, char *text, size_t room)
     }
     text[n] = 0;
     return true;
-}
-
-bool mapping_is_deleted(const struct mapping *mapping)
-{
-    size_t n = strlen(DELETED);
-    return mapping->path_size > n &&
-           memcmp(mapping->path + mapping->path_size - n, DELETED, n) == 0;
 }
 
 int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)

@@ -24,9 +24,6 @@ bool mapping_parse(const char *line, size_t size, struct mapping *ret);
 // False: longer than `room`, or not absolute ("[heap]", "anon_inode:...").
 bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
 
-// True if the kernel marked the file as removed (" (deleted)" behind the path).
-bool mapping_is_deleted(const struct mapping *mapping);
-
 #define MAPS_BUFFER_SIZE 32768
 
 // Reads a maps file with constant memory; lines longer than the buffer are passed over. Set up by
