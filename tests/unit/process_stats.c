@@ -44,6 +44,12 @@ static void write_process(const struct source_fixture *f, struct fake fake, cons
     write_fake(f, &fake, dir);
 }
 
+static void write_app(const struct source_fixture *f, int pid)
+{
+    write_process(f, (struct fake){.pid = pid, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
+                  3);
+}
+
 static void write_thread(const struct source_fixture *f, int tid, int tgid, const char *comm)
 {
     char dir[64];
@@ -133,8 +139,9 @@ struct setup {
     Pb__DataSourceConfig config;
 };
 
-static void setup_init(struct setup *setup)
+static void begin(struct source_fixture *f, struct setup *setup, size_t buffer_bytes)
 {
+    fixture_init(f, "linux.process_stats", buffer_bytes);
     setup->process_stats = (Pb__ProcessStatsConfig)PB__PROCESS_STATS_CONFIG__INIT;
     setup->config = (Pb__DataSourceConfig)PB__DATA_SOURCE_CONFIG__INIT;
     setup->config.process_stats_config = &setup->process_stats;
@@ -145,8 +152,7 @@ static void scan_at_start(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.scan_all_processes_on_start = 1;
     setup.process_stats.record_thread_names = 1;
     setup.process_stats.record_process_age = 1;
@@ -176,8 +182,7 @@ static void pids_of_others_are_looked_up(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.record_thread_names = 1;
     write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 2, .rss_kb = 20}, "app",
                   3);
@@ -216,10 +221,8 @@ static void full_queue_asks_again(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
-    write_process(&f, (struct fake){.pid = 9000, .comm = "app", .n_threads = 1, .rss_kb = 20},
-                  "app", 3);
+    begin(&f, &setup, 1 << 20);
+    write_app(&f, 9000);
     fixture_start(&f, &setup.config);
     for (int pid = 10; pid <= 9000; pid++)
         pid_feed_publish(&f.pids, pid);
@@ -238,16 +241,14 @@ static void on_demand_can_be_disabled(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     Pb__ProcessStatsConfig__Quirks quirks[] = {
         PB__PROCESS_STATS_CONFIG__QUIRKS__DISABLE_ON_DEMAND,
         PB__PROCESS_STATS_CONFIG__QUIRKS__DISABLE_INITIAL_DUMP};
     setup.process_stats.n_quirks = 2;
     setup.process_stats.quirks = quirks;
     setup.process_stats.scan_all_processes_on_start = 1;
-    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
-                  3);
+    write_app(&f, 100);
     fixture_start(&f, &setup.config);
     pid_feed_publish(&f.pids, 100);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
@@ -262,8 +263,7 @@ static void counters_are_written_when_they_change(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.proc_stats_poll_ms = 5;
     setup.process_stats.proc_stats_cache_ttl_ms = 60000;
     setup.process_stats.record_process_runtime = 1;
@@ -301,11 +301,9 @@ static void without_a_cache_every_poll_is_written(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.proc_stats_poll_ms = 5;
-    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
-                  3);
+    write_app(&f, 100);
     struct grid_span span = {.first_min = nsec_now(CLOCK_BOOTTIME)};
     fixture_start(&f, &setup.config);
     int64_t value;
@@ -325,8 +323,7 @@ static void reused_pid_is_another_process(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.proc_stats_poll_ms = 5;
     setup.process_stats.proc_stats_cache_ttl_ms = 60000;
     struct fake app = {.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20, .start_ticks = 5};
@@ -365,8 +362,7 @@ static void names_outlive_the_ring(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 16 << 10);
-    setup_init(&setup);
+    begin(&f, &setup, 16 << 10);
     setup.process_stats.scan_all_processes_on_start = 1;
     setup.process_stats.record_thread_names = 1;
     setup.process_stats.proc_stats_poll_ms = 1;
@@ -396,11 +392,9 @@ static void state_is_written_again(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.scan_all_processes_on_start = 1;
-    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
-                  3);
+    write_app(&f, 100);
     fixture_start(&f, &setup.config);
     f.class->clear_state(f.source);
     char name[32];
@@ -413,13 +407,11 @@ static void file_descriptors(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.scan_all_processes_on_start = 1;
     setup.process_stats.resolve_process_fds = 1;
     setup.process_stats.proc_stats_poll_ms = 3;
-    write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
-                  3);
+    write_app(&f, 100);
     char dir[160], link[200];
     snprintf(dir, sizeof(dir), "%s/100/fd", f.proc);
     assert_int_equal(mkdir(dir, 0755), 0);
@@ -468,8 +460,7 @@ static void names_of_the_dead_are_given_up(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.record_thread_names = 1;
     for (int pid = 100; pid <= 300; pid += 100) {
         write_process(&f, (struct fake){.pid = pid, .comm = "app", .n_threads = 2, .rss_kb = 20},
@@ -501,8 +492,7 @@ static void dead_threads_do_not_pile_up(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 4 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 4 << 20);
     setup.process_stats.record_thread_names = 1;
     write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 2, .rss_kb = 20}, "app",
                   3);
@@ -533,15 +523,13 @@ static void names_written_again_are_given_up_too(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     setup.process_stats.scan_all_processes_on_start = 1;
     setup.process_stats.proc_stats_poll_ms = 3;
     write_process(&f, (struct fake){.pid = 100, .comm = "app", .n_threads = 2, .rss_kb = 20}, "app",
                   3);
     write_thread(&f, 101, 100, "worker");
-    write_process(&f, (struct fake){.pid = 200, .comm = "app", .n_threads = 1, .rss_kb = 20}, "app",
-                  3);
+    write_app(&f, 200);
     fixture_start(&f, &setup.config);
     fixture_run(&f, 10 * NSEC_PER_MSEC);
     remove_tree(&f, "proc/100");
@@ -558,8 +546,7 @@ static void close_alone_ends_listening(void **state)
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    fixture_init(&f, "linux.process_stats", 1 << 20);
-    setup_init(&setup);
+    begin(&f, &setup, 1 << 20);
     fixture_start(&f, &setup.config);
     assert_non_null(f.pids.seen);
     f.source = f.class->close(f.source); // as after a start that failed
