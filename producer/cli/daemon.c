@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
@@ -69,25 +70,18 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 
 // -- one in its folders --
 
-static int make_folder(const char *path, mode_t mode, struct err *err)
+static int make_folder(const char *path, struct err *err)
 {
-    CLEANUP(freep) char *copy = strdup(path);
-    if (!copy)
-        return err_errno(err, -ENOMEM, "%s", path);
-    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(copy, 0755);
-        *p = '/';
-    }
-    return mkdir(copy, mode) < 0 && errno != EEXIST ? err_errno(err, -errno, "%s", path) : 0;
+    int r = folder_make(path, 0755);
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
 static int take_lock(struct daemon *daemon, struct err *err)
 {
     CLEANUP(freep) char *path = NULL;
-    int r = make_folder(daemon->options.run_folder, 0755, err);
+    int r = make_folder(daemon->options.run_folder, err);
     if (r == 0)
-        r = make_folder(daemon->options.state_folder, 0755, err);
+        r = make_folder(daemon->options.state_folder, err);
     if (r < 0)
         return r;
     if (asprintf(&path, "%s/daemon.lock", daemon->options.run_folder) < 0) {

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/cli/background.h"
@@ -70,22 +71,11 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 
 static int read_all(int fd, const char *name, struct strbuf *out, struct err *err)
 {
-    char chunk[16384];
-    for (;;) {
-        ssize_t n = read(fd, chunk, sizeof(chunk));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, -errno, "%s", name);
-        if (n == 0)
-            return 0;
-        strbuf_add(out, chunk, (size_t)n);
-        if (out->failed)
-            return err_errno(err, -ENOMEM, "%s", name);
-        if (out->size > CONFIG_SIZE_MAX)
-            return err_set(err, -E2BIG, "%s: larger than %zu bytes, not a config", name,
-                           CONFIG_SIZE_MAX);
-    }
+    int r = fd_read_all(fd, CONFIG_SIZE_MAX, out);
+    if (r == -EFBIG)
+        return err_set(err, -E2BIG, "%s: larger than %zu bytes, not a config", name,
+                       CONFIG_SIZE_MAX);
+    return r < 0 ? err_errno(err, r, "%s", name) : 0;
 }
 
 static int load_config(struct record *record, struct err *err)
@@ -104,7 +94,7 @@ static int load_config(struct record *record, struct err *err)
     struct strbuf text CLEANUP(strbuf_done) = {0};
     int r = read_all(is_stdin ? STDIN_FILENO : fd, name, &text, err);
     if (r == 0)
-        r = config_load(name, text.text ? text.text : "", text.size,
+        r = config_load(name, text.text, text.size,
                         o->text ? CONFIG_FORMAT_TEXT : CONFIG_FORMAT_ANY, &record->config, err);
     if (r == 0)
         r = light_config_override(&o->light, &record->config, err);

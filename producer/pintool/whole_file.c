@@ -13,50 +13,23 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-
-#define CHUNK_BYTES 65536
+#include "common/file.h"
 
 int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, struct err *err)
 {
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return err_errno(err, -errno, "%s", path);
-    char chunk[CHUNK_BYTES];
-    size_t total = 0;
-    for (;;) {
-        ssize_t n = read(fd, chunk, sizeof(chunk));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, -errno, "%s", path);
-        if (n == 0)
-            return ret->failed ? err_errno(err, -ENOMEM, "%s", path) : 0;
-        total += (size_t)n;
-        if (total > max_bytes)
-            return err_set(err, -EFBIG, "%s: larger than %zu MiB", path, max_bytes >> 20);
-        strbuf_add(ret, chunk, (size_t)n);
-    }
-}
-
-static int write_all(int fd, const void *bytes, size_t size)
-{
-    const char *at = bytes;
-    while (size > 0) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    int r = fd_read_all(fd, max_bytes, ret);
+    if (r == -EFBIG)
+        return err_set(err, r, "%s: larger than %zu MiB", path, max_bytes >> 20);
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
 static int write_in_place(const char *path, const void *bytes, size_t size)
 {
     CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return fd < 0 ? -errno : write_all(fd, bytes, size);
+    return fd < 0 ? -errno : fd_write_all(fd, bytes, size);
 }
 
 // `old` describes the file that will be replaced, or is NULL.
@@ -69,7 +42,7 @@ static int write_beside(const char *path, const struct stat *old, const void *by
     CLEANUP(close_fdp) int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
-    int r = write_all(fd, bytes, size);
+    int r = fd_write_all(fd, bytes, size);
     if (r == 0 && old && fchmod(fd, old->st_mode & 07777) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0)

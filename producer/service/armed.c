@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/service/armed_file.h"
@@ -333,19 +334,10 @@ static int read_config(const char *path, struct stamp *stamp, struct strbuf *ret
     *stamp = (struct stamp){st.st_dev, st.st_ino, st.st_size, st.st_mtim};
     if (!S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "not a file");
-    char chunk[16384];
-    ssize_t n;
-    while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, -errno, "config");
-        strbuf_add(ret, chunk, (size_t)n);
-        if (ret->size > CONFIG_SIZE_MAX)
-            return err_set(err, -E2BIG, "larger than %zu bytes, not a config", CONFIG_SIZE_MAX);
-    }
-    strbuf_add(ret, "", 0);
-    return ret->failed ? err_errno(err, -ENOMEM, "config") : 0;
+    int r = fd_read_all(fd, CONFIG_SIZE_MAX, ret);
+    if (r == -EFBIG)
+        return err_set(err, -E2BIG, "larger than %zu bytes, not a config", CONFIG_SIZE_MAX);
+    return r < 0 ? err_errno(err, r, "config") : 0;
 }
 
 // Of output_path, what it has: a folder, and the start of the files' names.

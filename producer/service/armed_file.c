@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -27,17 +28,8 @@
 
 static int make_folder(const char *path, struct err *err)
 {
-    CLEANUP(freep) char *copy = strdup(path);
-    if (!copy)
-        return err_errno(err, -ENOMEM, "%s", path);
-    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(copy, 0755);
-        *p = '/';
-    }
-    if (mkdir(copy, FOLDER_MODE) < 0 && errno != EEXIST)
-        return err_errno(err, -errno, "%s", path);
-    return 0;
+    int r = folder_make(path, FOLDER_MODE);
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
 // The `n`th name for the time `when`.

@@ -18,6 +18,7 @@
 #include <zip.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "common/wire.h"
@@ -70,26 +71,11 @@ static uLong zip_read(voidpf opaque, voidpf stream, void *bytes, uLong size)
     return n > 0 ? (uLong)n : 0;
 }
 
-static int write_all(int fd, const void *bytes, size_t size)
-{
-    const char *at = bytes;
-    while (size > 0) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 static uLong zip_write(voidpf opaque, voidpf stream, const void *bytes, uLong size)
 {
     struct bugreport *report = opaque;
     (void)stream;
-    int r = report->write_failed ? report->write_failed : write_all(report->fd, bytes, size);
+    int r = report->write_failed ? report->write_failed : fd_write_all(report->fd, bytes, size);
     report->write_failed = r;
     return r < 0 ? 0 : size;
 }
@@ -503,7 +489,7 @@ static int copy_to_stdout(struct bugreport *report, struct err *err)
     int r = lseek(report->fd, 0, SEEK_SET) < 0 ? -errno : 0;
     ssize_t n = 0;
     while (r == 0 && (n = read(report->fd, bytes, sizeof(bytes))) > 0)
-        r = write_all(STDOUT_FILENO, bytes, (size_t)n);
+        r = fd_write_all(STDOUT_FILENO, bytes, (size_t)n);
     if (r == 0 && n < 0)
         r = -errno;
     return r < 0 ? err_errno(err, r, "<stdout>") : 0;

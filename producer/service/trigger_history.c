@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 
 #define DAY           (24 * 3600 * NSEC_PER_SEC)
@@ -108,22 +109,6 @@ int trigger_history_parse(struct trigger_history *history, const char *text, siz
     return r;
 }
 
-static int read_file(int fd, struct strbuf *ret)
-{
-    char chunk[4096];
-    while (ret->size < FILE_SIZE_MAX) {
-        ssize_t n = read(fd, chunk, sizeof(chunk));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        strbuf_add(ret, chunk, (size_t)n);
-    }
-    return ret->failed ? -ENOMEM : 0;
-}
-
 int trigger_history_load(struct trigger_history *history, const char *dir, struct trigger_now now,
                          struct err *err)
 {
@@ -134,22 +119,10 @@ int trigger_history_load(struct trigger_history *history, const char *dir, struc
     int fd CLEANUP(close_fdp) = open(path.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, -errno, "%s", path.text);
-    int r = read_file(fd, &text);
-    if (r == 0 && text.text)
+    int r = fd_read_all(fd, FILE_SIZE_MAX, &text);
+    if (r == 0 || r == -EFBIG) // a longer one as far as that
         r = trigger_history_parse(history, text.text, text.size, now);
     return r < 0 ? err_errno(err, r, "%s", path.text) : 0;
-}
-
-static int write_all(int fd, const struct strbuf *text)
-{
-    for (size_t done = 0; done < text->size;) {
-        ssize_t n = write(fd, text->text + done, text->size - done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0)
-            done += (size_t)n;
-    }
-    return 0;
 }
 
 static int replace_file(const char *dir, const struct strbuf *text, struct err *err)
@@ -164,7 +137,7 @@ static int replace_file(const char *dir, const struct strbuf *text, struct err *
         open(temporary.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_errno(err, -errno, "%s", temporary.text);
-    int r = write_all(fd, text);
+    int r = fd_write_all(fd, text->text, text->size);
     if (r == 0 && rename(temporary.text, path.text) < 0)
         r = -errno;
     if (r < 0) {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/nsec.h"
 
 #define INSTANCE_PREFIX "mmtrace-"
@@ -48,19 +49,7 @@ static int read_file(const char *path, struct strbuf *ret)
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    char chunk[8192];
-    ssize_t n;
-    while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        strbuf_add(ret, chunk, (size_t)n);
-        if (ret->size > READ_MAX)
-            return -EFBIG;
-    }
-    strbuf_add(ret, "", 0);
-    return ret->failed ? -ENOMEM : 0;
+    return fd_read_all(fd, READ_MAX, ret);
 }
 
 static int write_file(const char *path, const char *text, int flags)
@@ -68,19 +57,7 @@ static int write_file(const char *path, const char *text, int flags)
     CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC | flags);
     if (fd < 0)
         return -errno;
-    size_t size = strlen(text);
-    while (size) {
-        ssize_t n = write(fd, text, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            return -EIO;
-        text += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    return fd_write_all(fd, text, strlen(text));
 }
 
 // Files whose content is a list are emptied by O_TRUNC before something is written.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc, tracefs and pipes have no size that could be asked for, so reading goes on until
+// there is no more. Whoever reads says how much is too much.
+#include "common/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define CHUNK_BYTES 16384
+
+int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret)
+{
+    char chunk[CHUNK_BYTES];
+    size_t total = 0;
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        strbuf_add(ret, chunk, (size_t)n);
+        total += (size_t)n;
+        if (ret->failed)
+            return -ENOMEM;
+        if (total > max_bytes)
+            return -EFBIG;
+    }
+    strbuf_add(ret, "", 0);
+    return ret->failed ? -ENOMEM : 0;
+}
+
+int fd_write_all(int fd, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    while (size > 0) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int folder_make(const char *path, mode_t mode)
+{
+    CLEANUP(freep) char *copy = strdup(path);
+    if (!copy)
+        return -ENOMEM;
+    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(copy, 0755);
+        *p = '/';
+    }
+    return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files as a whole, and the folders that they are in.
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/str.h"
+
+// Appends what there is to read, from where the descriptor stands; ret->text is not NULL then, also
+// if that is nothing. 0, -EFBIG (more than `max_bytes`; some more than those are appended),
+// -ENOMEM, or read's errno.
+int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret);
+
+// 0, or write's errno; some of it may be written then.
+int fd_write_all(int fd, const void *bytes, size_t size);
+
+// Makes the folder, with `mode`, and those above it, with 0755, where they do not exist. 0 or a
+// negative errno.
+int folder_make(const char *path, mode_t mode);
