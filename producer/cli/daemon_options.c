@@ -188,9 +188,10 @@ void daemon_options_print_help(void)
            "Keeps trace configs armed, fires the trigger " KMEM_WATCH_TRIGGER
            " when memory gets short, and serves\n"
            "those who ask for traces. Runs in the foreground; SIGTERM ends it in order, SIGHUP\n"
-           "looks at the armed configs again.\n"
-           "\n");
+           "looks at the armed configs again.\n");
     cli_options_print(options, stdout);
+    printf("\n"
+           "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n");
 }
 
 void daemon_options_done(struct daemon_options *o)

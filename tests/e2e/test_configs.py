@@ -2,6 +2,8 @@
 """The configs that are installed: each is understood whole, and records."""
 import pathlib
 import tempfile
+import re
+import shutil
 import unittest
 
 import lib
@@ -35,6 +37,35 @@ class Configs(unittest.TestCase):
                                    ("linux.ftrace", "ftrace_stats")):
                     if f'"{name}"' in sources:
                         self.assertTrue(lib.of_kind(packets, kind), kind)
+
+
+@unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze")
+class Units(unittest.TestCase):
+    """The systemd units, as far as they can be judged without a manager."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mmtrace-units-")
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+        text = (lib.BUILD / "configs" / "mmtrace.service").read_text()
+        (self.dir / "mmtrace.service").write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={lib.MMTRACE}", text))
+        for unit in (lib.ROOT / "configs" / "systemd").glob("*.socket"):
+            shutil.copy(unit, self.dir)
+        self.units = sorted(self.dir.iterdir())
+
+    def test_they_are_understood(self):
+        done = lib.run("systemd-analyze", "verify", *self.units)
+        # Calls that are newer than this systemd are left out of a filter, and their users do without.
+        complaints = [line for line in done.stderr.splitlines() if "cachestat" not in line]
+        ours = [line for line in complaints if "mmtrace" in line]
+        self.assertEqual(ours, [])
+        self.assertEqual(len(self.units), 3)
+
+    def test_little_is_exposed(self):
+        done = lib.run("systemd-analyze", "--no-pager", "security", "--offline=true", "--threshold=28", self.dir / "mmtrace.service")
+        if "offline" in done.stderr:
+            self.skipTest("this systemd-analyze judges no files")
+        self.assertEqual(done.returncode, 0, done.stdout[-200:] + done.stderr)
 
 
 if __name__ == "__main__":
