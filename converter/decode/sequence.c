@@ -42,7 +42,9 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
 {
     const struct generation *now = sequences_generation(sequences, sequence->generation);
     sequence->valid = true;
-    struct generation next = {.sequence_id = now->sequence_id, .epoch = ++sequences->n_epochs};
+    struct generation next = {.sequence_id = now->sequence_id,
+                              .epoch = ++sequences->n_epochs,
+                              .has_first = sequence->has_first};
     return generation_start(sequences, sequence, next);
 }
 
@@ -133,4 +135,10 @@ void sequences_done(struct sequences *sequences)
     sequence_vec_done(&sequences->items);
     map64_done(&sequences->by_id);
     *sequences = (struct sequences){0};
+}
+
+void sequence_set_first(struct sequences *sequences, struct sequence *sequence)
+{
+    sequence->has_first = true;
+    sequences->generations.items[sequence->generation].has_first = true;
 }

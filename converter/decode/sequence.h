@@ -31,6 +31,7 @@ struct generation {
     uint32_t epoch;                  // counts how often all sequences together started over
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
+    bool has_first;                  // the trace has the sequence's very first packet
 };
 VEC_DEFINE(generation_vec, struct generation);
 VEC_DEFINE(interned_table_vec, struct interned_table *);
@@ -39,6 +40,7 @@ struct sequence {
     uint32_t generation; // index of the present one
     bool valid;          // its incremental state is complete
     bool seen;
+    bool has_first; // see generation
 };
 VEC_DEFINE(sequence_vec, struct sequence);
 
@@ -56,6 +58,9 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t sequence_id
 
 // Start over: nothing is known. 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
+
+// The packet at hand is the first that was written on it.
+void sequence_set_first(struct sequences *sequences, struct sequence *sequence);
 
 int sequence_set_defaults(struct sequences *sequences, struct sequence *sequence,
                           struct wire_reader defaults);

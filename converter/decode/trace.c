@@ -43,7 +43,7 @@ VEC_DEFINE(deferred_vec, struct deferred);
 // The fields of a packet that say where it belongs, and those that a handler wants.
 struct header {
     struct wire_reader fields;
-    bool has_timestamp, cleared, dropped, needs_state, compressed, other_compression;
+    bool has_timestamp, cleared, dropped, is_first, needs_state, compressed, other_compression;
     int64_t timestamp;
     uint32_t clock_id, sequence_id;
     struct wire_field defaults, interned, snapshot, packets;
@@ -167,6 +167,9 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
         case PB_TracePacket_previous_packet_dropped:
             header->dropped = field.value != 0;
             break;
+        case PB_TracePacket_first_packet_on_sequence:
+            header->is_first = field.value != 0;
+            break;
         case PB_TracePacket_trace_packet_defaults:
             header->defaults = field;
             break;
@@ -211,6 +214,8 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     if (r < 0)
         return r;
     sequence->seen = true;
+    if (header->is_first)
+        sequence_set_first(all, sequence);
     *ret = sequence->generation;
     *ret_usable = !header->needs_state || sequence->valid;
     return 0;

@@ -187,6 +187,17 @@ uint32_t async_track_span(struct import *im, const struct track_spec *spec, int6
     return track_id(im, spec, group, group_id, index);
 }
 
+uint32_t async_track_first(struct import *im, const struct track_spec *spec)
+{
+    uint32_t group_id;
+    struct async_group *group = group_get(im, spec, &group_id);
+    if (!group)
+        return 0;
+    if (!group->tracks.n && cookie_index(&im->async_tracks, group, 0) == 0)
+        free_push(&im->async_tracks, group, 0);
+    return track_id(im, spec, group, group_id, group->tracks.n ? 0 : -1);
+}
+
 void async_tracks_done(struct async_tracks *all)
 {
     vec_foreach(&all->groups, group) {

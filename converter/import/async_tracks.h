@@ -35,4 +35,7 @@ uint32_t async_track_end(struct import *im, const struct track_spec *spec, int64
 uint32_t async_track_span(struct import *im, const struct track_spec *spec, int64_t ts,
                           int64_t dur);
 
+// The group's first track, for what belongs to the group as a whole.
+uint32_t async_track_first(struct import *im, const struct track_spec *spec);
+
 void async_tracks_done(struct async_tracks *all);

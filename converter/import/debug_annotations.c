@@ -1,159 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A debug annotation is a value, or values in dictionaries and lists, each of which is an
-// annotation again. Nesting and size are limited, because a trace can claim any.
-#include "converter/import/debug_annotations.h"
+// annotation again, or a message of a described type. Elements of a list that have no value leave
+// no gap in its indexes.
+#include <stdlib.h>
 
-#include <errno.h>
-
-#include "common/cleanup.h"
-#include "common/str.h"
+#include "converter/decode/message.h"
+#include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
-#define DEPTH_MAX 16
-#define ARGS_MAX  4096 // of one event
-// Keys repeat the names they are nested in: a short annotation can ask for gigabytes of them.
-#define KEY_BYTES_MAX ((size_t)256 << 10)
+enum { NESTED_DICT = 1, NESTED_ARRAY = 2 };
 
-struct walk {
-    struct import *im;
-    const struct generation *state;
-    struct arg_vec *args;
-    struct strbuf key, flat_key;
-    size_t key_bytes; // of all values so far
-    bool is_cut;      // some are left out
-};
-
-// The name behind `iid`; all of these messages have it in field 2. Empty if there is none.
-static struct wire_field interned_text(const struct generation *state, uint32_t field, uint64_t iid)
+// False: it has no name.
+static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
+                       struct arg_place *ret)
 {
-    struct wire_field fields[3] = {0};
-    const struct interned *interned = generation_find(state, field, iid);
-    if (interned)
-        message_read(wire_reader_over(interned->data, interned->size), fields, 3);
-    return fields[2];
-}
-
-static void value_add(struct walk *walk, struct arg arg)
-{
-    walk->key_bytes += walk->key.size;
-    if (walk->args->n >= ARGS_MAX || walk->key_bytes > KEY_BYTES_MAX) {
-        walk->is_cut = true;
-        return;
-    }
-    struct strset *strings = &walk->im->strings;
-    const char *key = walk->key.text ? walk->key.text : "";
-    const char *flat = walk->flat_key.text ? walk->flat_key.text : "";
-    arg.key = strset_text(strings, strset_add(strings, key, walk->key.size));
-    if (!str_eq(key, flat))
-        arg.flat_key = strset_text(strings, strset_add(strings, flat, walk->flat_key.size));
-    if (!arg.key || walk->key.failed)
-        return;
-    if (arg_vec_push(walk->args, arg) < 0)
-        walk->im->track_events.failure = -ENOMEM;
-}
-
-static bool scalar_read(struct walk *walk, const struct wire_field *field)
-{
-    struct arg arg = {.integer = field_i64(field)};
-    struct wire_field text;
-    switch (field->number) {
-    case PB_DebugAnnotation_bool_value:
-        arg.type = ARG_BOOL;
-        break;
-    case PB_DebugAnnotation_uint_value:
-        arg.type = ARG_UINT;
-        break;
-    case PB_DebugAnnotation_int_value:
-        arg.type = ARG_INT;
-        break;
-    case PB_DebugAnnotation_pointer_value:
-        arg.type = ARG_POINTER;
-        break;
-    case PB_DebugAnnotation_double_value:
-        arg = (struct arg){.real = field_double(field), .type = ARG_REAL};
-        break;
-    case PB_DebugAnnotation_string_value:
-        arg = arg_text(NULL, field->data, field->size);
-        break;
-    case PB_DebugAnnotation_legacy_json_value:
-        arg = arg_text(NULL, field->data, field->size);
-        arg.type = ARG_JSON;
-        break;
-    case PB_DebugAnnotation_string_value_iid:
-        text = interned_text(walk->state, PB_InternedData_debug_annotation_string_values,
-                             field_u64(field));
-        arg = arg_text(NULL, text.data, text.size);
-        break;
-    default:
+    char *clean = malloc(name->size + 1);
+    if (!clean)
         return false;
-    }
-    value_add(walk, arg);
-    return true;
+    for (size_t i = 0; i < name->size; i++)
+        clean[i] = strchr(".[]", name->data[i]) && name->data[i] ? '_' : (char)name->data[i];
+    bool entered = arg_enter(writer, clean, name->size, ret);
+    free(clean);
+    return entered;
 }
 
-static struct wire_field annotation_name(struct walk *walk, const struct wire_field *annotation)
+static bool annotation_enter(struct arg_writer *writer, const struct wire_field *annotation,
+                             struct arg_place *ret)
 {
     MESSAGE(part, PB_DebugAnnotation_name, annotation);
-    if (field_present(&part[PB_DebugAnnotation_name_iid]))
-        return interned_text(walk->state, PB_InternedData_debug_annotation_names,
-                             field_u64(&part[PB_DebugAnnotation_name_iid]));
-    return part[PB_DebugAnnotation_name];
+    const struct wire_field *iid = &part[PB_DebugAnnotation_name_iid];
+    struct wire_field name = part[PB_DebugAnnotation_name];
+    bool known = field_u64(iid)
+                     ? interned_text(writer->state, PB_InternedData_debug_annotation_names,
+                                     field_u64(iid), &name)
+                     : field_present(&name);
+    writer->failed |= !known;
+    return known && name_enter(writer, &name, ret);
 }
 
-static void strbuf_cut(struct strbuf *buf, size_t size)
-{
-    if (size < buf->size) {
-        buf->size = size;
-        buf->text[size] = '\0';
-    }
-}
-
-static void annotation_walk(struct walk *walk, const struct wire_field *annotation, unsigned depth)
+static bool dict_read(struct arg_writer *writer, const struct wire_field *annotation,
+                      uint32_t number)
 {
     struct wire_reader reader = wire_sub(annotation);
     struct wire_field field;
-    unsigned n_array = 0;
-    wire_foreach(&reader, &field) {
-        if (walk->is_cut)
-            return;
-        if (scalar_read(walk, &field))
+    size_t n_elements = 0;
+    bool found = false;
+    while (!writer->is_cut && wire_next(&reader, &field)) {
+        struct arg_place place;
+        if (field.number != number)
             continue;
-        size_t key_size = walk->key.size, flat_size = walk->flat_key.size;
-        if (field.number == PB_DebugAnnotation_dict_entries) {
-            struct wire_field name = annotation_name(walk, &field);
-            walk->is_cut |= name.size > KEY_BYTES_MAX;
-            name.size = walk->is_cut ? 0 : name.size;
-            strbuf_add_char(&walk->key, '.');
-            strbuf_add(&walk->key, field_text(&name), name.size);
-            strbuf_add_char(&walk->flat_key, '.');
-            strbuf_add(&walk->flat_key, field_text(&name), name.size);
-        } else if (field.number == PB_DebugAnnotation_array_values) {
-            strbuf_addf(&walk->key, "[%u]", n_array++);
-        } else {
-            continue;
+        found = true;
+        if (number == PB_DebugAnnotation_dict_entries) {
+            debug_annotation_read(writer, &field);
+        } else if (arg_enter_element(writer, n_elements, &place)) {
+            size_t n_before = writer->args->n;
+            debug_value_read(writer, &field);
+            n_elements += writer->args->n > n_before;
+            arg_leave(writer, place);
         }
-        if (depth == DEPTH_MAX)
-            walk->is_cut = true;
-        else
-            annotation_walk(walk, &field, depth + 1);
-        strbuf_cut(&walk->key, key_size);
-        strbuf_cut(&walk->flat_key, flat_size);
+    }
+    return found;
+}
+
+static void nested_read(struct arg_writer *writer, const struct wire_field *message);
+
+static void nested_dict(struct arg_writer *writer, const struct wire_field *message)
+{
+    struct wire_reader keys = wire_sub(message), values = keys;
+    struct wire_field key, value;
+    for (;;) {
+        bool has_key, has_value;
+        while ((has_key = wire_next(&keys, &key)))
+            if (key.number == PB_DebugAnnotation_NestedValue_dict_keys)
+                break;
+        while ((has_value = wire_next(&values, &value)))
+            if (value.number == PB_DebugAnnotation_NestedValue_dict_values)
+                break;
+        writer->failed |= has_key != has_value;
+        struct arg_place place;
+        if (!has_key || !has_value || writer->is_cut)
+            return;
+        if (name_enter(writer, &key, &place)) {
+            nested_read(writer, &value);
+            arg_leave(writer, place);
+        }
     }
 }
 
-void debug_annotation_read(struct import *im, const struct generation *state,
-                           const struct wire_field *annotation, struct arg_vec *args)
+static void nested_array(struct arg_writer *writer, const struct wire_field *message)
 {
-    struct walk walk = {.im = im, .state = state, .args = args};
-    struct wire_field name = annotation_name(&walk, annotation);
-    strbuf_add_str(&walk.key, "debug.");
-    walk.is_cut = name.size > KEY_BYTES_MAX;
-    strbuf_add(&walk.key, field_text(&name), walk.is_cut ? 0 : name.size);
-    strbuf_add(&walk.flat_key, walk.key.text, walk.key.size);
-    annotation_walk(&walk, annotation, 0);
-    if (walk.is_cut)
-        stats_add(&im->stats, STAT_mmsql_debug_annotations_cut, 1);
-    strbuf_done(&walk.key);
-    strbuf_done(&walk.flat_key);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    size_t n_elements = 0;
+    while (!writer->is_cut && wire_next(&reader, &field)) {
+        struct arg_place place;
+        if (field.number != PB_DebugAnnotation_NestedValue_array_values ||
+            !arg_enter_element(writer, n_elements, &place))
+            continue;
+        size_t n_before = writer->args->n;
+        nested_read(writer, &field);
+        n_elements += writer->args->n > n_before;
+        arg_leave(writer, place);
+    }
+}
+
+// The older form of dictionaries and lists.
+static void nested_read(struct arg_writer *writer, const struct wire_field *message)
+{
+    MESSAGE(part, PB_DebugAnnotation_NestedValue_string_value, message);
+    uint64_t type = field_u64(&part[PB_DebugAnnotation_NestedValue_nested_type]);
+    const struct wire_field *integer = &part[PB_DebugAnnotation_NestedValue_int_value];
+    const struct wire_field *real = &part[PB_DebugAnnotation_NestedValue_double_value];
+    const struct wire_field *truth = &part[PB_DebugAnnotation_NestedValue_bool_value];
+    const struct wire_field *text = &part[PB_DebugAnnotation_NestedValue_string_value];
+    if (type == NESTED_DICT)
+        nested_dict(writer, message);
+    else if (type == NESTED_ARRAY)
+        nested_array(writer, message);
+    else if (field_present(truth))
+        arg_put(writer, (struct arg){.integer = field_u64(truth) != 0, .type = ARG_BOOL});
+    else if (field_present(integer))
+        arg_put(writer, arg_int(NULL, field_i64(integer)));
+    else if (field_present(real))
+        arg_put(writer, (struct arg){.real = field_double(real), .type = ARG_REAL});
+    else if (field_present(text))
+        arg_put_text(writer, text->data, text->size);
+}
+
+static void proto_read(struct arg_writer *writer, const struct wire_field *part)
+{
+    struct wire_field name = part[PB_DebugAnnotation_proto_type_name];
+    const struct wire_field *iid = &part[PB_DebugAnnotation_proto_type_name_iid];
+    const struct wire_field *value = &part[PB_DebugAnnotation_proto_value];
+    if (!field_present(&name) && field_present(iid))
+        interned_text(writer->state, PB_InternedData_debug_annotation_value_type_names,
+                      field_u64(iid), &name);
+    uint32_t type = descriptors_find(writer->im, field_text(&name), name.size);
+    if (type != TYPE_NONE) {
+        message_args_read(writer, type, wire_sub(value), NULL);
+    } else { // not described: better its bytes than nothing
+        writer->failed = true;
+        arg_put_base64(writer, value->data, value->size);
+    }
+}
+
+void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation)
+{
+    if (dict_read(writer, annotation, PB_DebugAnnotation_dict_entries) ||
+        dict_read(writer, annotation, PB_DebugAnnotation_array_values))
+        return;
+    MESSAGE(part, PB_DebugAnnotation_string_value_iid, annotation);
+    const struct wire_field *value;
+    struct wire_field text;
+    if (field_present(value = &part[PB_DebugAnnotation_bool_value]))
+        arg_put(writer, (struct arg){.integer = field_u64(value) != 0, .type = ARG_BOOL});
+    else if (field_present(value = &part[PB_DebugAnnotation_uint_value]))
+        arg_put(writer, arg_uint(NULL, field_u64(value)));
+    else if (field_present(value = &part[PB_DebugAnnotation_int_value]))
+        arg_put(writer, arg_int(NULL, field_i64(value)));
+    else if (field_present(value = &part[PB_DebugAnnotation_double_value]))
+        arg_put(writer, (struct arg){.real = field_double(value), .type = ARG_REAL});
+    else if (field_present(value = &part[PB_DebugAnnotation_string_value]))
+        arg_put_text(writer, value->data, value->size);
+    else if (field_present(value = &part[PB_DebugAnnotation_string_value_iid])) {
+        if (interned_text(writer->state, PB_InternedData_debug_annotation_string_values,
+                          field_u64(value), &text))
+            arg_put_text(writer, text.data, text.size);
+        else
+            writer->failed = true;
+    } else if (field_present(value = &part[PB_DebugAnnotation_pointer_value]))
+        arg_put(writer, (struct arg){.integer = field_i64(value), .type = ARG_POINTER});
+    else if (field_present(value = &part[PB_DebugAnnotation_legacy_json_value])) {
+        struct arg json = arg_text(NULL, value->data, value->size);
+        json.type = ARG_JSON;
+        arg_put(writer, json);
+    } else if (field_present(&part[PB_DebugAnnotation_proto_value]))
+        proto_read(writer, part);
+    else if (field_present(value = &part[PB_DebugAnnotation_nested_value]))
+        nested_read(writer, value);
+}
+
+void debug_annotation_read(struct arg_writer *writer, const struct wire_field *annotation)
+{
+    struct arg_place place;
+    if (!annotation_enter(writer, annotation, &place))
+        return;
+    debug_value_read(writer, annotation);
+    arg_leave(writer, place);
 }

@@ -44,6 +44,8 @@ static int import_failure(struct import *im)
     if (r == 0)
         r = im->async_tracks.failure;
     if (r == 0)
+        r = im->stacks.failure;
+    if (r == 0)
         r = im->slices.failure;
     if (r == 0)
         r = im->thread_states.failure;
@@ -178,6 +180,7 @@ static int held_back_write(struct import *im)
     for (size_t i = 0; i < n_importers && r == 0; i++)
         if (importers[i]->finish)
             r = importers[i]->finish(im, im->states[i]);
+    stacks_write(im);
     sched_finish(im);
     if (r == 0)
         r = slices_finish(&im->slices);
@@ -189,6 +192,8 @@ static int held_back_write(struct import *im)
         r = processes_write(&im->processes, im->db);
     if (r == 0)
         r = tracks_write(&im->tracks, im->db);
+    if (r == 0)
+        r = samples_write(im);
     if (r == 0)
         r = metadata_write(&im->metadata, im->db);
     if (r == 0)
@@ -239,7 +244,10 @@ static void import_done(struct import *im)
     thread_states_done(&im->thread_states);
     sched_done(&im->sched);
     track_events_done(&im->track_events);
+    map64_done(&im->async_names);
+    descriptors_done(&im->descriptors);
     stacks_done(&im->stacks);
+    samples_done(&im->samples);
     process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);
@@ -279,6 +287,8 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     int r = args_init(&im.args, db);
     if (r == 0)
         r = processes_init(&im.processes, &im.strings);
+    if (r == 0)
+        r = descriptors_init(&im);
     if (r == 0)
         r = ftrace_init(&im);
     if (r == 0)

@@ -13,9 +13,11 @@
 #include "converter/decode/trace.h"
 #include "converter/import/args.h"
 #include "converter/import/async_tracks.h"
+#include "converter/import/descriptors.h"
 #include "converter/import/metadata.h"
 #include "converter/import/process_counters.h"
 #include "converter/import/processes.h"
+#include "converter/import/samples.h"
 #include "converter/import/sched.h"
 #include "converter/import/slices.h"
 #include "converter/import/stacks.h"
@@ -52,7 +54,10 @@ struct import {
     struct thread_states thread_states;
     struct sched sched;
     struct track_events track_events;
+    struct map64 async_names; // id of asynchronous events -> the first name they had
+    struct descriptors descriptors;
     struct stacks stacks;
+    struct samples samples;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     struct map64 gpus;      // number of a GPU -> its ugpu

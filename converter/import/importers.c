@@ -4,14 +4,23 @@
 #include "converter/import/importer.h"
 
 extern const struct importer importer_clone_trigger;
+extern const struct importer importer_deobfuscation_mapping;
+extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
+extern const struct importer importer_module_symbols;
+extern const struct importer importer_packages_list;
 extern const struct importer importer_page_residency;
+extern const struct importer importer_perf_sample;
+extern const struct importer importer_process_descriptor;
 extern const struct importer importer_process_stats;
 extern const struct importer importer_process_tree;
 extern const struct importer importer_profile_packet;
 extern const struct importer importer_service_event;
+extern const struct importer importer_smaps;
+extern const struct importer importer_stack_sample;
 extern const struct importer importer_sys_stats;
 extern const struct importer importer_system_info;
+extern const struct importer importer_thread_descriptor;
 extern const struct importer importer_trace_config;
 extern const struct importer importer_trace_stats;
 extern const struct importer importer_trace_uuid;
@@ -20,10 +29,29 @@ extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
 
 const struct importer *const importers[] = {
-    &importer_clone_trigger, &importer_ftrace_stats,   &importer_process_stats,
-    &importer_process_tree,  &importer_profile_packet, &importer_service_event,
-    &importer_sys_stats,     &importer_system_info,    &importer_trace_config,
-    &importer_trace_stats,   &importer_trace_uuid,     &importer_track_descriptor,
-    &importer_track_event,   &importer_trigger,        &importer_page_residency,
+    &importer_clone_trigger,
+    &importer_ftrace_stats,
+    &importer_process_stats,
+    &importer_process_tree,
+    &importer_profile_packet,
+    &importer_service_event,
+    &importer_sys_stats,
+    &importer_system_info,
+    &importer_trace_config,
+    &importer_trace_stats,
+    &importer_trace_uuid,
+    &importer_track_descriptor,
+    &importer_track_event,
+    &importer_trigger,
+    &importer_page_residency,
+    &importer_perf_sample,
+    &importer_stack_sample,
+    &importer_smaps,
+    &importer_packages_list,
+    &importer_module_symbols,
+    &importer_deobfuscation_mapping,
+    &importer_extension_descriptor,
+    &importer_process_descriptor,
+    &importer_thread_descriptor,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

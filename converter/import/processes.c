@@ -257,6 +257,23 @@ int64_t processes_update_thread(struct processes *all, int64_t tid, int64_t pid)
     return thread_in_process(all, tid, processes_process(all, pid), tid == pid);
 }
 
+int64_t processes_renew_thread(struct processes *all, int64_t tid)
+{
+    return thread_add(all, tid);
+}
+
+int64_t processes_renew(struct processes *all, int64_t pid)
+{
+    int64_t before = map_get(&all->by_pid, pid);
+    map_put(all, &all->by_pid, pid, -1);
+    map_put(all, &all->by_tid, pid, -1);
+    map_put(all, &all->live, pid, -1);
+    int64_t upid = processes_process(all, pid);
+    if (before != UPID_NONE)
+        live_refresh_process(all, before);
+    return upid;
+}
+
 int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
 {
     int64_t before = map_get(&all->by_pid, pid);

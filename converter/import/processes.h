@@ -85,6 +85,11 @@ void processes_set_parent_thread(struct processes *processes, int64_t upid, int6
 int64_t processes_start_thread(struct processes *processes, int64_t ts, int64_t tid, uint32_t name,
                                int64_t parent_utid);
 
+// The same for one that nothing is known of but that the tid, or pid, means another one from now
+// on.
+int64_t processes_renew_thread(struct processes *processes, int64_t tid);
+int64_t processes_renew(struct processes *processes, int64_t pid);
+
 // The thread is gone, and with a main thread its process.
 void processes_end_thread(struct processes *processes, int64_t ts, int64_t tid);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -31,12 +32,16 @@ struct profile {
     struct strset keys; // process, heap, call site; ids are indexes in sites
     struct heap_site_vec sites;
     struct site_index_vec touched;
-    struct sequences own; // interned data of packets that bring their own
+    struct sequences own;  // interned data of packets that bring their own
+    struct strset headers; // dumps that have a row
+    struct map64 indexes;  // sequence -> index of its last packet
+    bool is_open;          // the last packet of the dump at hand is missing yet
 };
 
 struct dump {
     int64_t upid, ts;
     uint32_t heap;
+    bool counts_at_max; // the recorder is known to count them rightly
     struct stack_source sources[2];
 };
 
@@ -66,20 +71,18 @@ static int sample_read(struct import *im, struct profile *profile, const struct 
 {
     MESSAGE(sample, PB_ProfilePacket_HeapSample_self_max_count, message);
     uint64_t callstack = field_u64(&sample[PB_ProfilePacket_HeapSample_callstack_id]);
-    int64_t callsite = stacks_callsite(im, &dump->sources[0], callstack);
+    bool is_own = stacks_has_callstack(&dump->sources[0], callstack);
+    int64_t callsite = stacks_callsite(im, &dump->sources[is_own ? 0 : 1], callstack);
     if (callsite == CALLSITE_NONE)
-        callsite = stacks_callsite(im, &dump->sources[1], callstack);
-    if (callsite == CALLSITE_NONE) {
-        stats_add(&im->stats, STAT_stackprofile_invalid_callstack_id, 1);
         return 0;
-    }
     struct heap_site *site = site_get(im, profile, dump, callsite);
     if (!site)
         return -ENOMEM;
     struct totals *now = &site->now;
     if (field_present(&sample[PB_ProfilePacket_HeapSample_self_max])) {
         now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max]);
-        now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max_count]);
+        if (dump->counts_at_max)
+            now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max_count]);
         return 0;
     }
     now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_allocated]);
@@ -114,17 +117,86 @@ static void dump_finish(struct import *im, struct profile *profile)
         // Totals only grow; if not, the dump is of no use.
         if (now.allocated < before.allocated || now.freed < before.freed ||
             now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
-            stats_add(&im->stats, STAT_heapprofd_malformed_packet, 1);
+            stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
             continue;
         }
         allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
                          (int64_t)(now.allocated - before.allocated));
-        allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
-                         (int64_t)(before.freed - now.freed));
+        // ART does not tell of frees.
+        if (!str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
+            allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
+                             (int64_t)(before.freed - now.freed));
         site->before = now;
     }
     site_index_vec_clear(&profile->touched);
     sequences_done(&profile->own);
+}
+
+static int64_t coarse_time(struct import *im, const struct wire_field *timestamp, int64_t otherwise)
+{
+    int64_t ts = otherwise;
+    if (field_present(timestamp))
+        clocks_convert(&im->clocks, CLOCK_COARSE, field_i64(timestamp), &ts);
+    return ts;
+}
+
+static void header_write(struct import *im, struct profile *profile, const struct dump *dump,
+                         const struct wire_field *start, bool has_heap)
+{
+    int64_t key[] = {dump->upid, dump->ts, has_heap ? (int64_t)dump->heap : -1};
+    size_t n = profile->headers.n;
+    strset_add(&profile->headers, (const char *)key, sizeof(key));
+    if (profile->headers.n == n) // the dump goes on in this packet
+        return;
+    int64_t start_ts = coarse_time(im, start, dump->ts);
+    struct cell *row = database_row(im->db, TABLE_heap_profile, NULL);
+    cell_int(row, COL_heap_profile_ts, start_ts);
+    cell_int(row, COL_heap_profile_ts_end, dump->ts);
+    cell_int(row, COL_heap_profile_dur, (int64_t)((uint64_t)dump->ts - (uint64_t)start_ts));
+    cell_int(row, COL_heap_profile_upid, dump->upid);
+    if (has_heap)
+        cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump->heap));
+}
+
+static void dump_stats(struct import *im, const struct wire_field *head, uint32_t pid, int64_t ts)
+{
+    enum { ERROR_HIT_TIMEOUT = 1 };
+    static const struct {
+        uint32_t field;
+        enum stat stat;
+    } flags[] = {
+        {PB_ProfilePacket_ProcessHeapSamples_disconnected, STAT_heapprofd_client_disconnected},
+        {PB_ProfilePacket_ProcessHeapSamples_buffer_corrupted, STAT_heapprofd_buffer_corrupted},
+        {PB_ProfilePacket_ProcessHeapSamples_rejected_concurrent,
+         STAT_heapprofd_rejected_concurrent},
+        {PB_ProfilePacket_ProcessHeapSamples_hit_guardrail, STAT_heapprofd_hit_guardrail},
+    };
+    struct stats *stats = &im->stats;
+    stats_set_at(stats, STAT_heapprofd_last_profile_timestamp, pid, ts);
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (field_u64(&head[flags[i].field]))
+            stats_add_at(stats, flags[i].stat, pid, 1);
+    int64_t error = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_client_error]);
+    if (error == ERROR_HIT_TIMEOUT ||
+        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_buffer_overran]))
+        stats_add_at(stats, STAT_heapprofd_buffer_overran, pid, 1);
+    if (error)
+        stats_set_at(stats, STAT_heapprofd_client_error, pid, error);
+    uint64_t asked =
+        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]);
+    uint64_t interval =
+        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_sampling_interval_bytes]);
+    if (asked)
+        stats_set_at(stats, STAT_heapprofd_sampling_interval_adjusted, pid,
+                     (int64_t)(interval - asked));
+    MESSAGE(own, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us,
+            &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
+    stats_add_at(stats, STAT_heapprofd_unwind_time_us, pid,
+                 field_i64(&own[PB_ProfilePacket_ProcessStats_total_unwinding_time_us]));
+    stats_add_at(stats, STAT_heapprofd_unwind_samples, pid,
+                 field_i64(&own[PB_ProfilePacket_ProcessStats_heap_samples]));
+    stats_add_at(stats, STAT_heapprofd_client_spinlock_blocked, pid,
+                 field_i64(&own[PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us]));
 }
 
 static int dump_read(struct import *im, struct profile *profile, const struct packet *packet,
@@ -139,6 +211,8 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
         .ts = packet->ts,
         .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
                            : strset_add(&im->strings, "unknown", 7),
+        .counts_at_max =
+            field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]) != 0,
         .sources = {stack_source_profile_packet(own), stack_source_interned(packet->state)},
     };
     if (field_present(timestamp) &&
@@ -146,10 +220,9 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
         stats_add(&im->stats, STAT_clock_sync_failure, 1);
         return 0;
     }
-    struct cell *row = database_row(im->db, TABLE_heap_profile, NULL);
-    cell_int(row, COL_heap_profile_ts, dump.ts);
-    cell_int(row, COL_heap_profile_upid, dump.upid);
-    cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump.heap));
+    header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],
+                 heap->size != 0);
+    dump_stats(im, head, pid, packet->ts);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;
@@ -157,6 +230,16 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
         if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
             r = sample_read(im, profile, &dump, &field);
     return r;
+}
+
+// Packets of a sequence are numbered.
+static int index_check(struct import *im, struct profile *profile, uint32_t sequence_id,
+                       const struct wire_field *index)
+{
+    const uint64_t *last = map64_find(&profile->indexes, sequence_id);
+    if (field_u64(index) != (last ? *last + 1 : 0))
+        stats_add(&im->stats, STAT_heapprofd_missing_packet, 1);
+    return map64_set(&profile->indexes, sequence_id, field_u64(index));
 }
 
 static int profile_packet_sorted(struct import *im, void *state, const struct packet *packet,
@@ -174,14 +257,20 @@ static int profile_packet_sorted(struct import *im, void *state, const struct pa
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_process_dumps)
             r = dump_read(im, profile, packet, generation, &field);
-    if (r == 0 && !field_u64(&head[PB_ProfilePacket_continued]))
+    if (r == 0)
+        r = index_check(im, profile, packet->sequence_id, &head[PB_ProfilePacket_index]);
+    profile->is_open = field_u64(&head[PB_ProfilePacket_continued]) != 0;
+    if (r == 0 && !profile->is_open)
         dump_finish(im, profile);
     return r < 0 ? r : im->stacks.failure;
 }
 
 static int profile_packet_finish(struct import *im, void *state)
 {
-    dump_finish(im, state); // of a dump whose last packet was lost
+    const struct profile *profile = state;
+    if (profile->is_open)
+        stats_add(&im->stats, STAT_heapprofd_non_finalized_profile, 1);
+    dump_finish(im, state);
     return im->stacks.failure;
 }
 
@@ -192,6 +281,8 @@ static void profile_packet_done(void *state)
     heap_site_vec_done(&profile->sites);
     site_index_vec_done(&profile->touched);
     sequences_done(&profile->own);
+    strset_done(&profile->headers);
+    map64_done(&profile->indexes);
 }
 
 const struct importer importer_profile_packet = {

@@ -13,10 +13,10 @@
 #define DUR_PENDING (-1)
 
 struct open_slice {
-    int64_t id, ts, dur, parent, thread_ts, thread_dur;
+    int64_t id, ts, dur, parent, thread_ts, thread_dur, instructions, instruction_delta;
     struct slice_name category, name;
     struct arg_vec args;
-    bool has_thread_ts, has_thread_dur;
+    bool has_thread_ts, has_thread_dur, has_instructions, has_instruction_delta;
 };
 VEC_DEFINE(open_slice_vec, struct open_slice);
 
@@ -80,6 +80,10 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
         cell_int(row, COL_slice_thread_ts, slice->thread_ts);
     if (slice->has_thread_dur)
         cell_int(row, COL_slice_thread_dur, slice->thread_dur);
+    if (slice->has_instructions)
+        cell_int(row, COL_slice_thread_instruction_count, slice->instructions);
+    if (slice->has_instruction_delta)
+        cell_int(row, COL_slice_thread_instruction_delta, slice->instruction_delta);
     cell_arg_set(row, COL_slice_arg_set_id,
                  args_add(slices->args, slice->args.items, slice->args.n));
     arg_vec_done(&slice->args);
@@ -160,7 +164,15 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         .name = spec->name,
         .has_thread_ts = spec->has_thread_ts,
         .thread_ts = spec->thread_ts,
+        .has_instructions = spec->has_instructions,
+        .instructions = spec->instructions,
     };
+    if (dur != DUR_PENDING) {
+        slice.has_thread_dur = spec->has_thread_ts;
+        slice.thread_dur = spec->thread_dur;
+        slice.has_instruction_delta = spec->has_instructions;
+        slice.instruction_delta = spec->instruction_delta;
+    }
     int r = arg_vec_reserve(&slice.args, spec->n_args);
     for (size_t i = 0; r == 0 && i < spec->n_args; i++)
         r = arg_vec_push(&slice.args, spec->args[i]);
@@ -231,7 +243,11 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
         }
         if (slice->has_thread_ts && spec->has_thread_ts) {
             slice->thread_dur = wrap_sub(spec->thread_ts, slice->thread_ts);
-            slice->has_thread_dur = true;
+            slice->has_thread_dur = slice->thread_dur != 0;
+        }
+        if (slice->has_instructions && spec->has_instructions) {
+            slice->instruction_delta = wrap_sub(spec->instructions, slice->instructions);
+            slice->has_instruction_delta = true;
         }
         bounds_add(slices, spec->ts);
         int64_t id = slice->id;
@@ -240,6 +256,16 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
         return id;
     }
     return SLICE_NONE;
+}
+
+int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts)
+{
+    const struct slice_stack *stack = stack_find(slices, track);
+    if (!stack || !stack->open.n)
+        return SLICE_NONE;
+    const struct open_slice *top = &stack->open.items[stack->open.n - 1];
+    *ret_ts = top->ts;
+    return top->id;
 }
 
 int slices_finish(struct slices *slices)

@@ -26,8 +26,9 @@ struct slice_spec {
     struct slice_name category, name;
     const struct arg *args; // copied
     size_t n_args;
-    bool has_thread_ts;
-    int64_t thread_ts;
+    // CPU time and instructions of the thread; for slice_add() also what the slice took of them.
+    bool has_thread_ts, has_instructions;
+    int64_t thread_ts, instructions, thread_dur, instruction_delta;
     // Its track holds one slice at a time: a begin within another is only counted, in its args.
     bool single;
 };
@@ -59,6 +60,10 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
 
 // A slice whose duration is known. dur 0 is a moment.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
+
+// The innermost slice on the track, open or not yet over; SLICE_NONE: there is none. *ret_ts is its
+// begin.
+int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);
 
 // Writes what is still open.
 int slices_finish(struct slices *slices);

@@ -1,27 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Call chains of profiles: mappings, frames and call sites, each stored once however often it is
-// seen.
+// seen. Names that are found later (symbols, names before obfuscation) are added before the rows of
+// frames are written, at the end.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/map.h"
+#include "common/vec.h"
 #include "converter/decode/sequence.h"
 
 struct import;
+struct wire_field;
+
+#define STACK_NONE (-1)
+
+struct stack_mapping {
+    uint32_t name, build_id; // in strings; the build id as hex digits
+};
+VEC_DEFINE(stack_mapping_vec, struct stack_mapping);
+
+struct stack_frame {
+    int64_t mapping, rel_pc;
+    int64_t symbol_set;          // STACK_NONE: none
+    uint32_t line;               // where the recorder knew it; 0: unknown
+    uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
+    uint32_t type;               // the same
+    int64_t next_at_address;     // frame of the same file and address; STACK_NONE
+    int64_t next_of_name;        // frame of the same name; STACK_NONE
+};
+VEC_DEFINE(stack_frame_vec, struct stack_frame);
 
 struct stacks {
     // Contents as bytes; ids are those of the rows.
     struct strset mappings, frames, callsites;
-    int failure; // negative errno of the first failure
+    struct stack_mapping_vec mapping_rows;
+    struct stack_frame_vec frame_rows;
+    int64_t n_symbols;
+    // Call sites of the callstacks of one interned table, which mostly is that of the sample
+    // before.
+    const struct interned_table *cached_table; // borrowed; NULL: none
+    struct map64 cached;                       // iid -> call site
+    int failure;                               // negative errno of the first failure
 };
 
 // Where interned messages are found: fields of InternedData, or of the old ProfilePacket.
 struct stack_source {
     const struct generation *state;
-    uint32_t callstacks, frames, mappings, function_names, build_ids, paths; // fields
+    uint32_t callstacks, frames, mappings, function_names, build_ids, paths, files; // fields
 };
 
 struct stack_source stack_source_interned(const struct generation *state);
@@ -29,8 +58,30 @@ struct stack_source stack_source_profile_packet(const struct generation *state);
 
 #define CALLSITE_NONE (-1)
 
-// The innermost call site of a callstack; CALLSITE_NONE: it refers to what the trace does not have.
+// The innermost call site of a callstack; CALLSITE_NONE: it refers to what the trace does not have,
+// which is counted.
 int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid);
+bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid);
 
+// For chains that are not interned: a frame (see stack_profile_frame) and a call site below
+// `parent`. The frame's texts are in strings; `mapping` may be STACK_NONE.
+int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
+                       const int64_t numbers[5]);
+int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
+                     uint32_t file, uint32_t line, uint32_t type);
+int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth);
+
+// The innermost call site of an InlineCallstack, whose frames get a mapping of that name.
+int64_t stacks_inline(struct import *im, const struct wire_field *message,
+                      const char *mapping_name);
+
+// A row of symbols: all of one frame share the set, which is the number of its first row. `file`
+// STRSET_NONE and `line` < 0: unknown; `inlined` < 0: not known.
+int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t file, int64_t line,
+                      int inlined);
+#define SYMBOL_SET_NEW (-1)
+
+// Writes the rows of frames.
+void stacks_write(struct import *im);
 void stacks_done(struct stacks *stacks);

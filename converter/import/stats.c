@@ -33,13 +33,20 @@ void stats_set(struct stats *stats, enum stat stat, int64_t value)
 
 void stats_add(struct stats *stats, enum stat stat, int64_t value)
 {
-    stats->single[stat] += value;
+    stats->single[stat] = (int64_t)((uint64_t)stats->single[stat] + (uint64_t)value);
 }
 
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
 {
     if (map64_set(&stats->indexed, stat_key(stat, index), (uint64_t)value) < 0)
         stats->failed = true;
+}
+
+void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
+{
+    int64_t before = 0;
+    stats_get_at(stats, stat, index, &before);
+    stats_set_at(stats, stat, index, (int64_t)((uint64_t)before + (uint64_t)value));
 }
 
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret)

@@ -76,10 +76,76 @@
     S(packet_skipped_seq_needs_incremental_state_invalid, false, "info", "analysis",               \
       "Packets that build on data that was lost; left out.")                                       \
     S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
-    S(heapprofd_malformed_packet, false, "error", "analysis", "Totals of a heap that shrank.")     \
+    S(heapprofd_malformed_packet, true, "error", "trace",                                          \
+      "Totals of a heap that shrank; by upid.")                                                    \
     S(stackprofile_invalid_callstack_id, false, "error", "analysis",                               \
       "Samples whose call chain is not in the trace; left out.")                                   \
+    S(heapprofd_buffer_corrupted, true, "error", "trace",                                          \
+      "The shared memory of a profiled process was damaged; by pid.")                              \
+    S(heapprofd_buffer_overran, true, "data_loss", "trace",                                        \
+      "A profile ended early, because its shared memory was full; by pid.")                        \
+    S(heapprofd_client_disconnected, true, "info", "trace", NULL)                                  \
+    S(heapprofd_client_error, true, "error", "trace", NULL)                                        \
+    S(heapprofd_client_spinlock_blocked, true, "info", "trace",                                    \
+      "Microseconds that a profiled process had to wait; by pid.")                                 \
+    S(heapprofd_hit_guardrail, true, "error", "trace",                                             \
+      "A profile ended early, because it took too much memory or time; by pid.")                   \
+    S(heapprofd_last_profile_timestamp, true, "info", "trace",                                     \
+      "The last dump of a process; by pid.")                                                       \
+    S(heapprofd_missing_packet, false, "error", "trace",                                           \
+      "Gaps between the packets of heap dumps.")                                                   \
+    S(heapprofd_non_finalized_profile, false, "error", "trace",                                    \
+      "Heap dumps whose last packet is not in the trace.")                                         \
+    S(heapprofd_rejected_concurrent, true, "error", "trace", NULL)                                 \
+    S(heapprofd_sampling_interval_adjusted, true, "info", "trace",                                 \
+      "Bytes by which sampling got coarser; by pid.")                                              \
+    S(heapprofd_unwind_samples, true, "info", "trace", NULL)                                       \
+    S(heapprofd_unwind_time_us, true, "info", "trace", NULL)                                       \
+    S(stackprofile_empty_callstack, false, "error", "trace", NULL)                                 \
+    S(stackprofile_invalid_frame_id, false, "error", "trace", NULL)                                \
+    S(stackprofile_invalid_mapping_id, false, "error", "trace", NULL)                              \
+    S(stackprofile_invalid_string_id, false, "error", "trace", NULL)                               \
+    S(stackprofile_parser_error, false, "error", "trace", NULL)                                    \
+    S(streaming_profile_invalid_timestamp, false, "error", "analysis", NULL)                       \
+    S(symbolization_tmp_build_id_not_found, false, "error", "analysis", NULL)                      \
+    S(perf_chosen_process_shard, true, "info", "trace", NULL)                                      \
+    S(perf_cpu_lost_records, true, "data_loss", "trace",                                           \
+      "Samples that the kernel dropped; by processor.")                                            \
+    S(perf_guardrail_stop_ts, true, "data_loss", "trace",                                          \
+      "When a session ended early, because it took too much; by session.")                         \
+    S(perf_process_shard_count, true, "info", "trace", NULL)                                       \
+    S(perf_samples_skipped, false, "error", "analysis",                                            \
+      "Samples without call chain, because reading it failed.")                                    \
+    S(perf_samples_skipped_dataloss, false, "data_loss", "trace",                                  \
+      "Samples without call chain, because the recorder fell behind.")                             \
+    S(smaps_parser_errors, false, "error", "trace", NULL)                                          \
+    S(packages_list_has_parse_errors, false, "error", "trace", NULL)                               \
+    S(packages_list_has_read_errors, false, "error", "trace", NULL)                                \
+    S(deobfuscate_location_parse_error, false, "error", "analysis", NULL)                          \
     S(track_event_parser_errors, false, "info", "analysis", NULL)                                  \
+    S(flow_duplicate_id, false, "error", "trace", NULL)                                            \
+    S(flow_end_without_start, false, "info", "trace", NULL)                                        \
+    S(flow_invalid_id, false, "error", "trace", NULL)                                              \
+    S(flow_no_enclosing_slice, false, "error", "trace", NULL)                                      \
+    S(flow_step_without_start, false, "info", "trace", NULL)                                       \
+    S(flow_without_direction, false, "error", "trace", NULL)                                       \
+    S(track_descriptor_missing_uuid, false, "error", "analysis", NULL)                             \
+    S(track_event_counter_invalid_track_uuid, false, "error", "analysis", NULL)                    \
+    S(track_event_counter_missing_track_uuid, false, "error", "analysis", NULL)                    \
+    S(track_event_counter_missing_value, false, "error", "analysis", NULL)                         \
+    S(track_event_extra_counter_invalid_track, false, "error", "analysis", NULL)                   \
+    S(track_event_extra_counter_missing_track_uuids, false, "error", "analysis", NULL)             \
+    S(track_event_extra_counter_track_uuid_mismatch, false, "error", "analysis", NULL)             \
+    S(track_event_missing_sequence_id, false, "error", "analysis", NULL)                           \
+    S(track_event_state_missing_track_uuid, false, "error", "analysis", NULL)                      \
+    S(track_event_track_hierarchy_loop, false, "error", "analysis", NULL)                          \
+    S(track_event_track_hierarchy_too_deep, false, "error", "analysis", NULL)                      \
+    S(unknown_extension_fields, false, "error", "trace",                                           \
+      "Typed fields of track events that nothing describes.")                                      \
+    S(mmsql_extension_descriptors_damaged, false, "error", "analysis",                             \
+      "Descriptions of typed fields that cannot be read in full.")                                 \
+    S(mmsql_legacy_events_skipped, false, "info", "analysis",                                      \
+      "Track events of older kinds that have no place in the tables.")                             \
     S(traced_buf_abi_violations, true, "data_loss", "trace", NULL)                                 \
     S(traced_buf_buffer_size, true, "info", "trace", NULL)                                         \
     S(traced_buf_bytes_overwritten, true, "info", "trace", NULL)                                   \
@@ -149,6 +215,7 @@ struct stats {
 void stats_set(struct stats *stats, enum stat stat, int64_t value);
 void stats_add(struct stats *stats, enum stat stat, int64_t value);
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
+void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
 
 // Writes all rows: single ones also when they are 0, indexed ones that were set.

@@ -56,3 +56,47 @@ SELECT id, ts, name, cpu, utid, arg_set_id, common_flags, ucpu FROM ftrace_event
 --   ts_end: When it ended (ns).
 CREATE VIEW sched AS
 SELECT id, ts, dur, cpu, utid, end_state, priority, ucpu, ts + dur AS ts_end FROM sched_slice;
+
+-- Samples of call stacks taken by the kernel's perf events.
+--   cpu_mode: user, kernel, hypervisor, ... or unknown.
+--   perf_session_id: Session, see perf_session.
+CREATE VIEW perf_sample AS
+SELECT id, ts, utid, cpu, coalesce(cpu_mode, 'unknown') AS cpu_mode, callsite_id, unwind_error,
+       session_id AS perf_session_id
+FROM _profiler_sample WHERE source = 'linux.perf';
+
+-- Sessions that perf samples belong to.
+--   perf_session_id: The same as id.
+CREATE VIEW perf_session AS
+SELECT id, id AS perf_session_id, cmdline FROM _profiler_session WHERE source = 'linux.perf';
+
+-- Samples of any source that have a call chain.
+CREATE VIEW stack_sample AS
+SELECT id, ts, source, task_context_id, execution_context_id, callsite_id, session_id
+FROM _profiler_sample WHERE callsite_id IS NOT NULL;
+
+-- Sessions of profilers.
+CREATE VIEW stack_sample_session AS
+SELECT id, source, timebase_unit, cmdline FROM _profiler_session;
+
+-- Threads, processes and asynchronous contexts that samples were taken in.
+CREATE VIEW stack_sample_task_context AS
+SELECT id, upid, utid, async_context_id FROM _profiler_task_context;
+
+-- Processors and modes that samples were taken in.
+CREATE VIEW stack_sample_execution_context AS
+SELECT id, ucpu, cpu_mode FROM _profiler_execution_context;
+
+-- Goroutines, fibers and the like that samples were taken in.
+CREATE VIEW stack_sample_async_context AS
+SELECT id, name, kind, parent_id FROM _profiler_async_context;
+
+-- Counters that were read with samples.
+--   id: Row, see counter.
+--   stack_sample_id: Sample it was read with.
+--   track_id: Track, see counter_track.
+--   value: Value, in the track's unit.
+CREATE VIEW stack_sample_counter AS
+SELECT c.id, s.id AS stack_sample_id, c.track_id, c.value
+FROM _profiler_sample s JOIN _profiler_counter_set p ON p.counter_set_id = s.counter_set_id
+JOIN counter c ON c.id = p.counter_id WHERE s.callsite_id IS NOT NULL;

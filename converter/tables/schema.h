@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #define TABLE_LIST(T)                                                                              \
+    T(android_logs, "Lines of Android's log, and of logs in track events.")                        \
     T(args, "Values that belong to a row of another table, a row each, found by its arg_set_id.")  \
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
     T(counter, "Values of counters over time; join counter_track for what is counted.")            \
@@ -39,8 +40,6 @@
     T(page_residency_round, "Looks at all watched files: what was not sampled had not changed.")   \
     T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
     T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
-    T(perf_sample, "Samples of call stacks taken by the kernel's perf events.")                    \
-    T(perf_session, "Sessions that perf samples belong to.")                                       \
     T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
     T(profiler_smaps, "Memory mappings of processes with their sizes.")                            \
     T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
@@ -49,12 +48,26 @@
     T(stack_profile_frame, "Functions and addresses in call chains.")                              \
     T(stack_profile_mapping, "Files mapped into profiled processes.")                              \
     T(stack_profile_symbol, "Source positions of frames, inlined functions included.")             \
-    T(stack_sample, "Call stack samples of any source.")                                           \
     T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_profiler_async_context, "Asynchronous contexts of samples.")                                \
+    T(_profiler_counter_set, "Counters that were read with a sample.")                             \
+    T(_profiler_execution_context, "Where samples were taken.")                                    \
+    T(_profiler_sample, "Samples of all profilers.")                                               \
+    T(_profiler_session, "Sessions of all profilers.")                                             \
+    T(_profiler_task_context, "What was sampled.")                                                 \
     T(_track, "All tracks, with what the public track views select by.")
+
+#define COLUMNS_android_logs(K, C, G)                                                              \
+    K(android_logs, id, "Row.")                                                                    \
+    C(android_logs, ts, INT, "When (ns).")                                                         \
+    C(android_logs, utid, INT, "Thread that wrote it.")                                            \
+    C(android_logs, prio, INT,                                                                     \
+      "Priority: 2 verbose, 3 debug, 4 info, 5 warning, 6 error, 7 fatal.")                        \
+    C(android_logs, tag, TEXT, "Tag, or place in the source.")                                     \
+    C(android_logs, msg, TEXT, "Message.")
 
 #define COLUMNS_args(K, C, G)                                                                      \
     K(args, id, "Row.")                                                                            \
@@ -239,21 +252,6 @@
     C(page_residency_span, end_page, INT, "Page behind the run.")                                  \
     G(page_residency_span, n_pages, INT, "end_page - start_page", "Pages of the run.")
 
-#define COLUMNS_perf_sample(K, C, G)                                                               \
-    K(perf_sample, id, "Row.")                                                                     \
-    C(perf_sample, ts, INT, "When (ns).")                                                          \
-    C(perf_sample, utid, INT, "Thread.")                                                           \
-    C(perf_sample, cpu, INT, "Processor.")                                                         \
-    C(perf_sample, cpu_mode, TEXT, "user, kernel, hypervisor, ...")                                \
-    C(perf_sample, callsite_id, INT, "Where, see stack_profile_callsite.")                         \
-    C(perf_sample, unwind_error, TEXT, "Why the call chain is not complete.")                      \
-    C(perf_sample, perf_session_id, INT, "Session, see perf_session.")
-
-#define COLUMNS_perf_session(K, C, G)                                                              \
-    K(perf_session, id, "Row.")                                                                    \
-    G(perf_session, perf_session_id, INT, "id", "The same as id.")                                 \
-    C(perf_session, cmdline, TEXT, "Command line that started it.")
-
 #define COLUMNS_process(K, C, G)                                                                   \
     K(process, upid, "Unique number of the process in this trace.")                                \
     G(process, id, INT, "upid", "The same as upid.")                                               \
@@ -356,15 +354,6 @@
     C(stack_profile_symbol, line_number, INT, "Line in the source file.")                          \
     C(stack_profile_symbol, inlined, INT, "1 if the function was inlined.")
 
-#define COLUMNS_stack_sample(K, C, G)                                                              \
-    K(stack_sample, id, "Row.")                                                                    \
-    C(stack_sample, ts, INT, "When (ns).")                                                         \
-    C(stack_sample, source, TEXT, "What took the sample.")                                         \
-    C(stack_sample, task_context_id, INT, "Thread or task it was taken in.")                       \
-    C(stack_sample, execution_context_id, INT, "Processor and mode it was taken in.")              \
-    C(stack_sample, callsite_id, INT, "Where, see stack_profile_callsite.")                        \
-    C(stack_sample, session_id, INT, "Session it belongs to.")
-
 #define COLUMNS_stats(K, C, G)                                                                     \
     K(stats, id, "Row.")                                                                           \
     C(stats, name, TEXT, "What is counted.")                                                       \
@@ -407,6 +396,51 @@
 #define COLUMNS_trace_bounds(K, C, G)                                                              \
     C(trace_bounds, start_ts, INT, "First moment with data (ns).")                                 \
     C(trace_bounds, end_ts, INT, "Last moment with data (ns).")
+
+#define COLUMNS__profiler_async_context(K, C, G)                                                   \
+    K(_profiler_async_context, id, "Context.")                                                     \
+    C(_profiler_async_context, name, TEXT, "Name.")                                                \
+    C(_profiler_async_context, kind, TEXT, "Kind of context: goroutine, fiber, ...")               \
+    C(_profiler_async_context, parent_id, INT, "Context that it belongs to.")
+
+#define COLUMNS__profiler_counter_set(K, C, G)                                                     \
+    K(_profiler_counter_set, id, "Row.")                                                           \
+    C(_profiler_counter_set, counter_set_id, INT, "Counters of one sample share this.")            \
+    C(_profiler_counter_set, counter_id, INT, "Value, see counter.")
+
+#define COLUMNS__profiler_execution_context(K, C, G)                                               \
+    K(_profiler_execution_context, id, "Context.")                                                 \
+    C(_profiler_execution_context, ucpu, INT, "Processor, see cpu.id.")                            \
+    C(_profiler_execution_context, cpu_mode, TEXT, "user, kernel, hypervisor, ...")
+
+#define COLUMNS__profiler_sample(K, C, G)                                                          \
+    K(_profiler_sample, id, "Sample.")                                                             \
+    C(_profiler_sample, ts, INT, "When (ns).")                                                     \
+    C(_profiler_sample, source, TEXT, "What took the sample.")                                     \
+    C(_profiler_sample, task_context_id, INT,                                                      \
+      "Thread or task it was taken in, see stack_sample_task_context.")                            \
+    C(_profiler_sample, execution_context_id, INT,                                                 \
+      "Processor and mode it was taken in, see stack_sample_execution_context.")                   \
+    C(_profiler_sample, callsite_id, INT, "Where, see stack_profile_callsite.")                    \
+    C(_profiler_sample, session_id, INT, "Session it belongs to, see stack_sample_session.")       \
+    C(_profiler_sample, unwind_error, TEXT, "Why the call chain is not complete.")                 \
+    C(_profiler_sample, counter_set_id, INT, "Counters that were read with it.")                   \
+    C(_profiler_sample, utid, INT, "Thread.")                                                      \
+    C(_profiler_sample, cpu, INT, "Processor.")                                                    \
+    C(_profiler_sample, cpu_mode, TEXT, "user, kernel, hypervisor, ...")
+
+#define COLUMNS__profiler_session(K, C, G)                                                         \
+    K(_profiler_session, id, "Session.")                                                           \
+    C(_profiler_session, source, TEXT, "What took the samples.")                                   \
+    C(_profiler_session, timebase_unit, TEXT, "Unit of what it samples by.")                       \
+    C(_profiler_session, cmdline, TEXT, "Command line that started it.")
+
+#define COLUMNS__profiler_task_context(K, C, G)                                                    \
+    K(_profiler_task_context, id, "Context.")                                                      \
+    C(_profiler_task_context, upid, INT, "Process.")                                               \
+    C(_profiler_task_context, utid, INT, "Thread.")                                                \
+    C(_profiler_task_context, async_context_id, INT,                                               \
+      "Asynchronous context, see stack_sample_async_context.")
 
 #define COLUMNS__track(K, C, G)                                                                    \
     K(_track, id, "Track.")                                                                        \

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See arg_writer.h. Keys repeat the names they are nested in: a short message can ask for gigabytes
+// of them, so their bytes are counted.
+#include "converter/import/arg_writer.h"
+
+#include <errno.h>
+
+#include "converter/decode/message.h"
+
+#define ARGS_MAX      4096 // of one row
+#define KEY_BYTES_MAX ((size_t)256 << 10)
+#define INTERNED_TEXT 2
+
+static void strbuf_cut(struct strbuf *buf, size_t size)
+{
+    if (size < buf->size) {
+        buf->size = size;
+        buf->text[size] = '\0';
+    }
+}
+
+bool arg_enter(struct arg_writer *writer, const char *name, size_t size, struct arg_place *ret)
+{
+    *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
+    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX || size > KEY_BYTES_MAX) {
+        writer->is_cut = true;
+        return false;
+    }
+    writer->depth++;
+    if (writer->key.size) {
+        strbuf_add_char(&writer->key, '.');
+        strbuf_add_char(&writer->flat_key, '.');
+    }
+    strbuf_add(&writer->key, name, size);
+    strbuf_add(&writer->flat_key, name, size);
+    return true;
+}
+
+bool arg_enter_element(struct arg_writer *writer, size_t index, struct arg_place *ret)
+{
+    *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
+    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX) {
+        writer->is_cut = true;
+        return false;
+    }
+    writer->depth++;
+    strbuf_addf(&writer->key, "[%zu]", index);
+    return true;
+}
+
+void arg_leave(struct arg_writer *writer, struct arg_place place)
+{
+    writer->depth--;
+    strbuf_cut(&writer->key, place.key_size);
+    strbuf_cut(&writer->flat_key, place.flat_size);
+}
+
+void arg_put(struct arg_writer *writer, struct arg value)
+{
+    writer->key_bytes += writer->key.size;
+    if (writer->args->n >= ARGS_MAX || writer->key_bytes > KEY_BYTES_MAX) {
+        writer->is_cut = true;
+        return;
+    }
+    struct strset *strings = &writer->im->strings;
+    const char *key = writer->key.text ? writer->key.text : "";
+    const char *flat = writer->flat_key.text ? writer->flat_key.text : "";
+    value.key = strset_text(strings, strset_add(strings, key, writer->key.size));
+    if (!str_eq(key, flat))
+        value.flat_key = strset_text(strings, strset_add(strings, flat, writer->flat_key.size));
+    if (!value.key || writer->key.failed || arg_vec_push(writer->args, value) < 0)
+        writer->im->slices.failure = -ENOMEM;
+}
+
+void arg_put_text(struct arg_writer *writer, const void *text, size_t size)
+{
+    arg_put(writer, arg_text(NULL, text, size));
+}
+
+void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *from = bytes;
+    struct strbuf text = {0};
+    for (size_t i = 0; i < size; i += 3) {
+        size_t n = size - i < 3 ? size - i : 3;
+        uint32_t bits = (uint32_t)from[i] << 16;
+        bits |= n > 1 ? (uint32_t)from[i + 1] << 8 : 0;
+        bits |= n > 2 ? from[i + 2] : 0;
+        for (size_t k = 0; k < 4; k++)
+            strbuf_add_char(&text, k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=');
+    }
+    struct strset *strings = &writer->im->strings;
+    uint32_t id = strset_add(strings, text.text ? text.text : "", text.size);
+    arg_put(writer, arg_text(NULL, strset_text(strings, id), id == STRSET_NONE ? 0 : text.size));
+    strbuf_done(&text);
+}
+
+void arg_writer_done(struct arg_writer *writer)
+{
+    strbuf_done(&writer->key);
+    strbuf_done(&writer->flat_key);
+}
+
+bool interned_text(const struct generation *state, uint32_t table, uint64_t iid,
+                   struct wire_field *ret)
+{
+    struct wire_field fields[INTERNED_TEXT + 1] = {0};
+    const struct interned *interned = generation_find(state, table, iid);
+    if (interned)
+        message_read(wire_reader_over(interned->data, interned->size), fields, INTERNED_TEXT + 1);
+    *ret = fields[INTERNED_TEXT];
+    return interned != NULL;
+}

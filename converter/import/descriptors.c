@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names are kept in the conversion's strings, everything else in three maps, so that the order in
+// which files, messages and extensions come does not matter.
+#include "converter/import/descriptors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/decode/message.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define NESTING_MAX  16
+#define INFLATED_MAX (16u << 20) // bytes of a set of descriptions
+
+extern const unsigned char track_event_descriptors[];
+extern const size_t track_event_descriptors_size;
+
+enum { LABEL_REPEATED = 3 };
+
+static uint32_t type_get(struct import *im, uint32_t name)
+{
+    struct descriptors *all = &im->descriptors;
+    bool is_new;
+    const uint64_t *type = map64_get_or_add(&all->types, name, all->n_types, &is_new);
+    if (!type) {
+        all->failure = -ENOMEM;
+        return TYPE_NONE;
+    }
+    all->n_types += is_new;
+    return (uint32_t)*type;
+}
+
+// Full names begin with a dot; what does not is taken to be one without it.
+static uint32_t full_name(struct import *im, const struct wire_field *name)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (!name->size || *name->data != '.')
+        strbuf_add_char(&text, '.');
+    strbuf_add(&text, field_text(name), name->size);
+    return strset_add(&im->strings, text.text, text.size);
+}
+
+static void field_add(struct import *im, uint32_t type, const struct wire_field *message,
+                      bool is_extension)
+{
+    struct descriptors *all = &im->descriptors;
+    MESSAGE(part, PB_FieldDescriptorProto_type_name, message);
+    const struct wire_field *name = &part[PB_FieldDescriptorProto_name];
+    const struct wire_field *type_name = &part[PB_FieldDescriptorProto_type_name];
+    uint64_t number = field_u64(&part[PB_FieldDescriptorProto_number]);
+    uint64_t kind = field_u64(&part[PB_FieldDescriptorProto_type]);
+    if (is_extension)
+        type = type_get(im, full_name(im, &part[PB_FieldDescriptorProto_extendee]));
+    if (type == TYPE_NONE || !number || number > UINT32_MAX || !kind || kind > DESCRIBED_LAST)
+        return;
+    bool is_new;
+    const uint64_t *index =
+        map64_get_or_add(&all->fields, (uint64_t)type << 32 | number, all->items.n, &is_new);
+    struct described_field field = {
+        .name = strset_add(&im->strings, field_text(name), name->size),
+        .type_name = type_name->size ? full_name(im, type_name) : STRSET_NONE,
+        .type = (uint8_t)kind,
+        .repeated = field_u64(&part[PB_FieldDescriptorProto_label]) == LABEL_REPEATED,
+        .is_extension = is_extension,
+    };
+    if (!index || (is_new && described_field_vec_push(&all->items, field) < 0))
+        all->failure = -ENOMEM;
+}
+
+static void enum_add(struct import *im, const struct strbuf *scope,
+                     const struct wire_field *message)
+{
+    struct descriptors *all = &im->descriptors;
+    MESSAGE(head, PB_EnumDescriptorProto_name, message);
+    const struct wire_field *name = &head[PB_EnumDescriptorProto_name];
+    CLEANUP(strbuf_done) struct strbuf full = {0};
+    strbuf_add(&full, scope->text ? scope->text : "", scope->size);
+    strbuf_add_char(&full, '.');
+    strbuf_add(&full, field_text(name), name->size);
+    uint32_t type = type_get(im, strset_add(&im->strings, full.text, full.size));
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_EnumDescriptorProto_value)
+            continue;
+        MESSAGE(value, PB_EnumValueDescriptorProto_number, &field);
+        const struct wire_field *text = &value[PB_EnumValueDescriptorProto_name];
+        uint32_t number = (uint32_t)field_u64(&value[PB_EnumValueDescriptorProto_number]);
+        bool is_new;
+        if (!map64_get_or_add(&all->values, (uint64_t)type << 32 | number,
+                              strset_add(&im->strings, field_text(text), text->size), &is_new))
+            all->failure = -ENOMEM;
+    }
+}
+
+static bool message_add(struct import *im, struct strbuf *scope, const struct wire_field *message,
+                        unsigned depth)
+{
+    MESSAGE(head, PB_DescriptorProto_name, message);
+    const struct wire_field *name = &head[PB_DescriptorProto_name];
+    size_t scope_size = scope->size;
+    strbuf_add_char(scope, '.');
+    strbuf_add(scope, field_text(name), name->size);
+    uint32_t type = type_get(im, strset_add(&im->strings, scope->text, scope->size));
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    bool whole = true;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_DescriptorProto_field)
+            field_add(im, type, &field, false);
+        else if (field.number == PB_DescriptorProto_extension)
+            field_add(im, type, &field, true);
+        else if (field.number == PB_DescriptorProto_enum_type)
+            enum_add(im, scope, &field);
+        else if (field.number == PB_DescriptorProto_nested_type)
+            whole &= depth < NESTING_MAX && message_add(im, scope, &field, depth + 1);
+    }
+    if (scope->text) {
+        scope->size = scope_size;
+        scope->text[scope_size] = '\0';
+    }
+    return whole && !reader.error;
+}
+
+static bool file_add(struct import *im, const struct wire_field *file)
+{
+    MESSAGE(head, PB_FileDescriptorProto_package, file);
+    const struct wire_field *package = &head[PB_FileDescriptorProto_package];
+    CLEANUP(strbuf_done) struct strbuf scope = {0};
+    if (package->size) {
+        strbuf_add_char(&scope, '.');
+        strbuf_add(&scope, package->data, package->size);
+    }
+    struct wire_reader reader = wire_sub(file);
+    struct wire_field field;
+    bool whole = true;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_FileDescriptorProto_message_type)
+            whole &= message_add(im, &scope, &field, 0);
+        else if (field.number == PB_FileDescriptorProto_enum_type)
+            enum_add(im, &scope, &field);
+        else if (field.number == PB_FileDescriptorProto_extension)
+            field_add(im, TYPE_NONE, &field, true);
+    }
+    return whole && !reader.error;
+}
+
+bool descriptors_add(struct import *im, struct wire_reader set)
+{
+    struct wire_field field;
+    bool whole = true;
+    wire_foreach(&set, &field) {
+        if (field.number == PB_FileDescriptorSet_file)
+            whole &= file_add(im, &field);
+    }
+    return whole && !set.error;
+}
+
+int descriptors_init(struct import *im)
+{
+    descriptors_add(im, wire_reader_over(track_event_descriptors, track_event_descriptors_size));
+    return im->descriptors.failure;
+}
+
+uint32_t descriptors_find(const struct import *im, const char *name, size_t size)
+{
+    uint32_t id = strset_find(&im->strings, name, size);
+    const uint64_t *type = id == STRSET_NONE ? NULL : map64_find(&im->descriptors.types, id);
+    return type ? (uint32_t)*type : TYPE_NONE;
+}
+
+uint32_t descriptors_type_of(const struct import *im, const struct described_field *field)
+{
+    const uint64_t *type = field->type_name == STRSET_NONE
+                               ? NULL
+                               : map64_find(&im->descriptors.types, field->type_name);
+    return type ? (uint32_t)*type : TYPE_NONE;
+}
+
+const struct described_field *descriptors_field(const struct import *im, uint32_t type,
+                                                uint32_t number)
+{
+    const uint64_t *index = map64_find(&im->descriptors.fields, (uint64_t)type << 32 | number);
+    return index ? &im->descriptors.items.items[*index] : NULL;
+}
+
+uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value)
+{
+    const uint64_t *name =
+        map64_find(&im->descriptors.values, (uint64_t)type << 32 | (uint32_t)value);
+    return name ? (uint32_t)*name : STRSET_NONE;
+}
+
+void descriptors_done(struct descriptors *descriptors)
+{
+    map64_done(&descriptors->types);
+    map64_done(&descriptors->fields);
+    map64_done(&descriptors->values);
+    described_field_vec_done(&descriptors->items);
+}
+
+// The set as a gzip stream, into *ret, which the caller frees. NULL: damaged or too large.
+static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
+{
+    uint8_t *set = malloc(INFLATED_MAX);
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)field->data, .avail_in = (uInt)field->size};
+    if (!set || inflateInit2(&z, 15 + 32) != Z_OK) {
+        free(set);
+        return NULL;
+    }
+    z.next_out = set;
+    z.avail_out = INFLATED_MAX;
+    int code = inflate(&z, Z_FINISH);
+    *ret_size = INFLATED_MAX - z.avail_out;
+    inflateEnd(&z);
+    if (code == Z_STREAM_END)
+        return set;
+    free(set);
+    return NULL;
+}
+
+// Events may come before the description of what is in them.
+static int extension_now(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    MESSAGE(part, PB_ExtensionDescriptor_extension_set_gzip, message);
+    const struct wire_field *zipped = &part[PB_ExtensionDescriptor_extension_set_gzip];
+    struct wire_reader set = wire_sub(&part[PB_ExtensionDescriptor_extension_set]);
+    size_t size = 0;
+    uint8_t *inflated = field_present(zipped) ? set_inflate(zipped, &size) : NULL;
+    if (inflated)
+        set = wire_reader_over(inflated, size);
+    bool whole = (!field_present(zipped) || inflated) && descriptors_add(im, set);
+    free(inflated);
+    if (!whole)
+        stats_add(&im->stats, STAT_mmsql_extension_descriptors_damaged, 1);
+    return im->descriptors.failure;
+}
+
+const struct importer importer_extension_descriptor = {
+    .field = PB_TracePacket_extension_descriptor,
+    .now = extension_now,
+};

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Message types that are known by description: those of track events, and those that the trace
+// itself describes (ExtensionDescriptor packets), which may add fields to the former.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "common/wire.h"
+
+// FieldDescriptorProto.Type.
+enum described_type {
+    DESCRIBED_DOUBLE = 1,
+    DESCRIBED_FLOAT,
+    DESCRIBED_INT64,
+    DESCRIBED_UINT64,
+    DESCRIBED_INT32,
+    DESCRIBED_FIXED64,
+    DESCRIBED_FIXED32,
+    DESCRIBED_BOOL,
+    DESCRIBED_STRING,
+    DESCRIBED_GROUP,
+    DESCRIBED_MESSAGE,
+    DESCRIBED_BYTES,
+    DESCRIBED_UINT32,
+    DESCRIBED_ENUM,
+    DESCRIBED_SFIXED32,
+    DESCRIBED_SFIXED64,
+    DESCRIBED_SINT32,
+    DESCRIBED_SINT64,
+    DESCRIBED_LAST = DESCRIBED_SINT64,
+};
+
+struct described_field {
+    uint32_t name;      // in strings
+    uint32_t type_name; // of messages and enums, in strings; STRSET_NONE: none
+    uint8_t type;       // enum described_type
+    bool repeated, is_extension;
+};
+VEC_DEFINE(described_field_vec, struct described_field);
+
+struct descriptors {
+    struct map64 types;  // name (in strings) -> number of a message or enum type
+    struct map64 fields; // type and field number -> index in items
+    struct map64 values; // type and value of an enum -> name, in strings
+    struct described_field_vec items;
+    uint32_t n_types;
+    int failure; // negative errno of the first failure
+};
+
+#define TYPE_NONE UINT32_MAX
+
+struct import;
+
+// Knows the types of track events.
+int descriptors_init(struct import *im);
+
+// Adds a FileDescriptorSet. What is known already stays. False: it is damaged.
+bool descriptors_add(struct import *im, struct wire_reader set);
+
+// The type called ".package.Name", or TYPE_NONE.
+uint32_t descriptors_find(const struct import *im, const char *name, size_t size);
+uint32_t descriptors_type_of(const struct import *im, const struct described_field *field);
+
+// NULL: not described.
+const struct described_field *descriptors_field(const struct import *im, uint32_t type,
+                                                uint32_t number);
+uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value);
+
+void descriptors_done(struct descriptors *descriptors);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PackagesList: the apps of an Android device. Recorders write it again from time to time; a
+// package that is the same as before makes no further row.
+#include <errno.h>
+
+#include "common/map.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct packages {
+    struct strset seen;
+};
+
+static int package_read(struct import *im, struct packages *state, const struct wire_field *message)
+{
+    MESSAGE(part, PB_PackagesList_PackageInfo_version_code, message);
+    const struct wire_field *name = &part[PB_PackagesList_PackageInfo_name];
+    int64_t key[] = {
+        strset_add(&im->strings, field_text(name), name->size),
+        field_i64(&part[PB_PackagesList_PackageInfo_uid]),
+        field_u64(&part[PB_PackagesList_PackageInfo_debuggable]) != 0,
+        field_u64(&part[PB_PackagesList_PackageInfo_profileable_from_shell]) != 0,
+        field_i64(&part[PB_PackagesList_PackageInfo_version_code]),
+    };
+    size_t n = state->seen.n;
+    if (strset_add(&state->seen, (const char *)key, sizeof(key)) == STRSET_NONE)
+        return -ENOMEM;
+    if (state->seen.n == n)
+        return 0;
+    struct cell *row = database_row(im->db, TABLE_package_list, NULL);
+    cell_bytes(row, COL_package_list_package_name, name->data, name->size);
+    cell_int(row, COL_package_list_uid, key[1]);
+    cell_int(row, COL_package_list_debuggable, key[2]);
+    cell_int(row, COL_package_list_profileable_from_shell, key[3]);
+    cell_int(row, COL_package_list_version_code, key[4]);
+    return 0;
+}
+
+static int packages_list_sorted(struct import *im, void *userdata, const struct packet *packet,
+                                const struct wire_field *message)
+{
+    (void)packet;
+    struct packages *state = userdata;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.number == PB_PackagesList_packages)
+            r = package_read(im, state, &field);
+        else if (field.number == PB_PackagesList_parse_error && field.value)
+            stats_add(&im->stats, STAT_packages_list_has_parse_errors, 1);
+        else if (field.number == PB_PackagesList_read_error && field.value)
+            stats_add(&im->stats, STAT_packages_list_has_read_errors, 1);
+    }
+    return r;
+}
+
+static void packages_list_done(void *state)
+{
+    strset_done(&((struct packages *)state)->seen);
+}
+
+const struct importer importer_packages_list = {
+    .field = PB_TracePacket_packages_list,
+    .sorted = packages_list_sorted,
+    .state_size = sizeof(struct packages),
+    .done = packages_list_done,
+};

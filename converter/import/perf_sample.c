@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PerfSample: samples of the kernel's perf events. Every sequence is a session of its own; what it
+// samples by is in its defaults.
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static const char source_perf[] = "linux.perf";
+
+// Tracks of the counters that a session reads on one processor.
+struct perf_cpu {
+    uint32_t tracks[SAMPLE_COUNTERS_MAX]; // the first is what it samples by
+    size_t n;
+};
+VEC_DEFINE(perf_cpu_vec, struct perf_cpu);
+
+struct perf {
+    struct map64 by_cpu; // session and processor -> index in cpus
+    struct perf_cpu_vec cpus;
+};
+
+struct counter_event {
+    struct wire_field name, counter, tracepoint, raw;
+    char modifiers[8];
+};
+
+static const char *counter_text(uint64_t counter)
+{
+    static const char *const names[] = {
+        [PB_SW_CPU_CLOCK] = "cpu-clock",
+        [PB_SW_PAGE_FAULTS] = "page-faults",
+        [PB_SW_TASK_CLOCK] = "task-clock",
+        [PB_SW_CONTEXT_SWITCHES] = "context-switches",
+        [PB_SW_CPU_MIGRATIONS] = "cpu-migrations",
+        [PB_SW_PAGE_FAULTS_MIN] = "minor-faults",
+        [PB_SW_PAGE_FAULTS_MAJ] = "major-faults",
+        [PB_SW_ALIGNMENT_FAULTS] = "alignment-faults",
+        [PB_SW_EMULATION_FAULTS] = "emulation-faults",
+        [PB_SW_DUMMY] = "dummy",
+        [PB_HW_CPU_CYCLES] = "cpu-cycles",
+        [PB_HW_INSTRUCTIONS] = "instructions",
+        [PB_HW_CACHE_REFERENCES] = "cache-references",
+        [PB_HW_CACHE_MISSES] = "cache-misses",
+        [PB_HW_BRANCH_INSTRUCTIONS] = "branch-instructions",
+        [PB_HW_BRANCH_MISSES] = "branch-misses",
+        [PB_HW_BUS_CYCLES] = "bus-cycles",
+        [PB_HW_STALLED_CYCLES_FRONTEND] = "stalled-cycles-frontend",
+        [PB_HW_STALLED_CYCLES_BACKEND] = "stalled-cycles-backend",
+        [PB_HW_REF_CPU_CYCLES] = "ref-cycles",
+    };
+    const char *name = counter < sizeof(names) / sizeof(names[0]) ? names[counter] : NULL;
+    return name ? name : "unknown";
+}
+
+static const char *timebase_unit(const struct counter_event *event)
+{
+    if (!field_present(&event->counter))
+        return field_present(&event->tracepoint) ? "count" : NULL;
+    switch (field_u64(&event->counter)) {
+    case PB_SW_CPU_CLOCK:
+    case PB_SW_TASK_CLOCK:
+        return "ns";
+    case PB_HW_CPU_CYCLES:
+    case PB_HW_BUS_CYCLES:
+    case PB_HW_REF_CPU_CYCLES:
+        return "cycles";
+    case PB_HW_INSTRUCTIONS:
+        return "instructions";
+    default:
+        return "count";
+    }
+}
+
+static void counter_name(const struct counter_event *event, struct strbuf *ret)
+{
+    if (event->name.size) {
+        strbuf_add(ret, event->name.data, event->name.size);
+    } else if (field_present(&event->counter)) {
+        strbuf_add_str(ret, counter_text(field_u64(&event->counter)));
+    } else if (field_present(&event->tracepoint)) {
+        MESSAGE(tracepoint, PB_PerfEvents_Tracepoint_name, &event->tracepoint);
+        strbuf_add(ret, field_text(&tracepoint[PB_PerfEvents_Tracepoint_name]),
+                   tracepoint[PB_PerfEvents_Tracepoint_name].size);
+    } else if (field_present(&event->raw)) {
+        MESSAGE(raw, PB_PerfEvents_RawEvent_config2, &event->raw);
+        strbuf_addf(ret, "raw.0x%x.0x%llx.0x%llx.0x%llx",
+                    (uint32_t)field_u64(&raw[PB_PerfEvents_RawEvent_type]),
+                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config]),
+                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config1]),
+                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config2]));
+    } else {
+        strbuf_add_str(ret, "unknown");
+    }
+    if (event->modifiers[0])
+        strbuf_addf(ret, ":%s", event->modifiers);
+}
+
+static void modifiers_read(const struct wire_field *message, uint32_t number,
+                           struct counter_event *ret)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    size_t n = 0;
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t modifier;
+        while (field.number == number && n + 1 < sizeof(ret->modifiers) &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &modifier))
+            if (modifier >= 1 && modifier <= 3)
+                ret->modifiers[n++] = "ukh"[modifier - 1];
+    }
+}
+
+static struct counter_event timebase_read(const struct wire_field *message)
+{
+    MESSAGE(part, PB_PerfEvents_Timebase_name, message);
+    struct counter_event event = {
+        .name = part[PB_PerfEvents_Timebase_name],
+        .counter = part[PB_PerfEvents_Timebase_counter],
+        .tracepoint = part[PB_PerfEvents_Timebase_tracepoint],
+        .raw = part[PB_PerfEvents_Timebase_raw_event],
+    };
+    modifiers_read(message, PB_PerfEvents_Timebase_modifiers, &event);
+    return event;
+}
+
+static struct counter_event follower_read(const struct wire_field *message)
+{
+    MESSAGE(part, PB_FollowerEvent_name, message);
+    struct counter_event event = {
+        .name = part[PB_FollowerEvent_name],
+        .counter = part[PB_FollowerEvent_counter],
+        .tracepoint = part[PB_FollowerEvent_tracepoint],
+        .raw = part[PB_FollowerEvent_raw_event],
+    };
+    modifiers_read(message, PB_FollowerEvent_modifiers, &event);
+    return event;
+}
+
+static void track_add(struct import *im, struct perf_cpu *perf, uint32_t cpu, int64_t session,
+                      const struct counter_event *event)
+{
+    if (perf->n == SAMPLE_COUNTERS_MAX)
+        return;
+    struct strbuf name = {0};
+    counter_name(event, &name);
+    struct track_spec spec = {
+        .type = "perf_cpu_counter",
+        .counter = true,
+        .dimensions = {dimension_int("cpu", cpu), dimension_int("perf_session_id", session),
+                       dimension_text("name", name.text, name.size)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    uint32_t track = tracks_get(&im->tracks, &spec);
+    struct arg is_timebase = {.key = "is_timebase", .integer = perf->n == 0, .type = ARG_BOOL};
+    if (track < im->tracks.items.n && im->tracks.items.items[track].source_set == ARG_SET_NONE)
+        im->tracks.items.items[track].source_set = args_add(&im->args, &is_timebase, 1);
+    perf->tracks[perf->n++] = track;
+    strbuf_done(&name);
+}
+
+static void tracks_make(struct import *im, struct perf_cpu *perf, uint32_t cpu, int64_t session,
+                        const struct wire_field *defaults)
+{
+    if (!field_present(defaults)) { // of old recorders, which had a clock only
+        struct counter_event clock = {
+            .counter = {.number = PB_PerfEvents_Timebase_counter, .value = PB_SW_CPU_CLOCK}};
+        track_add(im, perf, cpu, session, &clock);
+        samples_set_unit(im, session, "ns");
+        return;
+    }
+    MESSAGE(part, PB_PerfSampleDefaults_chosen_process_shard, defaults);
+    struct counter_event timebase = timebase_read(&part[PB_PerfSampleDefaults_timebase]);
+    track_add(im, perf, cpu, session, &timebase);
+    samples_set_unit(im, session, timebase_unit(&timebase));
+    struct wire_reader reader = wire_sub(defaults);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_PerfSampleDefaults_followers)
+            continue;
+        struct counter_event follower = follower_read(&field);
+        track_add(im, perf, cpu, session, &follower);
+    }
+    uint64_t n_shards = field_u64(&part[PB_PerfSampleDefaults_process_shard_count]);
+    if (!n_shards)
+        return;
+    stats_set_at(&im->stats, STAT_perf_process_shard_count, (uint32_t)session, (int64_t)n_shards);
+    stats_set_at(&im->stats, STAT_perf_chosen_process_shard, (uint32_t)session,
+                 field_i64(&part[PB_PerfSampleDefaults_chosen_process_shard]));
+}
+
+static const struct perf_cpu *cpu_get(struct import *im, struct perf *state,
+                                      const struct packet *packet, uint32_t cpu, int64_t session)
+{
+    uint64_t key = (uint64_t)session << 32 | cpu;
+    const uint64_t *known = map64_find(&state->by_cpu, key);
+    if (known)
+        return &state->cpus.items[*known];
+    struct wire_field defaults[PB_TracePacketDefaults_perf_sample_defaults + 1];
+    message_read(packet->state->defaults, defaults,
+                 PB_TracePacketDefaults_perf_sample_defaults + 1);
+    struct perf_cpu made = {0};
+    tracks_make(im, &made, cpu, session, &defaults[PB_TracePacketDefaults_perf_sample_defaults]);
+    if (perf_cpu_vec_push(&state->cpus, made) < 0 ||
+        map64_set(&state->by_cpu, key, state->cpus.n - 1) < 0)
+        return NULL;
+    return &state->cpus.items[state->cpus.n - 1];
+}
+
+static const char *enum_text(const struct wire_field *field, const char *const *names, size_t n)
+{
+    uint64_t value = field_u64(field);
+    return value < n && names[value] ? names[value] : "unknown";
+}
+
+static const char *cpu_mode_text(const struct wire_field *field)
+{
+    static const char *const modes[] = {
+        NULL, "kernel", "user", "hypervisor", "guest_kernel", "guest_user",
+    };
+    return field_u64(field) ? enum_text(field, modes, sizeof(modes) / sizeof(modes[0])) : NULL;
+}
+
+static const char *unwind_error_text(const struct wire_field *field)
+{
+    static const char *const errors[] = {
+        "unknown",     "none",        "memory_invalid",      "unwind_info",
+        "unsupported", "invalid_map", "max_frames_exceeded", "repeated_frame",
+        "invalid_elf", "system_call", "thread_timeout",      "thread_does_not_exist",
+        "bad_arch",    "maps_parse",  "invalid_parameter",   "ptrace_call",
+    };
+    if (!field_present(field))
+        return NULL;
+    return enum_text(field, errors, sizeof(errors) / sizeof(errors[0]));
+}
+
+// True: the packet is about the recorder and no sample.
+static bool event_read(struct import *im, int64_t ts, const struct wire_field *sample,
+                       int64_t session)
+{
+    enum { STOP_GUARDRAIL = 1 };
+    const struct wire_field *lost = &sample[PB_PerfSample_kernel_records_lost];
+    if (field_u64(lost)) {
+        stats_add_at(&im->stats, STAT_perf_cpu_lost_records,
+                     (uint32_t)field_u64(&sample[PB_PerfSample_cpu]), field_i64(lost));
+        return true;
+    }
+    const struct wire_field *producer = &sample[PB_PerfSample_producer_event];
+    if (!field_present(producer))
+        return false;
+    MESSAGE(event, PB_PerfSample_ProducerEvent_source_stop_reason, producer);
+    if (field_u64(&event[PB_PerfSample_ProducerEvent_source_stop_reason]) == STOP_GUARDRAIL)
+        stats_set_at(&im->stats, STAT_perf_guardrail_stop_ts, (uint32_t)session, ts);
+    return true;
+}
+
+static void skip_count(struct import *im, const struct wire_field *reason)
+{
+    switch (field_u64(reason)) {
+    case PB_PROFILER_SKIP_READ_STAGE:
+    case PB_PROFILER_SKIP_UNWIND_STAGE:
+        stats_add(&im->stats, STAT_perf_samples_skipped, 1);
+        break;
+    case PB_PROFILER_SKIP_UNWIND_ENQUEUE:
+        stats_add(&im->stats, STAT_perf_samples_skipped_dataloss, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+static void counters_read(struct import *im, const struct wire_field *message,
+                          const struct wire_field *timebase, const struct perf_cpu *perf,
+                          struct sample *sample)
+{
+    if (field_present(timebase) && perf->n)
+        sample->counters[sample->n_counters++] = counter_push(
+            im, sample->ts, perf->tracks[0], (double)field_u64(timebase), ARG_SET_NONE);
+    size_t next = 1;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t value;
+        while (field.number == PB_PerfSample_follower_counts && next < perf->n &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &value))
+            sample->counters[sample->n_counters++] =
+                counter_push(im, sample->ts, perf->tracks[next++], (double)value, ARG_SET_NONE);
+    }
+}
+
+static int perf_sample_sorted(struct import *im, void *userdata, const struct packet *packet,
+                              const struct wire_field *message)
+{
+    struct perf *state = userdata;
+    MESSAGE(part, PB_PerfSample_producer_event, message);
+    bool is_new;
+    int64_t session = samples_session(im, source_perf, packet->sequence_id, &is_new);
+    uint32_t cpu = (uint32_t)field_u64(&part[PB_PerfSample_cpu]);
+    const struct perf_cpu *perf =
+        session == SAMPLE_NONE ? NULL : cpu_get(im, state, packet, cpu, session);
+    if (!perf)
+        return -ENOMEM;
+    if (event_read(im, packet->ts, part, session))
+        return 0;
+    if (field_present(&part[PB_PerfSample_sample_skipped_reason]))
+        skip_count(im, &part[PB_PerfSample_sample_skipped_reason]);
+    struct sample sample = {
+        .ts = packet->ts,
+        .source = source_perf,
+        .async = SAMPLE_NONE,
+        .cpu = field_present(&part[PB_PerfSample_cpu]) ? (int64_t)cpu : SAMPLE_NONE,
+        .cpu_mode = cpu_mode_text(&part[PB_PerfSample_cpu_mode]),
+        .callsite = SAMPLE_NONE,
+        .session = session,
+        .unwind_error = unwind_error_text(&part[PB_PerfSample_unwind_error]),
+    };
+    counters_read(im, message, &part[PB_PerfSample_timebase_count], perf, &sample);
+    uint32_t pid = (uint32_t)field_u64(&part[PB_PerfSample_pid]);
+    sample.utid =
+        processes_update_thread(&im->processes, (uint32_t)field_u64(&part[PB_PerfSample_tid]), pid);
+    sample.upid = processes_process(&im->processes, pid);
+    if (field_present(&part[PB_PerfSample_callstack_iid])) {
+        struct stack_source source = stack_source_interned(packet->state);
+        sample.callsite =
+            stacks_callsite(im, &source, field_u64(&part[PB_PerfSample_callstack_iid]));
+    }
+    sample_write(im, &sample);
+    return im->samples.failure;
+}
+
+static void perf_sample_done(void *userdata)
+{
+    struct perf *state = userdata;
+    map64_done(&state->by_cpu);
+    perf_cpu_vec_done(&state->cpus);
+}
+
+const struct importer importer_perf_sample = {
+    .field = PB_TracePacket_perf_sample,
+    .sorted = perf_sample_sorted,
+    .state_size = sizeof(struct perf),
+    .done = perf_sample_done,
+};

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples of profilers, in one form whoever took them: a thread, a processor, a call chain, and the
+// counters that were read with it.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/tracks.h"
+
+struct import;
+
+#define SAMPLE_COUNTERS_MAX 32 // read with one sample
+
+struct session {
+    uint32_t sequence_id;
+    const char *source, *unit; // as cells borrow texts, or NULL
+};
+VEC_DEFINE(session_vec, struct session);
+
+struct samples {
+    struct strset tasks, executions; // as bytes; ids are those of the rows
+    struct map64 by_sequence;        // kind of source and sequence -> session
+    struct session_vec sessions;
+    int64_t n_counter_sets;
+    int failure; // negative errno of the first failure
+};
+
+#define SAMPLE_NONE (-1)
+
+struct sample {
+    int64_t ts;
+    const char *source;                    // as cells borrow texts, or NULL
+    int64_t utid, upid, async;             // SAMPLE_NONE: not known
+    int64_t cpu;                           // the same
+    const char *cpu_mode;                  // static, NULL: not known
+    int64_t callsite, session;             // SAMPLE_NONE: none
+    const char *unwind_error;              // static or NULL
+    int64_t counters[SAMPLE_COUNTERS_MAX]; // ids of rows of counter
+    size_t n_counters;
+};
+
+void sample_write(struct import *im, const struct sample *sample);
+
+// The session of a sequence, made if it is new; *ret_new says so. `source` is static or in strings.
+int64_t samples_session(struct import *im, const char *source, uint32_t sequence_id, bool *ret_new);
+
+// What the session samples by, if that is not known yet. In strings or static.
+void samples_set_unit(struct import *im, int64_t session, const char *unit);
+
+int samples_write(struct import *im);
+void samples_done(struct samples *samples);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SmapsPacket: the mappings of a process with their sizes, one by one or summed up by name. The
+// newer form has a list per column; a column that is not there was not recorded and stays NULL.
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static const char deleted_mark[] = " (deleted)";
+
+static void path_cells(struct cell *row, const char *path, size_t size)
+{
+    size_t mark = sizeof(deleted_mark) - 1;
+    bool is_deleted = size >= mark && memcmp(path + size - mark, deleted_mark, mark) == 0;
+    cell_bytes(row, COL_profiler_smaps_path, path, size);
+    cell_bytes(row, COL_profiler_smaps_path_trimmed, path, is_deleted ? size - mark : size);
+    cell_int(row, COL_profiler_smaps_is_deleted, is_deleted);
+}
+
+static void entry_read(struct import *im, int64_t ts, int64_t upid,
+                       const struct wire_field *message)
+{
+    static const struct {
+        uint32_t field, column;
+        bool is_text;
+    } columns[] = {
+        {PB_SmapsEntry_size_kb, COL_profiler_smaps_size_kb, false},
+        {PB_SmapsEntry_private_dirty_kb, COL_profiler_smaps_private_dirty_kb, false},
+        {PB_SmapsEntry_swap_kb, COL_profiler_smaps_swap_kb, false},
+        {PB_SmapsEntry_file_name, COL_profiler_smaps_file_name, true},
+        {PB_SmapsEntry_start_address, COL_profiler_smaps_start_address, false},
+        {PB_SmapsEntry_module_timestamp, COL_profiler_smaps_module_timestamp, false},
+        {PB_SmapsEntry_module_debugid, COL_profiler_smaps_module_debugid, true},
+        {PB_SmapsEntry_module_debug_path, COL_profiler_smaps_module_debug_path, true},
+        {PB_SmapsEntry_protection_flags, COL_profiler_smaps_protection_flags, false},
+        {PB_SmapsEntry_private_clean_resident_kb, COL_profiler_smaps_private_clean_resident_kb,
+         false},
+        {PB_SmapsEntry_shared_dirty_resident_kb, COL_profiler_smaps_shared_dirty_resident_kb,
+         false},
+        {PB_SmapsEntry_shared_clean_resident_kb, COL_profiler_smaps_shared_clean_resident_kb,
+         false},
+        {PB_SmapsEntry_locked_kb, COL_profiler_smaps_locked_kb, false},
+        {PB_SmapsEntry_proportional_resident_kb, COL_profiler_smaps_proportional_resident_kb,
+         false},
+    };
+    MESSAGE(part, PB_SmapsEntry_proportional_resident_kb, message);
+    struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
+    cell_int(row, COL_profiler_smaps_upid, upid);
+    cell_int(row, COL_profiler_smaps_ts, ts);
+    path_cells(row, field_text(&part[PB_SmapsEntry_path]), part[PB_SmapsEntry_path].size);
+    cell_int(row, COL_profiler_smaps_aggregate_count, 1);
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        const struct wire_field *field = &part[columns[i].field];
+        if (!field_present(field))
+            continue;
+        if (columns[i].is_text)
+            cell_bytes(row, columns[i].column, field->data, field->size);
+        else
+            cell_int(row, columns[i].column, field_i64(field));
+    }
+    import_bounds(im, ts);
+}
+
+// A list of numbers, packed or not, walked from its begin.
+struct list {
+    struct wire_reader reader;
+    struct wire_field field;
+    struct wire_packed packed;
+    uint32_t number, column;
+    bool present;
+};
+
+static bool list_next(struct list *list, uint64_t *ret)
+{
+    for (;;) {
+        if (list->field.number == list->number &&
+            wire_packed_next(&list->packed, &list->field, WIRE_VARINT, ret))
+            return true;
+        if (!wire_next(&list->reader, &list->field))
+            return false;
+        list->packed = (struct wire_packed){0};
+    }
+}
+
+static struct list list_open(const struct wire_field *message, uint32_t number, uint32_t column)
+{
+    struct list list = {.reader = wire_sub(message), .number = number, .column = column};
+    struct list probe = list;
+    uint64_t value;
+    list.present = list_next(&probe, &value);
+    return list;
+}
+
+VEC_DEFINE(name_vec, struct wire_field);
+
+#define N_LISTS 12
+
+// False: the lists do not have the same length.
+static bool packed_row(struct import *im, int64_t ts, int64_t upid, struct list *lists,
+                       const struct wire_field *name, uint64_t count, bool has_count)
+{
+    uint64_t values[N_LISTS];
+    for (size_t i = 0; i < N_LISTS; i++)
+        if (lists[i].present && !list_next(&lists[i], &values[i]))
+            return false;
+    struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
+    cell_int(row, COL_profiler_smaps_upid, upid);
+    cell_int(row, COL_profiler_smaps_ts, ts);
+    path_cells(row, field_text(name), name->size);
+    cell_int(row, COL_profiler_smaps_aggregate_count, has_count ? (int64_t)count : 1);
+    for (size_t i = 0; i < N_LISTS; i++)
+        if (lists[i].present)
+            cell_int(row, lists[i].column, (int64_t)values[i]);
+    import_bounds(im, ts);
+    return true;
+}
+
+static bool packed_read(struct import *im, int64_t ts, int64_t upid,
+                        const struct wire_field *message, const struct name_vec *names)
+{
+    struct list lists[N_LISTS] = {
+        list_open(message, PB_PackedSmaps_size_kb, COL_profiler_smaps_size_kb),
+        list_open(message, PB_PackedSmaps_rss_kb, COL_profiler_smaps_rss_kb),
+        list_open(message, PB_PackedSmaps_anonymous_kb, COL_profiler_smaps_anonymous_kb),
+        list_open(message, PB_PackedSmaps_swap_kb, COL_profiler_smaps_swap_kb),
+        list_open(message, PB_PackedSmaps_shared_clean_kb,
+                  COL_profiler_smaps_shared_clean_resident_kb),
+        list_open(message, PB_PackedSmaps_shared_dirty_kb,
+                  COL_profiler_smaps_shared_dirty_resident_kb),
+        list_open(message, PB_PackedSmaps_private_clean_kb,
+                  COL_profiler_smaps_private_clean_resident_kb),
+        list_open(message, PB_PackedSmaps_private_dirty_kb, COL_profiler_smaps_private_dirty_kb),
+        list_open(message, PB_PackedSmaps_locked_kb, COL_profiler_smaps_locked_kb),
+        list_open(message, PB_PackedSmaps_pss_kb, COL_profiler_smaps_proportional_resident_kb),
+        list_open(message, PB_PackedSmaps_pss_dirty_kb, COL_profiler_smaps_pss_dirty_kb),
+        list_open(message, PB_PackedSmaps_swap_pss_kb, COL_profiler_smaps_swap_pss_kb),
+    };
+    struct list ids = list_open(message, PB_PackedSmaps_name_id, 0);
+    struct list counts = list_open(message, PB_PackedSmaps_aggregate_count, 0);
+    bool aggregated = counts.present;
+    uint64_t value;
+    for (size_t i = 0; list_next(aggregated ? &counts : &ids, &value); i++) {
+        uint64_t name = aggregated ? i : value;
+        if (name >= names->n ||
+            !packed_row(im, ts, upid, lists, &names->items[name], value, aggregated))
+            return false;
+    }
+    for (size_t i = 0; i < N_LISTS; i++)
+        if (list_next(&lists[i], &value))
+            return false;
+    return true;
+}
+
+static int smaps_sorted(struct import *im, void *state, const struct packet *packet,
+                        const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(head, PB_SmapsPacket_recording_type, message);
+    int64_t upid =
+        processes_process(&im->processes, (uint32_t)field_u64(&head[PB_SmapsPacket_pid]));
+    const struct wire_field *packed = &head[PB_SmapsPacket_packed_entries];
+    struct wire_reader reader = wire_sub(field_present(packed) ? packed : message);
+    struct wire_field field;
+    struct name_vec names = {0};
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field_present(packed) && field.number == PB_PackedSmaps_string_table)
+            r = name_vec_push(&names, field);
+        else if (!field_present(packed) && field.number == PB_SmapsPacket_entries)
+            entry_read(im, packet->ts, upid, &field);
+    }
+    if (r == 0 && field_present(packed) && !packed_read(im, packet->ts, upid, packed, &names))
+        stats_add(&im->stats, STAT_smaps_parser_errors, 1);
+    name_vec_done(&names);
+    return r;
+}
+
+const struct importer importer_smaps = {
+    .field = PB_TracePacket_smaps_packet,
+    .sorted = smaps_sorted,
+};

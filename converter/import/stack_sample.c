@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StackSample: samples of any profiler. Whatever describes one (its task, where it ran, what is
+// counted, its call chain) is either in the packet or interned.
+#include <errno.h>
+
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define ASYNC_DEPTH_MAX 64
+#define FRAMES_MAX      4096 // of an inline call chain
+
+struct stack_samples {
+    struct strset async; // contexts as bytes; ids are those of the rows
+};
+
+static uint32_t text_keep(struct import *im, const struct wire_field *field)
+{
+    return strset_add(&im->strings, field_text(field), field->size);
+}
+
+static const char *text_kept(struct import *im, const struct wire_field *field)
+{
+    return field->size ? strset_text(&im->strings, text_keep(im, field)) : NULL;
+}
+
+// A message that is in `inline_field`, or else interned under the number in `iid`.
+static bool either(const struct packet *packet, const struct wire_field *inline_field,
+                   const struct wire_field *iid, uint32_t table, struct wire_field *ret)
+{
+    *ret = *inline_field;
+    if (field_present(inline_field))
+        return true;
+    const struct interned *found =
+        field_present(iid) ? generation_find(packet->state, table, field_u64(iid)) : NULL;
+    if (found)
+        *ret = (struct wire_field){
+            .number = table, .type = WIRE_BYTES, .data = found->data, .size = found->size};
+    return found != NULL;
+}
+
+// The context and those above it, outermost first.
+static int64_t async_get(struct import *im, struct stack_samples *state,
+                         const struct packet *packet, uint64_t iid)
+{
+    struct wire_field chain[ASYNC_DEPTH_MAX];
+    size_t n = 0;
+    while (iid && n < ASYNC_DEPTH_MAX) {
+        const struct interned *found = generation_find(
+            packet->state, PB_InternedData_stack_sample_async_context_descriptors, iid);
+        if (!found)
+            break;
+        chain[n] = (struct wire_field){
+            .number = 1, .type = WIRE_BYTES, .data = found->data, .size = found->size};
+        bool is_loop = false;
+        for (size_t i = 0; i < n && !is_loop; i++)
+            is_loop = chain[i].data == found->data;
+        if (is_loop)
+            break;
+        MESSAGE(part, PB_StackSample_AsyncContextDescriptor_parent_iid, &chain[n]);
+        iid = field_u64(&part[PB_StackSample_AsyncContextDescriptor_parent_iid]);
+        n++;
+    }
+    int64_t parent = SAMPLE_NONE;
+    while (n-- > 0) {
+        MESSAGE(part, PB_StackSample_AsyncContextDescriptor_parent_iid, &chain[n]);
+        const struct wire_field *name = &part[PB_StackSample_AsyncContextDescriptor_name];
+        const struct wire_field *kind = &part[PB_StackSample_AsyncContextDescriptor_kind];
+        int64_t key[] = {parent, text_keep(im, name), text_keep(im, kind),
+                         field_i64(&part[PB_StackSample_AsyncContextDescriptor_iid]),
+                         packet->state->epoch};
+        size_t n_before = state->async.n;
+        uint32_t id = strset_add(&state->async, (const char *)key, sizeof(key));
+        if (id == STRSET_NONE)
+            return SAMPLE_NONE;
+        if (state->async.n > n_before) {
+            struct cell *row = database_row_with_id(im->db, TABLE__profiler_async_context, id);
+            cell_text(row, COL__profiler_async_context_name, text_kept(im, name));
+            cell_text(row, COL__profiler_async_context_kind, text_kept(im, kind));
+            if (parent != SAMPLE_NONE)
+                cell_int(row, COL__profiler_async_context_parent_id, parent);
+        }
+        parent = id;
+    }
+    return parent;
+}
+
+static void task_read(struct import *im, struct stack_samples *state, const struct packet *packet,
+                      const struct wire_field *message, struct sample *sample)
+{
+    MESSAGE(task, PB_StackSample_TaskContext_async_id, message);
+    const struct wire_field *pid = &task[PB_StackSample_TaskContext_pid];
+    const struct wire_field *tid = &task[PB_StackSample_TaskContext_tid];
+    if (field_present(pid))
+        sample->upid = processes_process(&im->processes, (uint32_t)field_u64(pid));
+    if (field_present(tid))
+        sample->utid = field_present(pid)
+                           ? processes_update_thread(&im->processes, (uint32_t)field_u64(tid),
+                                                     (uint32_t)field_u64(pid))
+                           : processes_thread(&im->processes, (uint32_t)field_u64(tid));
+    if (field_present(&task[PB_StackSample_TaskContext_async_id]))
+        sample->async =
+            async_get(im, state, packet, field_u64(&task[PB_StackSample_TaskContext_async_id]));
+}
+
+static void execution_read(const struct wire_field *message, struct sample *sample)
+{
+    static const char *const modes[] = {
+        NULL, "user", "kernel", "hypervisor", "guest_user", "guest_kernel",
+    };
+    MESSAGE(part, PB_StackSample_ExecutionContext_mode, message);
+    if (field_present(&part[PB_StackSample_ExecutionContext_cpu]))
+        sample->cpu = (uint32_t)field_u64(&part[PB_StackSample_ExecutionContext_cpu]);
+    uint64_t mode = field_u64(&part[PB_StackSample_ExecutionContext_mode]);
+    if (mode < sizeof(modes) / sizeof(modes[0]))
+        sample->cpu_mode = modes[mode];
+}
+
+static const char *unit_text(struct import *im, const struct wire_field *part)
+{
+    static const char *const units[] = {
+        NULL,          "ns",           "cycles",           "instructions",  "bytes",
+        "page-faults", "cache-misses", "cache-references", "branch-misses", "count",
+    };
+    uint64_t unit = field_u64(&part[PB_StackSample_CounterDescriptor_unit]);
+    if (unit)
+        return unit < sizeof(units) / sizeof(units[0]) ? units[unit] : NULL;
+    return text_kept(im, &part[PB_StackSample_CounterDescriptor_unit_str]);
+}
+
+// False: the counter is of a processor, and which one is not known.
+static bool counter_track(struct import *im, const struct sample *sample,
+                          const struct wire_field *descriptor, bool is_timebase, uint32_t *ret)
+{
+    MESSAGE(part, PB_StackSample_CounterDescriptor_scope, descriptor);
+    const struct wire_field *name = &part[PB_StackSample_CounterDescriptor_name];
+    bool of_cpu = field_u64(&part[PB_StackSample_CounterDescriptor_scope]) == PB_SCOPE_CPU;
+    if (of_cpu && sample->cpu == SAMPLE_NONE)
+        return false;
+    const char *source = sample->source ? sample->source : "";
+    struct track_spec spec = {
+        .type = of_cpu ? "stack_sample_cpu_counter" : "stack_sample_session_counter",
+        .unit = unit_text(im, part),
+        .counter = true,
+        .name = field_text(name),
+        .name_size = name->size,
+    };
+    size_t n = 0;
+    if (of_cpu)
+        spec.dimensions[n++] = dimension_int("cpu", sample->cpu);
+    spec.dimensions[n++] = dimension_int("session_id", sample->session);
+    spec.dimensions[n++] = dimension_text("source", source, strlen(source));
+    spec.dimensions[n] = dimension_text("counter_name", field_text(name), name->size);
+    *ret = tracks_get(&im->tracks, &spec);
+    if (is_timebase && spec.unit)
+        samples_set_unit(im, sample->session, spec.unit);
+    if (*ret >= im->tracks.items.n || im->tracks.items.items[*ret].source_set != ARG_SET_NONE)
+        return true;
+    const struct wire_field *text = &part[PB_StackSample_CounterDescriptor_description];
+    const struct wire_field *multiplier = &part[PB_StackSample_CounterDescriptor_unit_multiplier];
+    struct arg args[3] = {{.key = "is_timebase", .integer = is_timebase, .type = ARG_BOOL}};
+    n = 1;
+    if (field_present(multiplier))
+        args[n++] = arg_int("unit_multiplier", field_i64(multiplier));
+    if (text->size)
+        args[n++] = arg_text("description", text->data, text->size);
+    im->tracks.items.items[*ret].source_set = args_add(&im->args, args, n);
+    return true;
+}
+
+static void counter_add(struct import *im, struct sample *sample,
+                        const struct wire_field *descriptor, bool is_timebase, uint64_t weight)
+{
+    uint32_t track;
+    if (sample->n_counters < SAMPLE_COUNTERS_MAX &&
+        counter_track(im, sample, descriptor, is_timebase, &track))
+        sample->counters[sample->n_counters++] =
+            counter_push(im, sample->ts, track, (double)weight, ARG_SET_NONE);
+}
+
+// Descriptions of the further counters: in the packet, or interned, or in the defaults.
+static size_t followers_read(const struct packet *packet, const struct wire_field *message,
+                             const struct wire_field *defaults, struct wire_field *ret)
+{
+    size_t n = 0;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_StackSample_follower_descriptors && n < SAMPLE_COUNTERS_MAX)
+            ret[n++] = field;
+    }
+    reader = wire_sub(message);
+    bool has_own = n > 0;
+    while (!has_own && wire_next(&reader, &field)) {
+        struct wire_packed packed = {0};
+        uint64_t iid;
+        while (field.number == PB_StackSample_follower_descriptor_iids && n < SAMPLE_COUNTERS_MAX &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &iid)) {
+            const struct wire_field none = {0};
+            const struct wire_field number = {.number = 1, .value = iid};
+            either(packet, &none, &number, PB_InternedData_stack_sample_counter_descriptors,
+                   &ret[n++]);
+        }
+    }
+    reader = wire_sub(defaults);
+    bool has_any = n > 0;
+    while (!has_any && wire_next(&reader, &field))
+        if (field.number == PB_StackSampleDefaults_follower_descriptors && n < SAMPLE_COUNTERS_MAX)
+            ret[n++] = field;
+    return n;
+}
+
+static void counters_read(struct import *im, const struct packet *packet,
+                          const struct wire_field *message, const struct wire_field *part,
+                          const struct wire_field *defaults, struct sample *sample)
+{
+    MESSAGE(common, PB_StackSampleDefaults_primary_descriptor, defaults);
+    struct wire_field primary;
+    if (!either(packet, &part[PB_StackSample_primary_descriptor],
+                &part[PB_StackSample_primary_descriptor_iid],
+                PB_InternedData_stack_sample_counter_descriptors, &primary))
+        primary = common[PB_StackSampleDefaults_primary_descriptor];
+    if (field_present(&primary) && field_present(&part[PB_StackSample_primary_weight]))
+        counter_add(im, sample, &primary, true, field_u64(&part[PB_StackSample_primary_weight]));
+    struct wire_field followers[SAMPLE_COUNTERS_MAX];
+    size_t n = followers_read(packet, message, defaults, followers), next = 0;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t weight;
+        while (field.number == PB_StackSample_follower_weights && next < n &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &weight)) {
+            const struct wire_field *follower = &followers[next++];
+            if (field_present(follower))
+                counter_add(im, sample, follower, false, weight);
+        }
+    }
+}
+
+int64_t stacks_inline(struct import *im, const struct wire_field *message, const char *mapping_name)
+{
+    const int64_t numbers[5] = {[3] = -1};
+    uint32_t empty = strset_add(&im->strings, "", 0);
+    uint32_t name = strset_add(&im->strings, mapping_name, strlen(mapping_name));
+    int64_t callsite = CALLSITE_NONE, depth = 0;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (depth < FRAMES_MAX && wire_next(&reader, &field)) {
+        if (field.number != PB_InlineCallstack_frames)
+            continue;
+        MESSAGE(part, PB_InlineCallstack_Frame_line_number, &field);
+        const struct wire_field *file = &part[PB_InlineCallstack_Frame_source_file];
+        int64_t frame = stacks_frame(
+            im, stacks_mapping(im, name, empty, numbers), 0,
+            text_keep(im, &part[PB_InlineCallstack_Frame_function_name]),
+            field_present(file) ? text_keep(im, file) : STRSET_NONE,
+            (uint32_t)field_u64(&part[PB_InlineCallstack_Frame_line_number]), STRSET_NONE);
+        if (frame < 0)
+            return CALLSITE_NONE;
+        callsite = stacks_child(im, callsite, frame, depth++);
+    }
+    return callsite;
+}
+
+static int stack_sample_sorted(struct import *im, void *userdata, const struct packet *packet,
+                               const struct wire_field *message)
+{
+    struct wire_field packet_defaults[PB_TracePacketDefaults_stack_sample_defaults + 1], found;
+    message_read(packet->state->defaults, packet_defaults,
+                 PB_TracePacketDefaults_stack_sample_defaults + 1);
+    const struct wire_field *defaults =
+        &packet_defaults[PB_TracePacketDefaults_stack_sample_defaults];
+    MESSAGE(common, PB_StackSampleDefaults_primary_descriptor, defaults);
+    MESSAGE(part, PB_StackSample_follower_weights, message);
+    struct sample sample = {
+        .ts = packet->ts,
+        .source = text_kept(im, &common[PB_StackSampleDefaults_source]),
+        .utid = SAMPLE_NONE,
+        .upid = SAMPLE_NONE,
+        .async = SAMPLE_NONE,
+        .cpu = SAMPLE_NONE,
+        .callsite = SAMPLE_NONE,
+    };
+    if (either(packet, &part[PB_StackSample_task_context], &part[PB_StackSample_task_context_iid],
+               PB_InternedData_stack_sample_task_contexts, &found))
+        task_read(im, userdata, packet, &found, &sample);
+    if (either(packet, &part[PB_StackSample_execution_context],
+               &part[PB_StackSample_execution_context_iid],
+               PB_InternedData_stack_sample_execution_contexts, &found))
+        execution_read(&found, &sample);
+    bool is_new;
+    sample.session = samples_session(im, sample.source, packet->sequence_id, &is_new);
+    counters_read(im, packet, message, part, defaults, &sample);
+    struct stack_source source = stack_source_interned(packet->state);
+    if (field_present(&part[PB_StackSample_callstack_iid]))
+        sample.callsite =
+            stacks_callsite(im, &source, field_u64(&part[PB_StackSample_callstack_iid]));
+    else if (field_present(&part[PB_StackSample_callstack]))
+        sample.callsite = stacks_inline(im, &part[PB_StackSample_callstack], "stack_sample_inline");
+    sample_write(im, &sample);
+    return im->samples.failure;
+}
+
+static void stack_sample_done(void *userdata)
+{
+    strset_done(&((struct stack_samples *)userdata)->async);
+}
+
+const struct importer importer_stack_sample = {
+    .field = PB_TracePacket_stack_sample,
+    .sorted = stack_sample_sorted,
+    .state_size = sizeof(struct stack_samples),
+    .done = stack_sample_done,
+};
