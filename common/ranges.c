@@ -4,6 +4,7 @@
 // normal by construction because page_ranges_append() joins what touches.
 #include "common/ranges.h"
 
+#include <endian.h>
 #include <stdlib.h>
 
 int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end)
@@ -19,6 +20,55 @@ int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end)
         }
     }
     return page_ranges_push(ranges, (struct page_range){.start = start, .end = end});
+}
+
+// The lowest bits of eight bytes, the first byte's lowest. The multiplication moves bit 8i to bit
+// 56+i; no two of its partial products meet, so nothing carries.
+static uint64_t gather_bits(const uint8_t *bytes)
+{
+    uint64_t eight;
+    memcpy(&eight, bytes, sizeof(eight));
+    return (le64toh(eight) & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
+}
+
+static uint64_t gather_word(const uint8_t *bytes, size_t n)
+{
+    uint8_t padded[64] = {0};
+    if (n < 64)
+        bytes = memcpy(padded, bytes, n);
+    uint64_t word = 0;
+    for (size_t i = 0; i < 8; i++)
+        word |= gather_bits(bytes + 8 * i) << 8 * i;
+    return word;
+}
+
+// Run borders are written as they come, starts and ends alternating, without a branch that depends
+// on which it is: with random holes each such branch would be mispredicted every other time.
+_Static_assert(sizeof(struct page_range) == 2 * sizeof(uint64_t), "two borders");
+
+int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
+                             size_t n)
+{
+    bool inside = ranges->n && ranges->items[ranges->n - 1].end >= start;
+    for (size_t i = 0; i < n; i += 64) {
+        size_t used = n - i < 64 ? n - i : 64;
+        uint64_t word = gather_word(bytes + i, used);
+        uint64_t changes = word ^ (word << 1 | inside);
+        if (changes) {
+            int r = page_ranges_reserve(ranges, ranges->n + 33);
+            if (r < 0)
+                return r;
+            uint64_t *borders = (uint64_t *)ranges->items;
+            size_t n_borders = 2 * ranges->n - inside;
+            for (; changes; changes &= changes - 1)
+                borders[n_borders++] = start + i + (uint64_t)__builtin_ctzll(changes);
+            ranges->n = (n_borders + 1) / 2;
+        }
+        inside = word >> (used - 1) & 1;
+        if (inside)
+            ranges->items[ranges->n - 1].end = start + i + used;
+    }
+    return 0;
 }
 
 static int compare_start(const void *a, const void *b)

@@ -23,6 +23,11 @@ VEC_DEFINE(page_ranges, struct page_range);
 // lie before the last run's start. Empty ranges are ignored. 0 or -ENOMEM.
 int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end);
 
+// Appends the pages of `n` bytes, one a page from `start` on, whose lowest bit is set: what
+// mincore(2) returns. The last run must not end behind `start`. 0 or -ENOMEM.
+int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
+                             size_t n);
+
 // Sorts and joins runs that were pushed in any order.
 void page_ranges_normalize(struct page_ranges *ranges);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CPU time of finding the resident runs of one file, beside the plain ways: one mincore() over the
-// whole file, one mincore() per page, and vmtouch and fincore where they are installed. By itself:
+// whole file, one mincore() per page, and vmtouch and fincore where they are installed (Debian:
+// apt install vmtouch util-linux-extra; fincore is in util-linux before trixie). By itself:
 //     build/tests/bench/bench_residency_probe [MEGABYTES [DIRECTORY]]
 // The file is sparse, takes as much page cache as it has megabytes, and is removed at the end.
 #include <errno.h>
@@ -155,47 +156,77 @@ static double run_program(const char *program)
     return cpu_seconds(RUSAGE_CHILDREN) - before;
 }
 
-enum way { WAY_AUTO, WAY_COUNTS, WAY_CACHESTAT, WAY_MINCORE_WHOLE, WAY_MINCORE_PAGES };
+enum way { WAY_AUTO, WAY_COUNTS, WAY_CACHESTAT, WAY_MINCORE_WHOLE, WAY_MINCORE_PAGES, N_WAYS };
 
-// The best of some repetitions, in seconds.
-static double measure(const struct file *file, enum way way, size_t *ret_runs)
+#define N_PROGRAMS 2
+
+static size_t run_way(const struct file *file, enum way way)
 {
-    double best = 1e9;
-    for (int i = 0; i < (way == WAY_MINCORE_PAGES ? 1 : REPEATS); i++) {
-        double start = now();
-        if (way == WAY_AUTO)
-            *ret_runs = run_probe(file, RESIDENCY_AUTO);
-        else if (way == WAY_COUNTS)
-            *ret_runs = run_counts(file);
-        else if (way == WAY_CACHESTAT)
-            *ret_runs = run_probe(file, RESIDENCY_CACHESTAT);
-        else
-            *ret_runs = run_mincore(file, way == WAY_MINCORE_WHOLE ? file->pages : 1);
-        double took = now() - start;
-        best = took < best ? took : best;
+    switch (way) {
+    case WAY_AUTO:
+        return run_probe(file, RESIDENCY_AUTO);
+    case WAY_CACHESTAT:
+        return run_probe(file, RESIDENCY_CACHESTAT);
+    case WAY_COUNTS:
+        return run_counts(file);
+    case WAY_MINCORE_WHOLE:
+        return run_mincore(file, file->pages);
+    case WAY_MINCORE_PAGES:
+    default:
+        return run_mincore(file, 1);
     }
-    return best;
+}
+
+// The best of some repetitions.
+struct result {
+    size_t n[N_WAYS]; // runs; pages of WAY_COUNTS
+    double seconds[N_WAYS];
+    double program_seconds[N_PROGRAMS]; // negative: not installed
+};
+
+static void keep_best(double *best, double seconds, bool first)
+{
+    if (first || seconds < *best)
+        *best = seconds;
+}
+
+static const char *const programs[] = {"vmtouch", "fincore"};
+
+// In turns, so that what else the machine does meets all of them.
+static void measure(const struct file *file, struct result *ret)
+{
+    *ret = (struct result){0};
+    for (int i = 0; i < REPEATS; i++) {
+        for (enum way way = WAY_AUTO; way <= (i ? WAY_MINCORE_WHOLE : WAY_MINCORE_PAGES); way++) {
+            double start = now();
+            ret->n[way] = run_way(file, way);
+            keep_best(&ret->seconds[way], now() - start, i == 0);
+        }
+        for (size_t j = 0; j < N_PROGRAMS; j++)
+            keep_best(&ret->program_seconds[j], run_program(programs[j]), i == 0);
+    }
 }
 
 static void compare(const struct file *file, const char *state)
 {
-    size_t runs, runs_mincore, other;
-    double probe = measure(file, WAY_AUTO, &runs);
-    double whole = measure(file, WAY_MINCORE_WHOLE, &runs_mincore);
-    double counts = measure(file, WAY_COUNTS, &other);
-    double only_cachestat = measure(file, WAY_CACHESTAT, &other);
-    double pages = measure(file, WAY_MINCORE_PAGES, &other);
-    printf("%-24s %9zu %9.3f %9.2f %9.2f %9.1f %9.1f", state, runs, probe * 1e3, counts / probe,
-           whole / probe, pages / probe, only_cachestat / probe);
-    static const char *const programs[] = {"vmtouch", "fincore"};
-    for (size_t i = 0; i < 2; i++) {
-        double took = run_program(programs[i]);
+    struct result result;
+    measure(file, &result);
+    const double *seconds = result.seconds, probe = seconds[WAY_AUTO];
+    double best = seconds[WAY_MINCORE_PAGES];
+    printf("%-22s %8zu %9.3f %9.3f", state, result.n[WAY_AUTO], probe * 1e3,
+           seconds[WAY_COUNTS] * 1e3);
+    for (size_t i = 0; i < N_PROGRAMS; i++) {
+        double took = result.program_seconds[i];
         if (took < 0)
             printf(" %9s", "-");
         else
-            printf(" %9.1f", took / probe);
+            printf(" %9.2f", took / probe);
+        best = took >= 0 && took < best ? took : best;
     }
-    printf("%s\n", runs == runs_mincore ? "" : "   (runs differ: pages moved meanwhile)");
+    printf(" %9.2f %9.2f %9.2f %9.2f %9.1f%s\n", seconds[WAY_MINCORE_PAGES] / probe,
+           seconds[WAY_MINCORE_WHOLE] / probe, seconds[WAY_CACHESTAT] / probe, best / probe,
+           best / seconds[WAY_COUNTS],
+           result.n[WAY_AUTO] == result.n[WAY_MINCORE_WHOLE] ? "" : "   pages moved meanwhile");
     fflush(stdout);
 }
 
@@ -211,10 +242,12 @@ int main(int argc, char **argv)
     if (file.fd < 0 || !file.pages || ftruncate(file.fd, (off_t)(megabytes << 20)) < 0)
         die(path);
     printf(
-        "%llu MB, %llu pages. Probe: CPU ms; the others: times the probe's. - is not installed.\n",
+        "%llu MB, %llu pages. CPU ms of the probe and of counting alone; then how many times the "
+        "probe's\ntime each other way takes; best: of vmtouch, fincore and one mincore a page, in "
+        "times\nthe probe's and in times the counting's. - is not installed.\n",
         (unsigned long long)megabytes, (unsigned long long)file.pages);
-    printf("%-24s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "runs", "probe ms", "counts", "mincore",
-           "per page", "cachestat", "vmtouch", "fincore");
+    printf("%-22s %8s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "runs", "probe ms", "counts ms",
+           "vmtouch", "fincore", "per page", "mincore", "cachestat", "best", "counts");
     compare(&file, "absent");
     bring_in_everything(&file);
     compare(&file, "cached, read ahead");

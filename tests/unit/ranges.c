@@ -24,6 +24,35 @@ static void append_joins_what_touches(void **state)
     page_ranges_done(&ranges);
 }
 
+// Against appending page by page, over all kinds of lengths, starts and densities.
+static void bytes_become_runs(void **state)
+{
+    (void)state;
+    uint64_t seed = 88172645463325252;
+    for (unsigned round = 0; round < 3000; round++) {
+        struct page_ranges got = {0}, want = {0};
+        uint64_t at = round % 7;
+        for (unsigned part = 0; part < 3; part++) {
+            uint8_t bytes[300];
+            size_t n = round * 31 % sizeof(bytes);
+            for (size_t i = 0; i < n; i++) {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                bool set = seed % 1000 < (part + round) % 11 * 100;
+                bytes[i] = (uint8_t)((seed >> 32 & 0xfe) | set);
+                if (set)
+                    assert_int_equal(page_ranges_append(&want, at + i, at + i + 1), 0);
+            }
+            assert_int_equal(page_ranges_append_bytes(&got, at, bytes, n), 0);
+            at += n + round % 2;
+        }
+        assert_true(page_ranges_equal(&got, &want));
+        page_ranges_done(&got);
+        page_ranges_done(&want);
+    }
+}
+
 static void normalize_sorts_and_joins(void **state)
 {
     (void)state;
@@ -71,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(append_joins_what_touches),
+        cmocka_unit_test(bytes_become_runs),
         cmocka_unit_test(normalize_sorts_and_joins),
         cmocka_unit_test(xor_takes_one_set_to_the_other),
         cmocka_unit_test(and_keeps_what_both_have),

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What things cost (measured, tests/bench/residency_probe): a cachestat(2) call 0.2 us and some 10
+// What things cost (measured, tests/bench/residency_probe): a cachestat(2) call 0.2 us and some 8
 // ns for each entry of the page cache's tree, an entry being a folio of one to thousands of pages;
-// a mincore(2) some 30 ns for each page, or half of that, however large the folios are. So
-// cachestat decides large uniform spans almost for nothing where folios are large, and for less
-// than mincore where they are single pages; a mixed span is best read off by mincore, and soon:
-// each further cachestat over the same single pages costs as much again.
+// a mincore(2) some 24 ns for each page, however large the folios are. So an answer of "all" or
+// "none" saves at least two thirds of the reading, and usually nearly all; an answer in between was
+// for nothing, and costs up to a third of what has to be read off then.
 //
-// Hence the walk: from left to right in spans that are aligned to their size. Two uniform spans in
-// a row double the next one, a mixed one makes it four times smaller, down to a leaf of 256 pages,
-// which mincore reads off. Where leaf after leaf is mixed, the walk stops asking and reads growing
-// chunks off, until a chunk is nearly uniform. What a count implies about pages that were not asked
-// for by themselves is never inferred: pages come and go meanwhile, and the difference to an older
-// count would claim what nobody saw.
+// Hence the walk: from left to right, in spans that are aligned to their size, and with a balance.
+// A uniform span pays in what it saved, a mixed one takes out what it cost, and asking takes a
+// balance. Two uniform spans in a row double the next one, a mixed one makes it four times smaller,
+// down to a leaf of 256 pages, which mincore reads off. Where nothing is left the walk reads chunks
+// off without asking, until a chunk ends in a long uniform stretch. So asking never costs more than
+// it has saved, but for a few pages, and the worst mixture is no dearer than a plain mincore. For
+// the same reason nothing is counted beforehand.
+//
+// What a count implies about pages that were not asked for by themselves is never inferred: pages
+// come and go meanwhile, and the difference to an older count would claim what nobody saw.
 //
 // Two ways to a wrong answer must stay closed. For files that the caller neither owns nor may
 // write, mincore calls every page resident: may_mincore() applies the kernel's own rule, and
@@ -43,11 +46,12 @@
 
 #define LEAF_PAGES   256   // a mixed span of this size is not divided any more
 #define SPAN_MAX     16384 // of one cachestat in a walk
+#define BALANCE_MAX  (2 * SPAN_MAX)
 #define COUNT_PAGES  65536 // of one cachestat for counts: 0.7 ms where folios are single pages
-#define CHUNK_MAX    4096  // read off at once in mixed surroundings
-#define BLIND_PAGES  16384 // of one mincore without cachestat
+#define CHUNK_MIN    1024  // read off at once in mixed surroundings, twice as much each time
+#define CHUNK_MAX    16384 // of one mincore
+#define CALM_PAGES   1024  // a uniform stretch that makes asking promising again
 #define GROW_AFTER   2     // uniform spans in a row until the span doubles
-#define STREAK       4     // mixed leaves in a row that make surroundings mixed
 #define OVERFLOW_UID 65534 // what ids without a mapping look like in a user namespace
 
 #define WINDOW_BYTES ((uint64_t)(sizeof(void *) > 4 ? 1 << 30 : 1 << 25))
@@ -67,7 +71,7 @@ struct residency_probe {
     bool has_fowner;     // CAP_FOWNER is effective
     bool initial_userns; // and means every file
     struct residency_probe_stats stats;
-    uint8_t vector[BLIND_PAGES]; // mincore's answer
+    uint8_t vector[CHUNK_MAX]; // mincore's answer
 };
 
 // One residency_probe_walk().
@@ -243,7 +247,7 @@ static int window_open(struct walk *walk, uint64_t page)
     return 0;
 }
 
-// Reads [start, end) off with mincore; at most BLIND_PAGES.
+// Reads [start, end) off with mincore; at most CHUNK_MAX.
 static int read_off(struct walk *walk, uint64_t start, uint64_t end)
 {
     struct residency_probe *probe = walk->probe;
@@ -259,33 +263,24 @@ static int read_off(struct walk *walk, uint64_t start, uint64_t end)
         probe->stats.n_mincore_pages += n;
         if (mincore(address, n * probe->page_size, probe->vector) < 0)
             return -errno;
-        for (uint64_t i = 0; i < n;) {
-            uint64_t from = i;
-            bool resident = probe->vector[i] & 1;
-            while (i < n && (probe->vector[i] & 1) == resident)
-                i++;
-            int r = resident ? page_ranges_append(walk->ranges, start + from, start + i) : 0;
-            if (r < 0)
-                return r;
-        }
+        int r = page_ranges_append_bytes(walk->ranges, start, probe->vector, n);
+        if (r < 0)
+            return r;
         start += n;
     }
     return 0;
 }
 
-// mincore if it can be trusted and the file can be mapped; *ret_done says whether it was used.
-static int try_read_off(struct walk *walk, uint64_t start, uint64_t end, bool *ret_done)
+// Whether mincore can be trusted and the file can be mapped.
+static bool can_read_off(struct walk *walk)
 {
-    *ret_done = false;
-    if (walk->at->mincore == RESIDENCY_MINCORE_UNASKED) {
+    struct residency_walk *at = walk->at;
+    if (at->mincore == RESIDENCY_MINCORE_UNASKED) {
         bool trusted = walk->probe->use_mincore && may_mincore(walk->probe, walk->fd);
-        walk->at->mincore = trusted && window_open(walk, start) == 0 ? RESIDENCY_MINCORE_TRUSTED
-                                                                     : RESIDENCY_MINCORE_REFUSED;
+        at->mincore = trusted && window_open(walk, at->next) == 0 ? RESIDENCY_MINCORE_TRUSTED
+                                                                  : RESIDENCY_MINCORE_REFUSED;
     }
-    if (walk->at->mincore == RESIDENCY_MINCORE_REFUSED)
-        return 0;
-    *ret_done = true;
-    return read_off(walk, start, end);
+    return at->mincore == RESIDENCY_MINCORE_TRUSTED;
 }
 
 // Everything before `page` has been looked at.
@@ -319,31 +314,41 @@ static uint64_t span_end(const struct walk *walk, uint64_t start, uint64_t span)
     return end < walk->at->end ? end : walk->at->end;
 }
 
-// A mixed leaf, or a chunk in mixed surroundings. *ret_n_runs: how many runs it added.
-static int read_mixed(struct walk *walk, uint64_t start, uint64_t end, size_t *ret_n_runs)
+// How many of the pages [start, end), just looked at, are alike up to `end`.
+static uint64_t last_stretch(const struct page_ranges *ranges, uint64_t start, uint64_t end)
 {
-    size_t n = walk->ranges->n;
-    bool done;
-    int r = try_read_off(walk, start, end, &done);
-    if (r == 0 && !done)
-        r = halve(walk, start, end);
-    *ret_n_runs = walk->ranges->n - n;
-    return r;
+    const struct page_range *last = ranges->n ? &ranges->items[ranges->n - 1] : NULL;
+    uint64_t border = !last ? start : last->end == end ? last->start : last->end;
+    return end - (border > start ? border : start);
 }
 
 // In mixed surroundings: reads a chunk off without asking for its count.
 static int step_chunk(struct walk *walk, uint64_t *ret_end)
 {
     struct residency_walk *at = walk->at;
-    uint64_t chunk = (uint64_t)LEAF_PAGES << (at->streak - STREAK);
-    size_t n_runs;
-    *ret_end = span_end(walk, at->next, chunk);
-    int r = read_mixed(walk, at->next, *ret_end, &n_runs);
-    if (n_runs <= (*ret_end - at->next) / 1024)
-        at->streak = 0;
-    else if (chunk < CHUNK_MAX)
-        at->streak++;
+    at->chunk = !at->chunk ? CHUNK_MIN : at->chunk < CHUNK_MAX ? at->chunk * 2 : CHUNK_MAX;
+    *ret_end = span_end(walk, at->next, at->chunk);
+    int r = read_off(walk, at->next, *ret_end);
+    if (r == 0 && last_stretch(walk->ranges, at->next, *ret_end) >= CALM_PAGES) {
+        at->balance = at->span = LEAF_PAGES;
+        at->n_uniform = 0;
+        at->chunk = 0;
+    }
     return r;
+}
+
+// The span at walk->at->next holds all or none.
+static int pass_uniform(struct walk *walk, uint64_t end, bool resident)
+{
+    struct residency_walk *at = walk->at;
+    at->balance += 2 * (end - at->next);
+    if (at->balance > BALANCE_MAX)
+        at->balance = BALANCE_MAX;
+    if (++at->n_uniform >= GROW_AFTER && at->span < SPAN_MAX) {
+        at->span *= 2;
+        at->n_uniform = 0;
+    }
+    return resident ? page_ranges_append(walk->ranges, at->next, end) : 0;
 }
 
 // Asks for the count of a span; *ret_end stays at the start if it must be divided.
@@ -356,20 +361,12 @@ static int step_span(struct walk *walk, uint64_t *ret_end)
     if (r)
         return r;
     *ret_end = end;
-    if (count.cached == 0 || count.cached >= end - start) {
-        at->streak = 0;
-        if (++at->n_uniform >= GROW_AFTER && at->span < SPAN_MAX) {
-            at->span *= 2;
-            at->n_uniform = 0;
-        }
-        return page_ranges_append(walk->ranges, start, count.cached ? end : start);
-    }
+    if (count.cached == 0 || count.cached >= end - start)
+        return pass_uniform(walk, end, count.cached);
     at->n_uniform = 0;
-    if (end - start <= LEAF_PAGES) {
-        size_t n_runs;
-        at->streak += at->streak < STREAK;
-        return read_mixed(walk, start, end, &n_runs);
-    }
+    at->balance -= at->balance < end - start ? at->balance : end - start;
+    if (end - start <= LEAF_PAGES)
+        return can_read_off(walk) ? read_off(walk, start, end) : halve(walk, start, end);
     at->span = at->span / 4 > LEAF_PAGES ? at->span / 4 : LEAF_PAGES;
     *ret_end = start;
     return 0;
@@ -378,14 +375,11 @@ static int step_span(struct walk *walk, uint64_t *ret_end)
 static int walk_spans(struct walk *walk)
 {
     struct residency_walk *at = walk->at;
-    if (!at->span) {
-        at->span = LEAF_PAGES;
-        while (at->span < SPAN_MAX && at->span * 8 <= at->end - at->next)
-            at->span *= 2;
-    }
+    if (!at->span)
+        at->balance = at->span = LEAF_PAGES;
     while (at->next < at->end) {
         uint64_t end;
-        bool blind = at->streak >= STREAK && at->mincore == RESIDENCY_MINCORE_TRUSTED;
+        bool blind = at->balance < at->span && can_read_off(walk);
         int r = blind ? step_chunk(walk, &end) : step_span(walk, &end);
         if (r == 0 && end > at->next)
             r = advance(walk, end);
@@ -398,14 +392,12 @@ static int walk_spans(struct walk *walk)
 static int walk_blindly(struct walk *walk)
 {
     while (walk->at->next < walk->at->end) {
-        uint64_t end = span_end(walk, walk->at->next, BLIND_PAGES);
-        bool done;
-        int r = try_read_off(walk, walk->at->next, end, &done);
-        if (r < 0)
-            return r;
-        if (!done)
+        uint64_t end = span_end(walk, walk->at->next, CHUNK_MAX);
+        if (!can_read_off(walk))
             return RESIDENCY_E_UNKNOWN;
-        r = advance(walk, end);
+        int r = read_off(walk, walk->at->next, end);
+        if (r == 0)
+            r = advance(walk, end);
         if (r)
             return r;
     }
@@ -493,14 +485,8 @@ int residency_probe_ranges(struct residency_probe *probe, int fd, struct residen
         return -errno;
     uint64_t pages = residency_pages(st.st_size, probe->page_size);
     *ret = (struct residency_counts){.pages = pages};
-    int r = probe->use_cachestat ? residency_probe_counts(probe, fd, pages, ret) : 0;
-    if (r)
-        return r;
-    bool decided = ret->has_cachestat && (ret->cached == 0 || ret->cached == pages);
-    if (decided)
-        return ret->cached ? page_ranges_append(ranges, 0, pages) : 0;
     struct residency_walk walk = {.end = pages};
-    r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, ranges);
+    int r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, ranges);
     if (r)
         return r;
     ret->cached = page_ranges_count(ranges);

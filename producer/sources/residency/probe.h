@@ -81,8 +81,8 @@ struct residency_walk {
     uint64_t next; // first page that was not looked at
     uint64_t end;
     // What it learned on its way.
-    uint64_t span;
-    unsigned streak, n_uniform;
+    uint64_t span, chunk, balance;
+    unsigned n_uniform;
     enum {
         RESIDENCY_MINCORE_UNASKED,
         RESIDENCY_MINCORE_TRUSTED,
@@ -103,8 +103,8 @@ int residency_probe_walk(struct residency_probe *probe, int fd, struct residency
 int residency_probe_verify(struct residency_probe *probe, int fd, uint64_t cached,
                            const struct page_ranges *ranges, bool *ret_same);
 
-// Size, counts and runs of the whole file (`ranges` is cleared first). Without changes meanwhile,
-// page_ranges_count(ranges) is ret->cached; if pages come and go, ret->cached is made to agree.
+// Size and runs of the whole file (`ranges` is cleared first); ret->cached is the pages in them,
+// and what only cachestat counts is left out, since counting costs a walk of its own.
 int residency_probe_ranges(struct residency_probe *probe, int fd, struct residency_counts *ret,
                            struct page_ranges *ranges);
 
