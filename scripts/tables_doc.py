@@ -11,14 +11,22 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
-OUR_TABLES = "page_residency"
+# Headings of this project's own tables and views, with how their names begin.
+OUR_TABLES = {
+    "Traces": ("trace",),
+    "Page residency": ("page_residency",),
+    "Pinlists": ("pin",),
+    "Perf maps": ("perf_map",),
+    "Java allocations": ("alloc_log",),
+}
 
 HEAD = """\
 # Tables
 
 `mmsql convert TRACE -o DB` writes one SQLite database. Its tables, views and columns have the names of
 Perfetto's trace processor, so that queries written for one work on the other; any SQLite opens it,
-without an extension. `page_residency_*` is this project's own. `mmsql tables` prints what stands here.
+without an extension. Tables and views up to 'Perfetto's views' are this project's own. `mmsql tables`
+prints what stands here.
 
 Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
 Tables whose packets a trace does not have are there and empty.
@@ -70,13 +78,13 @@ def document(mmsql):
     names = [line.split()[0] for line in tables.splitlines()]
     views = [line.split()[0] for line in views.splitlines()]
     names = [name for name in names if not name.startswith("_")]
-    ours = [name for name in names if name.startswith(OUR_TABLES)]
-    parts = [HEAD, "## Page residency\n", *(table_text(mmsql, name) for name in ours),
-             *(table_text(mmsql, name) for name in views if name.startswith(OUR_TABLES)),
-             "## Perfetto's views\n",
-             *(table_text(mmsql, name) for name in views if not name.startswith(OUR_TABLES)),
-             "## Perfetto's tables\n",
-             *(table_text(mmsql, name) for name in names if name not in ours)]
+    parts, ours = [HEAD], set()
+    for heading, prefixes in OUR_TABLES.items():
+        own = [name for name in names + views if name.startswith(prefixes) and name != "trace_bounds"]
+        parts += [f"## {heading}\n", *(table_text(mmsql, name) for name in own)]
+        ours.update(own)
+    parts += ["## Perfetto's views\n", *(table_text(mmsql, name) for name in views if name not in ours),
+              "## Perfetto's tables\n", *(table_text(mmsql, name) for name in names if name not in ours)]
     return "\n".join(parts)
 
 

@@ -1,49 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql convert: a trace into a database.
-#include <errno.h>
+// mmsql convert: traces into a database.
 #include <getopt.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/err.h"
-#include "common/nsec.h"
+#include "common/str.h"
 #include "converter/cli/cli.h"
-#include "converter/import/import.h"
-#include "converter/input/input.h"
-#include "converter/tables/database.h"
-
-#define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
+#include "converter/cli/conversion.h"
 
 static const char help[] =
-    "usage: mmsql convert TRACE -o DB\n"
+    "usage: mmsql convert FILE... -o DB\n"
     "\n"
-    "Reads a Perfetto trace and writes an SQLite database with Perfetto's tables: slice, counter,\n"
-    "thread, process, ftrace_event, args and others ('mmsql tables' lists them). Any SQLite "
-    "program\n"
-    "can open it.\n"
+    "Reads Perfetto traces and writes an SQLite database with Perfetto's tables: slice, counter,\n"
+    "thread, process, ftrace_event, args and others ('mmsql tables' lists them). Any SQLite\n"
+    "program can open it.\n"
     "\n"
-    "TRACE is a file, or '-' for standard input; gzip is recognised. DB is replaced if mmsql made "
-    "it;\n"
-    "no other file is ever overwritten, and DB appears only when the conversion is through.\n"
+    "FILE is a trace, or '-' for standard input; gzip and zip are recognised, and of a zip or a\n"
+    "bugreport the traces inside are taken. Perf maps, allocation logs, pinlists and pinconfigs\n"
+    "are recognised by their content. DB is replaced if mmsql made it; no other file is ever\n"
+    "overwritten, and DB appears, or changes, only when the conversion is through.\n"
     "\n"
-    "  -o, --output DB   the database to write\n"
-    "  -q, --quiet       no progress and no summary\n"
-    "  -h, --help        this text\n"
+    "  -o, --output DB              the database to write\n"
+    "  -a, --append                 add to DB if it exists\n"
+    "      --merge-clocks           bring all traces onto the clock of the first, by real time\n"
+    "      --perf-map FILE          names of code made at run time; FILE is called perf-PID.map\n"
+    "      --pinlist FILE[=TARGET]  pinned ranges (pinlist.meta) of the file TARGET\n"
+    "      --pinconfig FILE         files and ranges that are to be pinned (pinconfig.txt)\n"
+    "      --alloc-log FILE         log of Java allocations (tiallocsample)\n"
+    "  -q, --quiet                  no progress and no summary\n"
+    "  -h, --help                   this text\n"
     "\n"
-    "Of a damaged trace everything that can be read is converted; the exit code is 1 then, and "
-    "the\n"
-    "message says where the damage is.\n";
-
-struct progress {
-    bool shown;
-    nsec_t next;
-};
+    "Several traces have their rows told apart by trace_id (see the table 'trace'). Of a damaged\n"
+    "file everything that can be read is converted; the exit code is 1 then, and the message says\n"
+    "where the damage is.\n";
 
 static volatile sig_atomic_t interrupted; // set by the signal handler
 
@@ -52,154 +46,111 @@ static void on_signal(int signal_number)
     interrupted = signal_number;
 }
 
-static bool progress_show(void *userdata, double done)
-{
-    struct progress *progress = userdata;
-    nsec_t now = nsec_now(CLOCK_MONOTONIC);
-    if (progress->shown && now >= progress->next) {
-        fprintf(stderr, "\rconverting %3.0f %%", done * 100);
-        progress->next = now + PROGRESS_PERIOD;
-    }
-    return !interrupted;
-}
-
 static bool goes_on(void *userdata)
 {
     (void)userdata;
     return !interrupted;
 }
 
-// The folder of `path`, for temporary files. Freed by the caller; NULL: no memory.
-static char *folder_of(const char *path)
+static void conversion_done(struct conversion *conversion)
 {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return strdup(".");
-    return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    conversion_files_done(&conversion->files);
+    path_vec_done(&conversion->symbols);
 }
 
-static int damage_print(const char *trace, const struct input *input,
-                        const struct trace_result *result)
+// FILE=TARGET is cut in two, in place.
+static void file_add(struct conversion *conversion, char *path, const char *option)
 {
-    int code = EXIT_DONE;
-    if (input_damage(input)) {
-        fprintf(stderr, "mmsql: %s: %s; converted what could be read\n", trace,
-                input_damage(input));
-        code = EXIT_FAILED;
+    struct conversion_file file = {
+        .path = path,
+        .format = option ? file_format_of_option(option) : NULL,
+    };
+    char *equals = option && str_eq(option, "pinlist") ? strchr(path, '=') : NULL;
+    if (equals) {
+        *equals = '\0';
+        file.argument = equals + 1;
     }
-    if (result->truncated) {
-        fprintf(stderr,
-                "mmsql: %s: the trace ends or breaks at offset %" PRIu64 ", in packet %" PRIu64
-                "; the %" PRIu64 " bytes from there on are left out\n",
-                trace, result->truncated_offset, result->n_packets,
-                input_size(input) - result->truncated_offset);
-        code = EXIT_FAILED;
-    }
-    if (result->n_damaged) {
-        fprintf(stderr, "mmsql: %s: packet %" PRIu64 " at offset %" PRIu64 " is damaged: %s", trace,
-                result->first_damaged_packet, result->first_damaged_offset,
-                trace_problem_text(result->first_damage));
-        if (result->n_damaged > 1)
-            fprintf(stderr, "; %" PRIu64 " are damaged in all", result->n_damaged);
-        fprintf(stderr, "; what could be read is converted\n");
-        code = EXIT_FAILED;
-    }
-    return code;
+    if (conversion_files_push(&conversion->files, file) < 0)
+        abort();
 }
 
-static void summary_print(const char *path, const struct input *input, const struct database *db,
-                          const struct trace_result *result, nsec_t taken)
+// 0, or what the program is to return; then *ret_code says so.
+static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
-    uint64_t n_rows = 0;
-    for (enum table_id table = 0; table < N_TABLES; table++)
-        n_rows += database_n_rows(db, table);
-    fprintf(stderr, "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
-            path, result->n_packets, (double)input_size(input) / 1e6, n_rows,
-            (double)database_n_bytes(db) / 1e6, (double)taken / (double)NSEC_PER_SEC);
-}
-
-DEFINE_CLEANUP(input_freep, struct input, input_free);
-DEFINE_CLEANUP(database_freep, struct database, database_free);
-
-static int convert(const char *trace, const char *output, bool quiet)
-{
-    struct err err = {0};
-    CLEANUP(input_freep) struct input *input = NULL;
-    CLEANUP(database_freep) struct database *db = NULL;
-    CLEANUP(freep) char *folder = folder_of(output);
-    struct trace_result result;
-    struct progress progress = {.shown = !quiet && isatty(STDERR_FILENO)};
-    nsec_t start = nsec_now(CLOCK_MONOTONIC);
-    int r = input_open(trace, folder, goes_on, NULL, &err, &input);
-    if (r == 0 && !input_size(input))
-        r = err_set(&err, -EINVAL, "%s: empty", trace);
-    if (r == 0)
-        r = database_create(output, &err, &db);
-    if (r == 0)
-        r = import_trace(db, input, folder, progress_show, &progress, &err, &result);
-    if (progress.next)
-        fprintf(stderr, "\r\033[K");
-    if (r == 0 && !result.n_packets) {
-        err_set(&err, -EBADMSG, "%s: not a Perfetto trace", trace);
-        r = err_hint(&err, -EBADMSG, "it does not begin with a packet");
-    }
-    if (r == 0)
-        r = database_finish(db, goes_on, NULL, &err);
-    if (r == -ECANCELED)
-        err_set(&err, r, "interrupted; nothing was written");
-    if (r < 0) {
-        err_print(&err, "mmsql");
-        return EXIT_FAILED;
-    }
-    int code = damage_print(trace, input, &result);
-    if (!quiet)
-        summary_print(output, input, db, &result, nsec_now(CLOCK_MONOTONIC) - start);
-    return code;
-}
-
-static int run_convert(int argc, char **argv)
-{
+    enum { OPTION_FILE = 256, OPTION_MERGE_CLOCKS };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
+        {"append", no_argument, NULL, 'a'},
+        {"merge-clocks", no_argument, NULL, OPTION_MERGE_CLOCKS},
+        {"perf-map", required_argument, NULL, OPTION_FILE},
+        {"pinlist", required_argument, NULL, OPTION_FILE},
+        {"pinconfig", required_argument, NULL, OPTION_FILE},
+        {"alloc-log", required_argument, NULL, OPTION_FILE},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    const char *output = NULL;
-    bool quiet = false;
-    int option;
+    int option, index = 0;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:qh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "o:aqh", options, &index)) != -1) {
         switch (option) {
         case 'o':
-            output = optarg;
+            conversion->output = optarg;
+            break;
+        case 'a':
+            conversion->append = true;
+            break;
+        case OPTION_MERGE_CLOCKS:
+            conversion->merge_clocks = true;
+            break;
+        case OPTION_FILE:
+            file_add(conversion, optarg, options[index].name);
             break;
         case 'q':
-            quiet = true;
+            conversion->quiet = true;
             break;
         case 'h':
             fputs(help, stdout);
-            return EXIT_DONE;
+            *ret_code = EXIT_DONE;
+            return false;
         default:
-            return usage_error("convert", "%s: not an option, or it lacks its value",
-                               argv[optind - 1]);
+            *ret_code = usage_error("convert", "%s: not an option, or it lacks its value",
+                                    argv[optind - 1]);
+            return false;
         }
     }
-    if (optind + 1 != argc)
-        return usage_error("convert", "one trace is needed, %d given", argc - optind);
-    if (!output)
-        return usage_error("convert", "-o DB is missing");
+    for (int i = optind; i < argc; i++)
+        file_add(conversion, argv[i], NULL);
+    if (!conversion->files.n)
+        *ret_code = usage_error("convert", "a trace is needed");
+    else if (!conversion->output)
+        *ret_code = usage_error("convert", "-o DB is missing");
+    return conversion->files.n && conversion->output;
+}
+
+static int run_convert(int argc, char **argv)
+{
+    CLEANUP(conversion_done) struct conversion conversion = {.goes_on = goes_on};
+    struct err err = {0};
+    bool damaged = false;
+    int code;
+    if (!options_read(argc, argv, &conversion, &code))
+        return code;
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
-    return convert(argv[optind], output, quiet);
+    if (conversion_run(&conversion, &damaged, &err) < 0) {
+        err_print(&err, "mmsql");
+        return EXIT_FAILED;
+    }
+    return damaged ? EXIT_FAILED : EXIT_DONE;
 }
 
 const struct verb verb_convert = {
     .name = "convert",
-    .arguments = "TRACE -o DB",
-    .summary = "convert a trace into an SQLite database",
+    .arguments = "FILE... -o DB",
+    .summary = "convert traces, and other files, into an SQLite database",
     .run = run_convert,
 };

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "converter/import/ftrace.h"
@@ -86,6 +87,7 @@ static int handle_describe(void *userdata, const struct wire_field *descriptor)
 static int handle_indexed(void *userdata, const struct trace_result *result)
 {
     struct import *im = userdata;
+    im->n_packets = result->n_packets;
     if (result->has_ftrace_start)
         metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
     if (result->truncated)
@@ -101,6 +103,10 @@ static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
     struct import *im = userdata;
     for (size_t i = 0; i < n; i++) {
         uint32_t clock_id = (uint32_t)readings[i].clock;
+        if (clock_id == CLOCK_ID_REALTIME && !im->has_realtime) {
+            im->has_realtime = true;
+            im->realtime_offset = (int64_t)((uint64_t)readings[i].timestamp - (uint64_t)ts);
+        }
         struct cell *row = database_row(im->db, TABLE_clock_snapshot, NULL);
         cell_int(row, COL_clock_snapshot_ts, ts);
         cell_int(row, COL_clock_snapshot_clock_id, clock_id);
@@ -173,6 +179,24 @@ static void bounds_write(struct import *im)
     cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? im->end_ts : 0);
 }
 
+// The only trace of this database. What a path is made of does not end with the import.
+static void trace_write(struct import *im)
+{
+    struct cell *row = database_row(im->db, TABLE_trace, NULL);
+    const char *name = input_name(im->input);
+    cell_text(row, COL_trace_path, database_copy(im->db, name, strlen(name)));
+    cell_int(row, COL_trace_size_bytes, (int64_t)input_size(im->input));
+    cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
+    cell_int(row, COL_trace_start_ts, im->has_bounds ? im->start_ts : 0);
+    cell_int(row, COL_trace_end_ts, im->has_bounds ? im->end_ts : 0);
+    cell_int(row, COL_trace_ts_shift, 0);
+    if (im->has_realtime)
+        cell_int(row, COL_trace_realtime_offset, im->realtime_offset);
+    row = database_row(im->db, TABLE_trace_machine, NULL);
+    cell_int(row, COL_trace_machine_trace_id, 0);
+    cell_int(row, COL_trace_machine_machine_id, 0);
+}
+
 // Everything that was held back until the whole trace was seen.
 static int held_back_write(struct import *im)
 {
@@ -200,6 +224,7 @@ static int held_back_write(struct import *im)
         r = stats_write(&im->stats, im->db);
     cpus_write(im);
     bounds_write(im);
+    trace_write(im);
     return r < 0 ? r : database_flush(im->db, im->err);
 }
 

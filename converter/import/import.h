@@ -71,6 +71,9 @@ struct import {
     bool cpus[CPUS_MAX];  // seen
     bool keep_old_ftrace; // the recording meant to have events from before its start
     uint32_t page_size;   // of the machine (bytes)
+    uint64_t n_packets;
+    bool has_realtime;
+    int64_t realtime_offset; // real time minus trace time, by the first reading of both (ns)
     bool has_bounds;
     int64_t start_ts, end_ts;                      // of all rows that have a time
     void **states;                                 // owned, one per importer

@@ -36,6 +36,7 @@ struct input {
     void *map; // owned, NULL if bytes are elsewhere
     size_t map_size;
     struct spill spill;
+    char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
 };
 
@@ -102,6 +103,7 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
     if (!chunk || inflateInit2(&z, 15 + 16) != Z_OK)
         return err_errno(err, -ENOMEM, "gzip");
     const uint8_t *from = input->bytes, *end = from + input->size;
+    uint64_t inflated_max = input_inflated_max(input->size);
     size_t since_forget = 0;
     int code = Z_OK, r = 0;
     while (r == 0 && code == Z_OK) {
@@ -115,6 +117,10 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
         from = z.next_in;
         r = input_goes_on(input) ? spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err)
                                  : -ECANCELED;
+        if (r == 0 && to->size > inflated_max)
+            r = err_set(err, -EFBIG,
+                        "the gzip data inflates to far more than %zu bytes should hold",
+                        input->size);
         if (since_forget >= FORGET_SIZE) {
             input_forget(input);
             since_forget = 0;
@@ -180,10 +186,41 @@ int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void 
         r = pipe_copy(input, fd, name, err);
     if (r == 0 && is_gzip(input))
         r = gzip_replace(input, spill_folder, err);
+    if (r == 0)
+        r = input_set_name(input, name);
     if (r < 0)
-        return r;
+        return r == -EFBIG ? err_prefix(err, r, "%s", name) : r;
     *ret = STEAL(input);
     return 0;
+}
+
+int input_from_reader(const char *spill_folder,
+                      ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
+                      void *source, bool (*goes_on)(void *userdata), void *userdata,
+                      struct err *err, struct input **ret)
+{
+    CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
+    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
+    if (!input || !chunk)
+        return err_errno(err, -ENOMEM, "input");
+    input->goes_on = goes_on;
+    input->userdata = userdata;
+    int r = spill_init(&input->spill, spill_folder, err);
+    while (r == 0) {
+        ssize_t n = input_goes_on(input) ? read(source, chunk, CHUNK_SIZE, err) : -ECANCELED;
+        if (n <= 0) {
+            r = (int)n;
+            break;
+        }
+        r = spill_append(&input->spill, chunk, (size_t)n, err);
+    }
+    input->bytes = input->spill.bytes;
+    input->size = input->spill.size;
+    if (r == 0 && is_gzip(input))
+        r = gzip_replace(input, spill_folder, err);
+    if (r == 0)
+        *ret = STEAL(input);
+    return r;
 }
 
 int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret)
@@ -201,6 +238,21 @@ int input_from_memory(const void *bytes, size_t size, struct err *err, struct in
     if (r == 0)
         *ret = STEAL(input);
     return r;
+}
+
+const char *input_name(const struct input *input)
+{
+    return input->name ? input->name : "";
+}
+
+int input_set_name(struct input *input, const char *name)
+{
+    char *copy = strdup(name);
+    if (!copy)
+        return -ENOMEM;
+    free(input->name);
+    input->name = copy;
+    return 0;
 }
 
 const uint8_t *input_bytes(const struct input *input)
@@ -233,6 +285,7 @@ struct input *input_free(struct input *input)
     if (input->map)
         munmap(input->map, input->map_size);
     spill_done(&input->spill);
+    free(input->name);
     free(input);
     errno = saved;
     return NULL;

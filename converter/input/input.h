@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where trace bytes come from: a file, standard input, either of them compressed with gzip.
+// Where bytes come from: a file, standard input, either of them compressed with gzip.
 // Whatever it is, it ends up as one run of bytes in the address space, without being held in
 // memory.
 #pragma once
@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 
@@ -21,6 +22,22 @@ int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void 
 
 // For bytes that are in memory already; they are borrowed.
 int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret);
+
+// Whatever `read` gives until it returns 0; a negative errno of it, with a text, ends it.
+int input_from_reader(const char *spill_folder,
+                      ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
+                      void *source, bool (*goes_on)(void *userdata), void *userdata,
+                      struct err *err, struct input **ret);
+
+// Bytes that `size` compressed ones may become before that is taken for an attack.
+static inline uint64_t input_inflated_max(uint64_t size)
+{
+    return ((uint64_t)1 << 30) + (size < UINT64_MAX / 512 ? size * 256 : UINT64_MAX / 2);
+}
+
+// What people call it; input_open() names it by its path.
+const char *input_name(const struct input *input);
+int input_set_name(struct input *input, const char *name); // 0 or -ENOMEM
 
 const uint8_t *input_bytes(const struct input *input);
 size_t input_size(const struct input *input);

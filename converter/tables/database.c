@@ -86,8 +86,7 @@ int database_error(const struct database *db, struct err *err)
     return db->failure;
 }
 
-// The target may be absent, empty, or a database that this program made.
-static int target_check(const char *path, struct err *err)
+int database_target_check(const char *path, struct err *err)
 {
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -148,7 +147,7 @@ int database_create(const char *path, struct err *err, struct database **ret)
     if (!db)
         return err_errno(err, -ENOMEM, "database");
     db->fd = -1;
-    int r = path ? target_check(path, err) : 0;
+    int r = path ? database_target_check(path, err) : 0;
     if (r == 0 && path && !(db->path = strdup(path)))
         r = err_errno(err, -ENOMEM, "database");
     if (r == 0)

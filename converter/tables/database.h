@@ -48,6 +48,9 @@ void cell_text(struct cell *row, size_t column, const char *text); // NULL: stay
 
 struct database;
 
+// -EEXIST or another error, unless `path` is absent, empty, or a database that this program made.
+int database_target_check(const char *path, struct err *err);
+
 // Makes the temporary file for `path`. `path` NULL makes a database that goes when it is closed.
 // Refuses (-EEXIST) a target that exists and is not a database of this program.
 int database_create(const char *path, struct err *err, struct database **ret);

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "converter/tables/schema_files.h"
+
 #define TABLE_LIST(T)                                                                              \
     T(android_logs, "Lines of Android's log, and of logs in track events.")                        \
     T(args, "Values that belong to a row of another table, a row each, found by its arg_set_id.")  \
@@ -58,7 +60,8 @@
     T(_profiler_sample, "Samples of all profilers.")                                               \
     T(_profiler_session, "Sessions of all profilers.")                                             \
     T(_profiler_task_context, "What was sampled.")                                                 \
-    T(_track, "All tracks, with what the public track views select by.")
+    T(_track, "All tracks, with what the public track views select by.")                           \
+    FILE_TABLE_LIST(T)
 
 #define COLUMNS_android_logs(K, C, G)                                                              \
     K(android_logs, id, "Row.")                                                                    \

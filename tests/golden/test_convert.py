@@ -48,7 +48,8 @@ class Case(unittest.TestCase):
 
     def dump(self):
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
-            return "\n".join(db.iterdump())
+            # All but where the trace came from.
+            return "\n".join(line for line in db.iterdump() if not line.startswith('INSERT INTO "trace"'))
 
 
 class Damage(Case):
@@ -244,7 +245,7 @@ class Outputs(Case):
         self.assertEqual(self.db.read_bytes(), before)
 
     def test_usage(self):
-        for argv in ((), ("convert",), ("convert", "a"), ("convert", "a", "b", "-o", "c"),
+        for argv in ((), ("convert",), ("convert", "a"), ("convert", "a", "b"),
                      ("convert", "--bogus"), ("query",), ("query", "a"), ("unknown",)):
             done = run(*argv)
             self.assertEqual(done.returncode, 2, argv)

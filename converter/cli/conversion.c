@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything goes into one working file beside the output, which takes the output's name when all
+// is well. The first trace is written there directly. Others are converted into files of their own
+// and joined; what is no trace is added last, because it refers to processes and frames. So the
+// old database is never touched, and whoever is killed leaves it as it was.
+#include "converter/cli/conversion.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/nsec.h"
+#include "common/str.h"
+#include "converter/cli/working_file.h"
+#include "converter/import/import.h"
+#include "converter/input/archive.h"
+#include "converter/input/input.h"
+#include "converter/input/recognise.h"
+#include "converter/symbols/perf_map_frames.h"
+#include "converter/tables/database.h"
+#include "converter/tables/join.h"
+#include "converter/tables/rows.h"
+
+#define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
+#define WATCH_STEPS     100000
+// Two clocks of one boot differ by what was slewed in between; those of two boots by more.
+#define SAME_BOOT_NS (NSEC_PER_SEC / 2)
+
+// Something to import: a file, or what is in an archive.
+struct content {
+    char *name;          // owned, for people
+    struct input *input; // owned
+    const struct file_format *format;
+    const char *argument;
+};
+VEC_DEFINE(content_vec, struct content);
+
+struct run {
+    const struct conversion *conversion;
+    char *folder;  // owned
+    char *working; // owned; the file that becomes the output
+    bool has_base; // there is a database in it
+    struct content_vec waiting;
+    bool damaged;
+    uint64_t n_packets, n_bytes, n_rows;
+    int64_t n_traces; // in the database
+    struct err *err;
+    bool progress_shown;
+    nsec_t progress_next;
+};
+
+DEFINE_CLEANUP(input_freep, struct input, input_free);
+DEFINE_CLEANUP(database_freep, struct database, database_free);
+
+static void handle_closep(sqlite3 **handle)
+{
+    sqlite3_close(*handle);
+}
+
+static bool run_goes_on(void *userdata)
+{
+    const struct run *run = userdata;
+    return !run->conversion->goes_on || run->conversion->goes_on(run->conversion->userdata);
+}
+
+static bool progress_show(void *userdata, double done)
+{
+    struct run *run = userdata;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (run->progress_shown && now >= run->progress_next) {
+        fprintf(stderr, "\rconverting %3.0f %%", done * 100);
+        run->progress_next = now + PROGRESS_PERIOD;
+    }
+    return run_goes_on(run);
+}
+
+static void progress_wipe(struct run *run)
+{
+    if (run->progress_next)
+        fprintf(stderr, "\r\033[K");
+    run->progress_next = 0;
+}
+
+static int watch_stops(void *userdata)
+{
+    return !run_goes_on(userdata);
+}
+
+static int handle_open(struct run *run, const char *path, sqlite3 **ret)
+{
+    sqlite3 *handle = NULL;
+    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(handle,
+                            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA "
+                            "cache_size=-16384; PRAGMA temp_store=FILE",
+                            NULL, NULL, NULL);
+    if (code != SQLITE_OK) {
+        int r = err_set(run->err, -EIO, "%s: %s", run->conversion->output, sqlite3_errmsg(handle));
+        sqlite3_close(handle);
+        return r;
+    }
+    sqlite3_progress_handler(handle, WATCH_STEPS, watch_stops, run);
+    *ret = handle;
+    return 0;
+}
+
+// A copy of the old database, through SQLite, which knows what of a journal counts.
+static int base_copy(struct run *run)
+{
+    const char *output = run->conversion->output;
+    CLEANUP(handle_closep) sqlite3 *from = NULL;
+    CLEANUP(handle_closep) sqlite3 *to = NULL;
+    int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READONLY, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_open_v2(run->working, &to, SQLITE_OPEN_READWRITE, NULL);
+    if (code == SQLITE_OK)
+        code =
+            sqlite3_exec(to, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", NULL, NULL, NULL);
+    sqlite3_backup *backup =
+        code == SQLITE_OK ? sqlite3_backup_init(to, "main", from, "main") : NULL;
+    while (backup && (code = sqlite3_backup_step(backup, 4096)) == SQLITE_OK)
+        if (!run_goes_on(run)) {
+            sqlite3_backup_finish(backup);
+            return -ECANCELED;
+        }
+    sqlite3_backup_finish(backup);
+    if (code != SQLITE_DONE)
+        return err_set(run->err, -EIO, "%s: %s", output,
+                       from ? sqlite3_errmsg(backup ? to : from) : "cannot be opened");
+    run->has_base = true;
+    run->n_traces = sql_number(to, "SELECT max(id) + 1 FROM trace", 0);
+    return database_same_schema(to, output, run->err);
+}
+
+static void damage_print(struct run *run, const char *trace, const struct input *input,
+                         const struct trace_result *result)
+{
+    if (input_damage(input)) {
+        fprintf(stderr, "mmsql: %s: %s; converted what could be read\n", trace,
+                input_damage(input));
+        run->damaged = true;
+    }
+    if (result->truncated) {
+        fprintf(stderr,
+                "mmsql: %s: the trace ends or breaks at offset %" PRIu64 ", in packet %" PRIu64
+                "; the %" PRIu64 " bytes from there on are left out\n",
+                trace, result->truncated_offset, result->n_packets,
+                input_size(input) - result->truncated_offset);
+        run->damaged = true;
+    }
+    if (result->n_damaged) {
+        fprintf(stderr, "mmsql: %s: packet %" PRIu64 " at offset %" PRIu64 " is damaged: %s", trace,
+                result->first_damaged_packet, result->first_damaged_offset,
+                trace_problem_text(result->first_damage));
+        if (result->n_damaged > 1)
+            fprintf(stderr, "; %" PRIu64 " are damaged in all", result->n_damaged);
+        fprintf(stderr, "; what could be read is converted\n");
+        run->damaged = true;
+    }
+}
+
+static int trace_import(struct run *run, const struct content *content, const char *path,
+                        struct trace_result *ret)
+{
+    CLEANUP(database_freep) struct database *db = NULL;
+    int r = database_create(path, run->err, &db);
+    if (r == 0)
+        r = import_trace(db, content->input, run->folder, progress_show, run, run->err, ret);
+    progress_wipe(run);
+    if (r == 0 && !ret->n_packets) {
+        err_set(run->err, -EBADMSG, "%s: not a Perfetto trace", content->name);
+        r = err_hint(run->err, -EBADMSG, "it does not begin with a packet");
+    }
+    if (r == 0)
+        r = database_finish(db, run_goes_on, run, run->err);
+    for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
+        run->n_rows += database_n_rows(db, table);
+    return r;
+}
+
+// What brings a trace onto the clock of the first one.
+static int shift_find(struct run *run, sqlite3 *handle, const char *part, const char *name,
+                      int64_t *ret)
+{
+    CLEANUP(handle_closep) sqlite3 *from = NULL;
+    int64_t none = INT64_MIN;
+    int64_t base = sql_number(
+        handle, "SELECT realtime_offset - ts_shift FROM trace ORDER BY id LIMIT 1", none);
+    int r = handle_open(run, part, &from);
+    if (r < 0)
+        return r;
+    int64_t own = sql_number(from, "SELECT realtime_offset FROM trace", none);
+    if (own == none || base == none) {
+        err_set(run->err, -EINVAL, "%s: nothing tells its clock from the first trace's", name);
+        return err_hint(run->err, -EINVAL,
+                        "%s has no reading of the real-time clock; leave out --merge-clocks",
+                        own == none ? "it" : "the first trace");
+    }
+    int64_t shift;
+    if (__builtin_sub_overflow(own, base, &shift))
+        return err_set(run->err, -ERANGE, "%s: its clock cannot be", name);
+    *ret = shift > -SAME_BOOT_NS && shift < SAME_BOOT_NS ? 0 : shift;
+    return 0;
+}
+
+static int part_join(struct run *run, const char *part, const char *name)
+{
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    struct join join = {.trace_id = run->n_traces};
+    int r = handle_open(run, run->working, &handle);
+    if (r == 0 && run->conversion->merge_clocks)
+        r = shift_find(run, handle, part, name, &join.ts_shift);
+    if (r == 0)
+        r = database_join(handle, part, &join, run->err);
+    char sql[128];
+    snprintf(sql, sizeof(sql), "UPDATE trace SET ts_shift = %" PRId64 " WHERE id = %" PRId64,
+             join.ts_shift, join.trace_id);
+    return r < 0 ? r : sql_run(handle, sql, name, run->err);
+}
+
+static int trace_convert(struct run *run, const struct content *content)
+{
+    struct trace_result result = {0};
+    CLEANUP(freep) char *part = NULL;
+    if (!input_size(content->input))
+        return err_set(run->err, -EINVAL, "%s: empty", content->name);
+    int r = run->has_base ? working_file_make(run->conversion->output, run->err, &part) : 0;
+    const char *path = part ? part : run->working;
+    if (r == 0)
+        r = trace_import(run, content, path, &result);
+    if (r == 0 && part)
+        r = part_join(run, part, content->name);
+    if (part)
+        unlink(part);
+    if (r < 0)
+        return r;
+    run->has_base = true;
+    run->n_traces++;
+    run->n_packets += result.n_packets;
+    run->n_bytes += input_size(content->input);
+    damage_print(run, content->name, content->input, &result);
+    return 0;
+}
+
+static void content_done(struct content *content)
+{
+    free(content->name);
+    input_free(content->input);
+}
+
+// Takes over the content: a trace is converted now, other files wait until the traces are through.
+static int content_take(struct run *run, struct content content)
+{
+    const uint8_t *bytes = input_bytes(content.input);
+    size_t size = input_size(content.input);
+    if (!content.format && size && !trace_recognise(bytes, size))
+        content.format = file_format_recognise(content.name, bytes, size);
+    int r;
+    if (content.format) {
+        r = content_vec_push(&run->waiting, content);
+        if (r == 0)
+            return 0;
+    } else {
+        r = trace_convert(run, &content);
+    }
+    content_done(&content);
+    return r;
+}
+
+// Of an archive, what is sure to be meant: names are believed where contents say little.
+static bool archive_wants(const char *name, const uint8_t *head, size_t size)
+{
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    if (trace_recognise(head, size))
+        return true;
+    bool is_gzip = size > 2 && head[0] == 0x1f && head[1] == 0x8b;
+    if (is_gzip && (strstr(last, "trace") || strstr(last, ".pb")))
+        return true;
+    const struct file_format *format = file_format_recognise(name, head, size);
+    if (!format || str_eq(format->option, "alloc-log"))
+        return format != NULL;
+    return str_starts_with(last, "perf-") || str_starts_with(last, "pin");
+}
+
+static int archive_take(struct run *run, struct input *archive, const struct conversion_file *file,
+                        const char *name)
+{
+    CLEANUP(archive_files_free) struct archive_files files = {0};
+    int r =
+        archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err, &files);
+    vec_foreach(&files, entry) {
+        struct content content = {.input = STEAL(entry->input), .argument = file->argument};
+        if (r == 0 && asprintf(&content.name, "%s!%s", name, entry->name) < 0) {
+            content.name = NULL;
+            r = err_errno(run->err, -ENOMEM, "%s", name);
+        }
+        if (r == 0)
+            r = input_set_name(content.input, content.name);
+        if (r == 0)
+            r = content_take(run, content);
+        else
+            content_done(&content);
+    }
+    return r;
+}
+
+static int file_take(struct run *run, const struct conversion_file *file)
+{
+    CLEANUP(input_freep) struct input *input = NULL;
+    const char *name = str_eq(file->path, "-") ? "standard input" : file->path;
+    int r = input_open(file->path, run->folder, run_goes_on, run, run->err, &input);
+    if (r < 0)
+        return r;
+    if (!file->format && archive_recognise(input))
+        return archive_take(run, input, file, name);
+    struct content content = {
+        .name = strdup(name),
+        .input = STEAL(input),
+        .format = file->format,
+        .argument = file->argument,
+    };
+    if (content.name)
+        return content_take(run, content);
+    content_done(&content);
+    return err_errno(run->err, -ENOMEM, "%s", name);
+}
+
+static int waiting_import(struct run *run, sqlite3 *handle, const struct content *content)
+{
+    struct file_import in = {
+        .handle = handle,
+        .path = content->name,
+        .argument = content->argument,
+        .goes_on = run_goes_on,
+        .userdata = run,
+    };
+    const char *damage = input_damage(content->input);
+    size_t size = input_size(content->input);
+    if (!size)
+        return err_set(run->err, -EINVAL, "%s: empty", content->name);
+    int r = content->format->import(&in, input_bytes(content->input), size, run->err);
+    if (r < 0)
+        return r;
+    run->n_bytes += size;
+    run->damaged |= in.n_bad || damage;
+    if (damage)
+        fprintf(stderr, "mmsql: %s: %s; converted what could be read\n", content->name, damage);
+    if (in.n_bad)
+        fprintf(stderr, "mmsql: %s: line %" PRIu64 ": %s", content->name, in.first_bad,
+                in.first_why);
+    if (in.n_bad > 1)
+        fprintf(stderr, "; %" PRIu64 " lines are wrong in all", in.n_bad);
+    if (in.n_bad)
+        fprintf(stderr, "; the rest is loaded\n");
+    return 0;
+}
+
+// What is no trace, and what follows from it for the traces.
+static int rest_import(struct run *run)
+{
+    if (!run->waiting.n && !run->conversion->append)
+        return 0;
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    int r = handle_open(run, run->working, &handle);
+    if (r == 0)
+        r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
+    for (size_t i = 0; i < run->waiting.n && r == 0; i++)
+        r = waiting_import(run, handle, &run->waiting.items[i]);
+    if (r == 0)
+        r = perf_map_frames_name(handle, run->err);
+    if (r == 0)
+        r = sql_run(handle, "COMMIT", run->conversion->output, run->err);
+    return r;
+}
+
+static int empty_base_make(struct run *run)
+{
+    CLEANUP(database_freep) struct database *db = NULL;
+    int r = database_create(run->working, run->err, &db);
+    if (r == 0)
+        r = database_finish(db, NULL, NULL, run->err);
+    if (r < 0)
+        return r;
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    r = handle_open(run, run->working, &handle);
+    return r < 0 ? r
+                 : sql_run(handle, "INSERT INTO trace_bounds VALUES(0, 0)", run->conversion->output,
+                           run->err);
+}
+
+static int everything_convert(struct run *run)
+{
+    const struct conversion *conversion = run->conversion;
+    int r = database_target_check(conversion->output, run->err);
+    if (r == 0)
+        r = working_file_make(conversion->output, run->err, &run->working);
+    if (r == 0 && conversion->append && file_size(conversion->output))
+        r = base_copy(run);
+    for (size_t i = 0; i < conversion->files.n && r == 0; i++)
+        r = file_take(run, &conversion->files.items[i]);
+    if (r == 0 && !run->has_base)
+        r = empty_base_make(run);
+    if (r == 0)
+        r = rest_import(run);
+    return r;
+}
+
+int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err)
+{
+    struct run run = {
+        .conversion = conversion, .folder = folder_of(conversion->output), .err = err};
+    run.progress_shown = !conversion->quiet && isatty(STDERR_FILENO);
+    nsec_t start = nsec_now(CLOCK_MONOTONIC);
+    int r = everything_convert(&run);
+    progress_wipe(&run);
+    if (r == 0)
+        r = working_file_publish(run.working, conversion->output, conversion->append, err);
+    if (r < 0 && run.working)
+        unlink(run.working);
+    if (r == -ECANCELED)
+        err_set(err, r, "interrupted; nothing was written");
+    if (r == 0 && !conversion->quiet)
+        fprintf(stderr,
+                "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
+                conversion->output, run.n_packets, (double)run.n_bytes / 1e6, run.n_rows,
+                (double)file_size(conversion->output) / 1e6,
+                (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
+    *ret_damaged = run.damaged;
+    vec_foreach(&run.waiting, content)
+        content_done(content);
+    content_vec_done(&run.waiting);
+    free(run.folder);
+    free(run.working);
+    return r;
+}

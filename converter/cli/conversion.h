@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From files to a database: what `mmsql convert` does, and `mmsql query` on a trace. Reports what
+// is wrong in files to stderr as it goes; a failure's text is left to the caller.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/vec.h"
+#include "converter/import/files/file_format.h"
+
+struct conversion_file {
+    const char *path;                 // borrowed; "-": standard input
+    const struct file_format *format; // NULL: recognised by its content
+    const char *argument;             // borrowed; see struct file_import
+};
+VEC_DEFINE(conversion_files, struct conversion_file);
+VEC_DEFINE(path_vec, const char *);
+
+struct conversion {
+    struct conversion_files files;
+    const char *output;      // borrowed
+    struct path_vec symbols; // folders with ELF files, borrowed
+    bool symbolize;          // look for symbols of frames
+    bool append;             // to `output`, if it exists
+    bool merge_clocks;       // bring all traces onto the clock of the first
+    bool quiet;              // no progress and no summary
+    bool (*goes_on)(void *userdata);
+    void *userdata;
+};
+
+// 0: done, and *ret_damaged says whether something in the files could not be read. Otherwise a
+// negative errno, and `output` is as it was.
+int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err);

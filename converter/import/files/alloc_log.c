@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Logs of tiallocsample: `+KEY,...` defines a record (thread, type and size) or a frame,
+// `=KEY,RECORD;FRAME;...` a stack with its frames from the outermost in, and a bare KEY is one
+// sample of that stack. Keys count through all kinds.
+//
+// Samples are only counted, so a log of any length costs memory for its definitions alone, and
+// those that a stack is made of are rows at once. A key that is defined anew means the new thing
+// from there on.
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/files/file_format.h"
+#include "converter/import/files/lines.h"
+#include "converter/tables/rows.h"
+
+#define LINES_LOOKED_AT 8
+#define ASK_LINES       65536
+#define FRAMES_MAX      65536
+
+enum kind { KIND_RECORD, KIND_FRAME, KIND_STACK };
+#define KIND_BITS 2
+
+struct stack {
+    int64_t key, record, n_samples;
+    uint32_t n_frames;
+};
+VEC_DEFINE(stack_vec, struct stack);
+VEC_DEFINE(frame_id_vec, int64_t);
+
+struct alloc_log {
+    struct file_import *in;
+    int64_t id, n_samples;
+    struct rows records, frames, stacks, stack_frames;
+    struct map64 keys;       // id << KIND_BITS | kind; of stacks, the id is an index in `items`
+    struct stack_vec items;  // stacks, written at the end
+    int64_t first_stack;     // row of items[0]
+    struct frame_id_vec ids; // of the stack at hand
+    uint64_t n_definitions;
+};
+
+static bool text_find_last(struct text text, const char *what, struct text *ret)
+{
+    size_t n = strlen(what);
+    for (const char *at = text.end; (size_t)(at - text.at) >= n; at--)
+        if (memcmp(at - n, what, n) == 0) {
+            *ret = (struct text){at - n, at};
+            return true;
+        }
+    return false;
+}
+
+struct record {
+    struct text thread, type, file;
+    uint64_t size;
+};
+
+// jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]; a thread's name may hold
+// anything.
+static bool record_read(struct text text, struct record *ret)
+{
+    static const char head[] = "jthread[", file_mark[] = " file: ";
+    struct text class_mark, size_mark;
+    if (text_size(text) < sizeof(head) || memcmp(text.at, head, sizeof(head) - 1) != 0 ||
+        !text_find_last(text, "], size[", &size_mark) ||
+        !text_find_last((struct text){text.at, size_mark.at}, "], jclass[", &class_mark))
+        return false;
+    ret->thread = (struct text){text.at + sizeof(head) - 1, class_mark.at};
+    ret->type = (struct text){class_mark.end, size_mark.at};
+    ret->file = (struct text){NULL, NULL};
+    const char *file = memmem(ret->type.at, text_size(ret->type), file_mark, strlen(file_mark));
+    if (file) {
+        ret->file = (struct text){file + strlen(file_mark), ret->type.end};
+        ret->type.end = file;
+        if (text_is(ret->file, "<UNKNOWN_FILE>"))
+            ret->file = (struct text){NULL, NULL};
+    }
+    struct text size = {size_mark.end, size_mark.end};
+    while (size.end < text.end && *size.end >= '0' && *size.end <= '9')
+        size.end++;
+    return size.end < text.end && (*size.end == ',' || *size.end == ']') &&
+           text_decimal(size, &ret->size) && ret->size <= INT64_MAX;
+}
+
+static int key_define(struct alloc_log *log, uint64_t number, uint64_t key, int64_t id,
+                      enum kind kind)
+{
+    if (map64_find(&log->keys, key))
+        file_bad(log->in, number, "key %" PRIu64 " is defined again; the new meaning holds", key);
+    return map64_set(&log->keys, key, (uint64_t)id << KIND_BITS | kind);
+}
+
+static int definition_import(struct alloc_log *log, uint64_t number, uint64_t key, struct text text)
+{
+    static const char head[] = "jthread[";
+    struct record record;
+    if (text_size(text) < strlen(head) || memcmp(text.at, head, strlen(head)) != 0) {
+        rows_int(&log->frames, COL_alloc_log_frame_alloc_log_id, log->id);
+        rows_int(&log->frames, COL_alloc_log_frame_key, (int64_t)key);
+        rows_text(&log->frames, COL_alloc_log_frame_name, text.at, text_size(text));
+        return key_define(log, number, key, rows_put(&log->frames), KIND_FRAME);
+    }
+    if (!record_read(text, &record)) {
+        file_bad(log->in, number, "a record of thread, type and size that cannot be read");
+        return 0;
+    }
+    struct rows *rows = &log->records;
+    rows_int(rows, COL_alloc_log_record_alloc_log_id, log->id);
+    rows_int(rows, COL_alloc_log_record_key, (int64_t)key);
+    rows_text(rows, COL_alloc_log_record_thread_name, record.thread.at, text_size(record.thread));
+    rows_text(rows, COL_alloc_log_record_type, record.type.at, text_size(record.type));
+    if (record.file.at)
+        rows_text(rows, COL_alloc_log_record_file, record.file.at, text_size(record.file));
+    rows_int(rows, COL_alloc_log_record_size_bytes, (int64_t)record.size);
+    return key_define(log, number, key, rows_put(rows), KIND_RECORD);
+}
+
+// The next number of a list; false: there is none, or it is no number. *ret_last: no more follow.
+static bool list_next(struct text *list, uint64_t *ret, bool *ret_last)
+{
+    const char *semicolon = memchr(list->at, ';', text_size(*list));
+    struct text item = {list->at, semicolon ? semicolon : list->end};
+    *ret_last = !semicolon;
+    list->at = semicolon ? semicolon + 1 : list->end;
+    return text_decimal(item, ret);
+}
+
+// Ids of the frames go to log->ids. NULL, or what is wrong.
+static const char *stack_read(struct alloc_log *log, struct text list, int64_t *ret_record)
+{
+    uint64_t key;
+    bool last, has_record = false;
+    frame_id_vec_clear(&log->ids);
+    do {
+        if (!list_next(&list, &key, &last))
+            return "a stack with something else than keys in it";
+        const uint64_t *value = map64_find(&log->keys, key);
+        if (!value)
+            return "a stack with a key that is not defined";
+        enum kind kind = *value & ((1 << KIND_BITS) - 1);
+        int64_t id = (int64_t)(*value >> KIND_BITS);
+        if (kind != (has_record ? KIND_FRAME : KIND_RECORD))
+            return has_record ? "a stack with a key in it that is no frame"
+                              : "a stack that does not begin with a record";
+        if (!has_record)
+            *ret_record = id;
+        else if (log->ids.n == FRAMES_MAX)
+            return "a stack of more than 65536 frames";
+        else if (frame_id_vec_push(&log->ids, id) < 0)
+            return "no memory";
+        has_record = true;
+    } while (!last);
+    return NULL;
+}
+
+static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, struct text list)
+{
+    int64_t record = 0;
+    const char *wrong = stack_read(log, list, &record);
+    if (wrong) {
+        file_bad(log->in, number, "%s", wrong);
+        return 0;
+    }
+    struct stack stack = {.key = (int64_t)key, .record = record, .n_frames = (uint32_t)log->ids.n};
+    size_t index = log->items.n;
+    for (size_t i = 0; i < log->ids.n; i++) {
+        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_stack_id,
+                 log->first_stack + (int64_t)index);
+        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_depth, (int64_t)i);
+        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_frame_id, log->ids.items[i]);
+        rows_put(&log->stack_frames);
+    }
+    int r = stack_vec_push(&log->items, stack);
+    return r < 0 ? r : key_define(log, number, key, (int64_t)index, KIND_STACK);
+}
+
+static void sample_import(struct alloc_log *log, uint64_t number, struct text line)
+{
+    uint64_t key;
+    if (!text_decimal(line, &key)) {
+        file_bad(log->in, number, "no definition and no key of a stack");
+        return;
+    }
+    const uint64_t *value = map64_find(&log->keys, key);
+    if (!value || (*value & ((1 << KIND_BITS) - 1)) != KIND_STACK) {
+        file_bad(log->in, number, "key %" PRIu64 " is not a stack", key);
+        return;
+    }
+    log->items.items[*value >> KIND_BITS].n_samples++;
+    log->n_samples++;
+}
+
+static int line_import(struct alloc_log *log, uint64_t number, struct text line)
+{
+    if (text_size(line) > LINE_MAX_BYTES) {
+        file_bad(log->in, number, "the line is longer than 1 MiB");
+        return 0;
+    }
+    if (*line.at != '+' && *line.at != '=') {
+        sample_import(log, number, line);
+        return 0;
+    }
+    bool is_stack = *line.at == '=';
+    const char *comma = memchr(line.at, ',', text_size(line));
+    struct text number_text = {line.at + 1, comma ? comma : line.end};
+    uint64_t key;
+    if (!comma || !text_decimal(number_text, &key) || key > INT64_MAX) {
+        file_bad(log->in, number, "no key behind '%c'", *line.at);
+        return 0;
+    }
+    struct text rest = {comma + 1, line.end};
+    log->n_definitions++;
+    return is_stack ? stack_import(log, number, key, rest)
+                    : definition_import(log, number, key, rest);
+}
+
+static bool alloc_log_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    struct lines lines = lines_over(bytes, size);
+    struct text line;
+    while (lines.number < LINES_LOOKED_AT && lines_next(&lines, &line)) {
+        struct text key = {line.at + 1, line.at + 1};
+        uint64_t value;
+        if (line.at == line.end)
+            continue;
+        while (key.end < line.end && *key.end != ',')
+            key.end++;
+        return *line.at == '+' && key.end < line.end && text_decimal(key, &value);
+    }
+    return false;
+}
+
+static int stacks_write(struct alloc_log *log, struct err *err)
+{
+    vec_foreach(&log->items, stack) {
+        rows_int(&log->stacks, COL_alloc_log_stack_alloc_log_id, log->id);
+        rows_int(&log->stacks, COL_alloc_log_stack_key, stack->key);
+        rows_int(&log->stacks, COL_alloc_log_stack_record_id, stack->record);
+        rows_int(&log->stacks, COL_alloc_log_stack_n_frames, stack->n_frames);
+        rows_int(&log->stacks, COL_alloc_log_stack_n_samples, stack->n_samples);
+        rows_put(&log->stacks);
+    }
+    return rows_error(&log->stacks, err);
+}
+
+static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size, struct err *err)
+{
+    struct lines lines = lines_over(bytes, size);
+    struct text line;
+    while (lines_next(&lines, &line)) {
+        int r = line.at < line.end ? line_import(log, lines.number, line) : 0;
+        if (r < 0)
+            return err_errno(err, r, "%s", log->in->path);
+        if (lines.number % ASK_LINES)
+            continue;
+        if (!file_goes_on(log->in))
+            return -ECANCELED;
+    }
+    if (!log->n_definitions)
+        return err_set(err, -EBADMSG, "%s: no allocation log: line %" PRIu64 ": %s", log->in->path,
+                       log->in->first_bad, log->in->n_bad ? log->in->first_why : "it is empty");
+    int r = rows_error(&log->records, err);
+    if (r == 0)
+        r = rows_error(&log->frames, err);
+    return r < 0 ? r : rows_error(&log->stack_frames, err);
+}
+
+static void alloc_log_done(struct alloc_log *log)
+{
+    rows_close(&log->records);
+    rows_close(&log->frames);
+    rows_close(&log->stacks);
+    rows_close(&log->stack_frames);
+    map64_done(&log->keys);
+    stack_vec_done(&log->items);
+    frame_id_vec_done(&log->ids);
+}
+
+static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                            struct err *err)
+{
+    CLEANUP(rows_close) struct rows rows = {0};
+    CLEANUP(alloc_log_done) struct alloc_log log = {.in = in};
+    int r = rows_open(&rows, in->handle, TABLE_alloc_log, err);
+    log.id = rows.next_id;
+    if (r == 0)
+        r = rows_open(&log.records, in->handle, TABLE_alloc_log_record, err);
+    if (r == 0)
+        r = rows_open(&log.frames, in->handle, TABLE_alloc_log_frame, err);
+    if (r == 0)
+        r = rows_open(&log.stacks, in->handle, TABLE_alloc_log_stack, err);
+    if (r == 0)
+        r = rows_open(&log.stack_frames, in->handle, TABLE_alloc_log_stack_frame, err);
+    log.first_stack = log.stacks.next_id;
+    if (r == 0)
+        r = lines_import(&log, bytes, size, err);
+    if (r == 0)
+        r = stacks_write(&log, err);
+    if (r < 0)
+        return r;
+    rows_text(&rows, COL_alloc_log_path, in->path, strlen(in->path));
+    rows_int(&rows, COL_alloc_log_n_samples, log.n_samples);
+    rows_int(&rows, COL_alloc_log_n_bad_lines, (int64_t)in->n_bad);
+    rows_put(&rows);
+    return rows_error(&rows, err);
+}
+
+const struct file_format file_format_alloc_log = {
+    .name = "allocation log",
+    .option = "alloc-log",
+    .recognise = alloc_log_recognise,
+    .import = alloc_log_import,
+};

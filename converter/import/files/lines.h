@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines and the words in them, in bytes that somebody else owns. Nothing is copied.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES ((size_t)1 << 20) // longer ones are nobody's names
+
+struct text {
+    const char *at, *end;
+};
+
+struct lines {
+    const char *at, *end;
+    uint64_t number; // of the line handed out last, from 1
+};
+
+static inline struct lines lines_over(const uint8_t *bytes, size_t size)
+{
+    return (struct lines){.at = (const char *)bytes, .end = (const char *)bytes + size};
+}
+
+static inline size_t text_size(struct text text)
+{
+    return (size_t)(text.end - text.at);
+}
+
+static inline bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+// The next line without its end and without blanks around it. False: there is none.
+static inline bool lines_next(struct lines *lines, struct text *ret)
+{
+    if (lines->at == lines->end)
+        return false;
+    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+    *ret = (struct text){lines->at, newline ? newline : lines->end};
+    lines->at = newline ? newline + 1 : lines->end;
+    lines->number++;
+    while (ret->at < ret->end && is_blank(*ret->at))
+        ret->at++;
+    while (ret->at < ret->end && is_blank(ret->end[-1]))
+        ret->end--;
+    return true;
+}
+
+// Takes the next word off the front of `text`, and the blanks behind it. Empty at the end.
+static inline struct text word_take(struct text *text)
+{
+    struct text word = {text->at, text->at};
+    while (word.end < text->end && !is_blank(*word.end))
+        word.end++;
+    text->at = word.end;
+    while (text->at < text->end && is_blank(*text->at))
+        text->at++;
+    return word;
+}
+
+static inline bool text_is(struct text text, const char *word)
+{
+    size_t n = strlen(word);
+    return text_size(text) == n && memcmp(text.at, word, n) == 0;
+}
+
+// The whole of `text` as a number; false: it is none, or more than 64 bits.
+static inline bool text_decimal(struct text text, uint64_t *ret)
+{
+    uint64_t value = 0;
+    if (text.at == text.end)
+        return false;
+    for (; text.at < text.end; text.at++) {
+        unsigned digit = (unsigned char)*text.at - (unsigned)'0';
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *ret = value;
+    return true;
+}
+
+// The same in hexadecimal, with or without 0x.
+static inline bool text_hex(struct text text, uint64_t *ret)
+{
+    if (text_size(text) > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x')
+        text.at += 2;
+    uint64_t value = 0;
+    if (text.at == text.end)
+        return false;
+    for (; text.at < text.end; text.at++) {
+        unsigned c = (unsigned char)*text.at, digit = c - '0';
+        if (digit > 9) {
+            digit = (c | 0x20) - 'a';
+            if (digit > 5)
+                return false;
+            digit += 10;
+        }
+        if (value >> 60)
+            return false;
+        value = value << 4 | digit;
+    }
+    *ret = value;
+    return true;
+}
+
+// Whether there is a NUL or another control character that no text file has.
+static inline bool text_is_binary(struct text text)
+{
+    for (; text.at < text.end; text.at++)
+        if ((unsigned char)*text.at < ' ' && *text.at != '\t')
+            return true;
+    return false;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// perf maps: a line START SIZE NAME for each piece of code that a runtime made, in hexadecimal. The
+// name is the rest of the line. Lines come in no order, overlap, and later ones replace earlier
+// ones at the same address; all of them are kept, in the order of the file.
+//
+// The pid is in the file's name. Where the trace has several processes with it, the map is the last
+// one's: a runtime that starts writes its map anew.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "converter/import/files/file_format.h"
+#include "converter/import/files/lines.h"
+#include "converter/tables/rows.h"
+
+#define LINES_LOOKED_AT 8
+#define ASK_LINES       65536
+#define NAME_BYTES_MAX  ((size_t)4096)
+
+struct symbol {
+    uint64_t start, size;
+    struct text name;
+};
+
+static const char *symbol_read(struct text line, struct symbol *ret)
+{
+    if (text_size(line) > LINE_MAX_BYTES)
+        return "the line is longer than 1 MiB";
+    struct text start = word_take(&line), size = word_take(&line);
+    if (!text_hex(start, &ret->start))
+        return "no address at the start";
+    if (!text_hex(size, &ret->size))
+        return "no size behind the address";
+    if (ret->size > UINT64_MAX - ret->start)
+        return "the code ends behind the last address";
+    if (line.at == line.end)
+        return "no name";
+    if (text_is_binary(line))
+        return "binary data in the name";
+    ret->name = line;
+    return NULL;
+}
+
+// perf-PID.map, in whatever folder or archive.
+static bool pid_of_path(const char *path, int64_t *ret)
+{
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/' || *at == '!')
+            name = at + 1;
+    unsigned pid;
+    int n = 0;
+    if (sscanf(name, "perf-%9u.map%n", &pid, &n) != 1 || !n)
+        return false;
+    *ret = pid;
+    return true;
+}
+
+static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    struct lines lines = lines_over(bytes, size);
+    struct text line;
+    size_t n = 0, n_good = 0;
+    while (n < LINES_LOOKED_AT && lines_next(&lines, &line)) {
+        struct symbol symbol;
+        if (line.at == line.end)
+            continue;
+        n++;
+        n_good += symbol_read(line, &symbol) == NULL;
+    }
+    return n_good && n_good * 2 > n;
+}
+
+static int symbols_import(struct file_import *in, int64_t map, const uint8_t *bytes, size_t size,
+                          int64_t *ret_n, struct err *err)
+{
+    CLEANUP(rows_close) struct rows rows = {0};
+    int r = rows_open(&rows, in->handle, TABLE_perf_map_symbol, err);
+    struct lines lines = lines_over(bytes, size);
+    struct text line;
+    while (r == 0 && lines_next(&lines, &line)) {
+        struct symbol symbol;
+        if (line.at == line.end)
+            continue;
+        const char *wrong = symbol_read(line, &symbol);
+        if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
+            return -ECANCELED;
+        if (wrong) {
+            file_bad(in, lines.number, "%s", wrong);
+            continue;
+        }
+        size_t n = text_size(symbol.name);
+        rows_int(&rows, COL_perf_map_symbol_perf_map_id, map);
+        rows_int(&rows, COL_perf_map_symbol_start, (int64_t)symbol.start);
+        rows_int(&rows, COL_perf_map_symbol_size, (int64_t)symbol.size);
+        rows_text(&rows, COL_perf_map_symbol_name, symbol.name.at,
+                  n < NAME_BYTES_MAX ? n : NAME_BYTES_MAX);
+        rows_put(&rows);
+        ++*ret_n;
+        r = rows_error(&rows, err);
+    }
+    return r;
+}
+
+static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                           struct err *err)
+{
+    int64_t pid = 0, n = 0;
+    bool has_pid = pid_of_path(in->path, &pid);
+    CLEANUP(rows_close) struct rows rows = {0};
+    int r = rows_open(&rows, in->handle, TABLE_perf_map, err);
+    if (r == 0)
+        r = symbols_import(in, rows.next_id, bytes, size, &n, err);
+    if (r == 0 && !n && in->n_bad)
+        return err_set(err, -EBADMSG, "%s: no perf map: line %" PRIu64 ": %s", in->path,
+                       in->first_bad, in->first_why);
+    if (r == 0 && !has_pid) {
+        err_set(err, -EINVAL, "%s: no process id in the perf map's name", in->path);
+        return err_hint(err, -EINVAL, "it must be called perf-PID.map");
+    }
+    if (r < 0)
+        return r;
+    char sql[128];
+    snprintf(sql, sizeof(sql), "SELECT max(upid) FROM process WHERE pid = %" PRId64, pid);
+    int64_t upid = sql_number(in->handle, sql, -1);
+    rows_text(&rows, COL_perf_map_path, in->path, strlen(in->path));
+    rows_int(&rows, COL_perf_map_pid, pid);
+    if (upid >= 0)
+        rows_int(&rows, COL_perf_map_upid, upid);
+    rows_int(&rows, COL_perf_map_n_symbols, n);
+    rows_int(&rows, COL_perf_map_n_bad_lines, (int64_t)in->n_bad);
+    rows_put(&rows);
+    return rows_error(&rows, err);
+}
+
+const struct file_format file_format_perf_map = {
+    .name = "perf map",
+    .option = "perf-map",
+    .recognise = perf_map_recognise,
+    .import = perf_map_import,
+};

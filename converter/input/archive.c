@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// minizip reads through callbacks, which here read the bytes that the archive's input has: so it
+// does not matter whether they come from a file, a pipe or another archive. Entries are inflated
+// into files without a name, as other inputs are.
+//
+// A zip may promise little and inflate to anything, or name the same bytes many times. All that is
+// inflated counts against one limit, which depends on the size of the archive.
+#include "converter/input/archive.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#ifdef HAVE_MINIZIP
+#include <unzip.h>
+#endif
+
+#define BUGREPORT_FOLDER "FS/data/misc/perfetto-traces/"
+#define HEAD_BYTES       4096
+#define NAME_BYTES_MAX   4096
+#define ENTRIES_MAX      1000000
+#define FILES_MAX        4096
+#define FLAG_ENCRYPTED   1
+
+bool archive_recognise(const struct input *input)
+{
+    const uint8_t *bytes = input_bytes(input);
+    return input_size(input) >= 22 && memcmp(bytes, "PK", 2) == 0 &&
+           ((bytes[2] == 3 && bytes[3] == 4) || (bytes[2] == 5 && bytes[3] == 6));
+}
+
+void archive_files_free(struct archive_files *files)
+{
+    vec_foreach(files, file) {
+        free(file->name);
+        input_free(file->input);
+    }
+    archive_files_done(files);
+}
+
+#ifdef HAVE_MINIZIP
+
+struct archive {
+    struct input *input; // borrowed
+    const char *path;
+    const char *spill_folder;
+    bool (*wanted)(const char *name, const uint8_t *head, size_t size);
+    bool (*goes_on)(void *userdata);
+    void *userdata;
+    unzFile zip;
+    uint64_t at;   // of the reading position
+    uint64_t left; // that may still be inflated
+    bool only_bugreport;
+    char first_problem[256]; // of an entry that was left out
+    struct archive_files *files;
+};
+
+static voidpf bytes_open(voidpf opaque, const void *name, int mode)
+{
+    (void)name;
+    return mode & ZLIB_FILEFUNC_MODE_WRITE ? NULL : opaque;
+}
+
+static uLong bytes_read(voidpf opaque, voidpf stream, void *buffer, uLong size)
+{
+    (void)stream;
+    struct archive *archive = opaque;
+    uint64_t there = input_size(archive->input);
+    uint64_t left = archive->at < there ? there - archive->at : 0;
+    if (size > left)
+        size = (uLong)left;
+    if (size)
+        memcpy(buffer, input_bytes(archive->input) + archive->at, size);
+    archive->at += size;
+    return size;
+}
+
+static uLong bytes_write(voidpf opaque, voidpf stream, const void *buffer, uLong size)
+{
+    (void)opaque;
+    (void)stream;
+    (void)buffer;
+    (void)size;
+    return 0;
+}
+
+static ZPOS64_T bytes_tell(voidpf opaque, voidpf stream)
+{
+    (void)stream;
+    return ((struct archive *)opaque)->at;
+}
+
+static long bytes_seek(voidpf opaque, voidpf stream, ZPOS64_T offset, int origin)
+{
+    (void)stream;
+    struct archive *archive = opaque;
+    uint64_t size = input_size(archive->input), base = 0;
+    if (origin == ZLIB_FILEFUNC_SEEK_CUR)
+        base = archive->at;
+    else if (origin == ZLIB_FILEFUNC_SEEK_END)
+        base = size;
+    if (offset > size - (base < size ? base : size))
+        return -1;
+    archive->at = base + offset;
+    return 0;
+}
+
+static int bytes_close(voidpf opaque, voidpf stream)
+{
+    (void)opaque;
+    (void)stream;
+    return 0;
+}
+
+static int bytes_error(voidpf opaque, voidpf stream)
+{
+    (void)opaque;
+    (void)stream;
+    return 0;
+}
+
+static int archive_open(struct archive *archive)
+{
+    zlib_filefunc64_def functions = {
+        .zopen64_file = bytes_open,
+        .zread_file = bytes_read,
+        .zwrite_file = bytes_write,
+        .ztell64_file = bytes_tell,
+        .zseek64_file = bytes_seek,
+        .zclose_file = bytes_close,
+        .zerror_file = bytes_error,
+        .opaque = archive,
+    };
+    archive->zip = unzOpen2_64(archive->path, &functions);
+    return archive->zip ? 0 : -EBADMSG;
+}
+
+static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *err)
+{
+    struct archive *archive = source;
+    int n = unzReadCurrentFile(archive->zip, buffer, (unsigned)size);
+    if (n < 0)
+        return err_set(err, -EBADMSG, "the data is damaged (zip error %d)", n);
+    if ((uint64_t)n > archive->left) {
+        err_set(err, -EFBIG, "it inflates to far more than an archive of %zu bytes should hold",
+                input_size(archive->input));
+        return err_hint(err, -EFBIG, "unpack it yourself if you trust it");
+    }
+    archive->left -= (uint64_t)n;
+    if (!n && unzCloseCurrentFile(archive->zip) == UNZ_CRCERROR)
+        return err_set(err, -EBADMSG, "the data is damaged (its checksum is wrong)");
+    return n;
+}
+
+static void problem_note(struct archive *archive, const char *name, const char *why)
+{
+    char printable[160];
+    if (*archive->first_problem)
+        return;
+    str_printable(printable, sizeof(printable), name, strlen(name));
+    snprintf(archive->first_problem, sizeof(archive->first_problem), "%s: %s", printable, why);
+}
+
+// The entry's first bytes; it is open behind that. Negative: it cannot be read at all.
+static int entry_head(struct archive *archive, const char *name, uint8_t *head)
+{
+    if (unzOpenCurrentFile(archive->zip) != UNZ_OK) {
+        problem_note(archive, name, "its method of compression or encryption is not supported");
+        return -1;
+    }
+    int n = unzReadCurrentFile(archive->zip, head, HEAD_BYTES);
+    unzCloseCurrentFile(archive->zip);
+    if (n < 0)
+        problem_note(archive, name, "the data is damaged");
+    return n;
+}
+
+static int entry_take(struct archive *archive, const char *name, struct err *err)
+{
+    if (archive->files->n == FILES_MAX)
+        return err_set(err, -EFBIG, "%s: more than %d files of use", archive->path, FILES_MAX);
+    if (unzOpenCurrentFile(archive->zip) != UNZ_OK)
+        return 0;
+    struct archive_file file = {.name = strdup(name)};
+    int r = file.name ? input_from_reader(archive->spill_folder, entry_read, archive,
+                                          archive->goes_on, archive->userdata, err, &file.input)
+                      : err_errno(err, -ENOMEM, "archive");
+    unzCloseCurrentFile(archive->zip);
+    if (r == 0)
+        r = archive_files_push(archive->files, file);
+    if (r == 0)
+        return 0;
+    free(file.name);
+    input_free(file.input);
+    return r == -ECANCELED ? r : err_prefix(err, r, "%s!%s", archive->path, name);
+}
+
+static int entry_visit(struct archive *archive, struct err *err)
+{
+    char name[NAME_BYTES_MAX + 1];
+    uint8_t head[HEAD_BYTES];
+    unz_file_info64 info;
+    if (unzGetCurrentFileInfo64(archive->zip, &info, name, sizeof(name), NULL, 0, NULL, 0) !=
+            UNZ_OK ||
+        info.size_filename > NAME_BYTES_MAX || !info.uncompressed_size)
+        return 0;
+    name[info.size_filename] = '\0';
+    if (info.flag & FLAG_ENCRYPTED) {
+        problem_note(archive, name, "encrypted");
+        return 0;
+    }
+    if (archive->only_bugreport && !str_starts_with(name, BUGREPORT_FOLDER))
+        return 0;
+    int n = entry_head(archive, name, head);
+    if (n <= 0 || !archive->wanted(name, head, (size_t)n))
+        return 0;
+    return entry_take(archive, name, err);
+}
+
+// Calls `visit` for every entry until one returns something else than 0.
+static int entries_walk(struct archive *archive,
+                        int (*visit)(struct archive *archive, struct err *err), struct err *err)
+{
+    int code = unzGoToFirstFile(archive->zip), r = 0;
+    for (size_t n = 0; code == UNZ_OK && r == 0 && n < ENTRIES_MAX; n++) {
+        if (archive->goes_on && !archive->goes_on(archive->userdata))
+            return -ECANCELED;
+        r = visit(archive, err);
+        code = unzGoToNextFile(archive->zip);
+    }
+    return r;
+}
+
+static int entry_is_bugreport(struct archive *archive, struct err *err)
+{
+    (void)err;
+    char name[sizeof(BUGREPORT_FOLDER)];
+    unz_file_info64 info;
+    return unzGetCurrentFileInfo64(archive->zip, &info, name, sizeof(name), NULL, 0, NULL, 0) ==
+               UNZ_OK &&
+           info.uncompressed_size && strncmp(name, BUGREPORT_FOLDER, sizeof(name) - 1) == 0;
+}
+
+static int entries_take(struct archive *archive, struct err *err)
+{
+    int r = entries_walk(archive, entry_is_bugreport, err);
+    if (r < 0)
+        return r;
+    archive->only_bugreport = r > 0;
+    r = entries_walk(archive, entry_visit, err);
+    if (r < 0 || archive->files->n)
+        return r;
+    if (*archive->first_problem)
+        return err_set(err, -EBADMSG, "%s!%s", archive->path, archive->first_problem);
+    err_set(err, -ENOENT, "%s: no trace in this archive", archive->path);
+    return err_hint(err, -ENOENT, "a bugreport has one if a trace was recording");
+}
+
+int archive_read(struct input *input, const char *path, const char *spill_folder,
+                 bool (*wanted)(const char *name, const uint8_t *head, size_t size),
+                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
+                 struct archive_files *ret)
+{
+    struct archive archive = {
+        .input = input,
+        .path = path,
+        .spill_folder = spill_folder,
+        .wanted = wanted,
+        .goes_on = goes_on,
+        .userdata = userdata,
+        .left = input_inflated_max(input_size(input)),
+        .files = ret,
+    };
+    if (input_bytes(input)[2] == 5) { // begins with its end
+        err_set(err, -ENOENT, "%s: no trace in this archive", path);
+        return err_hint(err, -ENOENT, "it is empty");
+    }
+    if (archive_open(&archive) < 0)
+        return err_set(err, -EBADMSG,
+                       "%s: the zip archive is damaged or cut: no directory at its end", path);
+    int r = entries_take(&archive, err);
+    unzClose(archive.zip);
+    if (r < 0)
+        archive_files_free(ret);
+    return r;
+}
+
+#else
+
+int archive_read(struct input *input, const char *path, const char *spill_folder,
+                 bool (*wanted)(const char *name, const uint8_t *head, size_t size),
+                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
+                 struct archive_files *ret)
+{
+    (void)input;
+    (void)spill_folder;
+    (void)wanted;
+    (void)goes_on;
+    (void)userdata;
+    (void)ret;
+    err_set(err, -EOPNOTSUPP, "%s: a zip archive, and this mmsql is built without minizip", path);
+    return err_hint(err, -EOPNOTSUPP, "unpack it first");
+}
+
+#endif

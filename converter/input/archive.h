@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Zip archives: bugreports, and whatever people pack their traces into.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/vec.h"
+#include "converter/input/input.h"
+
+struct archive_file {
+    char *name;          // owned, in the archive
+    struct input *input; // owned
+};
+VEC_DEFINE(archive_files, struct archive_file);
+
+bool archive_recognise(const struct input *input);
+
+// Inflates what is of use here: traces, and other files that `wanted` takes for its name and the
+// first bytes. In a bugreport that is the folder of its traces. `path` is for people. What is
+// inflated goes into `spill_folder`; an archive that grows beyond all measure is refused (-EFBIG).
+// -ENOENT: nothing of use in it.
+int archive_read(struct input *input, const char *path, const char *spill_folder,
+                 bool (*wanted)(const char *name, const uint8_t *head, size_t size),
+                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
+                 struct archive_files *ret);
+
+void archive_files_free(struct archive_files *files); // fit for CLEANUP()

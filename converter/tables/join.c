@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each trace is converted on its own, into a database whose ids count from 0. Joining is then plain
+// SQL: every column of every table is copied, with what has to be added for what the number means.
+// So importers know nothing of other traces, and one trace alone pays nothing.
+//
+// What must stay true: every column that holds an id is in the list below; a unit test sees to it.
+#include "converter/tables/join.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/tables/rows.h"
+
+#define UCPUS_PER_MACHINE 4096
+
+#define ANY(column, sense)                                                                         \
+    {                                                                                              \
+        NULL, column, SENSE_##sense, 0                                                             \
+    }
+#define ANY_ROW(column, target)                                                                    \
+    {                                                                                              \
+        NULL, column, SENSE_ROW, TABLE_##target                                                    \
+    }
+#define OWN(table, column, sense)                                                                  \
+    {                                                                                              \
+#table, column, SENSE_##sense, 0                                                           \
+    }
+#define OWN_ROW(table, column, target)                                                             \
+    {                                                                                              \
+#table, column, SENSE_ROW, TABLE_##target                                                  \
+    }
+#define OWN_SPACE(column, home)                                                                    \
+    {                                                                                              \
+        NULL, column, SENSE_SPACE, TABLE_##home                                                    \
+    }
+
+// The first that fits counts.
+static const struct column_meaning meanings[] = {
+    OWN(flow, "trace_id", PLAIN),
+    OWN(cpu, "id", UCPU),
+    OWN(machine, "id", MACHINE),
+    OWN(machine, "raw_id", PLAIN),
+    OWN(trace, "id", TRACE),
+    OWN(clock_snapshot, "clock_id", PLAIN),
+    OWN(cpu, "cluster_id", PLAIN),
+    OWN(process, "android_appid", PLAIN),
+    OWN(process, "android_user_id", PLAIN),
+    OWN(profiler_smaps, "module_timestamp", PLAIN),
+    OWN_ROW(_profiler_async_context, "parent_id", _profiler_async_context),
+    OWN_ROW(_track, "parent_id", _track),
+    OWN_ROW(slice, "parent_id", slice),
+    OWN_ROW(stack_profile_callsite, "parent_id", stack_profile_callsite),
+    OWN_ROW(stack_profile_callsite, "frame_id", stack_profile_frame),
+    OWN_ROW(stack_profile_frame, "mapping", stack_profile_mapping),
+    OWN_ROW(alloc_log_stack_frame, "frame_id", alloc_log_frame),
+    OWN_ROW(perf_map_frame, "frame_id", stack_profile_frame),
+    ANY("ts", TIME),
+    ANY("ts_end", TIME),
+    ANY("start_ts", TIME),
+    ANY("end_ts", TIME),
+    ANY("first_ts", TIME),
+    ANY("last_ts", TIME),
+    ANY("gone_ts", TIME),
+    ANY("timestamp", TIME),
+    ANY("arg_set_id", ARGS),
+    ANY("source_arg_set_id", ARGS),
+    ANY("dimension_arg_set_id", ARGS),
+    ANY("machine_id", MACHINE),
+    ANY("ucpu", UCPU),
+    ANY("trace_id", TRACE),
+    ANY_ROW("upid", process),
+    ANY_ROW("parent_upid", process),
+    ANY_ROW("utid", thread),
+    ANY_ROW("waker_utid", thread),
+    ANY_ROW("waker_id", thread_state),
+    ANY_ROW("track_id", _track),
+    ANY_ROW("slice_out", slice),
+    ANY_ROW("slice_in", slice),
+    ANY_ROW("callsite_id", stack_profile_callsite),
+    ANY_ROW("file_id", page_residency_file),
+    ANY_ROW("sample_id", page_residency_sample),
+    ANY_ROW("first_sample_id", page_residency_sample),
+    ANY_ROW("last_sample_id", page_residency_sample),
+    ANY_ROW("task_context_id", _profiler_task_context),
+    ANY_ROW("execution_context_id", _profiler_execution_context),
+    ANY_ROW("async_context_id", _profiler_async_context),
+    ANY_ROW("session_id", _profiler_session),
+    ANY_ROW("counter_id", counter),
+    ANY_ROW("perf_map_id", perf_map),
+    ANY_ROW("symbol_id", perf_map_symbol),
+    ANY_ROW("alloc_log_id", alloc_log),
+    ANY_ROW("record_id", alloc_log_record),
+    ANY_ROW("stack_id", alloc_log_stack),
+    ANY_ROW("pinlist_id", pinlist),
+    ANY_ROW("pinconfig_id", pinconfig),
+    OWN_SPACE("snapshot_id", clock_snapshot),
+    OWN_SPACE("symbol_set_id", stack_profile_symbol),
+    OWN_SPACE("counter_set_id", _profiler_counter_set),
+    OWN_SPACE("track_group_id", _track),
+};
+
+bool column_must_have_meaning(const char *name)
+{
+    return str_ends_with(name, "_id") || str_ends_with(name, "_ts") || str_ends_with(name, "pid") ||
+           str_ends_with(name, "tid");
+}
+
+struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column)
+{
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (str_eq(meanings[i].column, column->name) &&
+            (!meanings[i].table || str_eq(meanings[i].table, table_defs[table].name)))
+            if (!column->key || meanings[i].sense != SENSE_ROW)
+                return meanings[i];
+    return (struct column_meaning){.sense = column->key ? SENSE_ID : SENSE_PLAIN};
+}
+
+struct offsets {
+    int64_t rows[N_TABLES];
+    int64_t args, machines, snapshots, symbol_sets, counter_sets, track_groups;
+};
+
+static int64_t number_f(struct sqlite3 *handle, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *sql = sqlite3_vmprintf(format, args);
+    va_end(args);
+    int64_t number = sql ? sql_number(handle, sql, 0) : 0;
+    sqlite3_free(sql);
+    return number;
+}
+
+static struct offsets offsets_find(struct sqlite3 *handle)
+{
+    struct offsets offsets = {0};
+    for (size_t i = 0; i < N_TABLES; i++)
+        if (table_defs[i].columns[0].key)
+            offsets.rows[i] = number_f(handle, "SELECT max(\"%w\") + 1 FROM main.\"%w\"",
+                                       table_defs[i].columns[0].name, table_defs[i].stored_name);
+    offsets.args = number_f(handle, "SELECT max(arg_set_id) + 1 FROM main.\"%w\"",
+                            table_defs[TABLE_args].stored_name);
+    offsets.machines =
+        number_f(handle, "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
+                         "SELECT max(machine_id) FROM main.process UNION ALL "
+                         "SELECT max(machine_id) FROM main.cpu UNION ALL "
+                         "SELECT max(machine_id) FROM main.trace_machine)");
+    offsets.snapshots = number_f(handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot");
+    offsets.symbol_sets =
+        number_f(handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol");
+    offsets.counter_sets =
+        number_f(handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set");
+    offsets.track_groups = number_f(handle, "SELECT max(track_group_id) + 1 FROM main._track");
+    return offsets;
+}
+
+// What a stored column of the part becomes.
+static void column_add(struct strbuf *sql, enum table_id table, const struct column_def *column,
+                       const struct offsets *offsets, const struct join *join)
+{
+    struct column_meaning meaning = column_meaning_of(table, column);
+    int64_t add = 0;
+    switch (meaning.sense) {
+    case SENSE_PLAIN:
+        break;
+    case SENSE_ID:
+        add = offsets->rows[table];
+        break;
+    case SENSE_ROW:
+        add = offsets->rows[meaning.of];
+        break;
+    case SENSE_SPACE:
+        add = meaning.of == TABLE_clock_snapshot          ? offsets->snapshots
+              : meaning.of == TABLE_stack_profile_symbol  ? offsets->symbol_sets
+              : meaning.of == TABLE__profiler_counter_set ? offsets->counter_sets
+                                                          : offsets->track_groups;
+        break;
+    case SENSE_ARGS:
+        add = offsets->args;
+        break;
+    case SENSE_MACHINE:
+        add = offsets->machines;
+        break;
+    case SENSE_UCPU:
+        add = offsets->machines * UCPUS_PER_MACHINE;
+        break;
+    case SENSE_TIME:
+        add = join->ts_shift;
+        break;
+    case SENSE_TRACE:
+        strbuf_addf(sql, "%" PRId64, join->trace_id);
+        return;
+    }
+    strbuf_addf(sql, "\"%s\"", column->name);
+    if (add)
+        strbuf_addf(sql, " + %" PRId64, add);
+}
+
+static int table_join(struct sqlite3 *handle, enum table_id table, const struct offsets *offsets,
+                      const struct join *join, struct err *err)
+{
+    const struct table_def *def = &table_defs[table];
+    CLEANUP(strbuf_done) struct strbuf sql = {0}, values = {0};
+    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
+        if (def->columns[i].generated)
+            continue;
+        strbuf_addf(&sql, "%s\"%s\"", n ? "," : "", def->columns[i].name);
+        strbuf_add_str(&values, n++ ? "," : "");
+        column_add(&values, table, &def->columns[i], offsets, join);
+    }
+    strbuf_addf(&sql, ") SELECT %s FROM part.\"%s\"", values.text ? values.text : "",
+                def->stored_name);
+    if (sql.failed || values.failed)
+        return err_errno(err, -ENOMEM, "%s", def->name);
+    return sql_run(handle, sql.text, def->name, err);
+}
+
+// Values of args that are ids themselves: what a track's dimensions are.
+static int args_mend(struct sqlite3 *handle, const struct offsets *offsets, struct err *err)
+{
+    char sql[512];
+    snprintf(sql, sizeof(sql),
+             "UPDATE main.\"%s\" SET int_value = int_value + CASE key WHEN 'upid' THEN %" PRId64
+             " WHEN 'utid' THEN %" PRId64 " ELSE %" PRId64 " END "
+             "WHERE arg_set_id >= %" PRId64 " AND key IN ('upid', 'utid', 'ucpu') AND arg_set_id "
+             "IN (SELECT dimension_arg_set_id FROM main._track WHERE id >= %" PRId64 ")",
+             table_defs[TABLE_args].stored_name, offsets->rows[TABLE_process],
+             offsets->rows[TABLE_thread], offsets->machines * UCPUS_PER_MACHINE, offsets->args,
+             offsets->rows[TABLE__track]);
+    return sql_run(handle, sql, "args", err);
+}
+
+int database_join(struct sqlite3 *handle, const char *part, const struct join *join,
+                  struct err *err)
+{
+    char *attach = sqlite3_mprintf("ATTACH %Q AS part", part);
+    int r = attach ? sql_run(handle, attach, part, err) : err_errno(err, -ENOMEM, "%s", part);
+    sqlite3_free(attach);
+    if (r < 0)
+        return r;
+    // Machines of the trace that came last, beside its own one.
+    static const char machines_sql[] =
+        "INSERT INTO main.trace_machine SELECT DISTINCT (SELECT max(id) FROM main.trace), "
+        "machine_id FROM main.process WHERE machine_id IS NOT NULL AND machine_id NOT IN "
+        "(SELECT machine_id FROM main.trace_machine) AND EXISTS (SELECT 1 FROM main.trace)";
+    r = sql_run(handle, machines_sql, part, err);
+    struct offsets offsets = offsets_find(handle);
+    if (r == 0)
+        r = sql_run(handle, "BEGIN", part, err);
+    for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
+        r = table_join(handle, table, &offsets, join, err);
+    if (r == 0)
+        r = args_mend(handle, &offsets, err);
+    if (r == 0)
+        r = sql_run(handle, machines_sql, part, err);
+    if (r == 0)
+        r = sql_run(
+            handle,
+            "CREATE TEMP TABLE bounds AS SELECT min(start_ts) AS a, max(end_ts) AS b "
+            "FROM main.trace WHERE end_ts > 0;"
+            "DELETE FROM main.trace_bounds;"
+            "INSERT INTO main.trace_bounds SELECT coalesce(a, 0), coalesce(b, 0) FROM bounds;"
+            "DROP TABLE bounds; COMMIT",
+            part, err);
+    if (r < 0)
+        sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_exec(handle, "DETACH part", NULL, NULL, NULL);
+    return r;
+}
+
+int database_same_schema(struct sqlite3 *handle, const char *path, struct err *err)
+{
+    for (size_t i = 0; i < N_TABLES; i++) {
+        const struct table_def *def = &table_defs[i];
+        CLEANUP(strbuf_done) struct strbuf sql = {0};
+        strbuf_add_str(&sql, "SELECT ");
+        for (size_t k = 0, n = 0; k < def->n_columns; k++)
+            if (!def->columns[k].generated)
+                strbuf_addf(&sql, "%s\"%s\".\"%s\"", n++ ? "," : "", def->stored_name,
+                            def->columns[k].name);
+        strbuf_addf(&sql, " FROM main.\"%s\"", def->stored_name);
+        sqlite3_stmt *statement = NULL;
+        int code =
+            sql.failed ? SQLITE_NOMEM : sqlite3_prepare_v2(handle, sql.text, -1, &statement, NULL);
+        sqlite3_finalize(statement);
+        if (code == SQLITE_OK)
+            continue;
+        err_set(err, -EINVAL,
+                "%s: another version of mmsql made this database, nothing can be added", path);
+        return err_hint(err, -EINVAL, "convert its traces anew");
+    }
+    return 0;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The statement names its columns by number, as the schema counts them, so that importers of files
+// and of packets speak of columns in the same way.
+#include "converter/tables/rows.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define REPLACEMENT 0xfffd
+
+int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, struct err *err)
+{
+    const struct table_def *def = &table_defs[table];
+    *rows = (struct rows){.def = def};
+    CLEANUP(strbuf_done) struct strbuf sql = {0}, values = {0};
+    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
+    for (size_t i = 0, n = 0; i < def->n_columns; i++) {
+        if (def->columns[i].generated)
+            continue;
+        strbuf_addf(&sql, "%s\"%s\"", n ? "," : "", def->columns[i].name);
+        strbuf_add_str(&values, n++ ? ",?" : "?");
+    }
+    strbuf_addf(&sql, ") VALUES(%s)", values.text ? values.text : "");
+    if (sql.failed || values.failed)
+        return err_errno(err, -ENOMEM, "%s", def->name);
+    rows->code =
+        sqlite3_prepare_v3(handle, sql.text, -1, SQLITE_PREPARE_PERSISTENT, &rows->insert, NULL);
+    if (rows->code != SQLITE_OK)
+        return err_set(err, -EIO, "%s: %s", def->name, sqlite3_errmsg(handle));
+    if (def->columns[0].key) {
+        strbuf_clear(&sql);
+        strbuf_addf(&sql, "SELECT max(\"%s\") + 1 FROM main.\"%s\"", def->columns[0].name,
+                    def->stored_name);
+        rows->next_id = sql.failed ? 0 : sql_number(handle, sql.text, 0);
+    }
+    return 0;
+}
+
+static void rows_failed(struct rows *rows, int code)
+{
+    if (rows->code == SQLITE_OK && code != SQLITE_OK)
+        rows->code = code;
+}
+
+void rows_int(struct rows *rows, size_t column, int64_t value)
+{
+    rows_failed(rows, sqlite3_bind_int64(rows->insert, (int)column + 1, value));
+}
+
+static void text_bind_mended(struct rows *rows, size_t column, const char *text, size_t size)
+{
+    CLEANUP(strbuf_done) struct strbuf mended = {0};
+    const char *end = text + size;
+    while (text < end) {
+        size_t n = str_utf8_decode(text, end, NULL);
+        if (n)
+            strbuf_add(&mended, text, n);
+        else
+            strbuf_add_utf8(&mended, REPLACEMENT);
+        text += n ? n : 1;
+    }
+    rows_failed(rows, mended.failed
+                          ? SQLITE_NOMEM
+                          : sqlite3_bind_text64(rows->insert, (int)column + 1, mended.text,
+                                                mended.size, SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+void rows_text(struct rows *rows, size_t column, const char *text, size_t size)
+{
+    const char *at = text, *end = text + size;
+    while (at < end) {
+        size_t n = (unsigned char)*at < 0x80 ? 1 : str_utf8_decode(at, end, NULL);
+        if (!n) {
+            text_bind_mended(rows, column, text, size);
+            return;
+        }
+        at += n;
+    }
+    rows_failed(rows, sqlite3_bind_text64(rows->insert, (int)column + 1, text ? text : "", size,
+                                          SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+int64_t rows_put(struct rows *rows)
+{
+    int64_t id = rows->next_id++;
+    if (rows->def->columns[0].key)
+        rows_int(rows, 0, id);
+    if (rows->code == SQLITE_OK && sqlite3_step(rows->insert) != SQLITE_DONE)
+        rows->code = sqlite3_extended_errcode(sqlite3_db_handle(rows->insert));
+    sqlite3_reset(rows->insert);
+    sqlite3_clear_bindings(rows->insert);
+    return id;
+}
+
+int rows_error(const struct rows *rows, struct err *err)
+{
+    if (rows->code == SQLITE_OK)
+        return 0;
+    int r = rows->code == SQLITE_NOMEM ? -ENOMEM : rows->code == SQLITE_FULL ? -ENOSPC : -EIO;
+    return err_set(err, r, "%s: %s", rows->def->name, sqlite3_errstr(rows->code));
+}
+
+void rows_close(struct rows *rows)
+{
+    sqlite3_finalize(rows->insert);
+    rows->insert = NULL;
+}
+
+int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err)
+{
+    int code = sqlite3_exec(handle, sql, NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        return 0;
+    int r = code == SQLITE_NOMEM       ? -ENOMEM
+            : code == SQLITE_FULL      ? -ENOSPC
+            : code == SQLITE_INTERRUPT ? -ECANCELED
+                                       : -EIO;
+    return err_set(err, r, "%s: %s", what, sqlite3_errmsg(handle));
+}
+
+int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = otherwise;
+    if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return number;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows that come one by one into a database that is open already, by prepared statements: for what
+// is joined to finished traces. Traces themselves take the road of database.h.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "converter/tables/schema.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+// All zero is closed.
+struct rows {
+    const struct table_def *def;
+    struct sqlite3_stmt *insert; // owned
+    int64_t next_id;
+    int code; // SQLite's code of the first failure
+};
+
+// Ids go on behind those that the table has. 0 or -EIO.
+int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, struct err *err);
+
+// Values of the row that rows_put() writes; columns that are not set are NULL.
+void rows_int(struct rows *rows, size_t column, int64_t value);
+// Copied at once; bytes that are no UTF-8 become U+FFFD.
+void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
+
+// Returns the row's id, where the table has one. A failure shows in rows_error().
+int64_t rows_put(struct rows *rows);
+
+// The first failure, or 0.
+int rows_error(const struct rows *rows, struct err *err);
+void rows_close(struct rows *rows); // fit for CLEANUP()
+
+// Runs statements without results; `what` begins the error's text.
+int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err);
+
+// The number that `sql` returns, or `otherwise` if that is NULL or there is no row.
+int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise);

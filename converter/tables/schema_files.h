@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables of what is not in a trace's packets: the traces themselves, and the other files that a
+// database is made from. Same lists as in schema.h. They are filled by SQL, after the traces.
+#pragma once
+
+#define FILE_TABLE_LIST(T)                                                                         \
+    T(alloc_log, "Logs of Java allocations (tiallocsample).")                                      \
+    T(alloc_log_frame, "Methods in the stacks of allocation logs.")                                \
+    T(alloc_log_record, "What allocation logs sample: thread, type and size together.")            \
+    T(alloc_log_stack, "Call stacks of allocation logs, and how often each was sampled.")          \
+    T(alloc_log_stack_frame, "The methods of each stack of an allocation log.")                    \
+    T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
+    T(perf_map_frame, "Frames that fall into code named by a map.")                                \
+    T(perf_map_symbol, "Addresses and names of perf maps.")                                        \
+    T(pinconfig, "Lists of what is to be pinned, as a build has them (pinconfig.txt).")            \
+    T(pinconfig_rule, "Files and ranges that a pinconfig wants.")                                  \
+    T(pinlist, "Lists of pages that are pinned (pinlist.meta).")                                   \
+    T(pinlist_range, "The ranges of pinlists.")                                                    \
+    T(trace, "The traces in this database.")                                                       \
+    T(trace_machine,                                                                               \
+      "Machines of each trace: no two traces share one, so this tells their rows apart.")
+
+#define COLUMNS_alloc_log(K, C, G)                                                                 \
+    K(alloc_log, id, "Row.")                                                                       \
+    C(alloc_log, path, TEXT, "File.")                                                              \
+    C(alloc_log, n_samples, INT, "Samples in it.")                                                 \
+    C(alloc_log, n_bad_lines, INT, "Lines that could not be read; left out.")
+
+#define COLUMNS_alloc_log_frame(K, C, G)                                                           \
+    K(alloc_log_frame, id, "Row.")                                                                 \
+    C(alloc_log_frame, alloc_log_id, INT, "Log, see alloc_log.")                                   \
+    C(alloc_log_frame, key, INT, "Number of the frame in the log.")                                \
+    C(alloc_log_frame, name, TEXT, "Method, as the log spells it.")
+
+#define COLUMNS_alloc_log_record(K, C, G)                                                          \
+    K(alloc_log_record, id, "Row.")                                                                \
+    C(alloc_log_record, alloc_log_id, INT, "Log, see alloc_log.")                                  \
+    C(alloc_log_record, key, INT, "Number of the record in the log.")                              \
+    C(alloc_log_record, thread_name, TEXT, "Thread.")                                              \
+    C(alloc_log_record, type, TEXT, "Type of the object, as a JVM signature.")                     \
+    C(alloc_log_record, file, TEXT, "Source file of the type, if known.")                          \
+    C(alloc_log_record, size_bytes, INT, "Size of the object (bytes).")
+
+#define COLUMNS_alloc_log_stack(K, C, G)                                                           \
+    K(alloc_log_stack, id, "Row.")                                                                 \
+    C(alloc_log_stack, alloc_log_id, INT, "Log, see alloc_log.")                                   \
+    C(alloc_log_stack, key, INT, "Number of the stack in the log.")                                \
+    C(alloc_log_stack, record_id, INT, "Thread, type and size, see alloc_log_record.")             \
+    C(alloc_log_stack, n_frames, INT, "Methods in it.")                                            \
+    C(alloc_log_stack, n_samples, INT, "How often it was sampled.")
+
+#define COLUMNS_alloc_log_stack_frame(K, C, G)                                                     \
+    C(alloc_log_stack_frame, stack_id, INT, "Stack, see alloc_log_stack.")                         \
+    C(alloc_log_stack_frame, depth, INT, "Distance from the outermost method, from 0.")            \
+    C(alloc_log_stack_frame, frame_id, INT, "Method, see alloc_log_frame.")
+
+#define COLUMNS_perf_map(K, C, G)                                                                  \
+    K(perf_map, id, "Row.")                                                                        \
+    C(perf_map, path, TEXT, "File.")                                                               \
+    C(perf_map, pid, INT, "Process id, from the file's name.")                                     \
+    C(perf_map, upid, INT, "Process, if there is one with that pid.")                              \
+    C(perf_map, n_symbols, INT, "Symbols in it.")                                                  \
+    C(perf_map, n_bad_lines, INT, "Lines that could not be read; left out.")
+
+#define COLUMNS_perf_map_frame(K, C, G)                                                            \
+    C(perf_map_frame, upid, INT, "Process.")                                                       \
+    C(perf_map_frame, frame_id, INT, "Frame, see stack_profile_frame.")                            \
+    C(perf_map_frame, symbol_id, INT, "Symbol it falls into, see perf_map_symbol.")                \
+    C(perf_map_frame, first_ts, INT, "First sample that the name holds for (ns).")                 \
+    C(perf_map_frame, last_ts, INT, "Last sample that the name holds for (ns).")
+
+#define COLUMNS_perf_map_symbol(K, C, G)                                                           \
+    K(perf_map_symbol, id, "Row.")                                                                 \
+    C(perf_map_symbol, perf_map_id, INT, "Map, see perf_map.")                                     \
+    C(perf_map_symbol, start, INT, "First address.")                                               \
+    C(perf_map_symbol, size, INT, "Size of the code (bytes).")                                     \
+    C(perf_map_symbol, name, TEXT, "Function.")                                                    \
+    C(perf_map_symbol, first_ts, INT, "When it was first seen (ns), where that is known.")         \
+    C(perf_map_symbol, last_ts, INT, "When it was last seen (ns), where that is known.")
+
+#define COLUMNS_pinconfig(K, C, G)                                                                 \
+    K(pinconfig, id, "Row.")                                                                       \
+    C(pinconfig, path, TEXT, "File.")
+
+#define COLUMNS_pinconfig_rule(K, C, G)                                                            \
+    K(pinconfig_rule, id, "Row, in the order of the file.")                                        \
+    C(pinconfig_rule, pinconfig_id, INT, "File it is in, see pinconfig.")                          \
+    C(pinconfig_rule, line, INT, "Line of the file.")                                              \
+    C(pinconfig_rule, pattern, TEXT, "What the name of a file in an archive contains.")            \
+    C(pinconfig_rule, offset_bytes, INT, "Begin of a range in that file; NULL: all of it.")        \
+    C(pinconfig_rule, size_bytes, INT, "Size of the range.")
+
+#define COLUMNS_pinlist(K, C, G)                                                                   \
+    K(pinlist, id, "Row.")                                                                         \
+    C(pinlist, path, TEXT, "File that holds the list.")                                            \
+    C(pinlist, target, TEXT, "File whose pages it names, if that was said.")                       \
+    C(pinlist, n_ranges, INT, "Ranges in it.")                                                     \
+    C(pinlist, size_bytes, INT, "Sum of their sizes.")
+
+#define COLUMNS_pinlist_range(K, C, G)                                                             \
+    K(pinlist_range, id, "Row, in the order of the file.")                                         \
+    C(pinlist_range, pinlist_id, INT, "List, see pinlist.")                                        \
+    C(pinlist_range, offset_bytes, INT, "First byte in the target.")                               \
+    C(pinlist_range, size_bytes, INT, "Size (bytes).")
+
+#define COLUMNS_trace(K, C, G)                                                                     \
+    K(trace, id, "Row; trace_id of other tables.")                                                 \
+    C(trace, path, TEXT, "File; of a trace in an archive, archive!name.")                          \
+    C(trace, size_bytes, INT, "Size, inflated (bytes).")                                           \
+    C(trace, n_packets, INT, "Packets in it.")                                                     \
+    C(trace, start_ts, INT, "First moment with data (ns), as other tables have it.")               \
+    C(trace, end_ts, INT, "Last moment with data (ns).")                                           \
+    C(trace, ts_shift, INT, "What was added to its times, to be on the clock of the first trace.") \
+    C(trace, realtime_offset, INT, "Real time minus trace time (ns), where the trace tells it.")
+
+#define COLUMNS_trace_machine(K, C, G)                                                             \
+    C(trace_machine, trace_id, INT, "Trace.")                                                      \
+    C(trace_machine, machine_id, INT, "Machine, as in process, thread, cpu and the tracks.")

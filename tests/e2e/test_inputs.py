@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql convert on everything that is not one plain trace: several, archives, other files, old databases."""
+import gzip
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+import zlib
+
+import lib
+
+GOLDEN = lib.ROOT / "tests" / "golden"
+PRESSURE = GOLDEN / "mm_pressure.pftrace"
+SCHED = GOLDEN / "sched_deflate.pftrace"
+HEAP = GOLDEN / "heap_continuous.pftrace"
+BUGREPORT_TRACE = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="inputs-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.db = self.dir / "out.db"
+
+    def convert(self, *files, code=0, db=None, **options):
+        done = lib.run(lib.MMSQL, "convert", "-q", *files, "-o", db or self.db, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def query(self, sql, db=None):
+        with sqlite3.connect(f"file:{db or self.db}?mode=ro", uri=True) as handle:
+            return handle.execute(sql).fetchall()
+
+    def write(self, name, content):
+        path = self.dir / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def nothing_left(self, *expected):
+        """No working files beside the output."""
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), sorted(expected))
+
+
+class SeveralTraces(Case):
+    def test_rows_of_each_trace_lead_to_its_own(self):
+        counts, alone = {}, {}
+        for index, trace in enumerate((PRESSURE, HEAP, SCHED)):
+            self.convert(trace)
+            counts[index] = self.query("SELECT count(*) FROM process")[0][0]
+            alone[index] = self.query(
+                "SELECT t.name, p.pid, count(*) FROM sched_slice s JOIN thread t USING (utid) "
+                "LEFT JOIN process p USING (upid) GROUP BY 1, 2 ORDER BY 1, 2")
+        self.convert(PRESSURE, HEAP, SCHED)
+        self.assertEqual(
+            dict(self.query("SELECT trace_id, count(*) FROM process JOIN trace_machine USING (machine_id) GROUP BY 1")),
+            counts)
+        for index, rows in alone.items():
+            self.assertEqual(rows, self.query(
+                "SELECT t.name, p.pid, count(*) FROM sched_slice s JOIN thread t USING (utid) "
+                "JOIN trace_machine m ON m.machine_id = t.machine_id LEFT JOIN process p USING (upid) "
+                f"WHERE trace_id = {index} GROUP BY 1, 2 ORDER BY 1, 2"))
+        self.assertEqual(self.query("SELECT id, path, ts_shift FROM trace"),
+                         [(0, str(PRESSURE), 0), (1, str(HEAP), 0), (2, str(SCHED), 0)])
+        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM metadata")}, {0, 1, 2})
+        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM stats")}, {0, 1, 2})
+        self.assertEqual(self.query("SELECT min(start_ts), max(end_ts) FROM trace"),
+                         self.query("SELECT * FROM trace_bounds"))
+        self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+
+    def test_events_keep_their_fields(self):
+        sql = ("SELECT e.name, a.key, a.display_value, e.ts FROM ftrace_event e JOIN args a USING (arg_set_id) "
+               f"JOIN thread t USING (utid) JOIN trace_machine USING (machine_id) JOIN trace r ON r.id = trace_id "
+               f"WHERE r.path = '{PRESSURE}' AND e.name LIKE 'mm_%' ORDER BY e.ts, e.name, a.key")
+        self.convert(PRESSURE)
+        alone = self.query(sql)
+        self.assertTrue(alone)
+        self.convert(SCHED, PRESSURE)
+        self.assertEqual(self.query(sql), alone)
+
+    def test_call_chains_stay_whole(self):
+        sql = ("WITH RECURSIVE up(leaf, id, chain) AS (SELECT id, parent_id, frame_id FROM stack_profile_callsite "
+               "UNION ALL SELECT leaf, c.parent_id, c.frame_id FROM up JOIN stack_profile_callsite c USING (id)) "
+               "SELECT size, group_concat(f.name || '@' || m.name) FROM heap_profile_allocation h "
+               "JOIN up ON up.leaf = h.callsite_id JOIN stack_profile_frame f ON f.id = chain "
+               "JOIN stack_profile_mapping m ON m.id = f.mapping GROUP BY h.id ORDER BY h.id")
+        self.convert(HEAP)
+        alone = self.query(sql)
+        self.assertTrue(alone)
+        self.convert(HEAP, HEAP)
+        self.assertEqual(self.query(sql), alone * 2)
+
+    def test_clocks_are_merged_by_real_time(self):
+        self.convert("--merge-clocks", PRESSURE, HEAP, SCHED)
+        (first, _), (second, shift), (_, same) = self.query("SELECT realtime_offset, ts_shift FROM trace")
+        self.assertEqual(shift, second - first)
+        self.assertEqual(same, 0, "recorded in one boot")
+        self.assertEqual(self.query("SELECT min(ts) + 0 FROM heap_profile_allocation")[0][0] - shift,
+                         self.alone("SELECT min(ts) FROM heap_profile_allocation", HEAP))
+
+    def alone(self, sql, trace):
+        self.convert(trace, db=self.dir / "alone.db")
+        return self.query(sql, self.dir / "alone.db")[0][0]
+
+    def test_clocks_that_nothing_joins_are_an_error(self):
+        trace = self.write("bare.pftrace", bytes([10, 2, 64, 5]))
+        said = self.convert("--merge-clocks", PRESSURE, trace, code=1)
+        self.assertIn("bare.pftrace: nothing tells its clock", said)
+        self.assertFalse(self.db.exists())
+
+
+class Append(Case):
+    def test_append_equals_all_at_once(self):
+        self.convert(PRESSURE)
+        self.convert("--append", SCHED)
+        appended = self.query("SELECT * FROM ftrace_event")
+        self.convert(PRESSURE, SCHED)
+        self.assertEqual(appended, self.query("SELECT * FROM ftrace_event"))
+        self.assertEqual(len(self.query("SELECT * FROM trace")), 2)
+
+    def test_append_makes_what_is_not_there(self):
+        self.convert("-a", SCHED)
+        self.assertEqual(len(self.query("SELECT * FROM trace")), 1)
+
+    def test_a_failure_leaves_the_old_database(self):
+        self.convert(PRESSURE)
+        before = self.db.read_bytes()
+        text = self.write("text", "no trace at all")
+        self.assertIn("not a Perfetto trace", self.convert("-a", SCHED, text, code=1))
+        self.convert("-a", SCHED, "/nonexistent", code=1)
+        self.convert("-a", "--perf-map", self.write("perf-x.map", "10 10 f\n"), code=1)
+        self.assertEqual(self.db.read_bytes(), before)
+        self.nothing_left("out.db", "text", "perf-x.map")
+
+    def test_foreign_databases_are_refused(self):
+        with sqlite3.connect(self.db) as handle:
+            handle.execute("CREATE TABLE t(a)")
+        before = self.db.read_bytes()
+        self.assertIn("not a database made by mmsql", self.convert("-a", SCHED, code=1))
+        self.assertEqual(self.db.read_bytes(), before)
+
+    def test_databases_of_other_versions_are_refused(self):
+        self.convert(PRESSURE)
+        with sqlite3.connect(self.db) as handle:
+            handle.execute("ALTER TABLE machine DROP COLUMN arch")
+        handle.close()
+        before = self.db.read_bytes()
+        self.assertIn("another version of mmsql", self.convert("-a", SCHED, code=1))
+        self.assertEqual(self.db.read_bytes(), before)
+
+    def test_killed_at_any_moment(self):
+        """SIGKILL: the old database is as it was, or the new one is there whole."""
+        self.convert(PRESSURE)
+        before = self.db.read_bytes()
+        argv = [lib.MMSQL, "convert", "-q", "-a", SCHED, PRESSURE, "-o", self.db]
+        n_killed = 0
+        for step in range(12):
+            child = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+            time.sleep(step * 0.004)
+            child.send_signal(signal.SIGKILL)
+            if child.wait() == -signal.SIGKILL and self.db.read_bytes() == before:
+                n_killed += 1
+                self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+                continue
+            self.assertEqual(len(self.query("SELECT * FROM trace")), 3)
+            self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+            self.db.write_bytes(before)
+        self.assertTrue(n_killed)
+
+    def test_what_somebody_wrote_into_the_database_stays(self):
+        self.convert(PRESSURE)
+        with sqlite3.connect(self.db) as handle:
+            handle.execute("PRAGMA journal_mode=WAL")
+            handle.execute("CREATE TABLE note(text)")
+            handle.execute("INSERT INTO note VALUES('mine')")
+            handle.commit()
+            self.convert("-a", SCHED)
+        handle.close()
+        self.assertEqual(self.query("SELECT text FROM note"), [("mine",)])
+
+
+class Archives(Case):
+    def zip(self, name, entries, method=zipfile.ZIP_DEFLATED):
+        path = self.dir / name
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for entry, content in entries.items():
+                archive.writestr(entry, content)
+        return path
+
+    def test_bugreport(self):
+        path = self.zip("bugreport.zip", {
+            "version.txt": "2.0", "main_entry.txt": "dumpstate.txt", "dumpstate.txt": "file a\n" * 1000,
+            "other.pftrace": SCHED.read_bytes(), BUGREPORT_TRACE: PRESSURE.read_bytes()})
+        self.convert(path)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!{BUGREPORT_TRACE}",)])
+
+    def test_any_zip_with_traces_and_more(self):
+        path = self.zip("a.zip", {
+            "one.trace": PRESSURE.read_bytes(), "sub/two": SCHED.read_bytes(), "three.pb.gz": gzip.compress(HEAP.read_bytes()),
+            "README": "read me", "perf-7.map": "10 10 f\n", "app/pinlist.meta": struct.pack(">II", 4096, 4096)})
+        self.convert(path)
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(3,)])
+        self.assertEqual(self.query("SELECT pid, n_symbols FROM perf_map"), [(7, 1)])
+        self.assertEqual(self.query("SELECT size_bytes FROM pinlist"), [(4096,)])
+
+    def test_stored_and_piped(self):
+        path = self.zip("s.zip", {"t": PRESSURE.read_bytes()}, zipfile.ZIP_STORED)
+        with path.open("rb") as stream:
+            self.convert("-", stdin=stream)
+        self.assertEqual(self.query("SELECT path FROM trace"), [("standard input!t",)])
+
+    def test_zip_in_gzip(self):
+        path = self.zip("s.zip", {"t": PRESSURE.read_bytes()})
+        self.convert(self.write("s.zip.gz", gzip.compress(path.read_bytes())))
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
+
+    def test_nothing_inside(self):
+        path = self.zip("n.zip", {"README": "read me", "empty.pftrace": b""})
+        self.assertIn("n.zip: no trace in this archive", self.convert(path, code=1))
+        self.assertIn("no trace in this archive", self.convert(self.zip("e.zip", {}), code=1))
+
+    def test_damaged(self):
+        whole = self.zip("d.zip", {BUGREPORT_TRACE: PRESSURE.read_bytes()}).read_bytes()
+        for cut in range(1, len(whole), len(whole) // 40):
+            said = self.convert(self.write("cut.zip", whole[:cut]), code=1)
+            self.assertTrue(said.startswith("mmsql: ") and "cut.zip" in said, said)
+        for at in range(0, len(whole), len(whole) // 60):
+            bad = bytearray(whole)
+            bad[at] ^= 0x55
+            done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o", self.db)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+
+    def test_checksum(self):
+        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes()}, zipfile.ZIP_STORED).read_bytes())
+        whole[5000] ^= 1
+        self.assertIn("c.zip!t: the data is damaged", self.convert(self.write("c.zip", bytes(whole)), code=1))
+
+    def test_encrypted(self):
+        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes()}).read_bytes())
+        whole[6] |= 1
+        whole[whole.rindex(b"PK\x01\x02") + 8] |= 1
+        self.assertIn("c.zip!t: encrypted", self.convert(self.write("c.zip", bytes(whole)), code=1))
+
+    def bomb(self, size):
+        """A zip of one entry that begins as a trace and inflates to `size` bytes of zeros."""
+        packer, out = zlib.compressobj(9, zlib.DEFLATED, -15), io.BytesIO()
+        head = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8])
+        crc, chunk = zlib.crc32(head), bytes(1 << 20)
+        out.write(packer.compress(head))
+        for _ in range(size >> 20):
+            out.write(packer.compress(chunk))
+            crc = zlib.crc32(chunk, crc)
+        out.write(packer.flush())
+        data, size = out.getvalue(), size + len(head)
+        common = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, crc, len(data), size & 0xffffffff, 1, 0)
+        directory = b"PK\x01\x02\x14\x00" + common + struct.pack("<HHHII", 0, 0, 0, 0, 0) + b"t"
+        local = b"PK\x03\x04" + common + b"t"
+        end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(directory), len(local) + len(data), 0)
+        return local + data + directory + end
+
+    def test_bomb(self):
+        path = self.write("bomb.zip", self.bomb(2 << 30))
+        self.assertLess(path.stat().st_size, 4 << 20)
+        self.assertIn("bomb.zip!t: it inflates to far more", self.convert(path, code=1))
+        self.nothing_left("bomb.zip")
+
+
+class Files(Case):
+    LOG = ("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
+           "+1,main([Ljava/lang/String;)V\n+2,run()V\n+3,Ljava/lang/Thread;::run()V\n=4,0;1;2;3\n4\n4\n"
+           "+5,jthread[a], jclass[ b]], jclass[Ljava/lang/String; file: String.java], size[40, hex: 0x28]\n=6,5\n6\n4\n")
+
+    def test_alloc_log(self):
+        self.convert("--alloc-log", self.write("log", self.LOG))
+        self.assertEqual(self.query("SELECT thread_name, type, file, size_bytes FROM alloc_log_record"),
+                         [("main", "[I", None, 24), ("a], jclass[ b]", "Ljava/lang/String;", "String.java", 40)])
+        self.assertEqual(self.query("SELECT key, record_id, n_frames, n_samples FROM alloc_log_stack"),
+                         [(4, 0, 3, 3), (6, 1, 0, 1)])
+        self.assertEqual(self.query("SELECT depth, name FROM alloc_log_stack_frame f JOIN alloc_log_frame m "
+                                    "ON m.id = f.frame_id ORDER BY 1"),
+                         [(0, "main([Ljava/lang/String;)V"), (1, "run()V"), (2, "Ljava/lang/Thread;::run()V")])
+        self.assertEqual(self.query("SELECT n_samples FROM alloc_log"), [(4,)])
+
+    def test_alloc_log_with_wrong_lines(self):
+        for lines, why in (("9\n", "line 12: key 9 is not a stack"), ("+7\n", "line 12: no key behind '+'"),
+                           ("=7,0;99\n", "line 12: a stack with a key that is not defined"),
+                           ("=7,1;2\n", "line 12: a stack that does not begin with a record"),
+                           ("=7,0;4\n", "line 12: a stack with a key in it that is no frame"),
+                           ("=7,0;0\n", "line 12: a stack with a key in it that is no frame"),
+                           ("=7,0;;1\n", "line 12: a stack with something else"),
+                           ("=7,7\n", "line 12: a stack with a key that is not defined"),
+                           ("+1,f()\n", "line 12: key 1 is defined again"),
+                           ("+7,jthread[x], size[1, hex: 0x1]\n", "line 12: a record of thread, type and size"),
+                           ("+7,jthread[x], jclass[y], size[99999999999999999999, hex: 0x1]\n", "line 12: a record"),
+                           ("\0\1\2\n", "line 12: no definition"), ("4" * (2 << 20) + "\n", "longer than 1 MiB"),
+                           ("99999999999999999999999\n", "line 12: no definition")):
+            with self.subTest(lines[:40]):
+                said = self.convert("--alloc-log", self.write("log", self.LOG + lines + "4\n"), code=1)
+                self.assertIn(why, said)
+                self.assertIn("the rest is loaded", said)
+                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"), [(5, 1)])
+
+    def test_alloc_log_cut_in_its_last_line(self):
+        self.convert("--alloc-log", self.write("log", self.LOG + "4"))
+        self.assertEqual(self.query("SELECT n_samples FROM alloc_log"), [(5,)])
+
+    def test_perf_map(self):
+        """With and without 0x, blanks in names, unsorted; the pid is in the name."""
+        text = "0x2000 0x20 LazyCompile:~f a.js:1\r\n1000 10 b\n\n  1800\t8\tc d \nffffffffffff0000 ff e"
+        self.convert(self.write("perf-123.map", text))
+        self.assertEqual(self.query("SELECT start, size, name FROM perf_map_symbol"),
+                         [(0x2000, 0x20, "LazyCompile:~f a.js:1"), (0x1000, 0x10, "b"), (0x1800, 8, "c d"),
+                          (-0x10000, 0xff, "e")])
+        self.assertEqual(self.query("SELECT pid, upid, n_symbols, n_bad_lines FROM perf_map"), [(123, None, 4, 0)])
+
+    def test_perf_map_with_wrong_lines(self):
+        for line, why in (("xyz 10 f", "no address"), ("10 zz f", "no size"), ("10", "no size"), ("10 10", "no name"),
+                          ("10 10 f\0g", "binary"), ("ffffffffffffffff 2 f", "the code ends behind the last address"),
+                          ("11112222333344445555 1 f", "no address"), ("1 1 " + "n" * (1 << 20), "longer than 1 MiB")):
+            with self.subTest(line[:40]):
+                path = self.write("perf-5.map", f"10 10 f\n{line}\n20 10 g\n")
+                said = self.convert("--perf-map", path, code=1)
+                self.assertIn(f"perf-5.map: line 2: {why}" if "MiB" not in why else why, said)
+                self.assertEqual(self.query("SELECT n_symbols, n_bad_lines FROM perf_map"), [(2, 1)])
+
+    def test_perf_map_without_pid(self):
+        self.assertIn("no process id", self.convert("--perf-map", self.write("jit.map", "10 10 f\n"), code=1))
+
+    def test_pinlist(self):
+        content = struct.pack(">4I", 0x1000, 0x2000, 0xfffff000, 0x1000)
+        self.convert("--pinlist", f"{self.write('list', content)}=/system/app.apk")
+        self.assertEqual(self.query("SELECT target, n_ranges, size_bytes FROM pinlist"),
+                         [("/system/app.apk", 2, 0x3000)])
+        self.assertEqual(self.query("SELECT offset_bytes, size_bytes FROM pinlist_range"),
+                         [(0x1000, 0x2000), (0xfffff000, 0x1000)])
+        self.convert(self.write("by_content", content))
+        self.assertEqual(self.query("SELECT target FROM pinlist"), [(None,)])
+        said = self.convert("--pinlist", self.write("list", content[:-3]), code=1)
+        self.assertIn(f"{self.dir}/list: ", said)
+
+    def test_pinconfig(self):
+        text = '# what to pin\nfile lib/libx.so\noffset 4096 len 8192\nfile "a b"\n'
+        self.convert(self.write("c", text))
+        self.assertEqual(self.query("SELECT line, pattern, offset_bytes, size_bytes FROM pinconfig_rule"),
+                         [(3, "lib/libx.so", 4096, 8192), (4, "a b", None, None)])
+        said = self.convert("--pinconfig", self.write("c", text + "bogus\n"), code=1)
+        self.assertIn("c:5:1: ", said)
+
+    def test_by_option_whatever_it_looks_like(self):
+        """An option's word counts: a trace is no perf map."""
+        shutil.copy(SCHED, self.dir / "perf-1.map")
+        self.assertIn("no perf map", self.convert("--perf-map", self.dir / "perf-1.map", code=1))
+        for option in ("--perf-map", "--pinlist", "--pinconfig", "--alloc-log"):
+            self.assertIn("empty", self.convert(option, self.write("perf-1.map", b""), code=1))
+            self.convert(option, "/nonexistent", code=1)
+            self.convert(option, self.write("perf-1.map", os.urandom(4099)), code=1)
+
+    def test_gzip(self):
+        self.convert("--alloc-log", self.write("log.gz", gzip.compress(self.LOG.encode())))
+        self.assertEqual(self.query("SELECT n_samples FROM alloc_log"), [(4,)])
+
+    def test_with_a_trace_and_later(self):
+        pid = self.pid_of_heap()
+        self.convert(HEAP, self.write(f"perf-{pid}.map", "10 10 f\n"))
+        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"), [(pid,)])
+        self.convert("--perf-map", self.dir / f"perf-{pid}.map")
+        self.assertEqual(self.query("SELECT upid FROM perf_map"), [(None,)])
+        self.convert("-a", HEAP)
+        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"), [(pid,)])
+
+    def pid_of_heap(self):
+        self.convert(HEAP)
+        return self.query("SELECT p.pid FROM heap_profile_allocation JOIN process p USING (upid)")[0][0]
+
+
+def heap_trace(mappings, frames, pid=99):
+    """Text of a heap profile: a stack per frame, each allocating 100 bytes."""
+    lines = ["packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1000 } clocks { clock_id: 1 timestamp: 5000 } "
+             "clocks { clock_id: 4 timestamp: 1000 } } trusted_packet_sequence_id: 1 }",
+             "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 interned_data {"]
+    for index, (start, end, path) in enumerate(mappings, 1):
+        lines.append(f"mapping_paths {{ iid: {index} str: '{path}' }} mappings {{ iid: {index} start: {start} end: {end} "
+                     f"path_string_ids: {index} }}")
+    for index, (mapping, rel_pc, name) in enumerate(frames, 1):
+        lines.append(f"function_names {{ iid: {index} str: '{name}' }} frames {{ iid: {index} mapping_id: {mapping} "
+                     f"rel_pc: {rel_pc} function_name_id: {index} }} callstacks {{ iid: {index} frame_ids: {index} }}")
+    lines.append("} }")
+    samples = " ".join(f"samples {{ callstack_id: {i} self_allocated: 100 alloc_count: 1 }}"
+                       for i in range(1, len(frames) + 1))
+    lines.append(f"packet {{ trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 profile_packet {{ "
+                 f"process_dumps {{ pid: {pid} timestamp: 2500 heap_name: 'libc.malloc' {samples} }} }} }}")
+    return "\n".join(lines)
+
+
+class PerfMapFrames(Case):
+    def convert_text(self, text, *files):
+        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
+        self.convert(self.write("heap.pftrace", made.stdout), *files)
+
+    def names(self):
+        return dict(self.query("SELECT rel_pc, name FROM stack_profile_frame"))
+
+    def test_frames_in_anonymous_memory_take_names(self):
+        text = heap_trace([(0x10000, 0x20000, ""), (0x30000, 0x40000, "usr/lib/libx.so"), (0x50000, 0x60000, "memfd:jit")],
+                          [(1, 0x100, ""), (1, 0x10f, ""), (1, 0x110, ""), (1, 0x200, "known"), (2, 0x101, ""), (3, 0x10, "")])
+        where = self.write("perf-99.map", "10100 10 old\n30100 10 in_file\n50010 8 in_memfd\n10200 8 unused\n10100 10 new\n")
+        self.convert_text(text, where)
+        self.assertEqual(self.names(), {0x100: "new", 0x10f: "new", 0x110: "", 0x200: "known", 0x101: "", 0x10: "in_memfd"})
+        rows = self.query("SELECT f.rel_pc, s.name, p.first_ts FROM perf_map_frame p "
+                          "JOIN stack_profile_frame f ON f.id = p.frame_id JOIN perf_map_symbol s ON s.id = symbol_id ORDER BY 1")
+        self.assertEqual(rows, [(0x10, "in_memfd", 2500), (0x100, "new", 2500), (0x10f, "new", 2500), (0x200, "unused", 2500)])
+
+    def test_maps_of_other_processes_do_not_count(self):
+        text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, "")])
+        self.convert_text(text, self.write("perf-98.map", "10100 10 other\n"))
+        self.assertEqual(self.names(), {0x100: ""})
+
+    def test_overlaps(self):
+        """The symbol that stands last wins, however they nest."""
+        text = heap_trace([(0x10000, 0x20000, "")], [(1, at, "") for at in range(0, 0x60, 0x10)])
+        self.convert_text(text, self.write("perf-99.map", "10000 50 all\n10010 20 inner\n10000 8 first\n10028 20 late\n"))
+        self.assertEqual(self.names(), {0: "first", 0x10: "inner", 0x20: "inner", 0x30: "late", 0x40: "late", 0x50: ""})
+
+
+if __name__ == "__main__":
+    unittest.main()
