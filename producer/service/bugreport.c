@@ -385,10 +385,16 @@ int bugreport_trace_begin(struct bugreport *report, const char *file_name, struc
     return entry_begin(report, entry, err);
 }
 
+static uint64_t trace_room(const struct bugreport *report)
+{
+    uint64_t of_one = BUGREPORT_TRACE_MAX - report->entry_bytes;
+    uint64_t of_all = BUGREPORT_TRACES_MAX - report->trace_bytes;
+    return of_one < of_all ? of_one : of_all;
+}
+
 static int check_trace_room(const struct bugreport *report, uint64_t size, struct err *err)
 {
-    if (size <= BUGREPORT_TRACE_MAX - report->entry_bytes &&
-        size <= BUGREPORT_TRACES_MAX - report->trace_bytes)
+    if (size <= trace_room(report))
         return 0;
     return err_set(err, -EFBIG, "cut, it is larger than what a bugreport holds");
 }
@@ -411,23 +417,56 @@ int bugreport_trace_add(struct bugreport *report, const void *packet, size_t siz
     return r < 0 ? r : trace_add(report, packet, size, err);
 }
 
-int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err)
+// The end of the last packet among the first `room` bytes of a trace file.
+static uint64_t last_border(int fd, uint64_t size, uint64_t room)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return err_errno(err, -errno, "trace");
-    int r = check_trace_room(report, (uint64_t)st.st_size, err);
+    uint8_t window[65536];
+    uint64_t start = 0, end = 0, border = 0;
+    while (border < size) {
+        if (border < start || border + 1 + WIRE_VARINT_MAX > end) {
+            ssize_t n = pread(fd, window, sizeof(window), (off_t)border);
+            if (n <= 0)
+                return border;
+            start = border;
+            end = border + (uint64_t)n;
+        }
+        const uint8_t *p = window + (border - start);
+        uint64_t packet;
+        if (*p++ != (PB_Trace_packet << 3 | WIRE_BYTES) ||
+            !wire_get_varint(&p, window + (end - start), &packet) || packet > room)
+            return border;
+        uint64_t next = start + (uint64_t)(p - window) + packet;
+        if (next > room || next > size)
+            return border;
+        border = next;
+    }
+    return border;
+}
+
+static int add_bytes(struct bugreport *report, int fd, uint64_t size, struct err *err)
+{
     char bytes[16384];
-    for (off_t left = st.st_size; r == 0 && left > 0;) {
-        ssize_t n = read(fd, bytes, left < (off_t)sizeof(bytes) ? (size_t)left : sizeof(bytes));
+    int r = lseek(fd, 0, SEEK_SET) < 0 ? err_errno(err, -errno, "trace") : 0;
+    while (r == 0 && size > 0) {
+        ssize_t n = read(fd, bytes, size < sizeof(bytes) ? (size_t)size : sizeof(bytes));
         if (n < 0)
             return err_errno(err, -errno, "trace");
         if (n == 0)
             break;
-        left -= n;
+        size -= (uint64_t)n;
         r = trace_add(report, bytes, (size_t)n, err);
     }
     return r;
+}
+
+int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "trace");
+    uint64_t size = (uint64_t)st.st_size, room = trace_room(report);
+    int r = add_bytes(report, fd, size > room ? last_border(fd, size, room) : size, err);
+    return r < 0 ? r : check_trace_room(report, size > room ? size : 0, err);
 }
 
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,

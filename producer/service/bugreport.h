@@ -41,7 +41,8 @@ int bugreport_trace_begin(struct bugreport *report, const char *file_name, struc
 // Adds a packet, without its framing. -EFBIG: the trace has its maximum size, the packet is not
 // taken, the trace can be ended.
 int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err);
-// Adds a trace file, from its beginning. -EFBIG: it is too large, nothing is taken.
+// Adds a trace file, from its beginning. -EFBIG: it is too large, and was cut behind the last
+// packet that there is room for.
 int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
 // `about` says for the index what it is, `problem` (NULL: none) what is wrong with it.
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,

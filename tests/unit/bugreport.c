@@ -182,12 +182,18 @@ static void test_trace_file(void **state)
     struct bugreport *report = begin();
     assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
     assert_int_equal(bugreport_trace_add_file(report, fileno(file), NULL), 0);
-    assert_int_equal(ftruncate(fileno(file), (off_t)BUGREPORT_TRACE_MAX + 1), 0);
-    assert_int_equal(bugreport_trace_add_file(report, fileno(file), &err), -EFBIG);
     assert_int_equal(bugreport_trace_end(report, NULL, NULL, NULL), 0);
+    // Two packets, and one that is larger than all of it may be.
+    static const char packets[] = "\n\3abc\n\1d\n\xff\xff\xff\xff\x03xyz";
+    assert_int_equal(pwrite(fileno(file), packets, sizeof(packets), 0), sizeof(packets));
+    assert_int_equal(ftruncate(fileno(file), (off_t)BUGREPORT_TRACE_MAX + 1000), 0);
+    assert_int_equal(bugreport_trace_begin(report, "large", NULL), 0);
+    assert_int_equal(bugreport_trace_add_file(report, fileno(file), &err), -EFBIG);
+    assert_int_equal(bugreport_trace_end(report, NULL, err.text, NULL), 0);
     fclose(file);
     finish(report);
     assert_string_equal(ask("z.read('" TRACE "').decode()"), "a trace file");
+    assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "large').decode()"), "\n\3abc\n\1d");
 }
 
 static void test_nothing_is_left_behind(void **state)
