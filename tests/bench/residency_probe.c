@@ -17,7 +17,8 @@
 
 #include "producer/sources/residency/probe.h"
 
-#define REPEATS 5
+#define REPEATS       15
+#define REPEATS_PAGES 3 // slow, and far from all others
 
 static size_t page_size;
 static char path[4096]; // removed at exit
@@ -177,17 +178,23 @@ static size_t run_way(const struct file *file, enum way way)
     }
 }
 
-// The best of some repetitions.
+// Medians: on a busy machine the best is a matter of luck.
 struct result {
     size_t n[N_WAYS]; // runs; pages of WAY_COUNTS
     double seconds[N_WAYS];
     double program_seconds[N_PROGRAMS]; // negative: not installed
 };
 
-static void keep_best(double *best, double seconds, bool first)
+static int compare_seconds(const void *a, const void *b)
 {
-    if (first || seconds < *best)
-        *best = seconds;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *seconds, size_t n)
+{
+    qsort(seconds, n, sizeof(*seconds), compare_seconds);
+    return seconds[n / 2];
 }
 
 static const char *const programs[] = {"vmtouch", "fincore"};
@@ -195,16 +202,22 @@ static const char *const programs[] = {"vmtouch", "fincore"};
 // In turns, so that what else the machine does meets all of them.
 static void measure(const struct file *file, struct result *ret)
 {
-    *ret = (struct result){0};
+    static double took[N_WAYS + N_PROGRAMS][REPEATS];
     for (int i = 0; i < REPEATS; i++) {
-        for (enum way way = WAY_AUTO; way <= (i ? WAY_MINCORE_WHOLE : WAY_MINCORE_PAGES); way++) {
+        for (enum way way = WAY_AUTO; way < N_WAYS; way++) {
+            if (way == WAY_MINCORE_PAGES && i >= REPEATS_PAGES)
+                continue;
             double start = now();
             ret->n[way] = run_way(file, way);
-            keep_best(&ret->seconds[way], now() - start, i == 0);
+            took[way][i] = now() - start;
         }
         for (size_t j = 0; j < N_PROGRAMS; j++)
-            keep_best(&ret->program_seconds[j], run_program(programs[j]), i == 0);
+            took[N_WAYS + j][i] = run_program(programs[j]);
     }
+    for (enum way way = WAY_AUTO; way < N_WAYS; way++)
+        ret->seconds[way] = median(took[way], way == WAY_MINCORE_PAGES ? REPEATS_PAGES : REPEATS);
+    for (size_t j = 0; j < N_PROGRAMS; j++)
+        ret->program_seconds[j] = median(took[N_WAYS + j], REPEATS);
 }
 
 static void compare(const struct file *file, const char *state)
