@@ -12,6 +12,8 @@
 #include "producer/pintool/pintool.h"
 
 static const struct pintool_mode modes[] = {
+    {"file", "FILE... [OPTION...]", "show which pages of files are in memory, write pinlists",
+     pintool_file},
     {"pinlist", "PINLIST [OPTION...]", "show what a pinlist.meta names", pintool_pinlist},
 };
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A zip can have a million entries and a probe a million runs, so each part finds its first run by
+// bisection, and all runs lie in one array.
+#include "producer/pintool/coverage.h"
+
+// The index of the first range that ends behind `offset`.
+static size_t first_behind(const struct page_ranges *set, uint64_t offset)
+{
+    size_t low = 0, high = set->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (set->items[middle].end > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+// Appends what of [start, end) is in `set`.
+static int add_range(struct coverages *list, struct coverage *item, uint64_t start, uint64_t end,
+                     const struct page_ranges *set)
+{
+    struct page_range whole = {.start = start, .end = end};
+    const struct page_range *at = &whole, *last = &whole + 1;
+    if (set) {
+        at = set->items + first_behind(set, start);
+        last = set->items + set->n;
+    }
+    for (; start < end && at < last && at->start < end; at++) {
+        struct page_range found = {.start = at->start > start ? at->start : start,
+                                   .end = at->end < end ? at->end : end};
+        int r = page_ranges_push(&list->pool, found);
+        if (r < 0)
+            return r;
+        item->n_ranges++;
+        item->covered_bytes += found.end - found.start;
+    }
+    return 0;
+}
+
+int coverages_add(struct coverages *list, const struct part *part, const struct page_ranges *set)
+{
+    struct coverage item = {.part = *part, .first_range = list->pool.n};
+    int r = add_range(list, &item, part->offset, part->offset + part->size_bytes, set);
+    return r < 0 ? r : coverage_items_push(&list->items, item);
+}
+
+int coverages_add_wanted(struct coverages *list, const struct part *part,
+                         const struct page_ranges *wanted, const struct page_ranges *set)
+{
+    struct coverage item = {.part = *part, .first_range = list->pool.n};
+    vec_foreach(wanted, range) {
+        int r = add_range(list, &item, range->start, range->end, set);
+        if (r < 0)
+            return r;
+    }
+    return coverage_items_push(&list->items, item);
+}
+
+void coverages_clear(struct coverages *list)
+{
+    coverage_items_clear(&list->items);
+    page_ranges_clear(&list->pool);
+}
+
+void coverages_done(struct coverages *list)
+{
+    coverage_items_done(&list->items);
+    page_ranges_done(&list->pool);
+}
+
+double coverage_percent(uint64_t covered_bytes, uint64_t size_bytes)
+{
+    return size_bytes ? (double)covered_bytes / (double)size_bytes * 100.0 : 0;
+}

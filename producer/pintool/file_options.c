@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What cannot mean anything together is refused before anything is done: Android's tool ignored
+// options that it did not know, and wrote lists that nobody wanted.
+#include "producer/pintool/file_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/pinlist.h"
+#include "common/str.h"
+#include "producer/cli/options.h"
+
+enum {
+    OPTION_HEADING = 1,
+    OPTION_GEN_PROBE,
+    OPTION_USE_PROBE,
+    OPTION_ZIP,
+    OPTION_PINCONFIG,
+    OPTION_PID,
+    OPTION_DUMP,
+    OPTION_JSON,
+    OPTION_MAP,
+    OPTION_SVG,
+    OPTION_OUTPUT,
+    OPTION_QUOTA,
+    OPTION_WATCH,
+    OPTION_TIMES,
+    OPTION_VERBOSE,
+    OPTION_HELP,
+};
+
+#define WATCH_MIN (10 * NSEC_PER_MSEC)
+
+static const struct cli_option options_table[] = {
+    {OPTION_HEADING, 0, NULL, NULL, "What is looked at:"},
+    {OPTION_GEN_PROBE, 0, "gen-probe", NULL, "what the page cache holds now"},
+    {OPTION_ZIP, 0, "zip", NULL, "for each entry of a zip (an APK)"},
+    {OPTION_USE_PROBE, 0, "use-probe", "PINLIST",
+     "with --zip: an older probe instead of a new one"},
+    {OPTION_PINCONFIG, 0, "pinconfig", "FILE",
+     "with --zip: only what a pinconfig.txt names; without\na probe, all of that"},
+    {OPTION_PID, 0, "pid", "PID", "the files that a process maps"},
+    {OPTION_WATCH, 0, "watch", "SECONDS",
+     "look again and again, and print what came and went,\nuntil interrupted"},
+    {OPTION_TIMES, 0, "times", "N", "with --watch: end after N looks"},
+    {OPTION_HEADING, 0, NULL, NULL, "What is printed:"},
+    {OPTION_DUMP, 0, "dump", NULL,
+     "ranges: of zip entries, and of files that are found in\ndirectories or by --pid"},
+    {OPTION_JSON, 0, "json", NULL, "everything, as JSON"},
+    {OPTION_MAP, 0, "map", NULL,
+     "a line for each file (or entry) with its densities:\n"
+     ". nothing, : + * something, # all"},
+    {OPTION_SVG, 0, "svg", "FILE", "the same as a picture"},
+    {OPTION_HEADING, 0, NULL, NULL, "What is written:"},
+    {OPTION_OUTPUT, 'o', NULL, "FILE", "a pinlist.meta of what was found"},
+    {OPTION_QUOTA, 0, "quota", "BYTES",
+     "with -o: at most so much, as in 40MB; the last range is cut"},
+    {OPTION_HEADING, 0, NULL, NULL, "Others:"},
+    {OPTION_VERBOSE, 'v', NULL, NULL, "say what is done"},
+    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0},
+};
+
+void file_options_help(void)
+{
+    printf("usage: pintool file FILE... --gen-probe [OPTION...]\n"
+           "       pintool file APP.apk --zip [--gen-probe] [--pinconfig FILE] [-o PINLIST] "
+           "[OPTION...]\n"
+           "       pintool file --pid PID [OPTION...]\n"
+           "\n"
+           "Which pages of files are in memory. Directories stand for the files below them.\n");
+    cli_options_print(options_table, stdout);
+}
+
+static int set_quota(struct file_options *options, const char *value, struct err *err)
+{
+    options->has_quota = true;
+    options->quota_bytes = PINLIST_NO_QUOTA;
+    if (str_eq(value, "-1")) // no limit, as Android's tool has it
+        return 0;
+    int r = str_parse_size(value, &options->quota_bytes);
+    if (r < 0)
+        return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
+    if (options->quota_bytes == 0)
+        options->quota_bytes = PINLIST_NO_QUOTA;
+    return 0;
+}
+
+static int set_pid(struct file_options *options, const char *value, struct err *err)
+{
+    uint32_t pid;
+    if (str_parse_u32(value, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+        return err_set(err, -EINVAL, "--pid %s: no process id", value);
+    options->pid = (int32_t)pid;
+    return 0;
+}
+
+static int set_watch(struct file_options *options, const char *value, struct err *err)
+{
+    if (str_parse_duration(value, &options->watch) < 0 || options->watch < WATCH_MIN)
+        return err_set(err, -EINVAL, "--watch %s: no time of at least 10 ms", value);
+    return 0;
+}
+
+static int set_times(struct file_options *options, const char *value, struct err *err)
+{
+    if (str_parse_u64(value, &options->watch_times) < 0 || options->watch_times == 0)
+        return err_set(err, -EINVAL, "--times %s: no number of looks", value);
+    return 0;
+}
+
+static int take(void *userdata, int id, const char *value, struct err *err)
+{
+    struct file_options *options = userdata;
+    switch (id) {
+    case 0:
+        return path_list_push(&options->paths, value) < 0 ? err_errno(err, -ENOMEM, "paths") : 0;
+    case OPTION_GEN_PROBE:
+        options->gen_probe = true;
+        break;
+    case OPTION_USE_PROBE:
+        options->use_probe = value;
+        break;
+    case OPTION_ZIP:
+        options->zip = true;
+        break;
+    case OPTION_PINCONFIG:
+        options->pinconfig = value;
+        break;
+    case OPTION_PID:
+        return set_pid(options, value, err);
+    case OPTION_DUMP:
+        options->dump = true;
+        break;
+    case OPTION_JSON:
+        options->json = true;
+        break;
+    case OPTION_MAP:
+        options->map = true;
+        break;
+    case OPTION_SVG:
+        options->svg = value;
+        break;
+    case OPTION_OUTPUT:
+        options->output = value;
+        break;
+    case OPTION_QUOTA:
+        return set_quota(options, value, err);
+    case OPTION_WATCH:
+        return set_watch(options, value, err);
+    case OPTION_TIMES:
+        return set_times(options, value, err);
+    case OPTION_VERBOSE:
+        options->verbose = true;
+        break;
+    case OPTION_HELP:
+        options->help = true;
+        break;
+    }
+    return 0;
+}
+
+static const char *conflict(const struct file_options *o)
+{
+    bool one_file = o->paths.n == 1 && !o->pid;
+    if (!o->paths.n && !o->pid)
+        return "no file given";
+    if (o->paths.n && o->pid)
+        return "--pid finds its files itself";
+    if (o->gen_probe && o->use_probe)
+        return "either --gen-probe or --use-probe";
+    if (o->use_probe && !o->zip)
+        return "--use-probe is for zips, with --zip";
+    if (o->pinconfig && !o->zip)
+        return "--pinconfig is for zips, with --zip";
+    if (o->pid && o->zip)
+        return "either --pid or --zip";
+    if (o->output && !one_file)
+        return "-o writes the pinlist of one file";
+    if (o->has_quota && !o->output)
+        return "--quota is for a pinlist, with -o";
+    if (o->json && o->map)
+        return "either --json or --map";
+    if (o->watch_times && !o->watch)
+        return "--times is for --watch";
+    if (o->watch && (o->output || o->map || o->svg || o->use_probe || o->pinconfig || o->dump))
+        return "--watch goes with --zip, --pid, --json and -v only";
+    bool looks = o->gen_probe || o->zip || o->pid || o->watch || o->json || o->map || o->svg;
+    return looks ? NULL : "a file that is no zip takes --gen-probe";
+}
+
+int file_options_parse(int argc, char **argv, struct file_options *ret, struct err *err)
+{
+    *ret = (struct file_options){.quota_bytes = PINLIST_NO_QUOTA};
+    int r = cli_options_parse(options_table, argc, argv, take, ret, err);
+    if (ret->help)
+        return 0;
+    const char *problem = r == 0 ? conflict(ret) : NULL;
+    if (problem)
+        r = err_set(err, -EINVAL, "%s", problem);
+    if (r < 0 && !err->hint[0])
+        err_hint(err, r, "see pintool file --help");
+    // Whatever is looked at without a zip, or again and again, is the cache.
+    if (r == 0 && (!ret->zip || ret->watch))
+        ret->gen_probe = true;
+    return r;
+}
+
+void file_options_done(struct file_options *options)
+{
+    path_list_done(&options->paths);
+}

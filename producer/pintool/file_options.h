@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of `pintool file`, checked as a whole: what it says can be done.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "common/vec.h"
+
+VEC_DEFINE(path_list, const char *);
+
+struct file_options {
+    struct path_list paths; // borrowed strings
+    int32_t pid;            // 0: none
+    bool gen_probe, dump, zip, verbose, json, map, help;
+    const char *use_probe, *pinconfig, *output, *svg; // borrowed; NULL: not given
+    uint64_t quota_bytes;                             // PINLIST_NO_QUOTA: none
+    bool has_quota;
+    nsec_t watch;         // 0: look once
+    uint64_t watch_times; // 0: until interrupted
+};
+
+// 0, or -EINVAL with text. With `help` nothing else is checked.
+int file_options_parse(int argc, char **argv, struct file_options *ret, struct err *err);
+void file_options_done(struct file_options *options); // fit for CLEANUP()
+
+void file_options_help(void);

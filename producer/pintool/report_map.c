@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One line a file, so that the eye can compare files: the bar is as long for each, however large
+// the file is. Plain characters, which every terminal, log and mail shows alike.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "producer/pintool/density.h"
+#include "producer/pintool/report.h"
+
+#define COLUMNS_DEFAULT 100
+#define COLUMNS_BESIDE  52 // for numbers and a name beside the bar
+#define BAR_MIN         16
+#define BAR_MAX         256
+
+static const char levels[] = ".:+*#";
+#define FULL 4
+
+static size_t bar_cells(void)
+{
+    struct winsize window;
+    size_t columns = COLUMNS_DEFAULT;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col)
+        columns = window.ws_col;
+    if (columns < COLUMNS_BESIDE + BAR_MIN)
+        return BAR_MIN;
+    return columns - COLUMNS_BESIDE < BAR_MAX ? columns - COLUMNS_BESIDE : BAR_MAX;
+}
+
+static void format_size(uint64_t bytes, char *ret, size_t room)
+{
+    static const char units[] = "BKMGTPE";
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof(units) - 1; unit++)
+        value /= 1024;
+    if (unit == 0)
+        snprintf(ret, room, "%" PRIu64 "B", bytes);
+    else
+        snprintf(ret, room, "%.1f%c", value, units[unit]);
+}
+
+static void print_line(const struct subject *subject, const char *indent, const struct part *part,
+                       const struct page_range *ranges, size_t n_ranges, uint64_t covered)
+{
+    char bar[BAR_MAX + 1], size[16];
+    uint8_t cells[BAR_MAX];
+    size_t n = bar_cells();
+    bool unknown = subject->origin == PROBE_UNKNOWN;
+    if (part->size_bytes && !unknown)
+        density_levels(ranges, n_ranges, part->offset, part->size_bytes, FULL, n, cells);
+    for (size_t i = 0; i < n; i++)
+        bar[i] = unknown ? '?' : part->size_bytes ? levels[cells[i]] : ' ';
+    bar[n] = '\0';
+    format_size(part->size_bytes, size, sizeof(size));
+    CLEANUP(freep) char *name = report_name(part->name);
+    printf("%s[%s] ", indent, bar);
+    if (unknown)
+        fputs("unknown", stdout);
+    else
+        printf("%6.1f%%", coverage_percent(covered, part->size_bytes));
+    printf(" %8s  %s\n", size, name ? name : "?");
+}
+
+static void print_list(const struct subject *subject, const struct coverages *list)
+{
+    vec_foreach(&list->items, item)
+        print_line(subject, "  ", &item->part, coverage_ranges(list, item), item->n_ranges,
+                   item->covered_bytes);
+}
+
+static void map_subject(struct report *report, const struct subject *subject)
+{
+    struct part whole = {.name = subject->target->path, .size_bytes = subject->size_bytes};
+    if (subject->origin != PROBE_NONE)
+        print_line(subject, "", &whole, subject->resident.items, subject->resident.n,
+                   subject->resident_bytes);
+    if (report->options->zip)
+        print_list(subject, report->options->filtered ? &subject->filtered : &subject->entries);
+}
+
+const struct report_kind report_map = {.subject = map_subject};

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Line for line what Android's tool prints, since scripts parse it: which headings there are, where
+// empty lines stand, that numbers have six digits. What it does not know is behind its fields on
+// the line, or a line of its own. Names come out of zips that anybody can have made, so control
+// characters do not reach the terminal.
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "producer/pintool/report.h"
+
+char *report_name(const char *name)
+{
+    char *copy = strdup(name);
+    if (copy)
+        str_make_printable(copy, false);
+    return copy;
+}
+
+static void print_head(const char *name, uint64_t size, uint64_t covered, bool unknown)
+{
+    CLEANUP(freep) char *printable = report_name(name);
+    printf("%s size(B)=%" PRIu64, printable ? printable : "?", size);
+    if (unknown)
+        fputs(" resident(B)=unknown resident(%)=unknown", stdout);
+    else
+        printf(" resident(B)=%" PRIu64 " resident(%%)=%g", covered,
+               coverage_percent(covered, size));
+}
+
+static void print_file_ranges(const struct page_ranges *ranges)
+{
+    vec_foreach(ranges, range)
+        printf("file_offset=%" PRIu64 " total_bytes=%" PRIu64 "\n", range->start,
+               range->end - range->start);
+}
+
+static void print_file(const struct report *report, const struct subject *subject)
+{
+    bool unknown = subject->origin == PROBE_UNKNOWN;
+    print_head(subject->target->path, subject->size_bytes, subject->resident_bytes, unknown);
+    if (subject->target->by_process) {
+        printf(" mapped(B)=%" PRIu64, subject->mapped_bytes);
+        if (unknown)
+            fputs(" mapped_resident(B)=unknown", stdout);
+        else
+            printf(" mapped_resident(B)=%" PRIu64, subject->mapped_resident_bytes);
+    }
+    putchar('\n');
+    if (!subject->target->named && !report->options->dump)
+        return;
+    if (subject->target->by_process) {
+        puts("file mapped ranges");
+        print_file_ranges(&subject->mapped);
+    }
+    puts("file resident ranges");
+    print_file_ranges(&subject->resident);
+    fputs("\n\n", stdout);
+}
+
+static void print_entries(const struct report *report, const struct subject *subject,
+                          const struct coverages *entries)
+{
+    vec_foreach(&entries->items, item) {
+        print_head(item->part.name, item->part.size_bytes, item->covered_bytes,
+                   subject->origin == PROBE_UNKNOWN);
+        putchar('\n');
+        if (report->options->verbose)
+            printf("file_base_zip_offset=%" PRIu64 "\n", item->part.offset);
+        puts("file resident ranges");
+        const struct page_range *ranges = coverage_ranges(entries, item);
+        for (size_t i = 0; i < item->n_ranges; i++)
+            printf("zip_offset=%" PRIu64 " file_offset=%" PRIu64 " total_bytes=%" PRIu64 "\n",
+                   ranges[i].start, ranges[i].start - item->part.offset,
+                   ranges[i].end - ranges[i].start);
+        putchar('\n');
+    }
+    putchar('\n');
+}
+
+static void print_found(const struct subject *subject)
+{
+    vec_foreach(&subject->zip.entries, entry) {
+        CLEANUP(freep) char *name = report_name(entry->name);
+        printf("file found. name=%s offset=%" PRIu64 " uncompressed=%" PRIu64 " compressed=%" PRIu64
+               "\n\n",
+               name ? name : "?", entry->offset, entry->uncompressed_bytes, entry->size_bytes);
+    }
+}
+
+static void text_subject(struct report *report, const struct subject *subject)
+{
+    const struct report_options *options = report->options;
+    if (!options->zip) {
+        print_file(report, subject);
+        return;
+    }
+    if (options->verbose)
+        print_found(subject);
+    if (!options->dump)
+        return;
+    fputs("\n----Unfiltered file coverages----\n\n", stdout);
+    print_entries(report, subject, &subject->entries);
+    if (options->filtered) {
+        fputs("\n----Filtered file coverages----\n\n", stdout);
+        print_entries(report, subject, &subject->filtered);
+    }
+}
+
+static void text_pinlist(struct report *report, const char *path, const struct pinlist *list)
+{
+    vec_foreach(list, range)
+        printf("Pinlist Writing start=%" PRIu32 " bytes=%" PRIu32 "\n", range->offset,
+               range->length);
+    if (report->options->verbose)
+        printf("Finished writing pin file at: %s\n", path);
+}
+
+const struct report_kind report_text = {.subject = text_subject, .pinlist = text_pinlist};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One file as pintool sees it: what of it is in memory, and of each entry if it is a zip.
+#pragma once
+
+#include "common/err.h"
+#include "common/pinconfig.h"
+#include "common/zipindex.h"
+#include "producer/pintool/coverage.h"
+#include "producer/pintool/targets.h"
+#include "producer/sources/residency/probe.h"
+
+// Where a subject's `resident` comes from.
+enum probe_origin {
+    PROBE_NONE,    // nowhere: all of every entry counts as covered
+    PROBE_CACHE,   // the page cache, now
+    PROBE_PINLIST, // a pinlist that was given
+    PROBE_UNKNOWN, // the kernel does not tell
+};
+
+// What is to be found out. All borrowed.
+struct subject_plan {
+    struct residency_probe *probe;
+    enum probe_origin origin;         // PROBE_UNKNOWN is no plan
+    const struct page_ranges *listed; // for PROBE_PINLIST: bytes, sorted
+    bool zip;
+    const struct pinconfig *pinconfig; // zips only; NULL: none
+};
+
+struct subject {
+    const struct target *target; // borrowed
+    uint64_t size_bytes;
+    enum probe_origin origin;
+    struct residency_counts counts; // for PROBE_CACHE
+    struct page_ranges resident;    // owned; bytes, sorted, clipped to the file
+    uint64_t resident_bytes;
+    uint64_t mapped_bytes, mapped_resident_bytes; // of a process's file
+    struct page_ranges mapped;                    // owned; bytes, clipped to the file
+    // Of a zip. Without a pinconfig `filtered` is empty.
+    struct zipindex zip;
+    struct coverages entries, filtered;
+};
+
+// 0 or a negative errno with text. A plan that cannot be carried out because the kernel does not
+// tell is no error: origin is PROBE_UNKNOWN then, and all coverages are empty.
+int subject_look(const struct target *target, const struct subject_plan *plan, struct subject *ret,
+                 struct err *err);
+void subject_done(struct subject *subject); // fit for CLEANUP()
+
+// Pages, as a probe has them, to bytes of a file of `size_bytes`, in place.
+void subject_pages_to_bytes(struct page_ranges *ranges, uint64_t page_size, uint64_t size_bytes);

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `pintool file`. Subjects are looked at, printed and forgotten one after the other, so memory does
+// not grow with their number. A pinlist is written last, and only if everything before went well.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "producer/pintool/file_options.h"
+#include "producer/pintool/pinlist_file.h"
+#include "producer/pintool/pintool.h"
+#include "producer/pintool/report.h"
+#include "producer/pintool/subject.h"
+#include "producer/pintool/targets.h"
+#include "producer/pintool/watch.h"
+#include "producer/pintool/whole_file.h"
+
+#define PINCONFIG_BYTES_MAX ((size_t)16 << 20)
+#define REPORTS_MAX         3
+
+// One run of `pintool file`.
+struct run {
+    struct file_options options;
+    struct targets targets;
+    struct residency_probe *probe;
+    struct page_ranges listed;
+    struct pinconfig pinconfig;
+    struct subject_plan plan;
+    struct report_options report_options;
+    struct report reports[REPORTS_MAX];
+    size_t n_reports;
+    bool failed;
+    size_t n_unread, n_unknown; // files that were found, not named
+    struct err first_unread;    //
+};
+
+static void run_done(struct run *run)
+{
+    file_options_done(&run->options);
+    targets_done(&run->targets);
+    run->probe = residency_probe_free(run->probe);
+    page_ranges_done(&run->listed);
+    pinconfig_done(&run->pinconfig);
+    for (size_t i = 0; i < run->n_reports; i++)
+        strbuf_done(&run->reports[i].rows);
+}
+
+static void fail(struct run *run, const struct err *err)
+{
+    fflush(stdout);
+    err_print(err, PINTOOL);
+    run->failed = true;
+}
+
+static void print_settings(const struct file_options *options)
+{
+    int probe = options->gen_probe ? 1 : options->use_probe ? 2 : 0;
+    printf("Setting output pinlist file: %s\n", options->output ? options->output : "");
+    for (size_t i = 0; i < options->paths.n; i++)
+        printf("Setting input file: %s\n", options->paths.items[i]);
+    printf("Setting pinconfig file: %s\n", options->pinconfig ? options->pinconfig : "");
+    printf("Setting custom probe file: %s\n", options->use_probe ? options->use_probe : "");
+    printf("Setting probe type: %d\nDump enabled: %d\nIs Zip file: %d\n", probe, options->dump,
+           options->zip);
+    if (options->has_quota)
+        printf("Set Write quota: %" PRIu64 "\n", options->quota_bytes);
+}
+
+static int load_pinconfig(struct run *run, struct err *err)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    const char *path = run->options.pinconfig;
+    int r = whole_file_read(path, PINCONFIG_BYTES_MAX, &text, err);
+    return r < 0 ? r : pinconfig_parse(text.text, text.size, path, &run->pinconfig, err);
+}
+
+static int load_probe(struct run *run, struct err *err)
+{
+    CLEANUP(pinlist_done) struct pinlist list = {0};
+    int r = pinlist_file_read(run->options.use_probe, &list, err);
+    if (r < 0)
+        return r;
+    return pinlist_to_ranges(&list, &run->listed) < 0
+               ? err_errno(err, -ENOMEM, "%s", run->options.use_probe)
+               : 0;
+}
+
+static int find_targets(struct run *run, struct err *err)
+{
+    if (run->options.pid)
+        return targets_add_process(&run->targets, run->options.pid, err);
+    for (size_t i = 0; i < run->options.paths.n; i++) {
+        struct err problem = {0};
+        int r = targets_add_path(&run->targets, run->options.paths.items[i], &problem);
+        if (r == -ENOMEM)
+            return err_set(err, r, "%s", problem.text);
+        if (r < 0)
+            fail(run, &problem);
+    }
+    return 0;
+}
+
+static void report_add(struct run *run, const struct report_kind *kind)
+{
+    run->reports[run->n_reports++] = (struct report){.kind = kind, .options = &run->report_options};
+}
+
+static void choose_reports(struct run *run)
+{
+    const struct file_options *options = &run->options;
+    run->report_options = (struct report_options){
+        .verbose = options->verbose,
+        .dump = options->dump,
+        .zip = options->zip,
+        .filtered = options->pinconfig != NULL,
+        .svg_path = options->svg,
+    };
+    if (options->json)
+        report_add(run, &report_json);
+    else if (options->dump || !(options->map || options->svg))
+        report_add(run, &report_text);
+    if (options->map)
+        report_add(run, &report_map);
+    if (options->svg)
+        report_add(run, &report_svg);
+}
+
+static int prepare(struct run *run, struct err *err)
+{
+    const struct file_options *options = &run->options;
+    int r = residency_probe_new(RESIDENCY_AUTO, &run->probe);
+    if (r < 0)
+        return err_errno(err, r, "the probe");
+    if (options->pinconfig)
+        r = load_pinconfig(run, err);
+    if (r == 0 && options->use_probe)
+        r = load_probe(run, err);
+    if (r == 0)
+        r = find_targets(run, err);
+    run->plan = (struct subject_plan){
+        .probe = run->probe,
+        .origin = options->gen_probe   ? PROBE_CACHE
+                  : options->use_probe ? PROBE_PINLIST
+                                       : PROBE_NONE,
+        .listed = &run->listed,
+        .zip = options->zip,
+        .pinconfig = options->pinconfig ? &run->pinconfig : NULL,
+    };
+    choose_reports(run);
+    return r;
+}
+
+// Files that were found, not named, can be anything, and are only counted.
+static void note_unread(struct run *run, const struct target *target, const struct err *err)
+{
+    if (target->named) {
+        fail(run, err);
+        return;
+    }
+    if (!run->n_unread++)
+        run->first_unread = *err;
+}
+
+static void note_unknown(struct run *run, const struct subject *subject)
+{
+    struct err err = {0};
+    if (!subject->target->named) {
+        run->n_unknown++;
+        return;
+    }
+    err_set(&err, 0, "%s: what of it is in memory is unknown", subject->target->path);
+    err_hint(&err, 0, "the kernel tells it to the file's owner, and to who may write to it");
+    fail(run, &err);
+}
+
+static void note_damage(struct run *run, const struct subject *subject)
+{
+    struct err err = {0};
+    err_set(&err, 0, "%s: %zu damaged entries are left out: %s", subject->target->path,
+            subject->zip.n_damaged, subject->zip.first_damaged);
+    fail(run, &err);
+}
+
+// What a pinlist is made of: the filtered entries if there is a filter, all entries of a zip, or
+// the file.
+static int pinlist_make(struct run *run, const struct subject *subject, struct pinlist *ret,
+                        struct err *err)
+{
+    const struct page_ranges *ranges = &subject->resident;
+    if (run->options.zip)
+        ranges = run->options.pinconfig ? &subject->filtered.pool : &subject->entries.pool;
+    if (run->options.pinconfig && !subject->filtered.items.n)
+        return err_set(err, -ENOENT, "%s: the pinconfig matches no entry: no pinlist is written",
+                       subject->target->path);
+    int r = pinlist_from_ranges(ranges, residency_page_size(run->probe), run->options.quota_bytes,
+                                ret, err);
+    return r < 0 ? err_prefix(err, r, "%s", run->options.output) : 0;
+}
+
+static void pinlist_write(struct run *run, const struct subject *subject)
+{
+    CLEANUP(pinlist_done) struct pinlist list = {0};
+    struct err err = {0};
+    int r = pinlist_make(run, subject, &list, &err);
+    if (r == 0)
+        r = pinlist_file_write(run->options.output, &list, &err);
+    if (r < 0) {
+        fail(run, &err);
+        return;
+    }
+    for (size_t i = 0; i < run->n_reports; i++)
+        if (run->reports[i].kind->pinlist)
+            run->reports[i].kind->pinlist(&run->reports[i], run->options.output, &list);
+}
+
+static void look_at(struct run *run, const struct target *target)
+{
+    CLEANUP(subject_done) struct subject subject = {0};
+    struct err err = {0};
+    if (subject_look(target, &run->plan, &subject, &err) < 0) {
+        note_unread(run, target, &err);
+        return;
+    }
+    for (size_t i = 0; i < run->n_reports; i++)
+        run->reports[i].kind->subject(&run->reports[i], &subject);
+    if (subject.origin == PROBE_UNKNOWN)
+        note_unknown(run, &subject);
+    if (subject.zip.n_damaged)
+        note_damage(run, &subject);
+    if (run->options.output && !run->failed)
+        pinlist_write(run, &subject);
+}
+
+static void print_notes(const struct run *run)
+{
+    struct err err = {0};
+    fflush(stdout);
+    if (run->n_unread) {
+        err_set(&err, 0, "%zu files could not be looked at; the first: %s", run->n_unread,
+                run->first_unread.text);
+        err_print(&err, PINTOOL);
+    }
+    if (run->n_unknown) {
+        err_set(&err, 0, "of %zu files the kernel does not tell this user", run->n_unknown);
+        err_print(&err, PINTOOL);
+    }
+    if (run->targets.n_skipped) {
+        err_set(&err, 0, "%zu directories could not be read; the first: %s", run->targets.n_skipped,
+                run->targets.first_skipped);
+        err_print(&err, PINTOOL);
+    }
+}
+
+static int run_once(struct run *run)
+{
+    if (run->options.output && run->targets.items.n != 1 && !run->failed) {
+        struct err err = {0};
+        err_set(&err, 0, "-o writes the pinlist of one file; there are %zu", run->targets.items.n);
+        err_print(&err, PINTOOL);
+        return PINTOOL_USAGE;
+    }
+    if (run->options.verbose && !run->options.json)
+        print_settings(&run->options);
+    for (size_t i = 0; i < run->n_reports; i++)
+        if (run->reports[i].kind->begin)
+            run->reports[i].kind->begin(&run->reports[i]);
+    vec_foreach(&run->targets.items, target)
+        look_at(run, target);
+    for (size_t i = 0; i < run->n_reports; i++) {
+        struct err err = {0};
+        if (run->reports[i].kind->end && run->reports[i].kind->end(&run->reports[i], &err) < 0)
+            fail(run, &err);
+    }
+    print_notes(run);
+    int r = pintool_close_stdout();
+    return run->failed ? PINTOOL_FAILED : r;
+}
+
+static int run_watch(struct run *run)
+{
+    struct err err = {0};
+    if (watch_run(&run->targets, &run->options, run->probe, &err) < 0)
+        fail(run, &err);
+    int r = pintool_close_stdout();
+    return run->failed ? PINTOOL_FAILED : r;
+}
+
+int pintool_file(int argc, char **argv)
+{
+    CLEANUP(run_done) struct run run = {0};
+    struct err err = {0};
+    if (file_options_parse(argc, argv, &run.options, &err) < 0) {
+        err_print(&err, PINTOOL);
+        return PINTOOL_USAGE;
+    }
+    if (run.options.help) {
+        file_options_help();
+        return PINTOOL_DONE;
+    }
+    if (prepare(&run, &err) < 0) {
+        err_print(&err, PINTOOL);
+        return PINTOOL_FAILED;
+    }
+    return run.options.watch ? run_watch(&run) : run_once(&run);
+}

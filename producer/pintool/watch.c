@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A look that finds the file unchanged costs one cachestat(2) for each of its runs, or one in all,
+// and prints nothing. Zips are indexed before the first look, and without leaving a trace in the
+// cache, so that only what others do is seen to come and go.
+//
+// Files are opened for each look: a watch over a large directory must not take all descriptors.
+#include "producer/pintool/watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/cleanup.h"
+#include "producer/pintool/coverage.h"
+#include "producer/pintool/json.h"
+#include "producer/pintool/report.h"
+#include "producer/pintool/zip_source.h"
+#include "producer/sources/residency/look.h"
+
+struct watched {
+    const struct target *target; // borrowed
+    struct look_memory memory;
+    dev_t device;
+    ino_t inode;
+    bool seen, gone, unknown;
+    struct zipindex zip;
+    struct coverages entries; // all of each entry, for their places
+};
+
+struct watch {
+    const struct file_options *options; // borrowed
+    struct residency_probe *probe;      // borrowed
+    struct look look;
+    struct watched *files; // owned
+    size_t n_files;
+    nsec_t now; // real time of the round
+};
+
+// What came and what went since the look before, in bytes.
+struct change {
+    struct page_ranges came, went;
+};
+
+static void change_done(struct change *change)
+{
+    page_ranges_done(&change->came);
+    page_ranges_done(&change->went);
+}
+
+static void print_time(nsec_t now)
+{
+    time_t seconds = (time_t)(now / NSEC_PER_SEC);
+    struct tm tm;
+    char text[16] = "";
+    if (localtime_r(&seconds, &tm))
+        strftime(text, sizeof(text), "%H:%M:%S", &tm);
+    printf("%s.%03d ", text, (int)(now % NSEC_PER_SEC / NSEC_PER_MSEC));
+}
+
+static void print_entry_changes(const struct watched *file, const char *what,
+                                const struct page_ranges *ranges)
+{
+    CLEANUP(coverages_done) struct coverages found = {0};
+    vec_foreach(&file->entries.items, item) {
+        coverages_clear(&found);
+        if (coverages_add(&found, &item->part, ranges) < 0)
+            return;
+        CLEANUP(freep) char *name = found.pool.n ? report_name(item->part.name) : NULL;
+        vec_foreach(&found.pool, range)
+            printf("%s zip_offset=%" PRIu64 " file_offset=%" PRIu64 " total_bytes=%" PRIu64
+                   " name=%s\n",
+                   what, range->start, range->start - item->part.offset, range->end - range->start,
+                   name ? name : "?");
+    }
+}
+
+static void print_changes(const struct watched *file, bool zip, const char *what,
+                          const struct page_ranges *ranges)
+{
+    if (zip) {
+        print_entry_changes(file, what, ranges);
+        return;
+    }
+    vec_foreach(ranges, range)
+        printf("%s file_offset=%" PRIu64 " total_bytes=%" PRIu64 "\n", what, range->start,
+               range->end - range->start);
+}
+
+static void json_changes(struct json *json, const struct watched *file, bool zip, const char *key,
+                         const struct page_ranges *ranges)
+{
+    CLEANUP(coverages_done) struct coverages found = {0};
+    struct part whole = {.size_bytes = UINT64_MAX};
+    size_t n = zip ? file->entries.items.n : 1;
+    json_array_begin(json, key);
+    for (size_t i = 0; i < n; i++) {
+        const struct part *part = zip ? &file->entries.items.items[i].part : &whole;
+        coverages_clear(&found);
+        if (coverages_add(&found, part, ranges) < 0)
+            break;
+        vec_foreach(&found.pool, range) {
+            json_object_begin(json, NULL);
+            if (zip) {
+                json_text(json, "name", part->name);
+                json_u64(json, "zip_offset", range->start);
+            }
+            json_u64(json, "file_offset", range->start - part->offset);
+            json_u64(json, "bytes", range->end - range->start);
+            json_object_end(json);
+        }
+    }
+    json_array_end(json);
+}
+
+// A file of which nothing can be said: gone, or unknown to this user.
+static void print_state(const struct watch *watch, const struct watched *file, const char *state)
+{
+    const char *path = file->target->path;
+    if (watch->options->json) {
+        struct json json = {.out = stdout, .compact = true};
+        json_object_begin(&json, NULL);
+        json_u64(&json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
+        json_text(&json, "path", path);
+        json_text(&json, "state", state);
+        json_object_end(&json);
+        return;
+    }
+    CLEANUP(freep) char *name = report_name(path);
+    print_time(watch->now);
+    printf("%s %s\n", name ? name : "?", state);
+}
+
+static void print_change(const struct watch *watch, const struct watched *file, uint64_t resident,
+                         const struct change *change)
+{
+    uint64_t came = page_ranges_count(&change->came), went = page_ranges_count(&change->went);
+    bool zip = watch->options->zip;
+    if (watch->options->json) {
+        struct json json = {.out = stdout, .compact = true};
+        json_object_begin(&json, NULL);
+        json_u64(&json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
+        json_text(&json, "path", file->target->path);
+        json_u64(&json, "resident_bytes", resident);
+        json_u64(&json, "came_bytes", came);
+        json_u64(&json, "went_bytes", went);
+        json_changes(&json, file, zip, "came", &change->came);
+        json_changes(&json, file, zip, "went", &change->went);
+        json_object_end(&json);
+        return;
+    }
+    CLEANUP(freep) char *name = report_name(file->target->path);
+    print_time(watch->now);
+    printf("%s resident(B)=%" PRIu64 " came(B)=%" PRIu64 " went(B)=%" PRIu64 "\n",
+           name ? name : "?", resident, came, went);
+    print_changes(file, zip, "came", &change->came);
+    print_changes(file, zip, "went", &change->went);
+}
+
+// The look has found new runs, or the first ones.
+static int report_runs(struct watch *watch, struct watched *file, uint64_t size_bytes)
+{
+    CLEANUP(change_done) struct change change = {0};
+    CLEANUP(page_ranges_done) struct page_ranges differ = {0}, now = {0};
+    uint64_t page_size = residency_page_size(watch->probe);
+    const struct page_ranges *old = &file->memory.runs, *fresh = &watch->look.fresh;
+    int r = 0;
+    if (file->seen) {
+        r = page_ranges_xor(old, fresh, &differ);
+        if (r == 0)
+            r = page_ranges_and(&differ, fresh, &change.came);
+        if (r == 0)
+            r = page_ranges_and(&differ, old, &change.went);
+    }
+    if (r == 0)
+        r = page_ranges_and(fresh, fresh, &now);
+    if (r < 0)
+        return r;
+    subject_pages_to_bytes(&now, page_size, size_bytes);
+    subject_pages_to_bytes(&change.came, page_size, size_bytes);
+    subject_pages_to_bytes(&change.went, page_size, UINT64_MAX); // the file may have shrunk
+    if (!file->seen || change.came.n || change.went.n)
+        print_change(watch, file, page_ranges_count(&now), &change);
+    return 0;
+}
+
+static void forget(struct watched *file)
+{
+    look_memory_done(&file->memory);
+    file->memory = (struct look_memory){0};
+    file->seen = file->unknown = false;
+}
+
+static int index_entries(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
+                         struct err *err)
+{
+    zipindex_done(&file->zip);
+    coverages_clear(&file->entries);
+    int r = zip_source_index(watch->probe, fd, size_bytes, file->target->path, &file->zip, err);
+    if (r < 0)
+        return r;
+    vec_foreach(&file->zip.entries, entry) {
+        struct part part = {
+            .name = entry->name, .offset = entry->offset, .size_bytes = entry->size_bytes};
+        if (coverages_add(&file->entries, &part, NULL) < 0)
+            return err_errno(err, -ENOMEM, "%s", file->target->path);
+    }
+    return 0;
+}
+
+static int look_once(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes)
+{
+    static const struct look_options options = {.ranges = true, .verify_every = 1};
+    uint64_t pages = residency_pages((int64_t)size_bytes, residency_page_size(watch->probe));
+    enum look_result result =
+        look_step(&watch->look, watch->probe, &options, &file->memory, fd, pages, 0, NSEC_MAX);
+    int r = 0;
+    if (result == LOOK_ERROR)
+        return -watch->look.error;
+    if (result == LOOK_UNKNOWN && !file->unknown)
+        print_state(watch, file, "unknown");
+    file->unknown = result == LOOK_UNKNOWN;
+    if (result == LOOK_RUNS)
+        r = report_runs(watch, file, size_bytes);
+    file->seen |= result == LOOK_RUNS;
+    look_remember(&watch->look, result, &file->memory);
+    return r;
+}
+
+static int watch_file(struct watch *watch, struct watched *file, struct err *err)
+{
+    CLEANUP(close_fdp) int fd = -1;
+    struct stat st;
+    int r = target_open(file->target, &fd, &st);
+    if (r < 0) {
+        if (!file->gone)
+            print_state(watch, file, r == -ENOENT || r == -ESTALE ? "gone" : strerror(-r));
+        file->gone = true;
+        return 0;
+    }
+    bool same = file->inode == st.st_ino && file->device == st.st_dev;
+    if (!same || file->gone) {
+        forget(file);
+        file->gone = false;
+        file->inode = st.st_ino;
+        file->device = st.st_dev;
+        if (watch->options->zip) {
+            r = index_entries(watch, file, fd, (uint64_t)st.st_size, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    r = look_once(watch, file, fd, (uint64_t)st.st_size);
+    return r < 0 ? err_errno(err, r, "%s", file->target->path) : 0;
+}
+
+// Rounds begin at fixed times, so that what a look costs does not add up. 1: a signal came.
+static int wait_until(nsec_t when, const sigset_t *signals)
+{
+    for (;;) {
+        nsec_t rest = when - nsec_now(CLOCK_MONOTONIC);
+        if (rest < 0)
+            rest = 0;
+        struct timespec time = {.tv_sec = (time_t)(rest / NSEC_PER_SEC),
+                                .tv_nsec = (long)(rest % NSEC_PER_SEC)};
+        if (sigtimedwait(signals, NULL, &time) > 0)
+            return 1;
+        if (errno == EAGAIN)
+            return 0;
+    }
+}
+
+static int watch_loop(struct watch *watch, const sigset_t *signals, struct err *err)
+{
+    nsec_t next = nsec_now(CLOCK_MONOTONIC);
+    for (uint64_t round = 1;; round++) {
+        watch->now = nsec_now(CLOCK_REALTIME);
+        for (size_t i = 0; i < watch->n_files; i++) {
+            int r = watch_file(watch, &watch->files[i], err);
+            if (r < 0)
+                return r;
+        }
+        if (fflush(stdout) != 0)
+            return 0; // nobody reads any more; the caller says so
+        if (round == watch->options->watch_times)
+            return 0;
+        next += watch->options->watch;
+        nsec_t now = nsec_now(CLOCK_MONOTONIC);
+        if (next < now) // a round took longer than there is time
+            next = now;
+        if (wait_until(next, signals))
+            return 0;
+    }
+}
+
+int watch_run(const struct targets *targets, const struct file_options *options,
+              struct residency_probe *probe, struct err *err)
+{
+    struct watch watch = {.options = options, .probe = probe, .n_files = targets->items.n};
+    sigset_t signals, before;
+    watch.files = calloc(watch.n_files + 1, sizeof(*watch.files));
+    if (!watch.files)
+        return err_errno(err, -ENOMEM, "the list of files");
+    for (size_t i = 0; i < watch.n_files; i++)
+        watch.files[i].target = &targets->items.items[i];
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    int r = watch_loop(&watch, &signals, err);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    for (size_t i = 0; i < watch.n_files; i++) {
+        look_memory_done(&watch.files[i].memory);
+        zipindex_done(&watch.files[i].zip);
+        coverages_done(&watch.files[i].entries);
+    }
+    free(watch.files);
+    look_done(&watch.look);
+    return r;
+}

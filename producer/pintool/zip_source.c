@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each block is looked up before it is read, and dropped afterwards if it was absent; without
+// read-ahead, so that nothing else comes along. Where nobody knows whether it was there, it stays.
+#include "producer/pintool/zip_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+struct source {
+    struct residency_probe *probe; // borrowed
+    int fd;                        // borrowed
+    struct page_ranges found;      // owned, used again for each block
+};
+
+static bool is_absent(struct source *source, uint64_t first_page, uint64_t end_page)
+{
+    struct residency_walk walk = {.next = first_page, .end = end_page};
+    page_ranges_clear(&source->found);
+    return residency_probe_walk(source->probe, source->fd, &walk, NSEC_MAX, &source->found) == 0 &&
+           source->found.n == 0;
+}
+
+static int source_read(void *userdata, uint64_t offset, void *ret, size_t size)
+{
+    struct source *source = userdata;
+    uint64_t page_size = residency_page_size(source->probe);
+    uint64_t first = offset / page_size, end = (offset + size - 1) / page_size + 1;
+    bool absent = is_absent(source, first, end);
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pread(source->fd, (char *)ret + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -ESTALE; // shrunk
+        done += (size_t)n;
+    }
+    if (absent)
+        posix_fadvise(source->fd, (off_t)(first * page_size), (off_t)((end - first) * page_size),
+                      POSIX_FADV_DONTNEED);
+    return 0;
+}
+
+int zip_source_index(struct residency_probe *probe, int fd, uint64_t size_bytes, const char *name,
+                     struct zipindex *ret, struct err *err)
+{
+    struct source source = {.probe = probe, .fd = fd};
+    struct zipindex_source bytes = {
+        .size_bytes = size_bytes, .read = source_read, .userdata = &source};
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    int r = zipindex_read(&bytes, name, ret, err);
+    page_ranges_done(&source.found);
+    return r;
+}
