@@ -9,11 +9,11 @@
 #include "producer/service/source_set.h"
 
 #include <errno.h>
-#include <regex.h>
 #include <stdlib.h>
 
 #include "common/str.h"
 #include "producer/service/config.h"
+#include "producer/service/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
 
@@ -25,11 +25,9 @@ static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"
 static bool regex_matches_all(const char *pattern, const char *text)
 {
     regex_t regex;
-    if (regcomp(&regex, pattern, REG_EXTENDED) != 0)
+    if (name_regex_make(pattern, &regex, NULL) < 0)
         return false;
-    regmatch_t match;
-    bool matches = regexec(&regex, text, 1, &match, 0) == 0 && match.rm_so == 0 &&
-                   (size_t)match.rm_eo == strlen(text);
+    bool matches = name_regex_matches(&regex, text);
     regfree(&regex);
     return matches;
 }

@@ -6,10 +6,10 @@
 #include "producer/service/trigger_rules.h"
 
 #include <errno.h>
-#include <regex.h>
 #include <stdlib.h>
 
 #include "common/str.h"
+#include "producer/service/name_regex.h"
 
 struct trigger_rule {
     const Pb__TraceConfig__TriggerConfig__Trigger *config; // borrowed
@@ -22,13 +22,9 @@ static int compile(struct trigger_rule *rule, size_t i, struct err *err)
     const char *pattern = rule->config->producer_name_regex;
     if (!pattern || !*pattern)
         return 0;
-    int r = regcomp(&rule->regex, pattern, REG_EXTENDED);
-    if (r != 0) {
-        char why[128];
-        regerror(r, &rule->regex, why, sizeof(why));
-        return err_set(err, -EINVAL, "trigger_config.triggers[%zu].producer_name_regex: %s", i,
-                       why);
-    }
+    int r = name_regex_make(pattern, &rule->regex, err);
+    if (r < 0)
+        return err_prefix(err, r, "trigger_config.triggers[%zu].producer_name_regex", i);
     rule->has_regex = true;
     return 0;
 }
@@ -71,13 +67,9 @@ static const struct trigger_rule *find_rule(const struct trigger_rules *rules, c
     return NULL;
 }
 
-// The match that POSIX wants is the leftmost and of these the longest: if any match is the whole
-// name, this one is.
 static bool producer_fits(const struct trigger_rule *rule, const char *name)
 {
-    regmatch_t match;
-    return !rule->has_regex || (regexec(&rule->regex, name, 1, &match, 0) == 0 &&
-                                match.rm_so == 0 && name[match.rm_eo] == '\0');
+    return !rule->has_regex || name_regex_matches(&rule->regex, name);
 }
 
 enum trigger_verdict trigger_rules_judge(const struct trigger_rules *rules, const char *name,

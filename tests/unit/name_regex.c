@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/service/name_regex.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+
+static bool fits(const char *pattern, const char *name)
+{
+    regex_t regex;
+    struct err err = {0};
+    if (name_regex_make(pattern, &regex, &err) < 0)
+        fail_msg("%s: %s", pattern, err.text);
+    bool result = name_regex_matches(&regex, name);
+    regfree(&regex);
+    return result;
+}
+
+static void whole_names_match(void **state)
+{
+    (void)state;
+    assert_true(fits("perfetto[.].*", "perfetto.traced_probes"));
+    assert_false(fits("perfetto", "perfetto.traced_probes"));
+    assert_false(fits("traced_probes", "perfetto.traced_probes"));
+    assert_true(fits("a|ab", "ab"));
+    assert_true(fits("(a{2,3}b){1,2}", "aabaaab"));
+    assert_true(fits("[]({]+[[:digit:]({)]", "]({1"));
+    assert_true(fits("\\(\\{x", "({x"));
+    assert_true(fits("a{1,255}", "aaa"));
+}
+
+static void refused(const char *pattern, const char *why)
+{
+    regex_t regex;
+    struct err err = {0};
+    assert_int_equal(name_regex_make(pattern, &regex, &err), -EINVAL);
+    if (!strstr(err.text, why))
+        fail_msg("%.40s: %s", pattern, err.text);
+}
+
+// Each would take regcomp() or regexec() seconds, gigabytes, or the whole stack.
+static void harmful_ones_are_refused(void **state)
+{
+    (void)state;
+    static char deep[100001];
+    memset(deep, '(', 100000);
+    refused(deep, "longer than");
+    memset(deep, '(', 17);
+    snprintf(deep + 17, 100, "a)))))))))))))))))");
+    refused(deep, "inside each other");
+    refused("((a{1,100}){1,100}){1,100}", "repetitions");
+    refused("a{99999999999999999999999999}", "repetitions");
+    refused("a{1,18446744073709551615}b{2}", "repetitions");
+    refused("[[:alpha:]{]*(a{3,90}){3}", "repetitions");
+    refused("(a*)*\\1*(a*)*\\2b", "back-references");
+    refused("(a", "");
+    refused("[a", "");
+    refused("a\\", "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_names_match),
+        cmocka_unit_test(harmful_ones_are_refused),
+    };
+    return cmocka_run_group_tests_name("name_regex", tests, NULL, NULL);
+}
