@@ -153,17 +153,6 @@ static bool handle_progress(void *userdata, double done)
     return im->progress(im->userdata, done);
 }
 
-static void cpus_write(struct import *im)
-{
-    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
-        if (!im->cpus[cpu])
-            continue;
-        struct cell *row = database_row_with_id(im->db, TABLE_cpu, cpu);
-        cell_int(row, COL_cpu_cpu, cpu);
-        cell_int(row, COL_cpu_machine_id, 0);
-    }
-}
-
 static void bounds_write(struct import *im)
 {
     if (im->slices.has_bounds) {
@@ -222,7 +211,6 @@ static int held_back_write(struct import *im)
         r = metadata_write(&im->metadata, im->db);
     if (r == 0)
         r = stats_write(&im->stats, im->db);
-    cpus_write(im);
     bounds_write(im);
     trace_write(im);
     return r < 0 ? r : database_flush(im->db, im->err);

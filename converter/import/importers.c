@@ -3,10 +3,15 @@
 // The packet kinds that are understood, a row each.
 #include "converter/import/importer.h"
 
+extern const struct importer importer_android_log;
+extern const struct importer importer_battery;
 extern const struct importer importer_clone_trigger;
+extern const struct importer importer_cpu_info;
 extern const struct importer importer_deobfuscation_mapping;
+extern const struct importer importer_display_state;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
+extern const struct importer importer_gpu_memory;
 extern const struct importer importer_module_symbols;
 extern const struct importer importer_packages_list;
 extern const struct importer importer_page_residency;
@@ -29,6 +34,11 @@ extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
 
 const struct importer *const importers[] = {
+    &importer_android_log,
+    &importer_battery,
+    &importer_cpu_info,
+    &importer_display_state,
+    &importer_gpu_memory,
     &importer_clone_trigger,
     &importer_ftrace_stats,
     &importer_process_stats,

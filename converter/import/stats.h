@@ -18,6 +18,9 @@
     S(ftrace_cpu_##what##_delta, true, delta_severity, "trace", NULL)
 
 #define STAT_LIST(S)                                                                               \
+    S(android_log_num_failed, false, "error", "trace", NULL)                                       \
+    S(android_log_num_skipped, false, "info", "trace", NULL)                                       \
+    S(android_log_num_total, false, "info", "trace", NULL)                                         \
     S(ftrace_bundle_tokenizer_errors, false, "error", "analysis", NULL)                            \
     STAT_CPU_PHASES(S, bytes, "info")                                                              \
     STAT_CPU_PHASES(S, commit_overrun, "error")                                                    \

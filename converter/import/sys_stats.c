@@ -228,7 +228,7 @@ static void gpufreq(struct import *im, int64_t ts, const struct wire_field *fiel
         struct track_spec spec = {
             .type = "gpu_frequency",
             .unit = "kHz",
-            .dimensions = {dimension_int("ugpu", 0), dimension_int("gpu", 0)},
+            .dimensions = {dimension_int("ugpu", gpus_get(im, 0)), dimension_int("gpu", 0)},
         };
         push(im, ts, (double)mhz, spec, ARG_SET_NONE, "gpufreq");
     }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuInfo: what the processors are. Those of one kind make a cluster, told by their capacity or,
+// where the kernel does not have that, by the fastest they can run.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct cpu_facts {
+    struct wire_field processor;
+    uint32_t max_khz, capacity, cluster;
+    bool has_capacity, is_known;
+    int64_t arg_set;
+};
+
+struct cpus {
+    struct cpu_facts items[CPUS_MAX];
+    size_t n;
+};
+
+static int64_t cpu_args(struct import *im, const struct wire_field *part)
+{
+    static const char *const keys[] = {
+        NULL,           "arm_cpu_implementer", "arm_cpu_architecture", "arm_cpu_variant",
+        "arm_cpu_part", "arm_cpu_revision",
+    };
+    struct arg args[8];
+    size_t n = 0;
+    const struct wire_field *identifier = &part[PB_CpuInfo_Cpu_arm_identifier];
+    if (field_present(identifier)) {
+        MESSAGE(arm, PB_CpuInfo_ArmCpuIdentifier_revision, identifier);
+        for (uint32_t i = 1; i < sizeof(keys) / sizeof(keys[0]); i++)
+            args[n++] = arg_uint(keys[i], (uint32_t)field_u64(&arm[i]));
+    }
+    if (field_u64(&part[PB_CpuInfo_Cpu_features]))
+        args[n++] = arg_uint("features_raw", field_u64(&part[PB_CpuInfo_Cpu_features]));
+    return args_add(&im->args, args, n);
+}
+
+static void cpu_read(struct import *im, struct cpu_facts *cpu, const struct wire_field *message)
+{
+    MESSAGE(part, PB_CpuInfo_Cpu_features, message);
+    *cpu = (struct cpu_facts){
+        .processor = part[PB_CpuInfo_Cpu_processor],
+        .capacity = (uint32_t)field_u64(&part[PB_CpuInfo_Cpu_capacity]),
+        .has_capacity = field_present(&part[PB_CpuInfo_Cpu_capacity]),
+        .is_known = true,
+        .arg_set = cpu_args(im, part),
+    };
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t khz;
+        while (field.number == PB_CpuInfo_Cpu_frequencies &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &khz))
+            if ((uint32_t)khz > cpu->max_khz)
+                cpu->max_khz = (uint32_t)khz;
+    }
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+// Numbers the kinds from 0, the weakest first.
+static void clusters_find(struct cpus *cpus)
+{
+    uint32_t powers[CPUS_MAX];
+    bool by_capacity = true, by_frequency = true;
+    for (size_t i = 0; i < cpus->n; i++) {
+        by_capacity &= cpus->items[i].has_capacity;
+        by_frequency &= cpus->items[i].max_khz != 0;
+    }
+    if (!by_capacity && !by_frequency)
+        return;
+    for (size_t i = 0; i < cpus->n; i++)
+        powers[i] = by_capacity ? cpus->items[i].capacity : cpus->items[i].max_khz;
+    qsort(powers, cpus->n, sizeof(*powers), number_compare);
+    for (size_t i = 0; i < cpus->n; i++) {
+        uint32_t power = by_capacity ? cpus->items[i].capacity : cpus->items[i].max_khz;
+        uint32_t cluster = 0;
+        for (size_t k = 1; k < cpus->n && powers[k - 1] < power; k++)
+            cluster += powers[k] != powers[k - 1];
+        cpus->items[i].cluster = cluster;
+    }
+}
+
+static int cpu_info_now(struct import *im, void *state, const struct packet *packet,
+                        const struct wire_field *message)
+{
+    (void)packet;
+    struct cpus *cpus = state;
+    cpus->n = 0;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (cpus->n < CPUS_MAX && wire_next(&reader, &field))
+        if (field.number == PB_CpuInfo_cpus)
+            cpu_read(im, &cpus->items[cpus->n++], &field);
+    clusters_find(cpus);
+    return 0;
+}
+
+static int cpu_info_finish(struct import *im, void *state)
+{
+    const struct cpus *cpus = state;
+    for (uint32_t i = 0; i < CPUS_MAX; i++) {
+        const struct cpu_facts *cpu = &cpus->items[i];
+        bool is_known = i < cpus->n && cpu->is_known;
+        if (!is_known && !im->cpus[i])
+            continue;
+        struct cell *row = database_row_with_id(im->db, TABLE_cpu, i);
+        cell_int(row, COL_cpu_cpu, i);
+        cell_int(row, COL_cpu_machine_id, 0);
+        if (!is_known)
+            continue;
+        cell_int(row, COL_cpu_cluster_id, cpu->cluster);
+        cell_bytes(row, COL_cpu_processor, cpu->processor.data, cpu->processor.size);
+        if (cpu->has_capacity)
+            cell_int(row, COL_cpu_capacity, cpu->capacity);
+        cell_arg_set(row, COL_cpu_arg_set_id, cpu->arg_set);
+    }
+    return 0;
+}
+
+const struct importer importer_cpu_info = {
+    .field = PB_TracePacket_cpu_info,
+    .now = cpu_info_now,
+    .state_size = sizeof(struct cpus),
+    .finish = cpu_info_finish,
+};
