@@ -90,9 +90,12 @@ class Daemon:
             time.sleep(0.3)
         return n
 
-    def rss_kb(self):
+    def status_kb(self, name):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
+        return int(re.search(name + r":\s+(\d+)", text)[1])
+
+    def rss_kb(self):
+        return self.status_kb("VmRSS")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -339,6 +342,21 @@ class Months(unittest.TestCase):
         if "libasan" not in pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text():
             self.assertLess(daemon.rss_kb() - rss_kb, 128 + self.N_CYCLES // 20)  # 50 bytes a cycle are none
         self.assertEqual(daemon.stop(), 0)
+
+
+class Memory(unittest.TestCase):
+    @lib.needs_root
+    def test_later_buffers_are_locked_too(self):
+        daemon = Daemon()
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop())
+        daemon.until(lambda: daemon.status_kb("VmLck") > 0, "nothing is locked")
+        before, rss_kb = daemon.status_kb("VmLck"), daemon.rss_kb()
+        client = Client(daemon)
+        self.addCleanup(client.close)
+        client.send(1, field(1, field(1, field(1, 16384)) + field(2, field(1, field(1, b"linux.sys_stats")))))
+        self.assertIsNotNone(client.call(FLUSH))
+        self.assertGreaterEqual(daemon.status_kb("VmLck") - before, 16384)
+        self.assertLess(daemon.rss_kb() - rss_kb, 4096)  # what is not touched is not there
 
 
 class Sockets(unittest.TestCase):
