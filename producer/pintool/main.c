@@ -15,6 +15,9 @@ static const struct pintool_mode modes[] = {
     {"file", "FILE... [OPTION...]", "show which pages of files are in memory, write pinlists",
      pintool_file},
     {"pinlist", "PINLIST [OPTION...]", "show what a pinlist.meta names", pintool_pinlist},
+    {"lock", "PINLIST FILE", "keep what a pinlist names in memory until told otherwise",
+     pintool_lock},
+    {"preload", "PINLIST FILE", "read in what a pinlist names", pintool_preload},
 };
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
 

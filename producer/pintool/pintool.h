@@ -22,6 +22,8 @@ struct pintool_mode {
 
 int pintool_file(int argc, char **argv);
 int pintool_pinlist(int argc, char **argv);
+int pintool_lock(int argc, char **argv);
+int pintool_preload(int argc, char **argv);
 
 // What a mode returns at its end: PINTOOL_DONE, or PINTOOL_FAILED with a message if standard output
 // did not take everything.

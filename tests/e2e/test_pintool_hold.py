@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`pintool lock`, `preload` and `measure`: what they do to the page cache, as the kernel shows it."""
+import os
+import pathlib
+import select
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import lib
+
+PINTOOL = lib.BUILD / "producer" / "pintool" / "pintool"
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def drop(path):
+    """Puts a file's pages out of the page cache, as far as nobody holds them."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def resident(path):
+    """The resident byte ranges of a file, as pintool's probe finds them."""
+    shown = lib.run(PINTOOL, "file", path, "--gen-probe", "--dump")
+    assert shown.returncode == 0, shown.stderr
+    pairs = [dict(word.split("=") for word in line.split()) for line in shown.stdout.splitlines()
+             if line.startswith("file_offset=")]
+    return [(int(p["file_offset"]), int(p["total_bytes"])) for p in pairs]
+
+
+def pages(ranges):
+    return {i for start, size in ranges for i in range(start // PAGE, (start + size) // PAGE)}
+
+
+class HoldTest(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory(dir=lib.BUILD)
+        self.addCleanup(self.tmp.cleanup)
+        self.file = pathlib.Path(self.tmp.name) / "data"
+        self.file.write_bytes(os.urandom(400 * PAGE))
+        self.list = pathlib.Path(self.tmp.name) / "pinlist.meta"
+        drop(self.file)
+
+    def write_list(self, *pairs):
+        self.list.write_bytes(b"".join(struct.pack(">II", *pair) for pair in pairs))
+
+    def start(self, *argv):
+        process = subprocess.Popen([PINTOOL, *argv], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertTrue(select.select([process.stdout], [], [], 30)[0])
+        return process, process.stdout.readline()
+
+    def test_preload_reads_the_ranges_and_nothing_else(self):
+        self.write_list((3 * PAGE, 5 * PAGE), (100 * PAGE + 7, PAGE))
+        done = lib.run(PINTOOL, "preload", self.list, self.file)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, f"preloaded ranges=2 bytes={7 * PAGE} file={self.file}\n")
+        self.assertEqual(pages(resident(self.file)), {3, 4, 5, 6, 7, 100, 101})
+
+    def test_locked_pages_stay_until_the_end(self):
+        self.write_list((10 * PAGE, 20 * PAGE))
+        process, line = self.start("lock", self.list, self.file)
+        self.assertEqual(line, f"locked ranges=1 bytes={20 * PAGE} file={self.file}\n")
+        with open(self.file, "rb") as file:
+            file.read()
+        drop(self.file)
+        self.assertEqual(pages(resident(self.file)), set(range(10, 30)))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=30), 0)
+        drop(self.file)
+        self.assertEqual(resident(self.file), [])
+
+    def test_a_lock_may_have_an_end(self):
+        self.write_list((0, PAGE))
+        start = time.monotonic()
+        done = lib.run(PINTOOL, "lock", "-q", "--time", "0.3s", self.list, self.file)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertGreaterEqual(time.monotonic() - start, 0.3)
+
+    def test_ranges_behind_the_end_are_said(self):
+        self.write_list((399 * PAGE, 3 * PAGE), (800 * PAGE, PAGE))
+        done = lib.run(PINTOOL, "preload", self.list, self.file)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f"{3 * PAGE} bytes lie behind the end", done.stderr)
+        self.assertEqual(pages(resident(self.file)), {399})
+
+    def test_a_broken_list_locks_nothing(self):
+        self.list.write_bytes(b"\0" * 12)
+        for verb in ("lock", "preload"):
+            done = lib.run(PINTOOL, verb, self.list, self.file)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("pinlist.meta", done.stderr)
+        self.assertEqual(lib.run(PINTOOL, "lock", self.list).returncode, 2)
+        self.assertEqual(resident(self.file), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
