@@ -14,8 +14,10 @@ DOC = ROOT / "docs" / "tables.md"
 # Headings of this project's own tables and views, with how their names begin.
 OUR_TABLES = {
     "Traces": ("trace",),
+    "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
     "Page residency": ("page_residency",),
     "Pinlists": ("pin",),
+    "Call stacks and heaps": ("stack_frame", "heap_growth"),
     "Perf maps": ("perf_map",),
     "Java allocations": ("alloc_log",),
 }

@@ -307,7 +307,12 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
     rows_int(&rows, COL_alloc_log_n_samples, log.n_samples);
     rows_int(&rows, COL_alloc_log_n_bad_lines, (int64_t)in->n_bad);
     rows_put(&rows);
-    return rows_error(&rows, err);
+    r = rows_error(&rows, err);
+    return r < 0 ? r
+                 : sql_run(in->handle,
+                           "CREATE INDEX IF NOT EXISTS alloc_log_stack_frame_by_stack "
+                           "ON alloc_log_stack_frame(stack_id, depth)",
+                           in->path, err);
 }
 
 const struct file_format file_format_alloc_log = {

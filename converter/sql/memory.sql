@@ -1,0 +1,381 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What memory did, as questions are asked: who reclaimed and what it cost, rates, pressure, pins, heaps. mmtrace's
+-- own, not Perfetto's. docs/views.md has an example of each.
+
+-- Reclaim and compaction, an episode a row: what began it, who paid, and what it brought.
+--   kind: direct reclaim, memcg reclaim, kswapd or compaction.
+--   ts: Begin (ns).
+--   dur: How long it took (ns); to the end of the trace if its end is not there.
+--   utid: Thread that did it.
+--   upid: Process of the thread.
+--   thread_name: Name of the thread.
+--   process_name: Name of the process.
+--   cause: Why it began, as far as the trace tells.
+--   allocation_order: An allocation of 2^this pages wanted the memory.
+--   gfp_flags: The kernel's flags of that allocation.
+--   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
+--   scanned_pages: Pages that the scanners of compaction passed.
+CREATE VIEW reclaim_episode AS
+WITH
+bounds AS (SELECT end_ts FROM trace_bounds),
+event AS MATERIALIZED (
+  SELECT id, ts, name, utid, arg_set_id FROM ftrace_event
+  WHERE name IN ('mm_vmscan_kswapd_wake', 'mm_vmscan_kswapd_sleep', 'mm_compaction_begin', 'mm_compaction_end')),
+kswapd_change AS (
+  SELECT *, lag(name) OVER (PARTITION BY utid ORDER BY id) AS before FROM event WHERE name GLOB 'mm_vmscan_kswapd_*'),
+kswapd AS (
+  SELECT *, lead(ts) OVER (PARTITION BY utid ORDER BY id) AS next_ts FROM kswapd_change WHERE before IS NOT name),
+compaction AS (
+  SELECT *, lead(ts) OVER w AS next_ts, lead(name) OVER w AS next_name, lead(arg_set_id) OVER w AS next_args
+  FROM event WHERE name GLOB 'mm_compaction_*' WINDOW w AS (PARTITION BY utid ORDER BY id)),
+episode AS (
+  SELECT replace(replace(s.name, 'mm_vmscan_', ''), '_', ' ') AS kind, s.ts,
+    CASE WHEN s.dur < 0 THEN (SELECT end_ts FROM bounds) - s.ts ELSE s.dur END AS dur, t.utid,
+    'allocation of 2^' || coalesce(
+      (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key GLOB '*_reclaim_order'), 0) || ' pages'
+      AS cause,
+    (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key GLOB '*_reclaim_order')
+      AS allocation_order,
+    (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key GLOB '*_reclaim_gfp_flags') AS gfp_flags,
+    (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key GLOB '*_reclaim_nr_reclaimed')
+      AS reclaimed_pages,
+    NULL AS scanned_pages
+  FROM slice s JOIN thread_track t ON t.id = s.track_id
+  WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim')
+  UNION ALL
+  SELECT 'kswapd', k.ts, coalesce(k.next_ts, (SELECT end_ts FROM bounds)) - k.ts, k.utid,
+    'little free memory in node ' || coalesce(
+      (SELECT int_value FROM args a WHERE a.arg_set_id = k.arg_set_id AND a.key = 'nid'), 0),
+    (SELECT int_value FROM args a WHERE a.arg_set_id = k.arg_set_id AND a.key = 'order'), NULL, NULL, NULL
+  FROM kswapd k WHERE k.name = 'mm_vmscan_kswapd_wake'
+  UNION ALL
+  SELECT 'compaction', c.ts,
+    CASE c.next_name WHEN 'mm_compaction_end' THEN c.next_ts ELSE (SELECT end_ts FROM bounds) END - c.ts, c.utid,
+    CASE WHEN t.name GLOB 'kcompactd*' THEN 'background' WHEN t.name GLOB 'kswapd*' THEN 'kswapd'
+      ELSE 'allocation, or asked for' END,
+    NULL, NULL, NULL,
+    (SELECT sum(CASE a.key WHEN 'free_pfn' THEN -a.int_value ELSE a.int_value END) FROM args a
+      WHERE a.arg_set_id = c.next_args AND a.key IN ('migrate_pfn', 'free_pfn')) -
+    (SELECT sum(CASE a.key WHEN 'free_pfn' THEN -a.int_value ELSE a.int_value END) FROM args a
+      WHERE a.arg_set_id = c.arg_set_id AND a.key IN ('migrate_pfn', 'free_pfn'))
+  FROM compaction c LEFT JOIN thread t ON t.utid = c.utid WHERE c.name = 'mm_compaction_begin')
+SELECT e.kind, e.ts, e.dur, e.utid, t.upid, t.name AS thread_name, p.name AS process_name, e.cause, e.allocation_order,
+  e.gfp_flags, e.reclaimed_pages, e.scanned_pages
+FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.upid = t.upid;
+
+-- What reclaim and compaction cost each process.
+--   kind: direct reclaim, memcg reclaim, kswapd or compaction.
+--   upid: Process.
+--   pid: Process id.
+--   process_name: Name of the process, or of the thread if the process is not known.
+--   episodes: How often.
+--   dur: For how long, in sum (ns).
+--   max_dur: The longest episode (ns).
+--   reclaimed_pages: Pages that were freed, in sum.
+CREATE VIEW reclaim_by_process AS
+SELECT e.kind, e.upid, p.pid, coalesce(p.name, e.process_name, e.thread_name) AS process_name, count(*) AS episodes,
+  sum(e.dur) AS dur, max(e.dur) AS max_dur, sum(e.reclaimed_pages) AS reclaimed_pages
+FROM reclaim_episode e LEFT JOIN process p ON p.upid = e.upid
+GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
+
+-- Counters of /proc/vmstat as changes and rates, from one reading to the next.
+--   ts: Begin of the span, a reading (ns).
+--   dur: Until the next reading (ns).
+--   name: Counter.
+--   value: What it was at the begin.
+--   change: By how much it changed; NULL if a counter that only grows went back.
+--   per_second: The change in a second.
+--   is_level: 1: a level that goes up and down (nr_*); 0: counts events since boot.
+CREATE VIEW vmstat_rate AS
+WITH reading AS (
+  SELECT c.ts, t.name, c.value, t.name GLOB 'nr_*' AS is_level,
+    lead(c.ts) OVER w AS next_ts, lead(c.value) OVER w AS next_value
+  FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.type = 'vmstat'
+  WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts)),
+change AS (
+  SELECT *, next_ts - ts AS dur,
+    CASE WHEN is_level OR next_value >= value THEN next_value - value END AS change
+  FROM reading WHERE next_ts > ts)
+SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level FROM change;
+
+-- Memory of processes over time, a row for as long as a counter stayed the same.
+--   ts: From when (ns).
+--   dur: Until the next reading, or the end of the trace (ns).
+--   upid: Process.
+--   pid: Process id.
+--   process_name: Name of the process.
+--   name: What of it: mem.rss, mem.rss.anon, mem.swap, ...
+--   size_bytes: Memory (bytes).
+--   change_bytes: Since the reading before (bytes).
+CREATE VIEW process_memory AS
+SELECT c.ts, coalesce(lead(c.ts) OVER w, (SELECT end_ts FROM trace_bounds)) - c.ts AS dur, t.upid, p.pid,
+  p.name AS process_name, t.name, CAST(c.value AS INTEGER) AS size_bytes,
+  CAST(c.value - lag(c.value) OVER w AS INTEGER) AS change_bytes
+FROM counter c JOIN process_counter_track t ON t.id = c.track_id JOIN process p ON p.upid = t.upid
+WHERE t.type = 'process_memory'
+WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts);
+
+-- Times of memory pressure: the kernel's stall counters (PSI), reclaim and stalled allocations, side by side. An
+-- episode is a time in which tasks stalled or somebody reclaimed, with gaps of less than 100 ms closed.
+--   ts: Begin (ns).
+--   dur: How long (ns).
+--   some_stall_ns: Time in which at least one task waited for memory (PSI); NULL if it was not recorded.
+--   full_stall_ns: Time in which all tasks waited for memory (PSI).
+--   direct_reclaims: Direct and memcg reclaims that began in it.
+--   direct_reclaim_dur: How long they took, in sum (ns).
+--   kswapd_dur: How long kswapd was at work (ns).
+--   compaction_dur: How long compaction took, in sum (ns).
+--   reclaimed_pages: Pages that direct and memcg reclaims freed.
+--   allocation_stalls: Allocations that had to wait (allocstall_*, from the readings in and around it).
+--   processes: Processes that reclaimed for themselves.
+CREATE VIEW pressure_episode AS
+WITH
+reclaim AS MATERIALIZED (SELECT kind, ts, dur, upid, process_name, reclaimed_pages FROM reclaim_episode),
+psi AS MATERIALIZED (
+  SELECT t.name, lag(c.ts) OVER w AS ts, c.ts AS end_ts, c.value - lag(c.value) OVER w AS stall_ns
+  FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.name IN ('psi.mem.some', 'psi.mem.full')
+  WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts)),
+stall AS MATERIALIZED (SELECT ts, ts + dur AS end_ts, change FROM vmstat_rate WHERE name GLOB 'allocstall*' AND change),
+span AS (
+  SELECT ts, end_ts FROM psi WHERE stall_ns > 0 AND name = 'psi.mem.some'
+  UNION ALL SELECT ts, ts + dur FROM reclaim UNION ALL SELECT ts, end_ts FROM stall),
+edge AS (
+  SELECT *, ts > max(end_ts) OVER (ORDER BY ts, end_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 100000000
+    AS is_new FROM span),
+numbered AS (SELECT *, sum(coalesce(is_new, 1)) OVER (ORDER BY ts, end_ts) AS episode FROM edge),
+episode AS MATERIALIZED (SELECT min(ts) AS ts, max(end_ts) AS end_ts FROM numbered GROUP BY episode)
+SELECT e.ts, e.end_ts - e.ts AS dur,
+  (SELECT CAST(sum(stall_ns) AS INTEGER) FROM psi WHERE name = 'psi.mem.some' AND psi.ts >= e.ts AND psi.end_ts <= e.end_ts)
+    AS some_stall_ns,
+  (SELECT CAST(sum(stall_ns) AS INTEGER) FROM psi WHERE name = 'psi.mem.full' AND psi.ts >= e.ts AND psi.end_ts <= e.end_ts)
+    AS full_stall_ns,
+  (SELECT count(*) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim'))
+    AS direct_reclaims,
+  (SELECT coalesce(sum(dur), 0) FROM reclaim r
+    WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim')) AS direct_reclaim_dur,
+  (SELECT coalesce(sum(dur), 0) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind = 'kswapd') AS kswapd_dur,
+  (SELECT coalesce(sum(dur), 0) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind = 'compaction')
+    AS compaction_dur,
+  (SELECT sum(reclaimed_pages) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts) AS reclaimed_pages,
+  (SELECT CAST(sum(change) AS INTEGER) FROM stall s WHERE s.ts <= e.end_ts AND s.end_ts >= e.ts) AS allocation_stalls,
+  (SELECT group_concat(DISTINCT process_name) FROM reclaim r
+    WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim')) AS processes
+FROM episode e;
+
+-- Pages that pinlists name, of the files whose residency was watched: merged, in whole pages.
+--   pinlist_id: List, see pinlist.
+--   file_id: File, see page_residency_file.
+--   path: File.
+--   start_page: First page.
+--   end_page: Page behind the last.
+CREATE VIEW pin_range AS
+WITH page AS (
+  SELECT p.id AS pinlist_id, f.id AS file_id, f.path, r.offset_bytes / f.page_size_bytes AS start_page,
+    (r.offset_bytes + r.size_bytes + f.page_size_bytes - 1) / f.page_size_bytes AS end_page
+  FROM page_residency_file f
+  JOIN pinlist p ON f.path = p.target OR substr(f.path, -length(p.target) - 1) = '/' || p.target
+  JOIN pinlist_range r ON r.pinlist_id = p.id WHERE r.size_bytes > 0),
+edge AS (
+  SELECT *, start_page > max(end_page) OVER (PARTITION BY pinlist_id, file_id ORDER BY start_page, end_page
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_new FROM page),
+numbered AS (
+  SELECT *, sum(coalesce(is_new, 1)) OVER (PARTITION BY pinlist_id, file_id ORDER BY start_page, end_page) AS run FROM edge)
+SELECT pinlist_id, file_id, path, min(start_page) AS start_page, max(end_page) AS end_page
+FROM numbered GROUP BY pinlist_id, file_id, run;
+
+-- How much of each pinlist was in the page cache, from one exact sample to the next.
+--   pinlist_id: List, see pinlist.
+--   file_id: File, see page_residency_file.
+--   path: File.
+--   sample_id: Sample.
+--   ts: Begin of the look (ns).
+--   dur: Until the next sample of the file, or the end of the trace (ns).
+--   pinned_pages: Pages of the list, as far as the file has them.
+--   resident_pages: Of those, in the page cache.
+--   resident_percent: The same as a share.
+CREATE VIEW pin_coverage AS
+WITH
+sample AS (
+  SELECT id, ts, file_id, pages, detail,
+    coalesce(lead(ts) OVER (PARTITION BY file_id ORDER BY id), (SELECT end_ts FROM trace_bounds)) - ts AS dur
+  FROM page_residency_sample),
+covered AS (
+  SELECT p.pinlist_id, p.file_id, p.path, s.id AS sample_id, s.ts, s.dur,
+    sum(max(0, min(p.end_page, s.pages) - p.start_page)) AS pinned_pages,
+    sum((SELECT coalesce(sum(max(0, min(r.end_page, p.end_page) - max(r.start_page, p.start_page))), 0)
+      FROM page_residency_span r WHERE r.file_id = s.file_id AND r.last_sample_id >= s.id AND r.first_sample_id <= s.id))
+      AS resident_pages
+  FROM pin_range p JOIN sample s ON s.file_id = p.file_id WHERE s.detail = 'exact'
+  GROUP BY p.pinlist_id, p.file_id, s.id)
+SELECT pinlist_id, file_id, path, sample_id, ts, dur, pinned_pages, resident_pages,
+  round(100.0 * resident_pages / nullif(pinned_pages, 0), 1) AS resident_percent
+FROM covered;
+
+-- Pages of pinlists that went out of the page cache.
+--   pinlist_id: List, see pinlist.
+--   file_id: File, see page_residency_file.
+--   path: File.
+--   sample_id: Sample that saw it.
+--   ts: When that was (ns).
+--   start_page: First page.
+--   end_page: Page behind the last.
+--   n_pages: Pages.
+CREATE VIEW pin_eviction AS
+SELECT p.pinlist_id, p.file_id, p.path, c.sample_id, c.ts, max(c.start_page, p.start_page) AS start_page,
+  min(c.end_page, p.end_page) AS end_page, min(c.end_page, p.end_page) - max(c.start_page, p.start_page) AS n_pages
+FROM pin_range p JOIN page_residency_change c ON c.file_id = p.file_id
+WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
+
+-- Pages outside of the pinlists of a file and how much of the time they were in the page cache all the same. Those at
+-- 100 percent are candidates for the list.
+--   file_id: File, see page_residency_file.
+--   path: File.
+--   start_page: First page.
+--   end_page: Page behind the last.
+--   n_pages: Pages.
+--   resident_ns: How long they were in the page cache (ns).
+--   resident_percent: Share of the time that the file was watched.
+CREATE VIEW pin_candidate AS
+WITH
+listed AS (SELECT DISTINCT file_id FROM pin_range),
+span AS MATERIALIZED (
+  SELECT r.file_id, r.start_page, r.end_page, r.dur FROM page_residency_span r JOIN listed USING (file_id)),
+watched AS (
+  SELECT file_id, (SELECT end_ts FROM trace_bounds) - min(ts) AS ns
+  FROM page_residency_sample WHERE detail = 'exact' GROUP BY file_id),
+border AS (
+  SELECT file_id, start_page AS page FROM span UNION SELECT file_id, end_page FROM span
+  UNION SELECT file_id, start_page FROM pin_range UNION SELECT file_id, end_page FROM pin_range),
+piece AS (
+  SELECT file_id, page AS start_page, lead(page) OVER (PARTITION BY file_id ORDER BY page) AS end_page FROM border),
+measured AS (
+  SELECT p.file_id, p.start_page, p.end_page,
+    (SELECT sum(s.dur) FROM span s
+      WHERE s.file_id = p.file_id AND s.start_page <= p.start_page AND s.end_page >= p.end_page) AS ns
+  FROM piece p WHERE p.end_page IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM pin_range r WHERE r.file_id = p.file_id AND r.start_page <= p.start_page AND r.end_page >= p.end_page))
+SELECT m.file_id, f.path, m.start_page, m.end_page, m.end_page - m.start_page AS n_pages, m.ns AS resident_ns,
+  round(100.0 * m.ns / nullif(w.ns, 0), 1) AS resident_percent
+FROM measured m JOIN page_residency_file f ON f.id = m.file_id JOIN watched w ON w.file_id = m.file_id
+WHERE m.ns > 0;
+
+-- Frames with the best name that is known, and where it comes from.
+--   frame_id: Frame, see stack_profile_frame.
+--   function: Function.
+--   source: Where the name comes from: deobfuscation, symbols (an ELF file), perf map, or trace.
+--   mapping_name: File, or kind of memory.
+--   build_id: Build id of the file, in hex.
+--   rel_pc: Address, relative to the mapping.
+--   source_file: Source file, if known.
+--   line_number: Line in it.
+CREATE VIEW stack_frame AS
+WITH symbol AS (
+  SELECT symbol_set_id, name, source_file, line_number, min(id) AS id FROM stack_profile_symbol GROUP BY symbol_set_id),
+mapped AS (SELECT DISTINCT frame_id FROM perf_map_frame)
+SELECT f.id AS frame_id, coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')) AS function,
+  CASE WHEN f.deobfuscated_name != '' THEN 'deobfuscation' WHEN s.name != '' THEN 'symbols'
+    WHEN f.name != '' AND m.frame_id IS NOT NULL THEN 'perf map' WHEN f.name != '' THEN 'trace' END AS source,
+  g.name AS mapping_name, g.build_id, f.rel_pc, s.source_file, s.line_number
+FROM stack_profile_frame f LEFT JOIN stack_profile_mapping g ON g.id = f.mapping
+LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id LEFT JOIN mapped m ON m.frame_id = f.id;
+
+-- How heaps grew from dump to dump, by function: of what was allocated in it or in what it called.
+--   upid: Process.
+--   process_name: Name of the process.
+--   heap_name: Allocator.
+--   ts: Dump (ns).
+--   previous_ts: Dump before it; NULL for the first (ns).
+--   function: Function; frames without a name stand under the name of their mapping.
+--   self_bytes: Growth by allocations that this function itself made; negative: it shrank.
+--   growth_bytes: Growth by allocations below this function.
+--   growth_count: The same as a number of allocations.
+--   total_bytes: What is allocated below it since the profile began.
+CREATE VIEW heap_growth AS
+WITH RECURSIVE
+named AS MATERIALIZED (
+  SELECT frame_id, coalesce(function, '[' || coalesce(nullif(mapping_name, ''), 'unknown') || ']') AS function
+  FROM stack_frame),
+leaf AS MATERIALIZED (SELECT DISTINCT callsite_id AS id FROM heap_profile_allocation),
+up(leaf_id, parent_id, frame_id, is_self) AS (
+  SELECT l.id, c.parent_id, c.frame_id, 1 FROM leaf l JOIN stack_profile_callsite c ON c.id = l.id
+  UNION ALL
+  SELECT u.leaf_id, c.parent_id, c.frame_id, 0 FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id),
+below AS MATERIALIZED (
+  SELECT u.leaf_id, n.function, max(u.is_self) AS is_self FROM up u JOIN named n ON n.frame_id = u.frame_id GROUP BY 1, 2),
+dump AS (
+  SELECT upid, heap_name, ts, lag(ts) OVER (PARTITION BY upid, heap_name ORDER BY ts) AS previous_ts
+  FROM (SELECT DISTINCT upid, heap_name, ts FROM heap_profile_allocation)),
+growth AS (
+  SELECT h.upid, h.heap_name, h.ts, b.function, sum(iif(b.is_self, h.size, 0)) AS self_bytes, sum(h.size) AS growth_bytes,
+    sum(h.count) AS growth_count
+  FROM heap_profile_allocation h JOIN below b ON b.leaf_id = h.callsite_id GROUP BY 1, 2, 3, 4)
+SELECT g.upid, p.name AS process_name, g.heap_name, g.ts, d.previous_ts, g.function, g.self_bytes, g.growth_bytes,
+  g.growth_count,
+  sum(g.growth_bytes) OVER (PARTITION BY g.upid, g.heap_name, g.function ORDER BY g.ts) AS total_bytes
+FROM growth g JOIN dump d ON d.upid = g.upid AND d.heap_name IS g.heap_name AND d.ts = g.ts
+LEFT JOIN process p ON p.upid = g.upid;
+
+-- Functions of perf maps that were met in call chains, and how much was sampled right in them.
+--   perf_map_id: Map, see perf_map.
+--   path: File of the map.
+--   upid: Process.
+--   process_name: Name of the process.
+--   function: Function.
+--   start: First address of its code.
+--   n_frames: Places in it that were met.
+--   first_ts: First sample (ns).
+--   last_ts: Last sample (ns).
+--   allocated_bytes: Allocations whose innermost frame it is (bytes).
+--   perf_samples: Samples of perf whose innermost frame it is.
+CREATE VIEW perf_map_function AS
+WITH
+heap AS (
+  SELECT h.upid, c.frame_id, sum(h.size) AS bytes FROM heap_profile_allocation h
+  JOIN stack_profile_callsite c ON c.id = h.callsite_id WHERE h.size > 0 GROUP BY 1, 2),
+perf AS (
+  SELECT t.upid, c.frame_id, count(*) AS n FROM perf_sample s JOIN thread t USING (utid)
+  JOIN stack_profile_callsite c ON c.id = s.callsite_id GROUP BY 1, 2)
+SELECT m.id AS perf_map_id, m.path, f.upid, p.name AS process_name, s.name AS function, s.start,
+  count(*) AS n_frames, min(f.first_ts) AS first_ts, max(f.last_ts) AS last_ts,
+  coalesce(sum(h.bytes), 0) AS allocated_bytes, coalesce(sum(e.n), 0) AS perf_samples
+FROM perf_map_frame f JOIN perf_map_symbol s ON s.id = f.symbol_id JOIN perf_map m ON m.id = s.perf_map_id
+LEFT JOIN process p ON p.upid = f.upid
+LEFT JOIN heap h ON h.upid = f.upid AND h.frame_id = f.frame_id
+LEFT JOIN perf e ON e.upid = f.upid AND e.frame_id = f.frame_id
+GROUP BY s.id, f.upid;
+
+-- Java allocations of logs, a row for each method on a stack: by it alone, and by it and what it called.
+--   alloc_log_id: Log, see alloc_log.
+--   method: Method, as the log spells it.
+--   self_samples: Samples whose innermost method it is.
+--   total_samples: Samples that have it on the stack.
+--   self_bytes: Bytes of the sampled objects whose innermost method it is.
+--   total_bytes: Bytes of the sampled objects that have it on the stack.
+CREATE VIEW alloc_log_method AS
+WITH once AS (
+  SELECT s.id, s.alloc_log_id, f.name, s.n_samples, s.n_samples * r.size_bytes AS bytes,
+    max(g.depth = s.n_frames - 1) AS is_self
+  FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id
+  JOIN alloc_log_stack_frame g ON g.stack_id = s.id JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
+SELECT alloc_log_id, name AS method, sum(iif(is_self, n_samples, 0)) AS self_samples, sum(n_samples) AS total_samples,
+  sum(iif(is_self, bytes, 0)) AS self_bytes, sum(bytes) AS total_bytes
+FROM once GROUP BY alloc_log_id, name;
+
+-- Java allocations of logs, by the type of the object.
+--   alloc_log_id: Log, see alloc_log.
+--   type: Type, as a JVM signature.
+--   samples: Samples.
+--   bytes: Bytes of the sampled objects.
+CREATE VIEW alloc_log_type AS
+SELECT s.alloc_log_id, r.type, sum(s.n_samples) AS samples, sum(s.n_samples * r.size_bytes) AS bytes
+FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
+
+-- Java allocations of logs, by thread.
+--   alloc_log_id: Log, see alloc_log.
+--   thread_name: Thread.
+--   samples: Samples.
+--   bytes: Bytes of the sampled objects.
+CREATE VIEW alloc_log_thread AS
+SELECT s.alloc_log_id, r.thread_name, sum(s.n_samples) AS samples, sum(s.n_samples * r.size_bytes) AS bytes
+FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;

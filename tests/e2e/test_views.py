@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The views of converter/sql/memory.sql: on traces made for the purpose, and every example of docs/views.md."""
+import pathlib
+import re
+import shutil
+import sqlite3
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import lib
+
+GOLDEN = lib.ROOT / "tests" / "golden"
+MS = 1_000_000
+
+
+def event(ts, pid, body):
+    return f"event {{ timestamp: {ts * MS} pid: {pid} {body} }}"
+
+
+def bundle(*events):
+    return f"packet {{ trusted_packet_sequence_id: 1 ftrace_events {{ cpu: 0 {' '.join(events)} }} }}\n"
+
+
+def stats(ts, body):
+    return f"packet {{ trusted_packet_sequence_id: 2 timestamp: {ts * MS} sys_stats {{ {body} }} }}\n"
+
+
+TREE = ("packet { trusted_packet_sequence_id: 3 timestamp: 1 process_tree { processes { pid: 10 ppid: 1 cmdline: 'app' } "
+        "processes { pid: 20 ppid: 2 cmdline: 'kswapd0' } threads { tid: 11 tgid: 10 name: 'worker' } } }\n")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="views-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.db = self.dir / "out.db"
+
+    def convert(self, *files, text=None):
+        if text is not None:
+            made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                                   "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
+            (self.dir / "trace").write_bytes(made.stdout)
+            files = (self.dir / "trace", *files)
+        done = lib.run(lib.MMSQL, "convert", "-q", *files, "-o", self.db)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def query(self, sql):
+        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as handle:
+            return handle.execute(sql).fetchall()
+
+
+class Reclaim(Case):
+    def test_episodes(self):
+        self.convert(text=TREE + bundle(
+            event(10, 11, "mm_vmscan_direct_reclaim_begin { order: 2 gfp_flags: 7 }"),
+            event(13, 20, "mm_vmscan_kswapd_wake { nid: 0 order: 1 }"),
+            event(14, 20, "mm_vmscan_kswapd_wake { nid: 0 order: 0 }"),
+            event(15, 11, "mm_vmscan_direct_reclaim_end { nr_reclaimed: 33 }"),
+            event(20, 20, "mm_vmscan_kswapd_sleep { nid: 0 }"),
+            event(21, 10, "mm_compaction_begin { zone_start: 1 migrate_pfn: 100 free_pfn: 900 zone_end: 1000 }"),
+            event(24, 10, "mm_compaction_end { zone_start: 1 migrate_pfn: 150 free_pfn: 870 zone_end: 1000 status: 5 }"),
+            event(30, 20, "mm_vmscan_kswapd_wake { nid: 0 order: 0 }"),
+            event(32, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
+            event(40, 10, "mm_vmscan_kswapd_sleep { nid: 1 }")))
+        rows = self.query("SELECT kind, ts / 1000000, dur / 1000000, process_name, thread_name, allocation_order, "
+                          "gfp_flags, reclaimed_pages, scanned_pages FROM reclaim_episode ORDER BY ts")
+        self.assertEqual(rows, [
+            ("direct reclaim", 10, 5, "app", "worker", 2, 7, 33, None),
+            ("kswapd", 13, 7, "kswapd0", rows[1][4], 1, None, None, None),
+            ("compaction", 21, 3, "app", rows[2][4], None, None, None, 80),
+            ("kswapd", 30, 10, "kswapd0", rows[1][4], 0, None, None, None),
+            ("direct reclaim", 32, 8, "app", "worker", 0, 0, None, None)])
+        self.assertEqual(self.query("SELECT process_name, episodes, dur / 1000000, max_dur / 1000000, reclaimed_pages "
+                                    "FROM reclaim_by_process WHERE kind = 'direct reclaim'"), [("app", 2, 13, 8, 33)])
+
+    def test_pressure(self):
+        """Stalls, reclaim and allocation stalls of one time are one row; what comes much later is another."""
+        self.convert(text=TREE
+            + "".join(stats(ts, f"psi {{ resource: PSI_RESOURCE_MEMORY_SOME total_ns: {ns * MS} }}")
+                      for ts, ns in ((100, 5), (200, 5), (300, 25), (400, 25), (1000, 25), (1100, 30)))
+            + "".join(stats(ts, f"vmstat {{ key: VMSTAT_ALLOCSTALL value: {n} }}") for ts, n in ((100, 1), (400, 4)))
+            + bundle(event(320, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
+                     event(350, 11, "mm_vmscan_direct_reclaim_end { nr_reclaimed: 9 }")))
+        self.assertEqual(
+            self.query("SELECT ts / 1000000, dur / 1000000, some_stall_ns / 1000000, direct_reclaims, "
+                       "direct_reclaim_dur / 1000000, reclaimed_pages, allocation_stalls, processes FROM pressure_episode"),
+            [(100, 300, 20, 1, 30, 9, 3, "app"), (1000, 100, 5, 0, 0, None, None, None)])
+
+
+class Counters(Case):
+    def test_vmstat_rate(self):
+        self.convert(text="".join(
+            stats(ts, f"vmstat {{ key: VMSTAT_PGSCAN_DIRECT value: {a} }} vmstat {{ key: VMSTAT_NR_FREE_PAGES value: {b} }}")
+            for ts, a, b in ((1000, 10, 100), (1500, 60, 50), (3500, 5, 70))))
+        self.assertEqual(self.query("SELECT name, dur / 1000000, change, per_second, is_level FROM vmstat_rate ORDER BY 1, ts"), [
+            ("nr_free_pages", 500, -50, -100, 1), ("nr_free_pages", 2000, 20, 10, 1),
+            ("pgscan_direct", 500, 50, 100, 0), ("pgscan_direct", 2000, None, None, 0)])
+
+    def test_process_memory(self):
+        self.convert(text=TREE + "".join(
+            f"packet {{ trusted_packet_sequence_id: 4 timestamp: {ts * MS} process_stats {{ processes {{ pid: 10 vm_rss_kb: {kb} }} }} }}\n"
+            for ts, kb in ((10, 100), (30, 300))))
+        self.assertEqual(self.query("SELECT ts / 1000000, dur / 1000000, pid, process_name, size_bytes, change_bytes "
+                                    "FROM process_memory WHERE name = 'mem.rss'"),
+                         [(10, 20, 10, "app", 102400, None), (30, 0, 10, "app", 307200, 204800)])
+
+
+def residency(ts, body):
+    return f"packet {{ trusted_packet_sequence_id: 3 timestamp: {ts} page_residency {{ {body} }} }}\n"
+
+
+def sample(revision, resident, *pairs):
+    numbers = " ".join(f"resident_runs: {n}" for pair in pairs for n in pair)
+    return (f"samples {{ file_id: 1 pages: 100 resident_pages: {resident} complete: true revision: {revision} {numbers} }}")
+
+
+class Pins(Case):
+    """Of a file of 100 pages, 0-9, 20-29 and 40-44 are pinned; page runs are gap and length."""
+
+    def setUp(self):
+        super().setUp()
+        pins = ((0, 8), (5, 5), (20, 10), (40, 5), (98, 50))
+        (self.dir / "pinlist.meta").write_bytes(b"".join(struct.pack(">II", a * 4096, n * 4096) for a, n in pins))
+        text = (residency(100, 'files { id: 1 path: "/data/app/base.apk" device: 5 inode: 6 page_size_bytes: 4096 }')
+                + residency(100, sample(1, 35, (0, 35)))                      # 0-34
+                + residency(200, sample(2, 30, (5, 25), (30, 5)))             # 5-29, 60-64
+                + residency(400, sample(3, 25, (0, 10), (5, 10), (35, 5))))   # 0-9, 15-24, 60-64
+        text += stats(0, "").replace("timestamp: 0", "timestamp: 700").replace("sys_stats {  }", "sys_stats { num_forks: 1 }")
+        self.convert("--pinlist", f"{self.dir}/pinlist.meta=app/base.apk", text=text)
+
+    def test_coverage(self):
+        self.assertEqual(self.query("SELECT ts, dur, pinned_pages, resident_pages, resident_percent FROM pin_coverage"),
+                         [(100, 100, 27, 20, 74.1), (200, 200, 27, 15, 55.6), (400, 300, 27, 15, 55.6)])
+
+    def test_ranges_are_merged(self):
+        self.assertEqual(self.query("SELECT start_page, end_page FROM pin_range"), [(0, 10), (20, 30), (40, 45), (98, 148)])
+
+    def test_evictions(self):
+        self.assertEqual(self.query("SELECT ts, start_page, end_page FROM pin_eviction ORDER BY 1, 2"),
+                         [(200, 0, 5), (400, 25, 30)])
+
+    def test_candidates(self):
+        rows = self.query("SELECT start_page, end_page, resident_percent FROM pin_candidate ORDER BY 1")
+        pages = {page: percent for start, end, percent in rows for page in range(start, end)}
+        self.assertEqual({p for p, percent in pages.items() if percent == 100}, set(range(15, 20)))
+        self.assertEqual({p for p, percent in pages.items() if percent == 16.7}, set(range(30, 35)))
+        self.assertEqual({p for p, percent in pages.items() if percent == 50}, set(range(10, 15)))
+        self.assertEqual({p for p, percent in pages.items() if percent == 83.3}, set(range(60, 65)))
+        self.assertEqual(len(pages), 20)
+
+    def test_other_targets_do_not_match(self):
+        self.convert("--pinlist", f"{self.dir}/pinlist.meta=ase.apk", self.dir / "trace")
+        self.assertEqual(self.query("SELECT * FROM pin_coverage"), [])
+
+
+class Heaps(Case):
+    def test_growth(self):
+        self.convert(GOLDEN / "heap_continuous.pftrace")
+        rows = self.query("SELECT function, previous_ts IS NULL, self_bytes, growth_bytes, growth_count, total_bytes "
+                          "FROM heap_growth ORDER BY 1, ts")
+        self.assertEqual(rows, [("leaf_a", 1, 65536, 65536, 16, 65536), ("leaf_a", 0, -32768, -32768, -8, 32768),
+                                ("leaf_b", 1, 0, 0, 0, 0), ("leaf_c", 0, 12288, 12288, 3, 12288),
+                                ("main", 1, 0, 65536, 16, 65536), ("main", 0, 0, -20480, -5, 45056)])
+
+    def test_recursion_counts_once(self):
+        (self.dir / "log").write_text("+0,jthread[a], jclass[[I file: <UNKNOWN_FILE>], size[8, hex: 0x8]\n+1,f()\n+2,g()\n"
+                                      "=3,0;1;2;1;2\n3\n3\n=4,0;1\n4\n=5,0\n5\n")
+        self.convert(self.dir / "log")
+        self.assertEqual(self.query("SELECT * FROM alloc_log_method ORDER BY 2"),
+                         [(0, "f()", 1, 3, 8, 24), (0, "g()", 2, 2, 16, 16)])
+        self.assertEqual(self.query("SELECT type, samples, bytes FROM alloc_log_type"), [("[I", 4, 32)])
+        self.assertEqual(self.query("SELECT thread_name, samples, bytes FROM alloc_log_thread"), [("a", 4, 32)])
+
+
+class Examples(Case):
+    def test_every_example_runs_on_plain_sqlite(self):
+        self.convert(GOLDEN / "mm_pressure.pftrace")
+        text = (lib.ROOT / "docs" / "views.md").read_text()
+        examples = re.findall(r"\n((?:    .*\n)+)", text)
+        self.assertGreater(len(examples), 15)
+        for sql in examples:
+            with self.subTest(sql.strip()):
+                self.query(sql)
+
+    def test_every_view_has_an_example_and_every_column_a_meaning(self):
+        script = (lib.ROOT / "converter" / "sql" / "memory.sql").read_text()
+        examples = "".join(re.findall(r"\n((?:    .*\n)+)", (lib.ROOT / "docs" / "views.md").read_text()))
+        for view in re.findall(r"CREATE VIEW (\w+)", script):
+            self.assertRegex(examples, rf"\b{view}\b")
+            lines = lib.run(lib.MMSQL, "tables", view).stdout.splitlines()[2:]
+            for line in lines:
+                self.assertGreater(len(line.split()), 2, f"{view}: {line}")
+
+
+if __name__ == "__main__":
+    unittest.main()
