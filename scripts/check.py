@@ -26,7 +26,7 @@ CI = os.environ.get("CI") == "true"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
-INSTALLED = ("bin/mmtrace", "bin/mmsql")
+INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool")
 TAIL_LINES = 60
 
 

@@ -49,9 +49,14 @@ static int look_at_cache(struct subject *subject, const struct subject_plan *pla
         page_ranges_clear(&subject->resident);
         return 0;
     }
+    if (r == 0 && plan->counts && residency_has_cachestat(plan->probe)) {
+        uint64_t cached = subject->counts.cached; // the ranges' own
+        r = residency_probe_counts(plan->probe, fd, subject->counts.pages, &subject->counts);
+        subject->counts.cached = cached;
+    }
     subject_pages_to_bytes(&subject->resident, residency_page_size(plan->probe),
                            subject->size_bytes);
-    return r;
+    return r > 0 ? -EIO : r;
 }
 
 static int look(struct subject *subject, const struct subject_plan *plan, int fd)

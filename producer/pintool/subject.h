@@ -23,6 +23,7 @@ struct subject_plan {
     struct residency_probe *probe;
     enum probe_origin origin;         // PROBE_UNKNOWN is no plan
     const struct page_ranges *listed; // for PROBE_PINLIST: bytes, sorted
+    bool counts;                      // for PROBE_CACHE: also what only cachestat counts
     bool zip;
     const struct pinconfig *pinconfig; // zips only; NULL: none
 };

@@ -144,6 +144,7 @@ static int prepare(struct run *run, struct err *err)
                   : options->use_probe ? PROBE_PINLIST
                                        : PROBE_NONE,
         .listed = &run->listed,
+        .counts = options->json,
         .zip = options->zip,
         .pinconfig = options->pinconfig ? &run->pinconfig : NULL,
     };
@@ -177,7 +178,7 @@ static void note_unknown(struct run *run, const struct subject *subject)
 static void note_damage(struct run *run, const struct subject *subject)
 {
     struct err err = {0};
-    err_set(&err, 0, "%s: %zu damaged entries are left out: %s", subject->target->path,
+    err_set(&err, 0, "%s: damaged entries are left out (%zu); the first: %s", subject->target->path,
             subject->zip.n_damaged, subject->zip.first_damaged);
     fail(run, &err);
 }
@@ -235,7 +236,8 @@ static void look_at(struct run *run, const struct target *target)
 static void print_notes(const struct run *run)
 {
     struct err err = {0};
-    fflush(stdout);
+    if (run->n_unread || run->n_unknown || run->targets.n_skipped)
+        fflush(stdout);
     if (run->n_unread) {
         err_set(&err, 0, "%zu files could not be looked at; the first: %s", run->n_unread,
                 run->first_unread.text);

@@ -13,6 +13,7 @@ import zlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MMTRACE_BUILD", ROOT / "build")).resolve()
 MMTRACE = BUILD / "producer" / "mmtrace"
+PINTOOL = BUILD / "producer" / "pintool" / "pintool"
 MMSQL = BUILD / "converter" / "mmsql"
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 
