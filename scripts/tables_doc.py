@@ -51,10 +51,15 @@ Which files lost pages from the cache:
     SELECT path, sum(size_bytes) AS bytes FROM page_residency_changes
     WHERE direction = 'out' GROUP BY path ORDER BY bytes DESC;
 
-A field of an event:
+A field of an event, as Perfetto has it, and from the view that each kind of event in the trace has:
 
     SELECT e.ts, a.int_value FROM ftrace_event e JOIN args a USING (arg_set_id)
     WHERE e.name = 'mm_vmscan_kswapd_wake' AND a.key = 'nid';
+
+    SELECT ts, cpu, nid FROM ftrace_mm_vmscan_kswapd_wake;
+
+These views are called `ftrace_` and the event's name. They have the columns id, ts, cpu, utid, arg_set_id and
+the event's own fields; a field with one of these names is called `field_` and its name.
 
 What was lost:
 

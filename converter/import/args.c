@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of one kind often repeat their values, so a set is looked up by its hash first. The cache
-// is of fixed size and forgets: that costs a few rows more, while remembering every set would cost
-// memory that grows with the trace.
+// Sets often repeat, and their keys nearly always, so both are looked up by a hash first. The
+// caches are of fixed size and forget: that costs a few rows more, while remembering everything
+// would cost memory that grows with the trace.
 #include "converter/import/args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,73 +17,137 @@
 int args_init(struct args *args, struct database *db)
 {
     args->db = db;
-    args->cached = calloc(ARGS_CACHED_N, sizeof(*args->cached));
+    args->cached = calloc(ARGS_CACHED_N + KINDS_CACHED_N, sizeof(*args->cached));
     return args->cached ? 0 : -ENOMEM;
 }
 
-static uint64_t args_hash(const struct arg *items, size_t n)
+static uint64_t text_hash(const char *text)
 {
-    uint64_t hash = n;
-    for (size_t i = 0; i < n; i++) {
-        const struct arg *arg = &items[i];
-        uint64_t value = (uint64_t)arg->integer;
-        if (arg->type == ARG_TEXT || arg->type == ARG_JSON)
-            value = hash_bytes(arg->text, arg->size);
-        hash = hash_u64(hash ^ hash_bytes(arg->key, strlen(arg->key))) + arg->type;
-        hash = hash_u64(hash ^ value);
-    }
-    return hash;
+    return text ? hash_bytes(text, strlen(text)) : 0;
 }
 
-static void arg_write(struct database *db, const struct arg *arg, int64_t set)
+static uint8_t stored_type(const struct arg *arg)
 {
-    struct cell *row = database_row(db, TABLE_args, NULL);
-    cell_int(row, COL_args_arg_set_id, set);
-    cell_text(row, COL_args__flat_key, arg->flat_key);
-    cell_text(row, COL_args_key, arg->key);
-    cell_int(row, COL_args__type, arg->type);
+    return arg->type == ARG_REAL && isnan(arg->real) ? ARG_NO_NUMBER : arg->type;
+}
+
+// Of keys and types, and of those with the values.
+static void args_hash(const struct arg *items, size_t n, uint64_t *ret_kind, uint64_t *ret_set)
+{
+    uint64_t kind = n, set = n;
+    for (size_t i = 0; i < n; i++) {
+        const struct arg *arg = &items[i];
+        uint64_t value = arg->type == ARG_NULL ? 0 : (uint64_t)arg->integer;
+        if (arg->type == ARG_TEXT || arg->type == ARG_JSON)
+            value = hash_bytes(arg->text, arg->size);
+        kind = hash_u64(kind ^ text_hash(arg->key)) + stored_type(arg);
+        kind = hash_u64(kind ^ text_hash(arg->flat_key));
+        set = hash_u64(set ^ value);
+    }
+    *ret_kind = kind;
+    *ret_set = hash_u64(kind ^ set);
+}
+
+void arg_cell_set(struct cell *cell, const struct arg *arg)
+{
     switch ((enum arg_type)arg->type) {
     case ARG_INT:
     case ARG_UINT:
     case ARG_POINTER:
     case ARG_BOOL:
-        cell_int(row, COL_args_int_value, arg->integer);
+        cell_int(cell, 0, arg->integer);
         break;
     case ARG_TEXT:
     case ARG_JSON:
-        cell_bytes(row, COL_args_string_value, arg->text, arg->size);
+        cell_bytes(cell, 0, arg->text, arg->size);
         break;
     case ARG_REAL:
-        cell_real(row, COL_args_real_value, arg->real);
+        cell_real(cell, 0, arg->real);
         break;
     case ARG_NULL:
+    case ARG_NO_NUMBER:
         break;
     }
 }
 
+int64_t arg_kind_add(struct database *db, const char *name, size_t name_size)
+{
+    int64_t kind;
+    struct cell *row = database_row(db, TABLE__arg_kind, &kind);
+    if (name)
+        cell_bytes(row, COL__arg_kind_name, name, name_size);
+    return kind;
+}
+
+void arg_field_add(struct database *db, int64_t kind, size_t slot, const char *key,
+                   const char *flat_key, uint8_t type)
+{
+    struct cell *row = database_row(db, TABLE__arg_field, NULL);
+    cell_int(row, COL__arg_field_kind_id, kind);
+    cell_int(row, COL__arg_field_slot, (int64_t)slot);
+    cell_text(row, COL__arg_field_key, key);
+    cell_text(row, COL__arg_field_flat_key, flat_key);
+    cell_int(row, COL__arg_field_type, type);
+}
+
 static bool is_overridden(const struct arg *items, size_t n, size_t i)
 {
-    if (n > DUPLICATES_CHECKED_MAX)
-        return false;
     for (size_t k = i + 1; k < n; k++)
         if (strcmp(items[k].key, items[i].key) == 0)
             return true;
     return false;
 }
 
+static int64_t kind_of(struct args *args, const struct arg *items, size_t n, uint64_t hash)
+{
+    struct args_cached *cached = &args->cached[ARGS_CACHED_N + hash % KINDS_CACHED_N];
+    if (cached->id && cached->hash == hash)
+        return cached->id - 1;
+    int64_t kind = arg_kind_add(args->db, NULL, 0);
+    for (size_t i = 0; i < n; i++)
+        arg_field_add(args->db, kind, i, items[i].key, items[i].flat_key, stored_type(&items[i]));
+    *cached = (struct args_cached){.hash = hash, .id = kind + 1};
+    return kind;
+}
+
+static int64_t set_write(struct args *args, int64_t kind, const struct arg *items, size_t n)
+{
+    size_t n_slots = n < ARG_SLOTS_MAX ? n : ARG_SLOTS_MAX;
+    int64_t set = database_reserve_id(args->db, TABLE__arg_set);
+    struct cell *row =
+        database_row_sized(args->db, TABLE__arg_set, set, COL__arg_set_value_0 + n_slots);
+    cell_int(row, COL__arg_set_kind_id, kind);
+    for (size_t i = 0; i < n_slots; i++)
+        arg_cell_set(&row[COL__arg_set_value_0 + i], &items[i]);
+    for (size_t i = n_slots; i < n; i++) {
+        row = database_row(args->db, TABLE__arg_more, NULL);
+        cell_int(row, COL__arg_more_arg_set_id, set);
+        cell_int(row, COL__arg_more_slot, (int64_t)i);
+        arg_cell_set(&row[COL__arg_more_value], &items[i]);
+    }
+    return set;
+}
+
 int64_t args_add(struct args *args, const struct arg *items, size_t n)
 {
+    struct arg kept[DUPLICATES_CHECKED_MAX];
     if (!n)
         return ARG_SET_NONE;
-    uint64_t hash = args_hash(items, n);
-    struct args_cached *cached = &args->cached[hash % ARGS_CACHED_N];
-    if (cached->set && cached->hash == hash)
-        return cached->set - 1;
-    int64_t set = (int64_t)database_n_rows(args->db, TABLE_args);
-    for (size_t i = 0; i < n; i++)
-        if (!is_overridden(items, n, i))
-            arg_write(args->db, &items[i], set);
-    *cached = (struct args_cached){.hash = hash, .set = set + 1};
+    if (n <= DUPLICATES_CHECKED_MAX) {
+        size_t n_kept = 0;
+        for (size_t i = 0; i < n; i++)
+            if (!is_overridden(items, n, i))
+                kept[n_kept++] = items[i];
+        items = kept;
+        n = n_kept;
+    }
+    uint64_t kind_hash, set_hash;
+    args_hash(items, n, &kind_hash, &set_hash);
+    struct args_cached *cached = &args->cached[set_hash % ARGS_CACHED_N];
+    if (cached->id && cached->hash == set_hash)
+        return cached->id - 1;
+    int64_t set = set_write(args, kind_of(args, items, n, kind_hash), items, n);
+    *cached = (struct args_cached){.hash = set_hash, .id = set + 1};
     return set;
 }
 

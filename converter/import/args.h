@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of named values that belong to a row of some table (the args table). Equal sets that come
-// soon after each other are stored once.
+// Sets of named values that belong to a row of some table (the args view). Equal sets that come
+// soon after each other are stored once, and so are the keys of sets that have the same.
 #pragma once
 
 #include <stddef.h>
@@ -10,8 +10,18 @@
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
-// The numbers are stored: see args in schema.h.
-enum arg_type { ARG_INT, ARG_UINT, ARG_TEXT, ARG_REAL, ARG_POINTER, ARG_BOOL, ARG_JSON, ARG_NULL };
+// The numbers are stored: see the args view.
+enum arg_type {
+    ARG_INT,
+    ARG_UINT,
+    ARG_TEXT,
+    ARG_REAL,
+    ARG_POINTER,
+    ARG_BOOL,
+    ARG_JSON,
+    ARG_NULL,
+    ARG_NO_NUMBER, // a REAL that is no number, which SQL does not have
+};
 
 // Keys and texts are borrowed and must live as long as cells do (see database.h).
 struct arg {
@@ -43,17 +53,18 @@ static inline struct arg arg_text(const char *key, const void *text, size_t size
         .key = key, .text = text ? text : "", .size = (uint32_t)size, .type = ARG_TEXT};
 }
 
-#define ARG_SET_NONE  (-1)
-#define ARGS_CACHED_N 65536
+#define ARG_SET_NONE   (-1)
+#define ARGS_CACHED_N  65536
+#define KINDS_CACHED_N 4096
 
 struct args_cached {
     uint64_t hash;
-    int64_t set; // id + 1; 0: empty
+    int64_t id; // + 1; 0: empty
 };
 
 struct args {
     struct database *db;        // borrowed
-    struct args_cached *cached; // owned, ARGS_CACHED_N
+    struct args_cached *cached; // owned, ARGS_CACHED_N sets and KINDS_CACHED_N kinds
 };
 
 int args_init(struct args *args, struct database *db);
@@ -61,6 +72,15 @@ int args_init(struct args *args, struct database *db);
 // The id of the set, written unless an equal one was lately. Of values with one key the last
 // counts. ARG_SET_NONE for an empty set.
 int64_t args_add(struct args *args, const struct arg *items, size_t n);
+
+// A kind of set without fields; `name` (NULL: none) lives as long as cells do. Its id.
+int64_t arg_kind_add(struct database *db, const char *name, size_t name_size);
+
+// What the slot of a kind holds. Texts live as long as cells do.
+void arg_field_add(struct database *db, int64_t kind, size_t slot, const char *key,
+                   const char *flat_key, uint8_t type);
+
+void arg_cell_set(struct cell *cell, const struct arg *arg);
 
 void args_done(struct args *args);
 

@@ -42,11 +42,13 @@ enum { VALUE_NAME = 1, VALUE_TEXT = 3, VALUE_INT = 4, VALUE_UINT = 5 };
 struct generic_field {
     const char *name; // in strings; NULL: no such field
     uint8_t type;
+    uint8_t slot;
 };
 
 struct generic_event {
     const char *name; // in strings
     size_t name_size;
+    uint32_t kind; // + 1; 0: no row yet
     struct generic_field fields[GENERIC_FIELDS_MAX];
 };
 VEC_DEFINE(generic_event_vec, struct generic_event);
@@ -54,11 +56,13 @@ VEC_DEFINE(generic_event_vec, struct generic_event);
 struct ftrace {
     const struct ftrace_event_type *types[TYPES_MAX]; // by number
     const struct ftrace_handler *handlers[TYPES_MAX];
+    uint32_t kinds[TYPES_MAX]; // by number, + 1; 0: no row yet
     struct map64 generic_by_number;
     struct generic_event_vec generic;
-    bool symbols[TYPES_MAX]; // has a field that is the number of a kernel symbol
-    int64_t drop_before;     // events older than this are left over from before
-    int64_t rows_before;     // of those older than this only the rows are of use
+    struct map64 legacy_kinds; // of events that bring their names along, by name
+    bool symbols[TYPES_MAX];   // has a field that is the number of a kernel symbol
+    int64_t drop_before;       // events older than this are left over from before
+    int64_t rows_before;       // of those older than this only the rows are of use
 };
 
 extern const struct ftrace_handler ftrace_buffer_handlers[], ftrace_counter_handlers[],
@@ -177,19 +181,45 @@ struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
                                .size = fields[INTERNED_STRING_STR].size};
 }
 
-struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
-                                const char *name, size_t name_size, const struct arg *args,
-                                size_t n_args)
+static struct cell *row_add(struct import *im, uint32_t kind, int64_t ts, uint32_t cpu,
+                            int64_t utid)
 {
-    int64_t set = args_add(&im->args, args, n_args);
-    struct cell *row = database_row(im->db, TABLE_ftrace_event, NULL);
-    cell_int(row, COL_ftrace_event_ts, ts);
-    cell_bytes(row, COL_ftrace_event_name, name, name_size);
-    cell_int(row, COL_ftrace_event_utid, utid);
-    cell_arg_set(row, COL_ftrace_event_arg_set_id, set);
-    cell_int(row, COL_ftrace_event_ucpu, cpu);
     import_bounds(im, ts);
     cpus_see(im, cpu);
+    return ftrace_row_add(&im->ftrace_rows, kind, ts, cpu, utid);
+}
+
+static uint8_t slot_type(const struct ftrace_field_type *field)
+{
+    if (field->kind == FTRACE_KIND_STRING || field->kind == FTRACE_KIND_BYTES)
+        return ARG_TEXT;
+    return field->kind == FTRACE_KIND_UINT && field->bits != 1 ? ARG_UINT : ARG_INT;
+}
+
+// Slots of a kind that the schema knows are the fields in the order of their numbers.
+static uint32_t typed_kind(struct import *im, const struct ftrace_event_type *type)
+{
+    uint32_t *known = &im->ftrace->kinds[type->number];
+    if (!*known) {
+        uint32_t kind = ftrace_kind_add(&im->ftrace_rows, type->name, strlen(type->name));
+        for (size_t i = 0; i < type->n_fields; i++)
+            ftrace_slot_of(&im->ftrace_rows, kind, type->fields[i].name,
+                           slot_type(&type->fields[i]));
+        *known = kind + 1;
+    }
+    return *known - 1;
+}
+
+struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
+                                const struct ftrace_event_type *type, const struct arg *args,
+                                size_t n_args)
+{
+    struct cell *row = row_add(im, typed_kind(im, type), ts, cpu, utid);
+    for (size_t i = 0, slot = 0; i < n_args; i++, slot++) {
+        while (slot < type->n_fields && !str_eq(type->fields[slot].name, args[i].key))
+            slot++;
+        ftrace_row_set(row, slot, &args[i]);
+    }
     return row;
 }
 
@@ -300,32 +330,33 @@ static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *ev
 }
 
 // Fields come in the order of their numbers, so the type is next to the last one, as a rule.
-static const struct ftrace_field_type *field_type(const struct ftrace_event_type *type,
-                                                  uint32_t number, size_t *hint)
+static size_t field_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
 {
-    for (size_t i = 0; i < type->n_fields; i++) {
-        size_t at = (*hint + i) % type->n_fields;
-        if (type->fields[at].number == number) {
-            *hint = at + 1;
-            return &type->fields[at];
-        }
-    }
-    return NULL;
+    for (size_t i = hint; i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    for (size_t i = 0; i < hint && i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    return SIZE_MAX;
 }
 
 static void typed_write(struct import *im, const struct ftrace_event *event, int64_t utid)
 {
-    struct arg args[ARGS_MAX];
-    size_t n = 0, hint = 0;
+    const struct ftrace_event_type *type = event->type;
+    struct cell *row = row_add(im, typed_kind(im, type), event->ts, event->cpu, utid);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
+    struct arg arg;
+    size_t hint = 0;
     wire_foreach(&reader, &field) {
-        const struct ftrace_field_type *type = field_type(event->type, field.number, &hint);
-        if (type && n < ARGS_MAX && typed_arg(im->ftrace, event, type, &field, &args[n]))
-            n++;
+        size_t slot = field_slot(type, field.number, hint);
+        if (slot == SIZE_MAX)
+            continue;
+        hint = slot + 1;
+        if (typed_arg(im->ftrace, event, &type->fields[slot], &field, &arg))
+            ftrace_row_set(row, slot, &arg);
     }
-    ftrace_event_write(im, event->ts, event->cpu, utid, event->type->name,
-                       strlen(event->type->name), args, n);
 }
 
 static struct arg generic_arg(const struct generic_field *type, const struct wire_field *field)
@@ -352,6 +383,27 @@ static struct arg generic_arg(const struct generic_field *type, const struct wir
     }
 }
 
+static uint8_t generic_slot_type(const struct generic_field *type)
+{
+    struct wire_field none = {0};
+    return generic_arg(type, &none).type;
+}
+
+static uint32_t generic_kind(struct import *im, struct generic_event *event)
+{
+    if (event->kind)
+        return event->kind - 1;
+    uint32_t kind = ftrace_kind_add(&im->ftrace_rows, event->name, event->name_size);
+    for (size_t i = 0; i < GENERIC_FIELDS_MAX; i++) {
+        struct generic_field *field = &event->fields[i];
+        if (field->name)
+            field->slot = (uint8_t)ftrace_slot_of(&im->ftrace_rows, kind, field->name,
+                                                  generic_slot_type(field));
+    }
+    event->kind = kind + 1;
+    return kind;
+}
+
 static void generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
 {
     struct ftrace *ftrace = im->ftrace;
@@ -360,23 +412,47 @@ static void generic_write(struct import *im, const struct ftrace_event *event, i
         stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
         return;
     }
-    const struct generic_event *type = &ftrace->generic.items[*index];
-    struct arg args[ARGS_MAX];
-    size_t n = 0;
+    struct generic_event *type = &ftrace->generic.items[*index];
+    struct cell *row = row_add(im, generic_kind(im, type), event->ts, event->cpu, utid);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number < GENERIC_FIELDS_MAX && type->fields[field.number].name && n < ARGS_MAX)
-            args[n++] = generic_arg(&type->fields[field.number], &field);
+        if (field.number >= GENERIC_FIELDS_MAX || !type->fields[field.number].name)
+            continue;
+        struct arg arg = generic_arg(&type->fields[field.number], &field);
+        ftrace_row_set(row, type->fields[field.number].slot, &arg);
     }
-    ftrace_event_write(im, event->ts, event->cpu, utid, type->name, type->name_size, args, n);
+}
+
+// Events of a name share a kind as long as it has room for the fields of all of them.
+static int legacy_kind(struct import *im, const struct wire_field *name, const struct arg *args,
+                       size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
+{
+    struct ftrace_rows *rows = &im->ftrace_rows;
+    uint32_t id = strset_add(&im->strings, field_text(name), name->size);
+    uint64_t *known = id == STRSET_NONE ? NULL : map64_find(&im->ftrace->legacy_kinds, id);
+    bool fits = known != NULL;
+    for (size_t i = 0; i < n && fits; i++) {
+        slots[i] = (uint8_t)ftrace_slot_of(rows, (uint32_t)*known, args[i].key, args[i].type);
+        fits = slots[i] < ARG_SLOTS_MAX;
+    }
+    if (fits) {
+        *ret = (uint32_t)*known;
+        return rows->failure;
+    }
+    const char *text = strset_text(&im->strings, id);
+    *ret = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
+    for (size_t i = 0; i < n; i++)
+        slots[i] = (uint8_t)ftrace_slot_of(rows, *ret, args[i].key, args[i].type);
+    return map64_set(&im->ftrace->legacy_kinds, id, *ret);
 }
 
 // The form that older Perfetto writes: names and values in every event.
-static void legacy_generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+static int legacy_generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
 {
     struct wire_field name = {0}, field;
     struct arg args[ARGS_MAX];
+    uint8_t slots[ARGS_MAX];
     size_t n = 0;
     struct wire_reader reader = wire_sub(&event->message);
     wire_foreach(&reader, &field) {
@@ -395,7 +471,14 @@ static void legacy_generic_write(struct import *im, const struct ftrace_event *e
         else if (key && field_present(text))
             args[n++] = arg_text(key, text->data, text->size);
     }
-    ftrace_event_write(im, event->ts, event->cpu, utid, field_text(&name), name.size, args, n);
+    uint32_t kind;
+    int r = legacy_kind(im, &name, args, n, slots, &kind);
+    if (r < 0)
+        return r;
+    struct cell *row = row_add(im, kind, event->ts, event->cpu, utid);
+    for (size_t i = 0; i < n; i++)
+        ftrace_row_set(row, slots[i], &args[i]);
+    return 0;
 }
 
 static void event_handle(struct import *im, const struct ftrace_record *record)
@@ -432,7 +515,7 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
     }
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == EVENT_GENERIC)
-        legacy_generic_write(im, &event, utid);
+        im->ftrace_rows.failure = legacy_generic_write(im, &event, utid);
     else if (event.type)
         typed_write(im, &event, utid);
     else
@@ -451,13 +534,19 @@ int ftrace_handle(struct import *im, const struct ftrace_record *record)
         ftrace_compact_switch(im, record, record->ts < im->ftrace->rows_before);
     else
         ftrace_compact_waking(im, record, record->ts < im->ftrace->rows_before);
-    return im->processes.failure;
+    return im->ftrace_rows.failure < 0 ? im->ftrace_rows.failure : im->processes.failure;
+}
+
+const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
+{
+    return number < TYPES_MAX ? im->ftrace->types[number] : NULL;
 }
 
 struct ftrace *ftrace_free(struct ftrace *ftrace)
 {
     if (ftrace) {
         map64_done(&ftrace->generic_by_number);
+        map64_done(&ftrace->legacy_kinds);
         generic_event_vec_done(&ftrace->generic);
         free(ftrace);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ftrace events. Each becomes a row of ftrace_event with its fields in args; what else an event
+// ftrace events. Each becomes a row (see ftrace_rows.h); what else an event
 // means (a slice, a counter, a new process) is up to its handler. A new handler is one row in the
 // table of its file; a new file one row in ftrace.c.
 #pragma once
@@ -42,9 +42,12 @@ int ftrace_describe(struct import *im, const struct wire_field *descriptor);
 // The name behind the number of an interned kernel symbol; no text if there is none.
 struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid);
 
-// Writes a row of ftrace_event; the row is valid until the next one.
+// The event with this number, if the schema knows it.
+const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number);
+
+// Writes a row of an event; `args` in the order of its fields. The row is valid until the next one.
 struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
-                                const char *name, size_t name_size, const struct arg *args,
+                                const struct ftrace_event_type *type, const struct arg *args,
                                 size_t n_args);
 
 // The compact forms of scheduling events. `row_only`: nothing follows from them but their row.

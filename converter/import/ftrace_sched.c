@@ -15,6 +15,7 @@ enum {
     SWITCH_NEXT_PID,
     SWITCH_NEXT_PRIO,
 };
+enum { EVENT_SWITCH = 4, EVENT_WAKING = 20 };
 enum { WAKING_COMM = 1, WAKING_PID = 2 };
 enum { BLOCKED_PID = 1, BLOCKED_CALLER = 2, BLOCKED_IO_WAIT = 3 };
 
@@ -110,7 +111,7 @@ void ftrace_compact_switch(struct import *im, const struct ftrace_record *record
         arg_text("next_comm", comm.text, comm.size), arg_int("next_pid", is.next_tid),
         arg_int("next_prio", is.next_priority),
     };
-    ftrace_event_write(im, is.ts, is.cpu, is.prev_utid, "sched_switch", 12, args, 7);
+    ftrace_event_write(im, is.ts, is.cpu, is.prev_utid, ftrace_type(im, EVENT_SWITCH), args, 7);
     if (row_only) {
         cpu->last_utid = is.next_utid;
         cpu->last_tid = is.next_tid;
@@ -139,9 +140,9 @@ void ftrace_compact_waking(struct import *im, const struct ftrace_record *record
         arg_int("prio", run->waking.prio),
         arg_int("target_cpu", run->waking.target_cpu),
     };
-    struct cell *row =
-        ftrace_event_write(im, record->ts, record->cpu, waker, "sched_waking", 12, args, 4);
-    cell_int(row, COL_ftrace_event_common_flags, run->waking.common_flags);
+    struct cell *row = ftrace_event_write(im, record->ts, record->cpu, waker,
+                                          ftrace_type(im, EVENT_WAKING), args, 4);
+    cell_int(row, COL__arg_set_common_flags, run->waking.common_flags);
     if (row_only)
         return;
     bool irq = run->waking.common_flags & (FLAG_HARDIRQ | FLAG_SOFTIRQ);

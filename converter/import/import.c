@@ -247,6 +247,7 @@ static void import_done(struct import *im)
     }
     free(im->states);
     ftrace_free(im->ftrace);
+    ftrace_rows_done(&im->ftrace_rows);
     map64_done(&im->mm_owners);
     map64_done(&im->gpus);
     map64_done(&im->writing);
@@ -279,6 +280,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     struct import im = {.db = db, .input = input, .page_size = 4096, .err = err};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
+    im.ftrace_rows.db = db;
     im.slices.db = im.thread_states.db = db;
     im.slices.args = &im.args;
     im.slices.stats = &im.stats;

@@ -14,6 +14,7 @@
 #include "converter/import/args.h"
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
+#include "converter/import/ftrace_rows.h"
 #include "converter/import/metadata.h"
 #include "converter/import/process_counters.h"
 #include "converter/import/processes.h"
@@ -58,6 +59,7 @@ struct import {
     struct descriptors descriptors;
     struct stacks stacks;
     struct samples samples;
+    struct ftrace_rows ftrace_rows;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     struct map64 gpus;      // number of a GPU -> its ugpu

@@ -48,7 +48,28 @@ FROM _track WHERE NOT is_counter AND utid IS NOT NULL;
 CREATE VIEW instant AS
 SELECT ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;
 
+-- Every kernel event as it was recorded; its fields are in args, and in the views ftrace_NAME.
+--   id: Row, in order of time.
+--   ts: When (ns).
+--   name: Name of the event.
+--   cpu: Processor it happened on.
+--   utid: Thread it happened in.
+--   arg_set_id: Its fields, see args.
+--   common_flags: The kernel's flags of the event, where recorded.
+--   ucpu: Processor, see cpu.id.
+CREATE VIEW ftrace_event AS
+SELECT e.id, e.ts, k.name, e.ucpu & 4095 AS cpu, e.utid, e.id AS arg_set_id, e.common_flags, e.ucpu
+FROM _arg_set e LEFT JOIN _arg_kind k ON k.id = e.kind_id WHERE e.ts IS NOT NULL;
+
 -- The older name of ftrace_event.
+--   id: Row, in order of time.
+--   ts: When (ns).
+--   name: Name of the event.
+--   cpu: Processor it happened on.
+--   utid: Thread it happened in.
+--   arg_set_id: Its fields, see args.
+--   common_flags: The kernel's flags of the event, where recorded.
+--   ucpu: Processor, see cpu.id.
 CREATE VIEW raw AS
 SELECT id, ts, name, cpu, utid, arg_set_id, common_flags, ucpu FROM ftrace_event;
 

@@ -19,6 +19,7 @@
 #include "common/str.h"
 #include "converter/input/spill.h"
 #include "converter/sql/sql.h"
+#include "converter/tables/arg_views.h"
 #include "converter/tables/writer.h"
 
 #define CACHE_KIB   8192
@@ -298,14 +299,15 @@ static int tables_register(sqlite3 *handle, const uint32_t roots[N_TABLES])
 }
 
 // What the usual joins and time ranges need, and no more: every index costs time and room.
-static const char indexes_sql[] = "CREATE INDEX args_by_set ON _args(arg_set_id);"
-                                  "CREATE INDEX counter_by_track ON counter(track_id, ts);"
+static const char indexes_sql[] = "CREATE INDEX counter_by_track ON counter(track_id, ts);"
                                   "CREATE INDEX slice_by_track ON _slice(track_id);"
                                   "CREATE INDEX page_residency_sample_by_file "
                                   "ON page_residency_sample(file_id, ts);"
                                   "CREATE INDEX page_residency_span_by_file "
                                   "ON _page_residency_span(file_id, last_sample_id);"
-                                  "COMMIT;";
+                                  "CREATE INDEX arg_field_by_kind "
+                                  "ON _arg_field(kind_id, slot);"
+                                  "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
 
 static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
 {
@@ -325,11 +327,15 @@ static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
     for (const char *const *script = sql_scripts; *script; script++)
         strbuf_add_str(&sql, *script);
     if (db->later.text)
-        strbuf_add_str(&sql, db->later.text);
+        strbuf_add(&sql, db->later.text, db->later.size);
     strbuf_add_str(&sql, indexes_sql);
     if (sql.failed || db->later.failed)
         return SQLITE_NOMEM;
-    return code == SQLITE_OK ? sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL) : code;
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = arg_views_make(db->handle);
+    return code == SQLITE_OK ? sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) : code;
 }
 
 static int temporary_rename(struct database *db, struct err *err)

@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/tables/arg_views.h"
 #include "converter/tables/rows.h"
 
 #define UCPUS_PER_MACHINE 4096
@@ -68,9 +69,10 @@ static const struct column_meaning meanings[] = {
     ANY("last_ts", TIME),
     ANY("gone_ts", TIME),
     ANY("timestamp", TIME),
-    ANY("arg_set_id", ARGS),
-    ANY("source_arg_set_id", ARGS),
-    ANY("dimension_arg_set_id", ARGS),
+    ANY_ROW("arg_set_id", _arg_set),
+    ANY_ROW("source_arg_set_id", _arg_set),
+    ANY_ROW("dimension_arg_set_id", _arg_set),
+    ANY_ROW("kind_id", _arg_kind),
     ANY("machine_id", MACHINE),
     ANY("ucpu", UCPU),
     ANY("trace_id", TRACE),
@@ -123,7 +125,7 @@ struct column_meaning column_meaning_of(enum table_id table, const struct column
 
 struct offsets {
     int64_t rows[N_TABLES];
-    int64_t args, machines, snapshots, symbol_sets, counter_sets, track_groups;
+    int64_t machines, snapshots, symbol_sets, counter_sets, track_groups;
 };
 
 static int64_t number_f(struct sqlite3 *handle, const char *format, ...)
@@ -144,8 +146,6 @@ static struct offsets offsets_find(struct sqlite3 *handle)
         if (table_defs[i].columns[0].key)
             offsets.rows[i] = number_f(handle, "SELECT max(\"%w\") + 1 FROM main.\"%w\"",
                                        table_defs[i].columns[0].name, table_defs[i].stored_name);
-    offsets.args = number_f(handle, "SELECT max(arg_set_id) + 1 FROM main.\"%w\"",
-                            table_defs[TABLE_args].stored_name);
     offsets.machines =
         number_f(handle, "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
                          "SELECT max(machine_id) FROM main.process UNION ALL "
@@ -180,9 +180,6 @@ static void column_add(struct strbuf *sql, enum table_id table, const struct col
               : meaning.of == TABLE_stack_profile_symbol  ? offsets->symbol_sets
               : meaning.of == TABLE__profiler_counter_set ? offsets->counter_sets
                                                           : offsets->track_groups;
-        break;
-    case SENSE_ARGS:
-        add = offsets->args;
         break;
     case SENSE_MACHINE:
         add = offsets->machines;
@@ -225,16 +222,23 @@ static int table_join(struct sqlite3 *handle, enum table_id table, const struct 
 // Values of args that are ids themselves: what a track's dimensions are.
 static int args_mend(struct sqlite3 *handle, const struct offsets *offsets, struct err *err)
 {
-    char sql[512];
-    snprintf(sql, sizeof(sql),
-             "UPDATE main.\"%s\" SET int_value = int_value + CASE key WHEN 'upid' THEN %" PRId64
-             " WHEN 'utid' THEN %" PRId64 " ELSE %" PRId64 " END "
-             "WHERE arg_set_id >= %" PRId64 " AND key IN ('upid', 'utid', 'ucpu') AND arg_set_id "
-             "IN (SELECT dimension_arg_set_id FROM main._track WHERE id >= %" PRId64 ")",
-             table_defs[TABLE_args].stored_name, offsets->rows[TABLE_process],
-             offsets->rows[TABLE_thread], offsets->machines * UCPUS_PER_MACHINE, offsets->args,
-             offsets->rows[TABLE__track]);
-    return sql_run(handle, sql, "args", err);
+    static const char keys[] = "f.key IN ('upid', 'utid', 'ucpu')";
+    int r = 0;
+    for (int slot = 0; slot < ARG_SLOTS_MAX && r == 0; slot++) {
+        char sql[768];
+        snprintf(sql, sizeof(sql),
+                 "UPDATE main._arg_set SET value_%d = value_%d + (SELECT CASE f.key "
+                 "WHEN 'upid' THEN %" PRId64 " WHEN 'utid' THEN %" PRId64 " ELSE %" PRId64
+                 " END FROM main._arg_field f WHERE f.kind_id = _arg_set.kind_id AND f.slot = %d) "
+                 "WHERE id IN (SELECT dimension_arg_set_id FROM main._track WHERE id >= %" PRId64
+                 ") AND kind_id IN (SELECT f.kind_id FROM main._arg_field f WHERE f.slot = %d "
+                 "AND f.kind_id >= %" PRId64 " AND %s)",
+                 slot, slot, offsets->rows[TABLE_process], offsets->rows[TABLE_thread],
+                 offsets->machines * UCPUS_PER_MACHINE, slot, offsets->rows[TABLE__track], slot,
+                 offsets->rows[TABLE__arg_kind], keys);
+        r = sql_run(handle, sql, "args", err);
+    }
+    return r;
 }
 
 int database_join(struct sqlite3 *handle, const char *part, const struct join *join,
@@ -258,6 +262,8 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
         r = table_join(handle, table, &offsets, join, err);
     if (r == 0)
         r = args_mend(handle, &offsets, err);
+    if (r == 0 && arg_views_make(handle) != SQLITE_OK)
+        r = err_set(err, -EIO, "%s: %s", part, sqlite3_errmsg(handle));
     if (r == 0)
         r = sql_run(handle, machines_sql, part, err);
     if (r == 0)

@@ -18,7 +18,6 @@ enum column_sense {
     SENSE_ID,      // of the row
     SENSE_ROW,     // id of a row of the table `of`
     SENSE_SPACE,   // shared by the rows that belong together; numbers of the table `of`
-    SENSE_ARGS,    // an arg set
     SENSE_MACHINE, // a machine
     SENSE_UCPU,    // a processor, see CPUS_MAX
     SENSE_TIME,    // a moment of the trace's clock

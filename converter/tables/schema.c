@@ -6,7 +6,7 @@
 #include "common/str.h"
 
 #define DEF_KEY(table, column, text)                                                               \
-    {.name = #column, .doc = (text), .type = COLUMN_INT, .key = true},
+    {.name = #column, .doc = (text), .type = COLUMN_INT, .key = true, .hidden = #column[0] == '_'},
 #define DEF_COLUMN(table, column, kind, text)                                                      \
     {.name = #column, .doc = (text), .type = COLUMN_##kind, .hidden = #column[0] == '_'},
 #define DEF_GENERATED(table, column, kind, sql, text)                                              \

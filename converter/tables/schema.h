@@ -24,13 +24,11 @@
 
 #define TABLE_LIST(T)                                                                              \
     T(android_logs, "Lines of Android's log, and of logs in track events.")                        \
-    T(args, "Values that belong to a row of another table, a row each, found by its arg_set_id.")  \
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
     T(counter, "Values of counters over time; join counter_track for what is counted.")            \
     T(cpu, "Processors seen in the trace.")                                                        \
     T(filedescriptor, "Open files of processes, where they were recorded.")                        \
     T(flow, "Arrows between slices: what made what happen.")                                       \
-    T(ftrace_event, "Every kernel event as it was recorded; its fields are in args.")              \
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
     T(machine, "Machines the trace comes from.")                                                   \
@@ -54,6 +52,10 @@
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_arg_field, "What the values of a kind of arg set are.")                                     \
+    T(_arg_kind, "Kinds of arg sets: those of a kind have the same fields.")                       \
+    T(_arg_more, "Values of arg sets that have more than fit into a row.")                         \
+    T(_arg_set, "Arg sets, a row each; kernel events are arg sets that have a time.")              \
     T(_profiler_async_context, "Asynchronous contexts of samples.")                                \
     T(_profiler_counter_set, "Counters that were read with a sample.")                             \
     T(_profiler_execution_context, "Where samples were taken.")                                    \
@@ -71,26 +73,6 @@
       "Priority: 2 verbose, 3 debug, 4 info, 5 warning, 6 error, 7 fatal.")                        \
     C(android_logs, tag, TEXT, "Tag, or place in the source.")                                     \
     C(android_logs, msg, TEXT, "Message.")
-
-#define COLUMNS_args(K, C, G)                                                                      \
-    K(args, id, "Row.")                                                                            \
-    C(args, arg_set_id, INT, "The set this value belongs to; equal sets are stored once.")         \
-    C(args, _flat_key, TEXT, "Key without array indexes, if that is not the key.")                 \
-    G(args, flat_key, TEXT, "coalesce(_flat_key, key)", "Key without array indexes.")              \
-    C(args, key, TEXT, "Key, with array indexes.")                                                 \
-    C(args, int_value, INT, "Value of integers, booleans and pointers.")                           \
-    C(args, string_value, TEXT, "Value of texts.")                                                 \
-    C(args, real_value, REAL, "Value of floating point numbers.")                                  \
-    C(args, _type, INT, "Number of the value's type.")                                             \
-    G(args, value_type, TEXT,                                                                      \
-      "CASE _type WHEN 0 THEN 'int' WHEN 1 THEN 'uint' WHEN 2 THEN 'string' WHEN 3 THEN 'real' "   \
-      "WHEN 4 THEN 'pointer' WHEN 5 THEN 'bool' WHEN 6 THEN 'json' ELSE 'null' END",               \
-      "int, uint, string, real, pointer, bool, json or null.")                                     \
-    G(args, display_value, TEXT,                                                                   \
-      "CASE _type WHEN 0 THEN CAST(int_value AS TEXT) WHEN 1 THEN printf('%u', int_value) "        \
-      "WHEN 3 THEN CAST(real_value AS TEXT) WHEN 4 THEN printf('0x%x', int_value) "                \
-      "WHEN 5 THEN CASE int_value WHEN 0 THEN 'false' ELSE 'true' END ELSE string_value END",      \
-      "The value as text, whatever its type.")
 
 #define COLUMNS_clock_snapshot(K, C, G)                                                            \
     K(clock_snapshot, id, "Row.")                                                                  \
@@ -132,16 +114,6 @@
     C(flow, slice_in, INT, "Slice where the arrow ends.")                                          \
     C(flow, trace_id, INT, "Number of the flow in the trace.")                                     \
     C(flow, arg_set_id, INT, "Further values, see args.")
-
-#define COLUMNS_ftrace_event(K, C, G)                                                              \
-    K(ftrace_event, id, "Row, in order of time.")                                                  \
-    C(ftrace_event, ts, INT, "When (ns).")                                                         \
-    C(ftrace_event, name, TEXT, "Name of the event.")                                              \
-    G(ftrace_event, cpu, INT, "ucpu & 4095", "Processor it happened on.")                          \
-    C(ftrace_event, utid, INT, "Thread it happened in.")                                           \
-    C(ftrace_event, arg_set_id, INT, "Its fields, see args.")                                      \
-    C(ftrace_event, common_flags, INT, "The kernel's flags of the event, where recorded.")         \
-    C(ftrace_event, ucpu, INT, "Processor, see cpu.id.")
 
 #define COLUMNS_heap_profile(K, C, G)                                                              \
     K(heap_profile, id, "Row.")                                                                    \
@@ -399,6 +371,101 @@
 #define COLUMNS_trace_bounds(K, C, G)                                                              \
     C(trace_bounds, start_ts, INT, "First moment with data (ns).")                                 \
     C(trace_bounds, end_ts, INT, "Last moment with data (ns).")
+
+// A set of args is a row, so that its keys stand once for each kind of set and not in every row.
+// The value_ columns hold the fields of the kind; a row is only as long as it needs to be. Kernel
+// events are such rows too: their fields are their args, and the set's id is the event's.
+#define ARG_SLOTS_MAX 64
+
+#define COLUMNS__arg_field(K, C, G)                                                                \
+    K(_arg_field, id, "Row.")                                                                      \
+    C(_arg_field, kind_id, INT, "Kind of set, see _arg_kind.")                                     \
+    C(_arg_field, slot, INT, "Which of the value_ columns holds it, or place in _arg_more.")       \
+    C(_arg_field, key, TEXT, "Key.")                                                               \
+    C(_arg_field, flat_key, TEXT, "Key without array indexes, if that is not the key.")            \
+    C(_arg_field, type, INT, "Number of the value's type, see args.h.")
+
+#define COLUMNS__arg_kind(K, C, G)                                                                 \
+    K(_arg_kind, id, "Kind.")                                                                      \
+    C(_arg_kind, name, TEXT, "Name of the kernel event, if it is one.")
+
+#define COLUMNS__arg_more(K, C, G)                                                                 \
+    K(_arg_more, id, "Row.")                                                                       \
+    C(_arg_more, arg_set_id, INT, "Set, see _arg_set.")                                            \
+    C(_arg_more, slot, INT, "Place in the set, from 64.")                                          \
+    C(_arg_more, value, BLOB, "Value.")
+
+#define COLUMNS__arg_set(K, C, G)                                                                  \
+    K(_arg_set, id, "Set.")                                                                        \
+    C(_arg_set, kind_id, INT, "Kind of set, see _arg_kind.")                                       \
+    C(_arg_set, ts, INT, "When the kernel event was (ns).")                                        \
+    C(_arg_set, utid, INT, "Thread that the kernel event happened in.")                            \
+    C(_arg_set, common_flags, INT, "The kernel's flags of the event, where recorded.")             \
+    C(_arg_set, ucpu, INT, "Processor of the kernel event, see cpu.id.")                           \
+    C(_arg_set, value_0, BLOB, "Value of field 0 of the kind.")                                    \
+    C(_arg_set, value_1, BLOB, "Value of field 1 of the kind.")                                    \
+    C(_arg_set, value_2, BLOB, "Value of field 2 of the kind.")                                    \
+    C(_arg_set, value_3, BLOB, "Value of field 3 of the kind.")                                    \
+    C(_arg_set, value_4, BLOB, "Value of field 4 of the kind.")                                    \
+    C(_arg_set, value_5, BLOB, "Value of field 5 of the kind.")                                    \
+    C(_arg_set, value_6, BLOB, "Value of field 6 of the kind.")                                    \
+    C(_arg_set, value_7, BLOB, "Value of field 7 of the kind.")                                    \
+    C(_arg_set, value_8, BLOB, "Value of field 8 of the kind.")                                    \
+    C(_arg_set, value_9, BLOB, "Value of field 9 of the kind.")                                    \
+    C(_arg_set, value_10, BLOB, "Value of field 10 of the kind.")                                  \
+    C(_arg_set, value_11, BLOB, "Value of field 11 of the kind.")                                  \
+    C(_arg_set, value_12, BLOB, "Value of field 12 of the kind.")                                  \
+    C(_arg_set, value_13, BLOB, "Value of field 13 of the kind.")                                  \
+    C(_arg_set, value_14, BLOB, "Value of field 14 of the kind.")                                  \
+    C(_arg_set, value_15, BLOB, "Value of field 15 of the kind.")                                  \
+    C(_arg_set, value_16, BLOB, "Value of field 16 of the kind.")                                  \
+    C(_arg_set, value_17, BLOB, "Value of field 17 of the kind.")                                  \
+    C(_arg_set, value_18, BLOB, "Value of field 18 of the kind.")                                  \
+    C(_arg_set, value_19, BLOB, "Value of field 19 of the kind.")                                  \
+    C(_arg_set, value_20, BLOB, "Value of field 20 of the kind.")                                  \
+    C(_arg_set, value_21, BLOB, "Value of field 21 of the kind.")                                  \
+    C(_arg_set, value_22, BLOB, "Value of field 22 of the kind.")                                  \
+    C(_arg_set, value_23, BLOB, "Value of field 23 of the kind.")                                  \
+    C(_arg_set, value_24, BLOB, "Value of field 24 of the kind.")                                  \
+    C(_arg_set, value_25, BLOB, "Value of field 25 of the kind.")                                  \
+    C(_arg_set, value_26, BLOB, "Value of field 26 of the kind.")                                  \
+    C(_arg_set, value_27, BLOB, "Value of field 27 of the kind.")                                  \
+    C(_arg_set, value_28, BLOB, "Value of field 28 of the kind.")                                  \
+    C(_arg_set, value_29, BLOB, "Value of field 29 of the kind.")                                  \
+    C(_arg_set, value_30, BLOB, "Value of field 30 of the kind.")                                  \
+    C(_arg_set, value_31, BLOB, "Value of field 31 of the kind.")                                  \
+    C(_arg_set, value_32, BLOB, "Value of field 32 of the kind.")                                  \
+    C(_arg_set, value_33, BLOB, "Value of field 33 of the kind.")                                  \
+    C(_arg_set, value_34, BLOB, "Value of field 34 of the kind.")                                  \
+    C(_arg_set, value_35, BLOB, "Value of field 35 of the kind.")                                  \
+    C(_arg_set, value_36, BLOB, "Value of field 36 of the kind.")                                  \
+    C(_arg_set, value_37, BLOB, "Value of field 37 of the kind.")                                  \
+    C(_arg_set, value_38, BLOB, "Value of field 38 of the kind.")                                  \
+    C(_arg_set, value_39, BLOB, "Value of field 39 of the kind.")                                  \
+    C(_arg_set, value_40, BLOB, "Value of field 40 of the kind.")                                  \
+    C(_arg_set, value_41, BLOB, "Value of field 41 of the kind.")                                  \
+    C(_arg_set, value_42, BLOB, "Value of field 42 of the kind.")                                  \
+    C(_arg_set, value_43, BLOB, "Value of field 43 of the kind.")                                  \
+    C(_arg_set, value_44, BLOB, "Value of field 44 of the kind.")                                  \
+    C(_arg_set, value_45, BLOB, "Value of field 45 of the kind.")                                  \
+    C(_arg_set, value_46, BLOB, "Value of field 46 of the kind.")                                  \
+    C(_arg_set, value_47, BLOB, "Value of field 47 of the kind.")                                  \
+    C(_arg_set, value_48, BLOB, "Value of field 48 of the kind.")                                  \
+    C(_arg_set, value_49, BLOB, "Value of field 49 of the kind.")                                  \
+    C(_arg_set, value_50, BLOB, "Value of field 50 of the kind.")                                  \
+    C(_arg_set, value_51, BLOB, "Value of field 51 of the kind.")                                  \
+    C(_arg_set, value_52, BLOB, "Value of field 52 of the kind.")                                  \
+    C(_arg_set, value_53, BLOB, "Value of field 53 of the kind.")                                  \
+    C(_arg_set, value_54, BLOB, "Value of field 54 of the kind.")                                  \
+    C(_arg_set, value_55, BLOB, "Value of field 55 of the kind.")                                  \
+    C(_arg_set, value_56, BLOB, "Value of field 56 of the kind.")                                  \
+    C(_arg_set, value_57, BLOB, "Value of field 57 of the kind.")                                  \
+    C(_arg_set, value_58, BLOB, "Value of field 58 of the kind.")                                  \
+    C(_arg_set, value_59, BLOB, "Value of field 59 of the kind.")                                  \
+    C(_arg_set, value_60, BLOB, "Value of field 60 of the kind.")                                  \
+    C(_arg_set, value_61, BLOB, "Value of field 61 of the kind.")                                  \
+    C(_arg_set, value_62, BLOB, "Value of field 62 of the kind.")                                  \
+    C(_arg_set, value_63, BLOB, "Value of field 63 of the kind.")
 
 #define COLUMNS__profiler_async_context(K, C, G)                                                   \
     K(_profiler_async_context, id, "Context.")                                                     \

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of ftrace events, which are sets of args with a time: see _arg_set in schema.h.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/args.h"
+#include "converter/tables/database.h"
+
+VEC_DEFINE(key_vec, const char *);
+
+struct row_kind {
+    int64_t id;
+    struct key_vec keys; // by slot; borrowed
+};
+VEC_DEFINE(row_kind_vec, struct row_kind);
+
+// All zero has no kinds.
+struct ftrace_rows {
+    struct database *db; // borrowed
+    struct row_kind_vec kinds;
+    int failure;
+};
+
+// A new kind, without fields. The text must live as long as cells do.
+uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name_size);
+
+// The slot of a field, made if there is none; ARG_SLOTS_MAX: the kind is full.
+size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, uint8_t type);
+
+// A row with room for all slots that the kind has now.
+struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts, uint32_t cpu,
+                            int64_t utid);
+
+// The cell of a slot, set to the value of an argument.
+void ftrace_row_set(struct cell *row, size_t slot, const struct arg *arg);
+
+void ftrace_rows_done(struct ftrace_rows *rows);
