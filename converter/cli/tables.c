@@ -3,19 +3,25 @@
 // mmsql tables: what the databases hold, from the schema itself.
 #include <sqlite3.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/sql/sql.h"
+#include "converter/tables/arg_views.h"
 #include "converter/tables/database.h"
+#include "protos/ftrace_table.h"
 
 #define VIEWS_MAX 64 // that a misspelt name is compared with
 
 static const char help[] =
     "usage: mmsql tables [NAME]\n"
     "\n"
-    "Lists the tables and views of a converted database, or the columns of one of them.\n";
+    "Lists the tables and views of a converted database, or the columns of one of them.\n"
+    "\n"
+    "Kernel events have views of their own, for the kinds that a trace has: ftrace_NAME, such as\n"
+    "ftrace_sched_switch.\n";
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
@@ -70,6 +76,33 @@ static int view_print(const struct sql_view *view)
     return EXIT_DONE;
 }
 
+// The view that a kind of kernel event has, if a trace has such events.
+static bool event_print(const char *name)
+{
+    static const char *const shared[][3] = {
+        {"id", "INTEGER", "Row, in order of time."},  {"ts", "INTEGER", "When (ns)."},
+        {"cpu", "ANY", "Processor it happened on."},  {"utid", "INTEGER", "Thread it happened in."},
+        {"arg_set_id", "INTEGER", "The same as id."},
+    };
+    static const char *const kinds[] = {"INTEGER", "INTEGER", "TEXT", "TEXT", "ANY"};
+    if (!str_starts_with(name, ARG_VIEW_PREFIX))
+        return false;
+    const struct ftrace_event_type *type =
+        ftrace_event_type_by_name(name + strlen(ARG_VIEW_PREFIX));
+    if (!type)
+        return false;
+    printf("%s: Kernel events called %s.\n\n", name, type->name);
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+        column_print(shared[i][0], shared[i][1], shared[i][2]);
+    for (size_t i = 0; i < type->n_fields; i++) {
+        char column[128];
+        const char *field = type->fields[i].name;
+        snprintf(column, sizeof(column), "%s%s", arg_view_shares(field) ? "field_" : "", field);
+        column_print(column, kinds[type->fields[i].kind], "Field of the event.");
+    }
+    return true;
+}
+
 static int columns_print(const char *name)
 {
     const char *names[N_TABLES + VIEWS_MAX];
@@ -87,6 +120,8 @@ static int columns_print(const char *name)
         table_print(def);
         return EXIT_DONE;
     }
+    if (event_print(name))
+        return EXIT_DONE;
     const char *near = str_nearest(name, names, n);
     fprintf(stderr, "mmsql: %s: no such table%s%s%s\n", name, near ? " (did you mean '" : "",
             near ? near : "", near ? "'?)" : "");

@@ -12,8 +12,6 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define VIEW_PREFIX "ftrace_"
-
 static void finalizep(sqlite3_stmt **statement)
 {
     sqlite3_finalize(*statement);
@@ -41,11 +39,11 @@ static bool name_is_taken(sqlite3 *handle, const char *name)
     return sqlite3_step(statement) == SQLITE_ROW;
 }
 
-static bool column_is_shared(const char *key)
+bool arg_view_shares(const char *column)
 {
     static const char *const shared[] = {"id", "ts", "cpu", "utid", "arg_set_id"};
     for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-        if (sqlite3_stricmp(shared[i], key) == 0)
+        if (sqlite3_stricmp(shared[i], column) == 0)
             return true;
     return false;
 }
@@ -71,7 +69,7 @@ static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *name)
             add_f(sql, ", e.value_%d", sqlite3_column_int(fields, 3));
         else
             add_f(sql, ", CASE e.kind_id%s END", cases);
-        add_f(sql, " AS \"%s%w\"", column_is_shared(key) ? "field_" : "", key);
+        add_f(sql, " AS \"%s%w\"", arg_view_shares(key) ? "field_" : "", key);
     }
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
@@ -79,7 +77,7 @@ static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *name)
 static int view_make(sqlite3 *handle, const char *name, const char *kinds)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0}, view = {0};
-    add_f(&view, VIEW_PREFIX "%s", name);
+    add_f(&view, ARG_VIEW_PREFIX "%s", name);
     while (!view.failed && name_is_taken(handle, view.text))
         strbuf_add_char(&view, '_');
     add_f(&sql,

@@ -277,7 +277,8 @@ class Outputs(Case):
         self.convert(HERE / "mm_pressure.pftrace")
         listed = run("tables").stdout.decode()
         for view, in self.query("SELECT name FROM sqlite_master WHERE type = 'view'"):
-            self.assertRegex(listed, rf"(?m)^{view} +\S")
+            if not view.startswith("ftrace_") or view == "ftrace_event":
+                self.assertRegex(listed, rf"(?m)^{view} +\S")
             said = run("tables", view).stdout.decode()
             with sqlite3.connect(self.db) as db:
                 for column in [r[1] for r in db.execute(f"PRAGMA table_info({view})")]:
