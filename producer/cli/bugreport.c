@@ -81,13 +81,6 @@ static int take_packet(void *userdata, const void *bytes, size_t size)
     return copy->failed;
 }
 
-// For a session that writes into a file: the service copies that file into one of ours.
-static int make_temporary(void)
-{
-    const char *dir = getenv("TMPDIR");
-    return open(dir && dir[0] == '/' ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-}
-
 // The trace of a clone that this connection has. Only what the zip cannot take is an error.
 static int add_clone(struct ipc_client *client, struct bugreport *report, const Session *session,
                      const char *name, int file_fd, struct err *err)
@@ -115,7 +108,8 @@ static int add_session(struct bugreport *report, const Session *session, const c
                        struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
-    int file_fd CLEANUP(close_fdp) = make_temporary();
+    // For a session that writes into a file: the service copies that file into ours.
+    int file_fd CLEANUP(close_fdp) = bugreport_temporary_file();
     struct remote_clone request = {
         .session_id = session->id,
         .for_bugreport = true,

@@ -125,13 +125,37 @@ static int write_error(const struct bugreport *report, struct err *err)
 
 // Making and ending.
 
+// Not all file systems have files without a name.
+static int temporary_in(const char *dir)
+{
+    char name[256];
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    if ((size_t)snprintf(name, sizeof(name), "%s/mmtrace-XXXXXX", dir) >= sizeof(name))
+        return -ENAMETOOLONG;
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    unlink(name);
+    return fd;
+}
+
+int bugreport_temporary_file(void)
+{
+    const char *const dirs[] = {getenv("TMPDIR"), "/tmp", "/data/local/tmp"};
+    int r = -ENOENT;
+    for (size_t i = 0; r < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+        if (dirs[i] && dirs[i][0] == '/')
+            r = temporary_in(dirs[i]);
+    return r;
+}
+
 static int make_file(struct bugreport *report, const char *path, struct err *err)
 {
     if (!path) {
-        const char *dir = getenv("TMPDIR");
-        report->fd =
-            open(dir && dir[0] == '/' ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        return report->fd < 0 ? err_errno(err, -errno, "temporary file") : 0;
+        report->fd = bugreport_temporary_file();
+        return report->fd < 0 ? err_errno(err, report->fd, "temporary file") : 0;
     }
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))

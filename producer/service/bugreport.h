@@ -24,6 +24,9 @@
 
 struct bugreport;
 
+// A file without a name in TMPDIR, or where temporary files are: the caller's, or a negative errno.
+int bugreport_temporary_file(void);
+
 // Creates the zip beside `path`, under a temporary name and for its owner only. "-": somewhere
 // temporary, then to standard output. `version` is that of the program. -EEXIST: something is at
 // `path` that is no regular file.

@@ -196,6 +196,30 @@ static void test_trace_file(void **state)
     assert_string_equal(ask("z.read('" BUGREPORT_TRACE_DIR "large').decode()"), "\n\3abc\n\1d");
 }
 
+static void test_temporary_files(void **state)
+{
+    (void)state;
+    const char *before = getenv("TMPDIR");
+    char *copy = before ? strdup(before) : NULL;
+    static const char *const dirs[] = {"/nonexistent", "relative", "", "/tmp", "/proc"};
+    for (size_t i = 0; i < 5; i++) {
+        setenv("TMPDIR", dirs[i], 1);
+        int fd = bugreport_temporary_file();
+        struct stat st;
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "x", 1), 1);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_int_equal(st.st_nlink, 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+        close(fd);
+    }
+    if (copy)
+        setenv("TMPDIR", copy, 1);
+    else
+        unsetenv("TMPDIR");
+    free(copy);
+}
+
 static void test_nothing_is_left_behind(void **state)
 {
     (void)state;
@@ -267,6 +291,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_too_large, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_trace_file, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_nothing_is_left_behind, make_scratch, remove_scratch),
+        cmocka_unit_test_setup_teardown(test_temporary_files, make_scratch, remove_scratch),
         cmocka_unit_test_setup_teardown(test_only_regular_files_are_replaced, make_scratch,
                                         remove_scratch),
         cmocka_unit_test_setup_teardown(test_full_disk, make_scratch, remove_scratch),
