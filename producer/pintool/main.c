@@ -15,6 +15,8 @@ static const struct pintool_mode modes[] = {
     {"file", "FILE... [OPTION...]", "show which pages of files are in memory, write pinlists",
      pintool_file},
     {"pinlist", "PINLIST [OPTION...]", "show what a pinlist.meta names", pintool_pinlist},
+    {"suggest", "TRACE-OR-DB --file FILE --quota BYTES -o PINLIST",
+     "choose what to pin from what a recording shows", pintool_suggest},
     {"lock", "PINLIST FILE", "keep what a pinlist names in memory until told otherwise",
      pintool_lock},
     {"preload", "PINLIST FILE", "read in what a pinlist names", pintool_preload},

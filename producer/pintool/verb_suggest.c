@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `pintool suggest`: a pinlist from what a recording shows. The recording is read by mmsql; what is
+// left to do here is to choose (choice.h) and to say why.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/cli/options.h"
+#include "producer/pintool/choice.h"
+#include "producer/pintool/gather.h"
+#include "producer/pintool/pinlist_file.h"
+#include "producer/pintool/pintool.h"
+#include "producer/pintool/zip_source.h"
+#include "producer/sources/residency/probe.h"
+
+enum {
+    OPTION_FILE = 1,
+    OPTION_QUOTA,
+    OPTION_OUTPUT,
+    OPTION_EXPLAIN,
+    OPTION_RECORDED_AS,
+    OPTION_MMSQL,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {OPTION_FILE, 0, "file", "FILE", "the file whose pages are to be pinned"},
+    {OPTION_QUOTA, 0, "quota", "BYTES", "pin at most so much, as in 40MB"},
+    {OPTION_OUTPUT, 'o', NULL, "PINLIST", "the pinlist.meta to write"},
+    {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
+    {OPTION_RECORDED_AS, 0, "recorded-as", "PATH",
+     "the file's name in the recording; default: FILE"},
+    {OPTION_MMSQL, 0, "mmsql", "PROGRAM", "mmsql; default: beside pintool, or in PATH"},
+    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0},
+};
+
+struct command_line {
+    const char *recording, *file, *output, *recorded_as, *mmsql;
+    uint64_t quota_bytes;
+    bool explain, help;
+};
+
+static int take(void *userdata, int id, const char *value, struct err *err)
+{
+    struct command_line *line = userdata;
+    const char **text = id == 0                    ? &line->recording
+                        : id == OPTION_FILE        ? &line->file
+                        : id == OPTION_OUTPUT      ? &line->output
+                        : id == OPTION_RECORDED_AS ? &line->recorded_as
+                        : id == OPTION_MMSQL       ? &line->mmsql
+                                                   : NULL;
+    if (text && *text)
+        return err_set(err, -EINVAL, "\"%s\": there is one already, \"%s\"", value, *text);
+    if (text)
+        *text = value;
+    if (id == OPTION_QUOTA && (str_parse_size(value, &line->quota_bytes) < 0 || !line->quota_bytes))
+        return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
+    line->explain |= id == OPTION_EXPLAIN;
+    line->help |= id == OPTION_HELP;
+    return 0;
+}
+
+static const char *missing(const struct command_line *line)
+{
+    if (!line->recording)
+        return "no trace or database given";
+    if (!line->file)
+        return "--file is missing: the file whose pages are to be pinned";
+    if (!line->quota_bytes)
+        return "--quota is missing: how much may be pinned";
+    if (!line->output && !line->explain)
+        return "neither -o nor --explain: nothing to do";
+    return NULL;
+}
+
+// All that is found out on the way.
+struct suggestion {
+    const struct command_line *line;
+    struct residency_probe *probe; // owned
+    int fd;                        // owned
+    struct stat st;
+    uint64_t page_size;
+    struct evidence evidence; // owned
+    struct gather_sources sources;
+    struct page_ranges chosen; // owned; pages
+    struct zipindex zip;       // owned; empty if the file is no zip
+    char scratch[PATH_MAX];    // folder of the database; "": none
+    char db[PATH_MAX + 8];
+};
+
+static void suggestion_done(struct suggestion *s)
+{
+    if (*s->scratch) {
+        unlink(s->db);
+        rmdir(s->scratch);
+    }
+    zipindex_done(&s->zip);
+    page_ranges_done(&s->chosen);
+    evidence_done(&s->evidence);
+    s->fd = close_fd(s->fd);
+    s->probe = residency_probe_free(s->probe);
+}
+
+static bool is_database(const char *path)
+{
+    static const char magic[16] = "SQLite format 3";
+    char begin[sizeof(magic)];
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, begin, sizeof(begin)) == (ssize_t)sizeof(begin) &&
+           memcmp(begin, magic, sizeof(magic)) == 0;
+}
+
+static int make_database(struct suggestion *s, struct mmsql *mmsql, struct err *err)
+{
+    mmsql->program = s->line->mmsql;
+    mmsql->db = s->line->recording;
+    if (access(s->line->recording, R_OK) < 0)
+        return err_errno(err, -errno, "%s", s->line->recording);
+    if (is_database(s->line->recording))
+        return 0;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(s->scratch, sizeof(s->scratch), "%s/pintool.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(s->scratch)) {
+        int r = err_errno(err, -errno, "%s", s->scratch);
+        *s->scratch = 0;
+        return r;
+    }
+    snprintf(s->db, sizeof(s->db), "%s/db", s->scratch);
+    mmsql->db = s->db;
+    return mmsql_convert(mmsql, s->line->recording, err);
+}
+
+static int look_at_file(struct suggestion *s, struct err *err)
+{
+    const char *path = s->line->file;
+    int r = residency_probe_new(RESIDENCY_AUTO, &s->probe);
+    if (r == 0)
+        r = residency_open(AT_FDCWD, path, &s->fd, &s->st);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    s->page_size = residency_page_size(s->probe);
+    uint64_t pages = residency_pages(s->st.st_size, s->page_size);
+    r = evidence_new(pages < EVIDENCE_PAGES_MAX ? pages : EVIDENCE_PAGES_MAX, &s->evidence);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    r = zip_source_index(s->probe, s->fd, (uint64_t)s->st.st_size, path, &s->zip, NULL);
+    return r == -EBADMSG ? 0 : r < 0 ? err_errno(err, r, "%s", path) : 0;
+}
+
+static int gather(struct suggestion *s, struct err *err)
+{
+    struct mmsql mmsql;
+    int r = make_database(s, &mmsql, err);
+    if (r < 0)
+        return r;
+    CLEANUP(freep) char *real = realpath(s->line->file, NULL);
+    const char *name = s->line->recorded_as ? s->line->recorded_as : real ? real : s->line->file;
+    struct gather_subject subject = {name, s->st.st_dev, s->st.st_ino, s->page_size};
+    return gather_evidence(&mmsql, &subject, &s->evidence, &s->sources, err);
+}
+
+// The end of page `page` in bytes, within the file.
+static uint64_t page_end(const struct suggestion *s, uint64_t page)
+{
+    uint64_t end = page * s->page_size, size = (uint64_t)s->st.st_size;
+    return end < size ? end : size;
+}
+
+// The entry that has most of the range; NULL if none has any.
+static const struct zipindex_entry *entry_of(const struct suggestion *s, uint64_t start,
+                                             uint64_t end)
+{
+    const struct zipindex_entry *best = NULL;
+    uint64_t most = 0;
+    vec_foreach(&s->zip.entries, entry) {
+        uint64_t from = entry->offset > start ? entry->offset : start;
+        uint64_t behind = entry->offset + entry->size_bytes;
+        uint64_t to = behind < end ? behind : end;
+        if (to > from && to - from > most) {
+            most = to - from;
+            best = entry;
+        }
+    }
+    return best;
+}
+
+static void explain(const struct suggestion *s)
+{
+    puts("suggested ranges");
+    vec_foreach(&s->chosen, range) {
+        uint64_t start = range->start * s->page_size, end = page_end(s, range->end);
+        struct choice_sum sum = choice_sum(&s->evidence, range);
+        double pages = (double)(range->end - range->start);
+        const struct zipindex_entry *entry = entry_of(s, start, end);
+        char name[256] = "-";
+        if (entry)
+            str_printable(name, sizeof(name), entry->name, strlen(entry->name));
+        printf("file_offset=%" PRIu64 " total_bytes=%" PRIu64 " times_resident=%.1f"
+               " times_evicted=%.1f times_read_back=%.1f reads=%.1f entry=%s\n",
+               start, end - start, (double)sum.n_resident / pages, (double)sum.n_evicted / pages,
+               (double)sum.n_read_back / pages, sum.reads, name);
+    }
+}
+
+static void summarize(const struct suggestion *s)
+{
+    double reads = 0;
+    uint64_t bytes = 0;
+    vec_foreach(&s->chosen, range) {
+        reads += choice_sum(&s->evidence, range).reads;
+        bytes += page_end(s, range->end) - range->start * s->page_size;
+    }
+    printf("samples=%" PRIu64 " changes=%" PRIu64 " events=%" PRIu64 "\n", s->sources.n_samples,
+           s->sources.n_changes, s->sources.n_events);
+    printf("ranges=%zu bytes=%" PRIu64 " reads=%.0f of=%.0f\n", s->chosen.n, bytes, reads,
+           s->evidence.n_reads);
+}
+
+static int write_list(const struct suggestion *s, struct err *err)
+{
+    CLEANUP(page_ranges_done) struct page_ranges bytes = {0};
+    CLEANUP(pinlist_done) struct pinlist list = {0};
+    int r = 0;
+    vec_foreach(&s->chosen, range) {
+        r = page_ranges_append(&bytes, range->start * s->page_size, page_end(s, range->end));
+        if (r < 0)
+            return err_errno(err, r, "%s", s->line->output);
+    }
+    r = pinlist_from_ranges(&bytes, s->page_size, s->line->quota_bytes, &list, err);
+    return r < 0 ? err_prefix(err, r, "%s", s->line->output)
+                 : pinlist_file_write(s->line->output, &list, err);
+}
+
+static int suggest(struct suggestion *s, struct err *err)
+{
+    int r = look_at_file(s, err);
+    if (r == 0)
+        r = gather(s, err);
+    if (r < 0)
+        return r;
+    r = choice_make(&s->evidence, s->line->quota_bytes / s->page_size, &s->chosen);
+    if (r < 0)
+        return err_errno(err, r, "%s", s->line->file);
+    if (s->line->output)
+        r = write_list(s, err);
+    if (r < 0)
+        return r;
+    if (s->line->explain)
+        explain(s);
+    summarize(s);
+    return 0;
+}
+
+int pintool_suggest(int argc, char **argv)
+{
+    struct command_line line = {0};
+    struct err err = {0};
+    int r = cli_options_parse(options, argc, argv, take, &line, &err);
+    if (line.help) {
+        printf(
+            "usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST "
+            "[--explain]\n\n"
+            "Chooses what to pin: pages that a recording shows to be evicted and read back.\n\n");
+        cli_options_print(options, stdout);
+        return PINTOOL_DONE;
+    }
+    const char *problem = r == 0 ? missing(&line) : NULL;
+    if (problem)
+        r = err_hint(&err, err_set(&err, -EINVAL, "%s", problem), "see pintool suggest --help");
+    if (r < 0) {
+        err_print(&err, PINTOOL);
+        return PINTOOL_USAGE;
+    }
+    struct suggestion suggestion = {.line = &line, .fd = -1};
+    r = suggest(&suggestion, &err);
+    suggestion_done(&suggestion);
+    if (r < 0) {
+        err_print(&err, PINTOOL);
+        return PINTOOL_FAILED;
+    }
+    return pintool_close_stdout();
+}
