@@ -24,6 +24,8 @@ static int add_range(struct coverages *list, struct coverage *item, uint64_t sta
 {
     struct page_range whole = {.start = start, .end = end};
     const struct page_range *at = &whole, *last = &whole + 1;
+    if (set && !set->n)
+        return 0;
     if (set) {
         at = set->items + first_behind(set, start);
         last = set->items + set->n;
