@@ -4,6 +4,9 @@
 // /proc/PID/map_files leads to the very inode; without the rights that it takes, the path is tried,
 // and its inode compared. Devices are not: on btrfs and overlayfs maps and stat disagree about
 // them.
+//
+// A directory is searched on its own file system only: below / there are others whose files do
+// things when they are opened.
 #include "producer/pintool/targets.h"
 
 #include <errno.h>
@@ -65,7 +68,7 @@ static void note_skipped(struct targets *targets, const FTSENT *entry)
 static int add_directory(struct targets *targets, const char *path, struct err *err)
 {
     char *roots[] = {(char *)path, NULL};
-    FTS *tree = fts_open(roots, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *tree = fts_open(roots, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, by_name);
     if (!tree)
         return err_errno(err, -errno, "%s", path);
     int r = 0;

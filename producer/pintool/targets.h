@@ -30,8 +30,8 @@ struct targets {
     char first_skipped[160]; // and why, of the first of them
 };
 
-// A file, or all regular files below a directory, sorted by name; links are not followed there.
-// What is not there is an error.
+// A file, or all regular files below a directory, sorted by name; links are not followed there,
+// nor mounts. What is not there is an error.
 int targets_add_path(struct targets *targets, const char *path, struct err *err);
 
 // All files that a process maps, in the order of its mappings, each once.

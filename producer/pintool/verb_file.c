@@ -63,7 +63,7 @@ static void print_settings(const struct file_options *options)
     printf("Setting custom probe file: %s\n", options->use_probe ? options->use_probe : "");
     printf("Setting probe type: %d\nDump enabled: %d\nIs Zip file: %d\n", probe, options->dump,
            options->zip);
-    if (options->has_quota)
+    if (options->quota_bytes != PINLIST_NO_QUOTA)
         printf("Set Write quota: %" PRIu64 "\n", options->quota_bytes);
 }
 
