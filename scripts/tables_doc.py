@@ -61,6 +61,13 @@ A field of an event, as Perfetto has it, and from the view that each kind of eve
 These views are called `ftrace_` and the event's name. They have the columns id, ts, cpu, utid, arg_set_id and
 the event's own fields; a field with one of these names is called `field_` and its name.
 
+`args` and `ftrace_event` are views: a set of args is stored as one row, its keys once for all sets that have the
+same. Lookups by arg_set_id, joins and sub-selects find a set by its key. A LEFT JOIN does not: SQLite puts all of
+args together first. With millions of events, write a sub-select for each value instead:
+
+    SELECT s.name, (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND key = 'order')
+    FROM slice s;
+
 What was lost:
 
     SELECT name, idx, value FROM stats WHERE severity IN ('data_loss', 'error') AND value > 0;

@@ -4,8 +4,10 @@
 // its own ftrace bundles, and packets of one sequence may be late. No window is surely wide enough:
 // a ring buffer that is read at the end holds everything before the next buffer begins. So items
 // are collected for the whole trace, small and without their contents: one per packet, at most
-// three per ftrace bundle of hundreds of events. Runs that overlap in time are merged by a heap,
-// which holds about one run per processor.
+// three per ftrace bundle of hundreds of events. They are sorted in pieces of fixed size, which go
+// into a temporary file, so that a trace of many small packets takes no more memory than another.
+// Pieces are merged by a heap while they are walked, and so are runs that overlap in time, of which
+// there is about one per processor.
 //
 // Equal times are ordered by queue (packets before ftrace, lower processors first), then by place
 // in the file: the order in which Perfetto handles them.
@@ -13,6 +15,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define PIECE_ITEMS 32768
 
 struct open_run {
     struct timeline_item item; // ts: of `record`
@@ -30,19 +35,89 @@ static int item_compare(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-int timeline_add(struct timeline *timeline, struct timeline_item item)
+static void items_sort(struct timeline_item_vec *items)
 {
-    if (timeline->items.n >= UINT32_MAX)
-        return -ENOMEM;
-    item.order = (uint32_t)timeline->items.n;
-    return timeline_item_vec_push(&timeline->items, item);
+    size_t i = 1;
+    while (i < items->n && item_compare(&items->items[i - 1], &items->items[i]) < 0)
+        i++;
+    if (i < items->n)
+        qsort(items->items, items->n, sizeof(*items->items), item_compare);
 }
 
-void timeline_sort(struct timeline *timeline)
+// Makes room for the next piece.
+static int piece_put_away(struct timeline *timeline)
 {
-    if (timeline->items.n)
-        qsort(timeline->items.items, timeline->items.n, sizeof(*timeline->items.items),
-              item_compare);
+    size_t size = timeline->items.n * sizeof(*timeline->items.items);
+    size_t offset = (timeline->n_items - timeline->items.n) * sizeof(*timeline->items.items);
+    int r = scratch_reserve(&timeline->scratch, timeline->folder, offset + size);
+    if (r < 0)
+        return r;
+    items_sort(&timeline->items);
+    memcpy(timeline->scratch.bytes + offset, timeline->items.items, size);
+    timeline_item_vec_clear(&timeline->items);
+    return 0;
+}
+
+int timeline_add(struct timeline *timeline, struct timeline_item item)
+{
+    if (timeline->n_items >= UINT32_MAX)
+        return -EFBIG;
+    int r = timeline->items.n == PIECE_ITEMS ? piece_put_away(timeline) : 0;
+    if (r == 0) {
+        item.order = (uint32_t)timeline->n_items++;
+        r = timeline_item_vec_push(&timeline->items, item);
+    }
+    return r;
+}
+
+static void pieces_sift_down(struct timeline_piece_vec *heap, size_t i)
+{
+    for (;;) {
+        size_t least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < heap->n; child++)
+            if (item_compare(heap->items[child].next, heap->items[least].next) < 0)
+                least = child;
+        if (least == i)
+            return;
+        struct timeline_piece moved = heap->items[i];
+        heap->items[i] = heap->items[least];
+        heap->items[least] = moved;
+        i = least;
+    }
+}
+
+int timeline_sort(struct timeline *timeline)
+{
+    const struct timeline_item *all = (const void *)timeline->scratch.bytes;
+    size_t n_away = timeline->n_items - timeline->items.n;
+    int r = 0;
+    items_sort(&timeline->items);
+    for (size_t i = 0; i < n_away && r == 0; i += PIECE_ITEMS)
+        r = timeline_piece_vec_push(&timeline->pieces,
+                                    (struct timeline_piece){all + i, all + i + PIECE_ITEMS});
+    all = timeline->items.items;
+    if (timeline->items.n && r == 0)
+        r = timeline_piece_vec_push(&timeline->pieces,
+                                    (struct timeline_piece){all, all + timeline->items.n});
+    for (size_t i = timeline->pieces.n; i-- > 0 && r == 0;)
+        pieces_sift_down(&timeline->pieces, i);
+    return r;
+}
+
+// The first item is begun: on to the next one.
+static void pieces_advance(struct timeline *timeline)
+{
+    struct timeline_piece_vec *heap = &timeline->pieces;
+    timeline->n_begun++;
+    if (++heap->items[0].next == heap->items[0].end)
+        heap->items[0] = heap->items[--heap->n];
+    if (heap->n)
+        pieces_sift_down(heap, 0);
+}
+
+void timeline_forget(const struct timeline *timeline)
+{
+    scratch_forget(&timeline->scratch);
 }
 
 static struct open_run *open_run_free(struct open_run *open)
@@ -141,7 +216,7 @@ int timeline_next(struct timeline *timeline, const struct timeline_item **ret_it
     timeline->used_top = false;
     for (;;) {
         const struct timeline_item *next =
-            timeline->next < timeline->items.n ? &timeline->items.items[timeline->next] : NULL;
+            timeline->pieces.n ? timeline->pieces.items[0].next : NULL;
         const struct open_run *top = timeline->runs.n ? timeline->runs.items[0] : NULL;
         if (!next && !top)
             return 0;
@@ -152,7 +227,7 @@ int timeline_next(struct timeline *timeline, const struct timeline_item **ret_it
             *ret_ts = top->item.ts;
             return 1;
         }
-        timeline->next++;
+        pieces_advance(timeline);
         if (next->kind == TIMELINE_PACKET) {
             *ret_item = next;
             *ret_record = NULL;
@@ -171,5 +246,7 @@ void timeline_done(struct timeline *timeline)
         open_run_free(*open);
     open_run_vec_done(&timeline->runs);
     timeline_item_vec_done(&timeline->items);
+    timeline_piece_vec_done(&timeline->pieces);
+    scratch_done(&timeline->scratch);
     *timeline = (struct timeline){0};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is to be done in order of time: packets and ftrace runs, each a reference into the trace.
-// Runs are merged while they are walked, so an ftrace event costs no memory at all.
+// Runs are merged while they are walked, so an ftrace event costs no memory at all; of many items,
+// most are in a temporary file.
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 
 #include "common/vec.h"
 #include "converter/decode/bundle.h"
+#include "converter/input/scratch.h"
 
 #define TIMELINE_PACKET N_RUN_KINDS // kind of items that are whole packets
 
@@ -29,26 +31,38 @@ VEC_DEFINE(timeline_item_vec, struct timeline_item);
 struct open_run; // a run being walked
 VEC_DEFINE(open_run_vec, struct open_run *);
 
+// Items in order of time that are not yet begun.
+struct timeline_piece {
+    const struct timeline_item *next, *end;
+};
+VEC_DEFINE(timeline_piece_vec, struct timeline_piece);
+
 // All zero is empty.
 struct timeline {
-    struct timeline_item_vec items;
-    size_t next;              // first item not yet begun
-    bool used_top;            // the record at the top of the heap was handed out
-    struct open_run_vec runs; // owned, a heap by time of their next record
+    const char *folder;             // borrowed, for temporary files; NULL: the system's place
+    struct timeline_item_vec items; // added last
+    struct scratch scratch;         // those before, sorted piece by piece
+    size_t n_items, n_begun;
+    struct timeline_piece_vec pieces; // a heap by their next item
+    bool used_top;                    // the record at the top of the heap was handed out
+    struct open_run_vec runs;         // owned, a heap by time of their next record
     // Converts a run's time; false drops the record. Called in the order of each run.
     bool (*convert)(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret);
     void *userdata;
 };
 
-// Sets ->order. 0 or -ENOMEM.
+// Sets ->order. 0 or a negative errno.
 int timeline_add(struct timeline *timeline, struct timeline_item item);
 
-// To be called between the last addition and the first timeline_next().
-void timeline_sort(struct timeline *timeline);
+// To be called between the last addition and the first timeline_next(). 0 or -ENOMEM.
+int timeline_sort(struct timeline *timeline);
 
 // The next item in time; for runs, their next record, with its trace time in *ret_ts. Pointers are
 // valid until the next call. 1, 0 at the end, or -ENOMEM.
 int timeline_next(struct timeline *timeline, const struct timeline_item **ret_item,
                   const struct run_record **ret_record, int64_t *ret_ts);
+
+// Takes the temporary file out of this process's memory; it comes back where it is read.
+void timeline_forget(const struct timeline *timeline);
 
 void timeline_done(struct timeline *timeline);

@@ -38,7 +38,6 @@ struct deferred {
     struct wire_reader fields;
     uint32_t sequence_id, generation;
 };
-VEC_DEFINE(deferred_vec, struct deferred);
 
 // The fields of a packet that say where it belongs, and those that a handler wants.
 struct header {
@@ -59,7 +58,9 @@ struct reader {
     struct clocks *clocks;
     struct sequences sequences;
     struct timeline timeline;
-    struct deferred_vec deferred;
+    const char *folder;      // borrowed, for temporary files
+    struct scratch deferred; // struct deferred, in file order
+    size_t n_deferred;
     struct trace_result *result;
     struct err *err;
     uint64_t packet_offset; // of the outermost packet at hand
@@ -122,6 +123,8 @@ static bool reader_step(struct reader *reader, size_t n_bytes, double done)
         if (resident_file_bytes() >= FORGET_BYTES) {
             input_forget(reader->input);
             spill_forget(&reader->spill);
+            timeline_forget(&reader->timeline);
+            scratch_forget(&reader->deferred);
         }
         reader->since_forget = 0;
     }
@@ -410,9 +413,21 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
         }
         if (item.ts > reader->latest_ts)
             reader->latest_ts = item.ts;
+        reader->since_forget += sizeof(item);
         r = timeline_add(&reader->timeline, item);
     }
     bundle_start(reader, &bundle, clock);
+    return r;
+}
+
+static int packet_defer(struct reader *reader, const struct header *header, uint32_t generation)
+{
+    size_t size = (reader->n_deferred + 1) * sizeof(struct deferred);
+    int r = scratch_reserve(&reader->deferred, reader->folder, size);
+    struct deferred *all = (struct deferred *)(void *)reader->deferred.bytes;
+    if (r == 0)
+        all[reader->n_deferred++] =
+            (struct deferred){header->fields, header->sequence_id, generation};
     return r;
 }
 
@@ -426,8 +441,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
             problem(reader, PROBLEM_CLOCK_UNKNOWN, 0);
             return 0;
         }
-        return deferred_vec_push(
-            &reader->deferred, (struct deferred){header->fields, header->sequence_id, generation});
+        return packet_defer(reader, header, generation);
     }
     if (ts > reader->latest_ts)
         reader->latest_ts = ts;
@@ -462,6 +476,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         .generation = generation,
         .kind = TIMELINE_PACKET,
     };
+    reader->since_forget += sizeof(item);
     return timeline_add(&reader->timeline, item);
 }
 
@@ -571,14 +586,17 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
 static int deferred_place(struct reader *reader)
 {
     reader->final = true;
-    vec_foreach(&reader->deferred, late) {
+    const struct deferred *all = (const struct deferred *)(void *)reader->deferred.bytes;
+    for (size_t i = 0; i < reader->n_deferred; i++) {
         struct header header;
-        header_read(reader, late->fields, &header);
-        int r = packet_place(reader, &header, late->generation);
+        header_read(reader, all[i].fields, &header);
+        if (!reader_step(reader, sizeof(*all) + sizeof(header), 0.3))
+            return -ECANCELED;
+        int r = packet_place(reader, &header, all[i].generation);
         if (r < 0)
             return r;
     }
-    deferred_vec_done(&reader->deferred);
+    scratch_done(&reader->deferred);
     return 0;
 }
 
@@ -612,24 +630,25 @@ static int timeline_walk(struct reader *reader)
     int64_t ts;
     timeline->convert = run_time;
     timeline->userdata = reader;
-    timeline_sort(timeline);
+    int r = timeline_sort(timeline);
+    if (r < 0)
+        return r;
     const uint8_t *behind = NULL; // the packet or run begun last
     size_t n_begun = 0;
-    int r;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
-        if (timeline->next != n_begun) {
+        if (timeline->n_begun != n_begun) {
             // Reading here and there takes more memory than the bytes that are read.
             if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
                 reader->since_forget += FAULT_BYTES;
             behind = item->data + item->size;
-            n_begun = timeline->next;
+            n_begun = timeline->n_begun;
         }
         size_t n_bytes = item->size;
         if (record)
             n_bytes = record->event.pos && item->kind == RUN_EVENTS
                           ? (size_t)(record->event.end - record->event.pos)
                           : sizeof(*record);
-        double done = 0.3 + 0.7 * (double)timeline->next / (double)timeline->items.n;
+        double done = 0.3 + 0.7 * (double)timeline->n_begun / (double)timeline->n_items;
         if (!reader_step(reader, n_bytes, done))
             return -ECANCELED;
         if (record) {
@@ -659,6 +678,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         return err_errno(err, -ENOMEM, "trace");
     *reader = (struct reader){
         .input = input, .handler = handler, .clocks = clocks, .result = ret, .err = err};
+    reader->folder = reader->timeline.folder = spill_folder;
     if (!clocks->trace_clock)
         clocks->trace_clock = CLOCK_ID_BOOTTIME;
     int r = spill_init(&reader->spill, spill_folder, err);
@@ -671,10 +691,10 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     if (r == 0)
         r = timeline_walk(reader);
     r = handler->finished(handler->userdata, r);
-    if (r == -ENOMEM)
+    if (r < 0 && err && !err->text[0])
         err_errno(err, r, "trace");
     timeline_done(&reader->timeline);
-    deferred_vec_done(&reader->deferred);
+    scratch_done(&reader->deferred);
     sequences_done(&reader->sequences);
     spill_done(&reader->spill);
     free(reader);

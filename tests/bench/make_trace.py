@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make a trace of rss_stat events without recording one, for measuring the converter.
+"""Make a trace without recording one, for measuring the converter: always the same bytes for the same N.
 
-usage: make_trace.py N_EVENTS OUTPUT
-
-Two processors, sixty processes, bundles of about a thousand events, always the same bytes for the same N.
+usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes, bundles of about
+                                         a thousand events
+       make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from four
+                                         sequences that are written in turn, each behind the others
 """
 import random
 import sys
@@ -17,6 +18,8 @@ START_NS = 10**12
 PACKET, TIMESTAMP, SEQUENCE = 1, 8, 10
 CLOCK_SNAPSHOT, PROCESS_TREE, FTRACE_EVENTS = 6, 2, 1
 RSS_STAT = 313
+TRACK_DESCRIPTOR, TRACK_EVENT, TRACKS = 60, 11, 4
+TYPE_COUNTER = 4
 
 
 def varint(value):
@@ -67,12 +70,35 @@ def bundles(n_events, rng):
         now[cpu] = max(now[cpu], max(now) - 2_000_000)
 
 
+def counters(n_packets, out):
+    def put(sequence, packet):
+        out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
+
+    put(1, clocks())
+    for track in range(1, TRACKS + 1):
+        put(1 + track, message(TRACK_DESCRIPTOR, number(1, track) + message(2, b"c%d" % track) + message(8, b"")))
+    each = 5000  # before the next sequence's turn
+    for i in range(n_packets):
+        track = i // each % TRACKS + 1
+        now = START_NS + (i // (each * TRACKS) * each + i % each) * 1000 + track
+        event = number(9, TYPE_COUNTER) + number(11, track) + number(30, i % 1000)
+        put(1 + track, number(TIMESTAMP, now) + message(TRACK_EVENT, event))
+
+
 def main():
-    if len(sys.argv) != 3 or not sys.argv[1].isdigit():
+    arguments = sys.argv[1:]
+    tiny = arguments[:1] == ["--packets"]
+    if tiny:
+        del arguments[0]
+    if len(arguments) != 2 or not arguments[0].isdigit():
         sys.exit(__doc__)
-    with open(sys.argv[2], "wb") as out:
+    if tiny:
+        with open(arguments[1], "wb") as out:
+            counters(int(arguments[0]), out)
+        return
+    with open(arguments[1], "wb") as out:
         for sequence, packets in ((1, [clocks()]), (2, [processes()]),
-                                  (3, bundles(int(sys.argv[1]), random.Random(3)))):
+                                  (3, bundles(int(arguments[0]), random.Random(3)))):
             for packet in packets:
                 out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
 
