@@ -75,7 +75,6 @@ void file_options_help(void)
 
 static int set_quota(struct file_options *options, const char *value, struct err *err)
 {
-    options->has_quota = true;
     options->quota_bytes = PINLIST_NO_QUOTA;
     if (str_eq(value, "-1")) // no limit, as Android's tool has it
         return 0;
@@ -178,8 +177,6 @@ static const char *conflict(const struct file_options *o)
         return "either --pid or --zip";
     if (o->output && !one_file)
         return "-o writes the pinlist of one file";
-    if (o->has_quota && !o->output)
-        return "--quota is for a pinlist, with -o";
     if (o->json && o->map)
         return "either --json or --map";
     if (o->watch_times && !o->watch)

@@ -18,9 +18,8 @@ struct file_options {
     bool gen_probe, dump, zip, verbose, json, map, help;
     const char *use_probe, *pinconfig, *output, *svg; // borrowed; NULL: not given
     uint64_t quota_bytes;                             // PINLIST_NO_QUOTA: none
-    bool has_quota;
-    nsec_t watch;         // 0: look once
-    uint64_t watch_times; // 0: until interrupted
+    nsec_t watch;                                     // 0: look once
+    uint64_t watch_times;                             // 0: until interrupted
 };
 
 // 0, or -EINVAL with text. With `help` nothing else is checked.

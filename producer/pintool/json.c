@@ -19,7 +19,7 @@ static void new_line(struct json *json)
 static void quoted(struct json *json, const char *text)
 {
     const char *end = text + strlen(text);
-    fputc('"', json->out);
+    putc_unlocked('"', json->out);
     while (text < end) {
         size_t n = str_utf8_decode(text, end, NULL);
         unsigned char c = (unsigned char)*text;
@@ -31,30 +31,30 @@ static void quoted(struct json *json, const char *text)
         } else if (c < ' ' || c == 0x7f) {
             fprintf(json->out, "\\u%04x", c);
         } else {
-            fwrite(text, 1, n, json->out);
+            fwrite_unlocked(text, 1, n, json->out);
         }
         text += n;
     }
-    fputc('"', json->out);
+    putc_unlocked('"', json->out);
 }
 
 static void value_begin(struct json *json, const char *key)
 {
     if (json->more[json->depth])
-        fputs(json->compact ? ", " : ",", json->out);
+        fputs_unlocked(json->compact ? ", " : ",", json->out);
     json->more[json->depth] = true;
     if (json->depth)
         new_line(json);
     if (key) {
         quoted(json, key);
-        fputs(": ", json->out);
+        fputs_unlocked(": ", json->out);
     }
 }
 
 static void nest(struct json *json, const char *key, char bracket)
 {
     value_begin(json, key);
-    fputc(bracket, json->out);
+    putc_unlocked(bracket, json->out);
     json->depth++;
     json->more[json->depth] = false;
 }
@@ -65,9 +65,9 @@ static void unnest(struct json *json, char bracket)
     json->depth--;
     if (more)
         new_line(json);
-    fputc(bracket, json->out);
+    putc_unlocked(bracket, json->out);
     if (json->depth == 0) {
-        fputc('\n', json->out);
+        putc_unlocked('\n', json->out);
         json->more[0] = false;
     }
 }
@@ -117,5 +117,5 @@ void json_double(struct json *json, const char *key, double value)
 void json_null(struct json *json, const char *key)
 {
     value_begin(json, key);
-    fputs("null", json->out);
+    fputs_unlocked("null", json->out);
 }

@@ -69,6 +69,10 @@ static int look(struct subject *subject, const struct subject_plan *plan, int fd
         clip(&subject->resident, subject->size_bytes);
     }
     subject->resident_bytes = page_ranges_count(&subject->resident);
+    if (plan->origin == PROBE_PINLIST)
+        subject->beyond_bytes = page_ranges_count(plan->listed) - subject->resident_bytes;
+    if (subject->beyond_bytes < residency_page_size(plan->probe)) // the rest of the last page
+        subject->beyond_bytes = 0;
     if (r < 0 || !subject->target->by_process)
         return r;
     CLEANUP(page_ranges_done) struct page_ranges both = {0};

@@ -183,6 +183,16 @@ static void note_damage(struct run *run, const struct subject *subject)
     fail(run, &err);
 }
 
+static void note_beyond(const struct run *run, const struct subject *subject)
+{
+    struct err err = {0};
+    err_set(&err, 0, "%s names %" PRIu64 " bytes behind the end of %s", run->options.use_probe,
+            subject->beyond_bytes, subject->target->path);
+    err_hint(&err, 0, "it was made of another version of the file");
+    fflush(stdout);
+    err_print(&err, PINTOOL);
+}
+
 // What a pinlist is made of: the filtered entries if there is a filter, all entries of a zip, or
 // the file.
 static int pinlist_make(struct run *run, const struct subject *subject, struct pinlist *ret,
@@ -227,6 +237,8 @@ static void look_at(struct run *run, const struct target *target)
         run->reports[i].kind->subject(&run->reports[i], &subject);
     if (subject.origin == PROBE_UNKNOWN)
         note_unknown(run, &subject);
+    if (subject.beyond_bytes)
+        note_beyond(run, &subject);
     if (subject.zip.n_damaged)
         note_damage(run, &subject);
     if (run->options.output && !run->failed)

@@ -49,6 +49,7 @@ CASES = {
     "zip_quota_at_border": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o", "quota.meta",
                              "--quota", "4K"], 0),
     "zip_older_probe": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "--dump"], 0),
+    "zip_other_version": (["file", "app.apk", "--zip", "--use-probe", "longer.meta", "--dump"], 0),
     "zip_json": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt", "--json", "-o",
                   "json.meta"], 0),
     "zip_map": (["file", "app.apk", "--zip", "--gen-probe", "--map"], 0),
@@ -143,6 +144,7 @@ class Pintool(unittest.TestCase):
         (cls.dir / "nomatch.txt").write_text("file libnothing.so\n")
         (cls.dir / "bad.txt").write_text("file libapp.so\n  offset 4096\n  size 8192\n")
         (cls.dir / "odd.meta").write_bytes(struct.pack(">3I", 0, PAGE, 2 * PAGE))
+        (cls.dir / "longer.meta").write_bytes(struct.pack(">4I", 8192, 4096, 65536, 65536))
         cls.set_residency()
 
     @classmethod

@@ -173,7 +173,6 @@ static void what_cannot_be_meant_is_refused(void **state)
         "--pid 0",
         "--pid 1 -o x",
         "a b --gen-probe -o x",
-        "a --gen-probe --quota 1",
         "a --gen-probe -o x --quota -2",
         "a --json --map",
         "a --gen-probe --times 1",
