@@ -2,7 +2,8 @@
 //
 // Every page but the root must have a cell. A page above the leaves has one child more than cells,
 // so two children are held back: when a page is full, the one goes along as its last child, and the
-// next page has at least two to begin with.
+// next page has at least two to begin with. In an index, the border between two leaves is an entry
+// that is in neither, so one entry is held back: there is always one for the next leaf.
 #include "converter/tables/btree.h"
 
 #include <errno.h>
@@ -10,10 +11,12 @@
 #include <string.h>
 
 #define LEAF_TYPE      0x0d
+#define INDEX_LEAF     0x0a
+#define INDEX_INNER    0x02
 #define LEAF_HEADER    8
 #define INNER_TYPE     0x05
 #define INNER_HEADER   12
-#define INNER_CELL_MAX (4 + VARINT_MAX)
+#define INNER_CELL_MAX (4 + BTREE_ENTRY_MAX)
 #define POINTER        2
 #define LOCAL_MAX      (PAGE_BYTES - 35)
 #define LOCAL_MIN      ((PAGE_BYTES - 12) * 32 / 255 - 23)
@@ -27,32 +30,30 @@ static void page_close(uint8_t *page, uint8_t type, size_t n_cells, size_t conte
     put_u16(page + 5, (uint32_t)content);
 }
 
-static int child_add(struct btree *tree, struct pages *pages, size_t at, struct btree_child child);
-
 static void inner_cell_add(struct btree_level *level, const struct btree_child *child)
 {
-    uint8_t cell[INNER_CELL_MAX];
-    put_u32(cell, child->page);
-    size_t size = 4 + put_varint(cell + 4, (uint64_t)child->key);
-    level->content -= size;
-    memcpy(level->page + level->content, cell, size);
+    level->content -= 4u + child->size;
+    put_u32(level->page + level->content, child->page);
+    memcpy(level->page + level->content + 4, child->border, child->size);
     put_u16(level->page + INNER_HEADER + POINTER * level->n_cells++, (uint32_t)level->content);
 }
 
-// The page and its last child; the page is a child of the level above from now on.
-static int inner_close(struct btree *tree, struct pages *pages, size_t at, struct btree_child last)
+// Completes the page with its last child, and begins another one.
+static uint32_t inner_close(struct btree *tree, struct pages *pages, struct btree_level *level,
+                            uint32_t last)
 {
-    struct btree_level *level = &tree->levels[at];
-    page_close(level->page, INNER_TYPE, level->n_cells, level->content);
-    put_u32(level->page + 8, last.page);
-    struct btree_child self = {pages_add(pages, level->page), last.key};
+    page_close(level->page, tree->is_index ? INDEX_INNER : INNER_TYPE, level->n_cells,
+               level->content);
+    put_u32(level->page + 8, last);
+    uint32_t number = pages_add(pages, level->page);
     memset(level->page, 0, PAGE_BYTES);
     level->n_cells = 0;
     level->content = PAGE_BYTES;
-    return child_add(tree, pages, at + 1, self);
+    return number;
 }
 
-static int child_add(struct btree *tree, struct pages *pages, size_t at, struct btree_child child)
+static int child_add(struct btree *tree, struct pages *pages, size_t at,
+                     const struct btree_child *child)
 {
     if (at == BTREE_LEVELS_MAX)
         return -EFBIG;
@@ -64,28 +65,35 @@ static int child_add(struct btree *tree, struct pages *pages, size_t at, struct 
         level->content = PAGE_BYTES;
     }
     if (level->n_pending < 2) {
-        level->pending[level->n_pending++] = child;
+        level->pending[level->n_pending++] = *child;
         return 0;
     }
-    // Room stays for one cell more: the last one of the tree.
     struct btree_child oldest = level->pending[0];
     level->pending[0] = level->pending[1];
-    level->pending[1] = child;
+    level->pending[1] = *child;
+    // Room stays for two cells more: the last ones of the tree.
     size_t used = INNER_HEADER + POINTER * level->n_cells;
-    if (level->content - used < 2 * (INNER_CELL_MAX + POINTER))
-        return inner_close(tree, pages, at, oldest);
+    if (level->content - used < 3 * (INNER_CELL_MAX + POINTER)) {
+        oldest.page = inner_close(tree, pages, level, oldest.page);
+        return child_add(tree, pages, at + 1, &oldest);
+    }
     inner_cell_add(level, &oldest);
     return 0;
 }
 
-static int leaf_close(struct btree *tree, struct pages *pages, struct btree_child *ret)
+static uint32_t leaf_close(struct btree *tree, struct pages *pages)
 {
-    page_close(tree->leaf, LEAF_TYPE, tree->n_cells, tree->content);
-    *ret = (struct btree_child){pages_add(pages, tree->leaf), tree->last};
+    page_close(tree->leaf, tree->is_index ? INDEX_LEAF : LEAF_TYPE, tree->n_cells, tree->content);
+    uint32_t number = pages_add(pages, tree->leaf);
     memset(tree->leaf, 0, PAGE_BYTES);
     tree->n_cells = 0;
     tree->content = PAGE_BYTES;
-    return 0;
+    return number;
+}
+
+static size_t leaf_room(const struct btree *tree)
+{
+    return tree->content - (LEAF_HEADER + POINTER * tree->n_cells);
 }
 
 // What does not fit into the leaf goes into a chain of pages of its own.
@@ -130,11 +138,10 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
     size_t local = local_size(record->size);
     bool chained = local < record->size;
     size_t size = n_head + local + (chained ? 4 : 0);
-    if (tree->content - (LEAF_HEADER + POINTER * tree->n_cells) < size + POINTER) {
-        struct btree_child child;
-        int r = leaf_close(tree, pages, &child);
-        if (r == 0)
-            r = child_add(tree, pages, 0, child);
+    if (leaf_room(tree) < size + POINTER) {
+        struct btree_child child = {.page = leaf_close(tree, pages)};
+        child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
+        int r = child_add(tree, pages, 0, &child);
         if (r < 0)
             return r;
     }
@@ -157,22 +164,47 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
     return 0;
 }
 
+static void held_add(struct btree *tree)
+{
+    tree->content -= tree->size;
+    memcpy(tree->leaf + tree->content, tree->held, tree->size);
+    put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+}
+
+int btree_add_entry(struct btree *tree, struct pages *pages, const struct record *record)
+{
+    if (!tree->leaf && leaf_make(tree) < 0)
+        return -ENOMEM;
+    if (record->size >= BTREE_ENTRY_MAX)
+        return -EINVAL;
+    int r = 0;
+    if (tree->size && leaf_room(tree) >= 2 * (BTREE_ENTRY_MAX + POINTER)) {
+        held_add(tree);
+    } else if (tree->size) {
+        struct btree_child child = {.page = leaf_close(tree, pages), .size = tree->size};
+        memcpy(child.border, tree->held, tree->size);
+        r = child_add(tree, pages, 0, &child);
+    }
+    tree->size = (uint8_t)(1 + record->size);
+    tree->held[0] = (uint8_t)record->size;
+    record_write(record, tree->held + 1);
+    return r;
+}
+
 uint32_t btree_finish(struct btree *tree, struct pages *pages)
 {
-    struct btree_child child;
     if (!tree->leaf && leaf_make(tree) < 0)
         return 0;
-    leaf_close(tree, pages, &child);
+    if (tree->size)
+        held_add(tree);
+    uint32_t last = leaf_close(tree, pages);
     for (size_t at = 0; at < BTREE_LEVELS_MAX && tree->levels[at].page; at++) {
         struct btree_level *level = &tree->levels[at];
-        if (child_add(tree, pages, at, child) < 0)
-            return 0;
-        inner_cell_add(level, &level->pending[0]);
-        page_close(level->page, INNER_TYPE, level->n_cells, level->content);
-        put_u32(level->page + 8, level->pending[1].page);
-        child = (struct btree_child){pages_add(pages, level->page), level->pending[1].key};
+        for (size_t i = 0; i < level->n_pending; i++)
+            inner_cell_add(level, &level->pending[i]);
+        last = inner_close(tree, pages, level, last);
     }
-    return pages->failure < 0 ? 0 : child.page;
+    return pages->failure < 0 ? 0 : last;
 }
 
 void btree_done(struct btree *tree)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table's tree of pages, built from rows in the order of their ids: leaves are filled one behind
-// the other and never touched again.
+// Trees of pages, built from left to right: a table's from rows in the order of their ids, an
+// index's from its entries in order. Pages that are full are never touched again.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,10 +12,12 @@
 #include "converter/tables/record.h"
 
 #define BTREE_LEVELS_MAX 12 // above the leaves; thousands of pages to a page make this plenty
+#define BTREE_ENTRY_MAX  40 // bytes of an index's entry
 
 struct btree_child {
     uint32_t page;
-    int64_t key; // the largest below it
+    uint8_t size;
+    uint8_t border[BTREE_ENTRY_MAX]; // between it and the next one
 };
 
 struct btree_level {
@@ -28,12 +31,17 @@ struct btree_level {
 struct btree {
     uint8_t *leaf; // owned; NULL: no row yet
     size_t n_cells, content;
-    int64_t last; // id of the last row
+    int64_t last;                        // id of the last row
+    uint8_t held[BTREE_ENTRY_MAX], size; // the last entry, not in the tree yet
+    bool is_index;
     struct btree_level levels[BTREE_LEVELS_MAX];
 };
 
 // A row, whose id is larger than those before. 0 or -ENOMEM; pages have failures of their own.
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record);
+
+// An entry of an index, behind those before: at most BTREE_ENTRY_MAX - 1 bytes.
+int btree_add_entry(struct btree *tree, struct pages *pages, const struct record *record);
 
 // Number of the root page. 0: no memory, or no room.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);

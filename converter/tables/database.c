@@ -270,37 +270,10 @@ static void view_sql(struct strbuf *sql, const struct table_def *def)
     strbuf_addf(sql, " FROM \"%s\";\n", def->stored_name);
 }
 
-// SQLite finds the tables where the writer put them.
-static int tables_register(sqlite3 *handle, const uint32_t roots[N_TABLES])
-{
-    sqlite3_stmt *insert = NULL;
-    int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON; BEGIN;", NULL, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(handle,
-                                  "INSERT INTO sqlite_master(type, name, tbl_name, rootpage, sql) "
-                                  "VALUES('table', ?1, ?1, ?2, ?3)",
-                                  -1, &insert, NULL);
-    for (size_t i = 0; i < N_TABLES && code == SQLITE_OK; i++) {
-        CLEANUP(strbuf_done) struct strbuf sql = {0};
-        table_sql(&sql, &table_defs[i]);
-        if (sql.failed)
-            code = SQLITE_NOMEM;
-        sqlite3_bind_text(insert, 1, table_defs[i].stored_name, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(insert, 2, roots[i]);
-        sqlite3_bind_text(insert, 3, sql.text, (int)sql.size, SQLITE_STATIC);
-        if (code == SQLITE_OK && sqlite3_step(insert) != SQLITE_DONE)
-            code = sqlite3_errcode(handle);
-        sqlite3_reset(insert);
-    }
-    sqlite3_finalize(insert);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(handle, "COMMIT; PRAGMA writable_schema=RESET;", NULL, NULL, NULL);
-    return code;
-}
-
 // What the usual joins and time ranges need, and no more: every index costs time and room.
-static const char indexes_sql[] = "CREATE INDEX counter_by_track ON counter(track_id, ts);"
-                                  "CREATE INDEX slice_by_track ON _slice(track_id);"
+#define COUNTER_INDEX     "counter_by_track"
+#define COUNTER_INDEX_SQL "CREATE INDEX " COUNTER_INDEX " ON counter(track_id, ts)"
+static const char indexes_sql[] = "CREATE INDEX slice_by_track ON _slice(track_id);"
                                   "CREATE INDEX page_residency_sample_by_file "
                                   "ON page_residency_sample(file_id, ts);"
                                   "CREATE INDEX page_residency_span_by_file "
@@ -309,7 +282,45 @@ static const char indexes_sql[] = "CREATE INDEX counter_by_track ON counter(trac
                                   "ON _arg_field(kind_id, slot);"
                                   "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
 
-static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
+static int root_register(sqlite3_stmt *insert, const char *type, const char *name,
+                         const char *table, uint32_t root, const char *sql)
+{
+    sqlite3_bind_text(insert, 1, type, -1, SQLITE_STATIC);
+    sqlite3_bind_text(insert, 2, name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(insert, 3, table, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(insert, 4, root);
+    sqlite3_bind_text(insert, 5, sql, -1, SQLITE_STATIC);
+    sqlite3_step(insert);
+    return sqlite3_reset(insert);
+}
+
+// SQLite finds the tables where the writer put them.
+static int roots_register(sqlite3 *handle, const struct writer_roots *roots)
+{
+    sqlite3_stmt *insert = NULL;
+    int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON; BEGIN;", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle,
+                                  "INSERT INTO sqlite_master(type, name, tbl_name, rootpage, sql) "
+                                  "VALUES(?, ?, ?, ?, ?)",
+                                  -1, &insert, NULL);
+    for (size_t i = 0; i < N_TABLES && code == SQLITE_OK; i++) {
+        CLEANUP(strbuf_done) struct strbuf sql = {0};
+        const char *name = table_defs[i].stored_name;
+        table_sql(&sql, &table_defs[i]);
+        code = sql.failed ? SQLITE_NOMEM
+                          : root_register(insert, "table", name, name, roots->tables[i], sql.text);
+    }
+    if (code == SQLITE_OK && roots->counter_index)
+        code = root_register(insert, "index", COUNTER_INDEX, "counter", roots->counter_index,
+                             COUNTER_INDEX_SQL);
+    sqlite3_finalize(insert);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(handle, "COMMIT; PRAGMA writable_schema=RESET;", NULL, NULL, NULL);
+    return code;
+}
+
+static int schema_make(struct database *db, const struct writer_roots *roots)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     strbuf_addf(&sql,
@@ -319,7 +330,7 @@ static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
     int code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
     if (code == SQLITE_OK)
-        code = tables_register(db->handle, roots);
+        code = roots_register(db->handle, roots);
     strbuf_clear(&sql);
     strbuf_add_str(&sql, "BEGIN;");
     for (size_t i = 0; i < N_TABLES; i++)
@@ -328,6 +339,8 @@ static int schema_make(struct database *db, const uint32_t roots[N_TABLES])
         strbuf_add_str(&sql, *script);
     if (db->later.text)
         strbuf_add(&sql, db->later.text, db->later.size);
+    if (!roots->counter_index)
+        strbuf_add_str(&sql, COUNTER_INDEX_SQL ";");
     strbuf_add_str(&sql, indexes_sql);
     if (sql.failed || db->later.failed)
         return SQLITE_NOMEM;
@@ -364,9 +377,11 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
                     struct err *err)
 {
     struct watch watch = {goes_on, userdata};
-    uint32_t roots[N_TABLES];
+    struct writer_roots roots;
+    bool with_indexes = !db->later.size; // what is changed later is not in them
     if (database_flush(db, err) < 0 ||
-        database_failed(db, writer_finish(db->writer, DATABASE_APPLICATION_ID, roots)) < 0)
+        database_failed(
+            db, writer_finish(db->writer, DATABASE_APPLICATION_ID, with_indexes, &roots)) < 0)
         return database_error(db, err);
     db->writer = writer_free(db->writer);
     db->fd = close_fd(db->fd);
@@ -374,7 +389,7 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
     if (goes_on && code == SQLITE_OK)
         sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
     if (code == SQLITE_OK)
-        code = schema_make(db, roots);
+        code = schema_make(db, &roots);
     if (sqlite_failed(db, code) < 0)
         return database_error(db, err);
     sqlite3_progress_handler(db->handle, 0, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "common/str.h"
 #include "converter/tables/backlog.h"
 #include "converter/tables/btree.h"
+#include "converter/tables/row_index.h"
 
 #define QUEUE_SIZE  16
 #define REPLACEMENT 0xfffd
@@ -36,6 +37,7 @@ struct job {
 struct writer {
     struct pages pages;
     struct sink sinks[N_TABLES];
+    struct row_index counter_index;
     struct record record;
     char *folder; // owned; may be NULL
     pthread_t thread;
@@ -129,6 +131,12 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     record_measure(&writer->record, row, width);
     if (id < sink->next)
         return -EEXIST;
+    if (table == TABLE_counter) {
+        int r = row_index_add(&writer->counter_index, writer->folder, &row[COL_counter_track_id],
+                              &row[COL_counter_ts], id);
+        if (r < 0)
+            return r;
+    }
     if (id > sink->next)
         return backlog_put(&sink->backlog, writer->folder, id, &writer->record);
     sink->next++;
@@ -261,8 +269,10 @@ void writer_abandon(struct writer *writer)
     pthread_mutex_unlock(&writer->lock);
 }
 
-int writer_finish(struct writer *writer, uint32_t application_id, uint32_t ret_roots[N_TABLES])
+int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
+                  struct writer_roots *ret)
 {
+    *ret = (struct writer_roots){0};
     int r = writer_drain(writer);
     for (size_t i = 0; i < N_TABLES && r == 0; i++) {
         struct sink *sink = &writer->sinks[i];
@@ -271,12 +281,15 @@ int writer_finish(struct writer *writer, uint32_t application_id, uint32_t ret_r
             r = backlog_follow(writer, sink);
         }
         if (r == 0)
-            ret_roots[i] = btree_finish(&sink->tree, &writer->pages);
-        if (r == 0 && !ret_roots[i])
+            ret->tables[i] = btree_finish(&sink->tree, &writer->pages);
+        if (r == 0 && !ret->tables[i])
             r = writer->pages.failure < 0 ? writer->pages.failure : -ENOMEM;
         backlog_done(&sink->backlog);
         btree_done(&sink->tree);
     }
+    if (r == 0 && with_indexes)
+        r = row_index_finish(&writer->counter_index, writer->folder, &writer->pages,
+                             &ret->counter_index);
     return r < 0 ? r : pages_finish(&writer->pages, application_id);
 }
 
@@ -295,6 +308,7 @@ struct writer *writer_free(struct writer *writer)
         backlog_done(&writer->sinks[i].backlog);
         btree_done(&writer->sinks[i].tree);
     }
+    row_index_done(&writer->counter_index);
     while (writer->n_spare)
         batch_free(writer->spare[--writer->n_spare]);
     pages_done(&writer->pages);

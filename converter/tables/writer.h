@@ -46,9 +46,15 @@ int writer_drain(struct writer *writer);
 // afterwards.
 void writer_abandon(struct writer *writer);
 
-// Completes the file: tables are there, but the schema does not know them yet. 0 or a negative
-// errno.
-int writer_finish(struct writer *writer, uint32_t application_id, uint32_t ret_roots[N_TABLES]);
+// Root pages of what the file has; the schema does not know it yet.
+struct writer_roots {
+    uint32_t tables[N_TABLES];
+    uint32_t counter_index; // of counter(track_id, ts); 0: not made
+};
+
+// Completes the file, without indexes if they are not wanted. 0 or a negative errno.
+int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
+                  struct writer_roots *ret);
 
 // Ends the thread.
 struct writer *writer_free(struct writer *writer);

@@ -156,6 +156,75 @@ static void rows_may_come_in_any_order(void **state)
     database_free(db);
 }
 
+// Sizes around those where the index gets another page or level; values that repeat, and groups of
+// which some are absent. integrity_check compares an index with its table.
+static void indexes_are_whole(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 200, 240, 250, 260, 300, 480, 520, 40000, 70000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct database *db = create();
+        for (int k = 0; k < sizes[i]; k++) {
+            struct cell *row = database_row(db, TABLE_counter, NULL);
+            cell_int(row, COL_counter_ts, INT64_C(1) << 40 | k / 3);
+            cell_int(row, COL_counter_track_id, k % 7 * 40);
+        }
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
+                                           "counter_by_track WHERE track_id >= 0"),
+                         sizes[i]);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
+                                           "counter_by_track WHERE track_id = 40"),
+                         (sizes[i] + 5) / 7);
+        database_free(db);
+    }
+}
+
+// Each leaf of the index is one entry longer or shorter than in the last database.
+static void indexes_of_any_size_are_whole(void **state)
+{
+    (void)state;
+    for (int n = 100; n < 1200; n += 3) {
+        struct database *db = create();
+        for (int k = 0; k < n; k++) {
+            struct cell *row = database_row(db, TABLE_counter, NULL);
+            cell_int(row, COL_counter_ts, k);
+            cell_int(row, COL_counter_track_id, 1);
+        }
+        sqlite3 *handle = finish(db);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
+                                           "counter_by_track WHERE track_id = 1"),
+                         n);
+        if (n % 50 == 0)
+            expect_integrity(handle);
+        database_free(db);
+    }
+}
+
+// SQLite makes the index then.
+static void rows_out_of_order_are_indexed_too(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        struct database *db = create();
+        for (int k = 0; k < 1000; k++) {
+            struct cell *row = database_row(db, TABLE_counter, NULL);
+            if (how != 0 || k != 500)
+                cell_int(row, COL_counter_ts, how == 1 && k == 700 ? 5 : k);
+            cell_int(row, COL_counter_track_id, how == 2 ? INT64_C(1) << 40 : k % 3);
+        }
+        if (how == 3)
+            database_later(db, "UPDATE counter SET track_id = 9 WHERE track_id = 2;");
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
+                                           "counter_by_track WHERE track_id >= 0"),
+                         1000);
+        database_free(db);
+    }
+}
+
 static void an_id_is_used_once(void **state)
 {
     (void)state;
@@ -201,6 +270,9 @@ int main(void)
         cmocka_unit_test(texts_of_every_size_are_kept),
         cmocka_unit_test(numbers_are_kept),
         cmocka_unit_test(rows_may_come_in_any_order),
+        cmocka_unit_test(indexes_are_whole),
+        cmocka_unit_test(indexes_of_any_size_are_whole),
+        cmocka_unit_test(rows_out_of_order_are_indexed_too),
         cmocka_unit_test(an_id_is_used_once),
         cmocka_unit_test(broken_utf8_is_mended),
     };
