@@ -25,7 +25,7 @@
 
 #define PROC "/proc"
 
-static void target_done(struct target *target)
+void target_done(struct target *target)
 {
     free(target->path);
     free(target->open_path);

@@ -41,4 +41,5 @@ int targets_add_process(struct targets *targets, int32_t pid, struct err *err);
 // -ESTALE: the process maps another file than the path now leads to.
 int target_open(const struct target *target, int *ret_fd, struct stat *ret_stat);
 
+void target_done(struct target *target);
 void targets_done(struct targets *targets); // fit for CLEANUP()

@@ -291,10 +291,23 @@ static int run_once(struct run *run)
     return run->failed ? PINTOOL_FAILED : r;
 }
 
+// What is not there was said at the start; it may come.
+static int find_again(void *userdata, struct targets *ret, struct err *err)
+{
+    const struct file_options *options = userdata;
+    if (options->pid)
+        return targets_add_process(ret, options->pid, err);
+    for (size_t i = 0; i < options->paths.n; i++)
+        if (targets_add_path(ret, options->paths.items[i], err) == -ENOMEM)
+            return -ENOMEM;
+    return 0;
+}
+
 static int run_watch(struct run *run)
 {
     struct err err = {0};
-    if (watch_run(&run->targets, &run->options, run->probe, &err) < 0)
+    struct watch_finder finder = {.find = find_again, .userdata = &run->options};
+    if (watch_run(&run->targets, &finder, &run->options, run->probe, &err) < 0)
         fail(run, &err);
     int r = pintool_close_stdout();
     return run->failed ? PINTOOL_FAILED : r;

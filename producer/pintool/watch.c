@@ -4,7 +4,8 @@
 // and prints nothing. Zips are indexed before the first look, and without leaving a trace in the
 // cache, so that only what others do is seen to come and go.
 //
-// Files are opened for each look: a watch over a large directory must not take all descriptors.
+// Files are opened for each look: a watch over a large directory must not take all descriptors. It
+// is searched again for new files, but no more than a tenth of the time.
 #include "producer/pintool/watch.h"
 
 #include <errno.h>
@@ -15,29 +16,37 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/map.h"
 #include "producer/pintool/coverage.h"
 #include "producer/pintool/json.h"
 #include "producer/pintool/report.h"
 #include "producer/pintool/zip_source.h"
 #include "producer/sources/residency/look.h"
 
+#define RESCAN_PERIOD NSEC_PER_SEC
+#define RESCAN_SHARE  10 // of the time that a search may take
+
 struct watched {
-    const struct target *target; // borrowed
+    struct target target; // owned
     struct look_memory memory;
     dev_t device;
     ino_t inode;
     bool seen, gone, unknown;
+    bool ignored; // found in a directory, and no zip
     struct zipindex zip;
     struct coverages entries; // all of each entry, for their places
 };
 
+VEC_DEFINE(watched_files, struct watched *);
+
 struct watch {
     const struct file_options *options; // borrowed
+    const struct watch_finder *finder;  // borrowed
     struct residency_probe *probe;      // borrowed
     struct look look;
-    struct watched *files; // owned
-    size_t n_files;
-    nsec_t now; // real time of the round
+    struct watched_files files; // owned, and what they point to
+    nsec_t now;                 // real time of the round
+    nsec_t next_rescan;
 };
 
 // What came and what went since the look before, in bytes.
@@ -119,7 +128,7 @@ static void json_changes(struct json *json, const struct watched *file, bool zip
 // A file of which nothing can be said: gone, or unknown to this user.
 static void print_state(const struct watch *watch, const struct watched *file, const char *state)
 {
-    const char *path = file->target->path;
+    const char *path = file->target.path;
     if (watch->options->json) {
         struct json json = {.out = stdout, .compact = true};
         json_object_begin(&json, NULL);
@@ -143,7 +152,7 @@ static void print_change(const struct watch *watch, const struct watched *file, 
         struct json json = {.out = stdout, .compact = true};
         json_object_begin(&json, NULL);
         json_u64(&json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
-        json_text(&json, "path", file->target->path);
+        json_text(&json, "path", file->target.path);
         json_u64(&json, "resident_bytes", resident);
         json_u64(&json, "came_bytes", came);
         json_u64(&json, "went_bytes", went);
@@ -152,7 +161,7 @@ static void print_change(const struct watch *watch, const struct watched *file, 
         json_object_end(&json);
         return;
     }
-    CLEANUP(freep) char *name = report_name(file->target->path);
+    CLEANUP(freep) char *name = report_name(file->target.path);
     print_time(watch->now);
     printf("%s resident(B)=%" PRIu64 " came(B)=%" PRIu64 " went(B)=%" PRIu64 "\n",
            name ? name : "?", resident, came, went);
@@ -191,7 +200,7 @@ static void forget(struct watched *file)
 {
     look_memory_done(&file->memory);
     file->memory = (struct look_memory){0};
-    file->seen = file->unknown = false;
+    file->seen = file->unknown = file->ignored = false;
 }
 
 static int index_entries(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
@@ -199,14 +208,14 @@ static int index_entries(struct watch *watch, struct watched *file, int fd, uint
 {
     zipindex_done(&file->zip);
     coverages_clear(&file->entries);
-    int r = zip_source_index(watch->probe, fd, size_bytes, file->target->path, &file->zip, err);
+    int r = zip_source_index(watch->probe, fd, size_bytes, file->target.path, &file->zip, err);
     if (r < 0)
         return r;
     vec_foreach(&file->zip.entries, entry) {
         struct part part = {
             .name = entry->name, .offset = entry->offset, .size_bytes = entry->size_bytes};
         if (coverages_add(&file->entries, &part, NULL) < 0)
-            return err_errno(err, -ENOMEM, "%s", file->target->path);
+            return err_errno(err, -ENOMEM, "%s", file->target.path);
     }
     return 0;
 }
@@ -234,7 +243,7 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
 {
     CLEANUP(close_fdp) int fd = -1;
     struct stat st;
-    int r = target_open(file->target, &fd, &st);
+    int r = target_open(&file->target, &fd, &st);
     if (r < 0) {
         if (!file->gone)
             print_state(watch, file, r == -ENOENT || r == -ESTALE ? "gone" : strerror(-r));
@@ -249,12 +258,15 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
         file->device = st.st_dev;
         if (watch->options->zip) {
             r = index_entries(watch, file, fd, (uint64_t)st.st_size, err);
-            if (r < 0)
+            if (r < 0 && file->target.named)
                 return r;
+            file->ignored = r < 0;
         }
     }
+    if (file->ignored)
+        return 0;
     r = look_once(watch, file, fd, (uint64_t)st.st_size);
-    return r < 0 ? err_errno(err, r, "%s", file->target->path) : 0;
+    return r < 0 ? err_errno(err, r, "%s", file->target.path) : 0;
 }
 
 // Rounds begin at fixed times, so that what a look costs does not add up. 1: a signal came.
@@ -273,16 +285,117 @@ static int wait_until(nsec_t when, const sigset_t *signals)
     }
 }
 
+static struct watched *watched_free(struct watched *file)
+{
+    if (file) {
+        target_done(&file->target);
+        look_memory_done(&file->memory);
+        zipindex_done(&file->zip);
+        coverages_done(&file->entries);
+    }
+    free(file);
+    return NULL;
+}
+
+// Takes the target over.
+static int file_add(struct watch *watch, struct target *target)
+{
+    struct watched *file = calloc(1, sizeof(*file));
+    if (!file)
+        return -ENOMEM;
+    file->target = *target;
+    *target = (struct target){0};
+    if (watched_files_push(&watch->files, file) == 0)
+        return 0;
+    watched_free(file);
+    return -ENOMEM;
+}
+
+// What tells targets apart; its number in the set.
+static uint32_t key_of(struct strset *set, const struct target *target, bool add)
+{
+    CLEANUP(strbuf_done) struct strbuf key = {0};
+    strbuf_addf(&key, "%" PRIu64 " %s", target->inode, target->path);
+    if (!key.text)
+        return STRSET_NONE;
+    return add ? strset_add(set, key.text, key.size) : strset_find(set, key.text, key.size);
+}
+
+// Lets go of files that were found and are not there any more, and crosses those that are off the
+// list of new ones. A file that was named stays: it may come back.
+static void files_sweep(struct watch *watch, struct strset *set, struct target **found)
+{
+    size_t n = 0;
+    vec_foreach(&watch->files, at) {
+        struct watched *file = *at;
+        uint32_t id = key_of(set, &file->target, false);
+        if (id != STRSET_NONE)
+            found[id] = NULL;
+        if (id != STRSET_NONE || file->target.named) {
+            watch->files.items[n++] = file;
+            continue;
+        }
+        if (!file->gone)
+            print_state(watch, file, file->target.by_process ? "unmapped" : "gone");
+        watched_free(file);
+    }
+    watch->files.n = n;
+}
+
+static int files_merge(struct watch *watch, struct targets *targets)
+{
+    struct strset set = {0};
+    int r = 0;
+    struct target **found = calloc(targets->items.n + 1, sizeof(struct target *));
+    if (!found)
+        return -ENOMEM;
+    vec_foreach(&targets->items, target) {
+        uint32_t id = key_of(&set, target, true);
+        if (id == STRSET_NONE)
+            r = -ENOMEM;
+        else if (!found[id])
+            found[id] = target;
+    }
+    if (r == 0)
+        files_sweep(watch, &set, found);
+    for (size_t i = 0; i < targets->items.n && r == 0; i++)
+        if (found[i])
+            r = file_add(watch, found[i]);
+    strset_done(&set);
+    free(found);
+    return r;
+}
+
+static int rescan(struct watch *watch, struct err *err)
+{
+    CLEANUP(targets_done) struct targets targets = {0};
+    nsec_t start = nsec_now(CLOCK_MONOTONIC);
+    int r = watch->finder->find(watch->finder->userdata, &targets, err);
+    if (r == 0 && files_merge(watch, &targets) < 0)
+        r = err_errno(err, -ENOMEM, "the list of files");
+    nsec_t end = nsec_now(CLOCK_MONOTONIC), pause = (end - start) * RESCAN_SHARE;
+    watch->next_rescan = end + (pause > RESCAN_PERIOD ? pause : RESCAN_PERIOD);
+    return r;
+}
+
+// -ENOENT, -ESRCH: nothing is left to be watched.
+static int watch_round(struct watch *watch, struct err *err)
+{
+    watch->now = nsec_now(CLOCK_REALTIME);
+    int r = nsec_now(CLOCK_MONOTONIC) >= watch->next_rescan ? rescan(watch, err) : 0;
+    for (size_t i = 0; i < watch->files.n && r == 0; i++)
+        r = watch_file(watch, watch->files.items[i], err);
+    return r;
+}
+
 static int watch_loop(struct watch *watch, const sigset_t *signals, struct err *err)
 {
     nsec_t next = nsec_now(CLOCK_MONOTONIC);
+    watch->next_rescan = next + RESCAN_PERIOD;
     for (uint64_t round = 1;; round++) {
-        watch->now = nsec_now(CLOCK_REALTIME);
-        for (size_t i = 0; i < watch->n_files; i++) {
-            int r = watch_file(watch, &watch->files[i], err);
-            if (r < 0)
-                return r;
-        }
+        int r = watch_round(watch, err);
+        if (r < 0)
+            return r == -ENOENT || r == -ESRCH ? 0 : r;
         if (fflush(stdout) != 0)
             return 0; // nobody reads any more; the caller says so
         if (round == watch->options->watch_times)
@@ -296,28 +409,21 @@ static int watch_loop(struct watch *watch, const sigset_t *signals, struct err *
     }
 }
 
-int watch_run(const struct targets *targets, const struct file_options *options,
-              struct residency_probe *probe, struct err *err)
+int watch_run(struct targets *targets, const struct watch_finder *finder,
+              const struct file_options *options, struct residency_probe *probe, struct err *err)
 {
-    struct watch watch = {.options = options, .probe = probe, .n_files = targets->items.n};
+    struct watch watch = {.options = options, .finder = finder, .probe = probe};
     sigset_t signals, before;
-    watch.files = calloc(watch.n_files + 1, sizeof(*watch.files));
-    if (!watch.files)
-        return err_errno(err, -ENOMEM, "the list of files");
-    for (size_t i = 0; i < watch.n_files; i++)
-        watch.files[i].target = &targets->items.items[i];
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, &before);
-    int r = watch_loop(&watch, &signals, err);
+    int r = files_merge(&watch, targets);
+    r = r < 0 ? err_errno(err, r, "the list of files") : watch_loop(&watch, &signals, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    for (size_t i = 0; i < watch.n_files; i++) {
-        look_memory_done(&watch.files[i].memory);
-        zipindex_done(&watch.files[i].zip);
-        coverages_done(&watch.files[i].entries);
-    }
-    free(watch.files);
+    vec_foreach(&watch.files, file)
+        watched_free(*file);
+    watched_files_done(&watch.files);
     look_done(&watch.look);
     return r;
 }

@@ -8,7 +8,15 @@
 #include "producer/pintool/targets.h"
 #include "producer/sources/residency/probe.h"
 
-// Until SIGINT or SIGTERM, or for options->watch_times looks. 0 or a negative errno with text.
-// Files that go away are said to be gone, and looked at again when they are back.
-int watch_run(const struct targets *targets, const struct file_options *options,
-              struct residency_probe *probe, struct err *err);
+// Finds the files to be watched; called again from time to time, for those that are new. 0 or a
+// negative errno with text; -ENOENT or -ESRCH: there is nothing to watch any more.
+struct watch_finder {
+    int (*find)(void *userdata, struct targets *ret, struct err *err);
+    void *userdata; // borrowed
+};
+
+// Until SIGINT or SIGTERM, or for options->watch_times looks, or until the finder finds nothing to
+// watch. `targets` are the first files, and are taken over. 0 or a negative errno with text. Files
+// that go away are said to be gone, and looked at again when they are back.
+int watch_run(struct targets *targets, const struct watch_finder *finder,
+              const struct file_options *options, struct residency_probe *probe, struct err *err);

@@ -609,6 +609,40 @@ class Watch(Case):
         self.assertEqual(sum(r["bytes"] for r in second["came"]), PAGE - 33)  # the second one's header
         self.end(process, signal.SIGTERM)
 
+    def test_files_that_are_new(self):
+        (self.dir / "libs").mkdir()
+        self.file("libs/old.so", 2 * PAGE)
+        process = self.watch("libs")
+        self.assertIn(" libs/old.so resident(B)=0 ", process.stdout.readline())
+        self.file("new.so", 2 * PAGE).rename(self.dir / "libs" / "new.so")
+        self.assertIn(" libs/new.so resident(B)=0 came(B)=0 ", process.stdout.readline())
+        (self.dir / "libs" / "old.so").unlink()
+        self.assertRegex(process.stdout.readline(), r" libs/old\.so gone$")
+        self.end(process, signal.SIGINT)
+
+    def test_directory_of_zips(self):
+        (self.dir / "apps").mkdir()
+        (self.dir / "apps" / "note.txt").write_text("no zip")
+        with zipfile.ZipFile(self.dir / "apps" / "a.apk", "w") as app:
+            app.writestr("one", bytes(PAGE))
+        done = self.pintool("file", "apps", "--zip", "--watch", "0.1", "--times", "2")
+        self.assertEqual(done.stdout.count("\n"), 1)
+        self.assertIn(" apps/a.apk resident(B)=", done.stdout)
+        self.assertIn("no zip", self.pintool("file", "apps/note.txt", "--zip", "--watch", "1", code=1).stderr)
+
+    def test_process_that_ends(self):
+        path = self.file("mapped.bin", 4 * PAGE)
+        child = subprocess.Popen([sys.executable, "-c", Process.child, path, "0", str(4 * PAGE)],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(child.stdout.readline(), b"ready\n")
+        process = self.watch("--pid", str(child.pid))
+        while f" {path} resident(B)=0 " not in process.stdout.readline():
+            pass
+        child.communicate(b"", timeout=20)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertEqual([line for line in out.splitlines() if line.endswith(f" {path} gone")], [])
+
     def test_so_many_looks(self):
         self.file("a.so", PAGE)
         before = time.monotonic()
