@@ -26,7 +26,7 @@ CI = os.environ.get("CI") == "true"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
-INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool")
+INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmsql_functions.so")
 TAIL_LINES = 60
 
 
@@ -324,6 +324,17 @@ def step_fallback(step, only):
     golden(step, directory)
 
 
+def step_plain(step, only):
+    """A build without the libraries that are optional: every one of them can be missing."""
+    features = ("bugreport", "demangle", "libedit", "symbols", "zip")
+    if not build(step, "plain", [f"-D{name}=disabled" for name in features]):
+        return
+    unwanted = [n for n in needed_libraries(BUILDS / "plain" / "converter" / "mmsql")
+                if re.search(r"edit|stdc\+\+|minizip|libdw|libelf", n)]
+    step.expect(not unwanted, "mmsql without optional libraries", " ".join(unwanted))
+    golden(step, BUILDS / "plain")
+
+
 STEPS = {
     "format": (step_format, True),
     "gcc": (step_gcc, True),
@@ -334,6 +345,7 @@ STEPS = {
     "e2e": (step_e2e, False),
     "clang": (step_clang, False),
     "producer-only": (step_producer_only, False),
+    "plain": (step_plain, False),
     "fallback": (step_fallback, False),
 }
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")

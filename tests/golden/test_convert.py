@@ -246,7 +246,7 @@ class Outputs(Case):
 
     def test_usage(self):
         for argv in ((), ("convert",), ("convert", "a"), ("convert", "a", "b"),
-                     ("convert", "--bogus"), ("query",), ("query", "a"), ("unknown",)):
+                     ("convert", "--bogus"), ("query",), ("query", "a", "b", "c"), ("unknown",)):
             done = run(*argv)
             self.assertEqual(done.returncode, 2, argv)
             self.assertIn(b"mmsql", done.stderr)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make sqlite3.c and sqlite3.h from SQLite's canonical source: amalgamate.sh SOURCE_DIR OUTPUT_DIR
+# Make sqlite3.c, sqlite3.h and sqlite3ext.h from SQLite's canonical source: amalgamate.sh SOURCE_DIR OUTPUT_DIR
 set -eu
 source=$1 output=$2
 work=$output/amalgamation
@@ -12,4 +12,4 @@ then
     tail -n 30 "$log" >&2
     exit 1
 fi
-cp sqlite3.c sqlite3.h "$output"
+cp sqlite3.c sqlite3.h "$source/src/sqlite3ext.h" "$output"

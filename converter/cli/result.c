@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table for people needs to know its widths first, so that form holds the rows in memory; CSV and
+// JSON are written as rows come.
+#include "converter/cli/result.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "common/vec.h"
+
+#define WIDTH_MAX 100 // columns of a cell in a table; longer text is cut
+
+struct table_cell {
+    char *text; // owned
+    size_t width;
+    bool right; // aligned
+};
+VEC_DEFINE(cell_vec, struct table_cell);
+
+// Columns that UTF-8 text takes, and how many bytes of it fit into `max`.
+static size_t text_width(const char *text, size_t max, size_t *ret_bytes)
+{
+    size_t width = 0, i = 0;
+    for (; text[i]; i++) {
+        bool begins = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (begins && width == max)
+            break;
+        width += begins;
+    }
+    *ret_bytes = i;
+    return width;
+}
+
+static void blob_add(struct strbuf *out, const uint8_t *bytes, int n)
+{
+    for (int i = 0; i < n; i++)
+        strbuf_addf(out, "%02x", bytes[i]);
+}
+
+// A real number in the shortest form that reads back as itself.
+static void real_add(struct strbuf *out, double value)
+{
+    char text[32];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    strbuf_add_str(out, text);
+    if (!strpbrk(text, ".eEni"))
+        strbuf_add_str(out, ".0");
+}
+
+static void table_cell_make(sqlite3_stmt *statement, int column, struct strbuf *out)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        strbuf_add_str(out, "NULL");
+        return;
+    case SQLITE_FLOAT:
+        real_add(out, sqlite3_column_double(statement, column));
+        return;
+    case SQLITE_BLOB:
+        strbuf_add_str(out, "x'");
+        blob_add(out, sqlite3_column_blob(statement, column),
+                 sqlite3_column_bytes(statement, column));
+        strbuf_add_str(out, "'");
+        return;
+    }
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    for (; text && *text; text++)
+        if (*text == '\n')
+            strbuf_add_str(out, "\\n");
+        else
+            strbuf_add_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
+}
+
+static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
+{
+    size_t n_bytes;
+    struct table_cell cell = {.text = strbuf_steal(text), .right = right};
+    if (!cell.text)
+        return -ENOMEM;
+    cell.width = text_width(cell.text, WIDTH_MAX, &n_bytes);
+    if (cell.text[n_bytes]) {
+        text_width(cell.text, WIDTH_MAX - 3, &n_bytes);
+        memcpy(cell.text + n_bytes, "...", 4); // at least three more bytes were there
+    }
+    int r = cell_vec_push(cells, cell);
+    if (r < 0)
+        free(cell.text);
+    return r;
+}
+
+static void table_print(const struct cell_vec *cells, size_t n_columns)
+{
+    size_t n_rows = cells->n / n_columns;
+    size_t *widths = calloc(n_columns, sizeof(*widths));
+    if (!widths)
+        return;
+    for (size_t i = 0; i < cells->n; i++)
+        if (cells->items[i].width > widths[i % n_columns])
+            widths[i % n_columns] = cells->items[i].width;
+    for (size_t row = 0; row < n_rows; row++) {
+        for (size_t i = 0; i < n_columns; i++) {
+            const struct table_cell *cell = &cells->items[row * n_columns + i];
+            int pad = (int)(widths[i] - cell->width);
+            bool last = i + 1 == n_columns;
+            printf("%*s%s%*s%s", cell->right ? pad : 0, "", cell->text,
+                   cell->right || last ? 0 : pad, "", last ? "\n" : "  ");
+        }
+        for (size_t i = 0; row == 0 && i < n_columns; i++) {
+            for (size_t k = 0; k < widths[i]; k++)
+                putchar('-');
+            fputs(i + 1 == n_columns ? "\n" : "  ", stdout);
+        }
+    }
+    free(widths);
+}
+
+static int table_run(sqlite3_stmt *statement)
+{
+    size_t n = (size_t)sqlite3_column_count(statement);
+    struct cell_vec cells = {0};
+    int r = 0, code = SQLITE_ROW;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        struct strbuf name = {0};
+        strbuf_add_str(&name, sqlite3_column_name(statement, (int)i));
+        r = cell_push(&cells, &name, false);
+    }
+    while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            struct strbuf text = {0};
+            int type = sqlite3_column_type(statement, (int)i);
+            table_cell_make(statement, (int)i, &text);
+            r = cell_push(&cells, &text, type == SQLITE_INTEGER || type == SQLITE_FLOAT);
+        }
+    }
+    if (r == 0 && code == SQLITE_DONE)
+        table_print(&cells, n);
+    vec_foreach(&cells, cell)
+        free(cell->text);
+    cell_vec_done(&cells);
+    return r < 0 ? SQLITE_NOMEM : code;
+}
+
+static void csv_text(struct strbuf *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n") && *text) {
+        strbuf_add_str(out, text);
+        return;
+    }
+    strbuf_add_char(out, '"');
+    for (; *text; text++) {
+        if (*text == '"')
+            strbuf_add_char(out, '"');
+        strbuf_add_char(out, *text);
+    }
+    strbuf_add_char(out, '"');
+}
+
+static void csv_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        break;
+    case SQLITE_FLOAT:
+        real_add(out, sqlite3_column_double(statement, column));
+        break;
+    case SQLITE_BLOB:
+        blob_add(out, sqlite3_column_blob(statement, column),
+                 sqlite3_column_bytes(statement, column));
+        break;
+    default: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        csv_text(out, text ? text : "");
+    }
+    }
+}
+
+static void json_text(struct strbuf *out, const char *text)
+{
+    strbuf_add_char(out, '"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            strbuf_addf(out, "\\%c", c);
+        else if (c < ' ')
+            strbuf_addf(out, "\\u%04x", c);
+        else
+            strbuf_add_char(out, *text);
+    }
+    strbuf_add_char(out, '"');
+}
+
+static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
+{
+    double real;
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        strbuf_add_str(out, "null");
+        break;
+    case SQLITE_INTEGER:
+        strbuf_add_str(out, (const char *)sqlite3_column_text(statement, column));
+        break;
+    case SQLITE_FLOAT:
+        real = sqlite3_column_double(statement, column);
+        if (real - real == 0)
+            real_add(out, real);
+        else
+            strbuf_add_str(out, "null"); // JSON has no infinity
+        break;
+    case SQLITE_BLOB:
+        strbuf_add_char(out, '"');
+        blob_add(out, sqlite3_column_blob(statement, column),
+                 sqlite3_column_bytes(statement, column));
+        strbuf_add_char(out, '"');
+        break;
+    default: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        json_text(out, text ? text : "");
+    }
+    }
+}
+
+static int rows_run(sqlite3_stmt *statement, enum format format)
+{
+    int n = sqlite3_column_count(statement), code;
+    CLEANUP(strbuf_done) struct strbuf line = {0};
+    bool csv = format == FORMAT_CSV, first = true;
+    for (int i = 0; csv && i < n; i++) {
+        strbuf_add_str(&line, i ? "," : "");
+        csv_text(&line, sqlite3_column_name(statement, i));
+    }
+    if (csv)
+        puts(line.text ? line.text : "");
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        strbuf_clear(&line);
+        strbuf_add_str(&line, csv ? "" : first ? "[\n{" : ",\n{");
+        first = false;
+        for (int i = 0; i < n; i++) {
+            strbuf_add_str(&line, i ? "," : "");
+            if (csv) {
+                csv_cell(statement, i, &line);
+                continue;
+            }
+            json_text(&line, sqlite3_column_name(statement, i));
+            strbuf_add_char(&line, ':');
+            json_cell(statement, i, &line);
+        }
+        if (line.failed)
+            return SQLITE_NOMEM;
+        fputs(line.text ? line.text : "", stdout);
+        fputs(csv ? "\n" : "}", stdout);
+        if (ferror(stdout))
+            return SQLITE_IOERR;
+    }
+    if (!csv)
+        fputs(first ? "[]\n" : "\n]\n", stdout);
+    return code;
+}
+
+int result_print(struct sqlite3_stmt *statement, enum format format)
+{
+    return format == FORMAT_TABLE ? table_run(statement) : rows_run(statement, format);
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines are gathered until SQLite says that a statement is complete. What it prints goes through a
+// pager, so that a wide or long table does not run off the screen. Ctrl-C ends the statement that
+// is running, or the one that is being typed, not the program.
+#include "converter/cli/shell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/map.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/line_editor.h"
+#include "converter/cli/statements.h"
+#include "converter/functions/functions.h"
+#include "converter/sql/sql.h"
+#include "converter/tables/schema.h"
+
+#define WATCH_STEPS 10000
+
+VEC_DEFINE(word_vec, const char *);
+
+struct shell {
+    sqlite3 *handle; // borrowed
+    enum format format;
+    bool timing, pages, failed;
+    struct strbuf statement;
+    struct strset names; // keeps the texts of words
+    struct word_vec words;
+};
+
+static volatile sig_atomic_t interrupted; // by Ctrl-C
+
+static const char help[] =
+    "SQL, ended by ';', or one of:\n"
+    "  .tables [NAME]          tables and views, or the columns of one\n"
+    "  .functions              functions beside SQLite's own\n"
+    "  .mode table|csv|json    how rows are printed\n"
+    "  .timer on|off           how long statements take\n"
+    "  .pager on|off           long output through $PAGER (less)\n"
+    "  .read FILE              run the SQL of a file\n"
+    "  .help, .quit\n"
+    "Tab completes names of tables, columns and functions. Ctrl-C ends a statement.\n";
+
+static const char *const keywords[] = {
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP BY",
+    "ORDER BY",
+    "LIMIT",
+    "JOIN",
+    "LEFT JOIN",
+    "USING",
+    "DISTINCT",
+    "count(",
+    "sum(",
+    "min(",
+    "max(",
+    "avg(",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "AND",
+    "OR",
+    "NOT",
+    "NULL",
+    "LIKE",
+    "GLOB",
+    "BETWEEN",
+    "DESC",
+    "WITH",
+    "UNION ALL",
+    "INCLUDE PERFETTO MODULE",
+    "CREATE PERFETTO TABLE",
+    ".tables",
+    ".functions",
+    ".mode",
+    ".timer",
+    ".pager",
+    ".read",
+    ".help",
+    ".quit",
+};
+
+static void on_interrupt(int signal_number)
+{
+    interrupted = signal_number;
+}
+
+static int statement_watch(void *userdata)
+{
+    (void)userdata;
+    return interrupted != 0;
+}
+
+static void word_add(struct shell *shell, const char *text)
+{
+    size_t before = shell->names.n;
+    uint32_t id = strset_add(&shell->names, text, strlen(text));
+    if (id != STRSET_NONE && shell->names.n > before)
+        word_vec_push(&shell->words, strset_text(&shell->names, id));
+}
+
+static int word_take(void *userdata, int n, char **values, char **names)
+{
+    (void)names;
+    for (int i = 0; i < n; i++)
+        if (values[i] && values[i][0] != '_')
+            word_add(userdata, values[i]);
+    return 0;
+}
+
+static void words_gather(struct shell *shell)
+{
+    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+        word_add(shell, keywords[i]);
+    sqlite3_exec(shell->handle,
+                 "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+                 "WHERE m.type IN ('table', 'view')",
+                 word_take, shell, NULL);
+    sqlite3_exec(shell->handle, "SELECT DISTINCT name FROM pragma_function_list WHERE NOT builtin",
+                 word_take, shell, NULL);
+    word_vec_push(&shell->words, NULL);
+}
+
+// Where the history is kept: $XDG_STATE_HOME/mmtrace/query_history. Freed by the caller; NULL:
+// nowhere.
+static char *history_path(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    CLEANUP(strbuf_done) struct strbuf path = {0};
+    if (state && *state)
+        strbuf_add_str(&path, state);
+    else if (home && *home)
+        strbuf_addf(&path, "%s/.local/state", home);
+    else
+        return NULL;
+    strbuf_add_str(&path, "/mmtrace/query_history");
+    if (path.failed)
+        return NULL;
+    for (char *slash = path.text + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path.text, 0700);
+        *slash = '/';
+    }
+    return strbuf_steal(&path);
+}
+
+// Runs `run` with its standard output in a pager.
+static void paged(struct shell *shell, void (*run)(struct shell *shell, const char *text),
+                  const char *text)
+{
+    const char *pager = getenv("PAGER");
+    fflush(stdout);
+    int saved = shell->pages && isatty(STDOUT_FILENO) ? dup(STDOUT_FILENO) : -1;
+    if (!pager || !*pager)
+        pager = access("/usr/bin/less", X_OK) == 0 ? "/usr/bin/less -SFRX" : NULL;
+    FILE *pipe = saved >= 0 && pager ? popen(pager, "we") : NULL;
+    if (pipe)
+        dup2(fileno(pipe), STDOUT_FILENO);
+    run(shell, text);
+    fflush(stdout);
+    if (pipe) {
+        dup2(saved, STDOUT_FILENO);
+        pclose(pipe);
+        clearerr(stdout); // the pager may have gone before the end
+    }
+    if (saved >= 0)
+        close(saved);
+}
+
+static void statement_execute(struct shell *shell, const char *sql)
+{
+    interrupted = 0;
+    int code = statements_run(shell->handle, sql, shell->format, shell->timing);
+    shell->failed |= code != EXIT_DONE;
+}
+
+static void tables_execute(struct shell *shell, const char *name)
+{
+    (void)shell;
+    char verb[] = "tables";
+    char *argv[] = {verb, (char *)(uintptr_t)name, NULL};
+    verb_tables.run(*name ? 2 : 1, argv);
+}
+
+static void functions_execute(struct shell *shell, const char *text)
+{
+    (void)shell;
+    (void)text;
+    for (const struct function_doc *doc = function_docs; doc->call; doc++)
+        printf("%s\n    %s\n", doc->call, doc->doc);
+}
+
+static void file_execute(struct shell *shell, const char *path)
+{
+    CLEANUP(fclosep) FILE *file = fopen(path, "re");
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    char chunk[4096];
+    size_t n;
+    while (file && (n = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        strbuf_add(&text, chunk, n);
+    if (!file || ferror(file) || text.failed)
+        fprintf(stderr, "mmsql: %s: %s\n", path, strerror(errno));
+    else if (text.text)
+        statement_execute(shell, text.text);
+}
+
+static bool flag_set(const char *value, bool *ret)
+{
+    if (!str_eq(value, "on") && !str_eq(value, "off"))
+        return false;
+    *ret = str_eq(value, "on");
+    return true;
+}
+
+static bool mode_set(struct shell *shell, const char *value)
+{
+    static const char *const modes[] = {"table", "csv", "json"};
+    for (size_t i = 0; i < 3; i++)
+        if (str_eq(modes[i], value)) {
+            shell->format = (enum format)i;
+            return true;
+        }
+    return false;
+}
+
+// Lines that begin with a dot. False: the shell is to end.
+static bool command_run(struct shell *shell, char *line)
+{
+    size_t n = strcspn(line, " \t");
+    char *value = line + n + strspn(line + n, " \t");
+    for (char *end = value + strlen(value); end > value && strchr(" \t;", end[-1]);)
+        *--end = '\0';
+    line[n] = '\0';
+    bool good = true;
+    if (str_eq(line, ".quit") || str_eq(line, ".exit"))
+        return false;
+    if (str_eq(line, ".help"))
+        fputs(help, stdout);
+    else if (str_eq(line, ".tables") || str_eq(line, ".schema"))
+        paged(shell, tables_execute, value);
+    else if (str_eq(line, ".functions"))
+        paged(shell, functions_execute, value);
+    else if (str_eq(line, ".read") && *value)
+        paged(shell, file_execute, value);
+    else if (str_eq(line, ".mode"))
+        good = mode_set(shell, value);
+    else if (str_eq(line, ".timer"))
+        good = flag_set(value, &shell->timing);
+    else if (str_eq(line, ".pager"))
+        good = flag_set(value, &shell->pages);
+    else
+        good = false;
+    if (!good)
+        fprintf(stderr, "mmsql: %s %s: not a command (see .help)\n", line, value);
+    return true;
+}
+
+// False: the shell is to end.
+static bool line_take(struct shell *shell, char *line)
+{
+    char *begin = line + strspn(line, " \t");
+    if (!shell->statement.size && *begin == '.')
+        return command_run(shell, begin);
+    if (!shell->statement.size && !*begin)
+        return true;
+    strbuf_addf(&shell->statement, "%s\n", line);
+    if (shell->statement.failed || !sqlite3_complete(shell->statement.text))
+        return true;
+    paged(shell, statement_execute, shell->statement.text);
+    strbuf_clear(&shell->statement);
+    return true;
+}
+
+static void shell_close(struct shell *shell)
+{
+    line_editor_close();
+    strbuf_done(&shell->statement);
+    strset_done(&shell->names);
+    word_vec_done(&shell->words);
+}
+
+int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool timing)
+{
+    CLEANUP(shell_close)
+    struct shell shell = {.handle = handle, .format = format, .timing = timing, .pages = true};
+    CLEANUP(freep) char *history = history_path();
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    sqlite3_progress_handler(handle, WATCH_STEPS, statement_watch, NULL);
+    words_gather(&shell);
+    line_editor_open(shell.words.items, history);
+    bool asks = isatty(STDIN_FILENO);
+    if (asks)
+        printf("%s: .help helps, .tables lists what there is, Ctrl-D ends\n", name);
+    bool goes_on = true;
+    while (goes_on) {
+        CLEANUP(freep)
+        char *line = line_editor_read(shell.statement.size ? "   ...> " : "mmsql> ");
+        if (!line && interrupted) {
+            interrupted = 0;
+            strbuf_clear(&shell.statement);
+            putchar('\n');
+            clearerr(stdin);
+            continue;
+        }
+        if (!line)
+            break;
+        line_editor_remember(line);
+        goes_on = line_take(&shell, line);
+    }
+    if (shell.statement.size) // without its semicolon
+        statement_execute(&shell, shell.statement.text);
+    if (goes_on && asks)
+        putchar('\n');
+    return shell.failed && !asks ? EXIT_FAILED : EXIT_DONE;
+}

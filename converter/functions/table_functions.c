@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tables that are functions: SQLite's eponymous virtual tables, whose hidden columns are the
+// arguments. One module serves all of them; what they do is SQL.
+#include "converter/functions/functions.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+#define ARGUMENTS_MAX 16
+
+struct table_function {
+    char *sql; // owned
+    int n_arguments;
+};
+
+struct table {
+    sqlite3_vtab base;
+    sqlite3 *handle; // borrowed
+    const struct table_function *function;
+    int n_columns;
+};
+
+struct cursor {
+    sqlite3_vtab_cursor base;
+    sqlite3_stmt *statement; // owned
+    int64_t row;
+    bool at_end;
+};
+
+static const struct {
+    const char *name;
+    const char *sql;
+} table_functions[] = {
+    {"ancestor_slice",
+     "WITH RECURSIVE up(id) AS (SELECT parent_id FROM slice WHERE id = ?1 UNION ALL "
+     "SELECT s.parent_id FROM up JOIN slice s ON s.id = up.id) "
+     "SELECT s.* FROM slice s JOIN up ON up.id = s.id ORDER BY s.depth"},
+    {"descendant_slice",
+     "WITH RECURSIVE top AS (SELECT * FROM slice WHERE id = ?1), near AS MATERIALIZED (SELECT "
+     "s.id, "
+     "s.parent_id FROM slice s JOIN top t ON s.track_id = t.track_id AND s.ts >= t.ts AND "
+     "s.depth > t.depth AND (t.dur < 0 OR s.ts <= t.ts + t.dur)), "
+     "down(id) AS (SELECT ?1 UNION ALL SELECT n.id FROM down JOIN near n ON n.parent_id = down.id) "
+     "SELECT s.* FROM slice s JOIN down ON down.id = s.id WHERE s.id != ?1 ORDER BY s.ts, s.depth"},
+    {"ancestor_stack_profile_callsite",
+     "WITH RECURSIVE up(id) AS (SELECT parent_id FROM stack_profile_callsite WHERE id = ?1 UNION "
+     "ALL SELECT c.parent_id FROM up JOIN stack_profile_callsite c ON c.id = up.id) "
+     "SELECT c.* FROM stack_profile_callsite c JOIN up ON up.id = c.id ORDER BY c.depth"},
+    {"directly_connected_flow",
+     "SELECT * FROM flow WHERE slice_out = ?1 UNION SELECT * FROM flow WHERE slice_in = ?1"},
+    {"following_flow",
+     "WITH RECURSIVE next(id, slice_id) AS (SELECT id, slice_in FROM flow WHERE slice_out = ?1 "
+     "UNION SELECT f.id, f.slice_in FROM next n JOIN flow f ON f.slice_out = n.slice_id) "
+     "SELECT f.* FROM flow f JOIN (SELECT DISTINCT id FROM next) USING (id)"},
+    {"preceding_flow",
+     "WITH RECURSIVE next(id, slice_id) AS (SELECT id, slice_out FROM flow WHERE slice_in = ?1 "
+     "UNION SELECT f.id, f.slice_out FROM next n JOIN flow f ON f.slice_in = n.slice_id) "
+     "SELECT f.* FROM flow f JOIN (SELECT DISTINCT id FROM next) USING (id)"},
+};
+
+static void function_free(void *userdata)
+{
+    struct table_function *function = userdata;
+    sqlite3_free(function->sql);
+    sqlite3_free(function);
+}
+
+static int declare(sqlite3 *handle, const struct table_function *function, int *ret_n_columns,
+                   char **ret_error)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(handle, function->sql, -1, &statement, NULL);
+    if (code != SQLITE_OK) {
+        *ret_error = sqlite3_mprintf("%s", sqlite3_errmsg(handle));
+        return code;
+    }
+    sqlite3_str *sql = sqlite3_str_new(handle);
+    int n = sqlite3_column_count(statement);
+    sqlite3_str_appendall(sql, "CREATE TABLE x(");
+    for (int i = 0; i < n; i++)
+        sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", sqlite3_column_name(statement, i));
+    for (int i = 0; i < function->n_arguments; i++)
+        sqlite3_str_appendf(sql, ",\"in_%d\" HIDDEN", i + 1);
+    sqlite3_str_appendall(sql, ")");
+    char *text = sqlite3_str_finish(sql);
+    code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
+    sqlite3_free(text);
+    sqlite3_finalize(statement);
+    *ret_n_columns = n;
+    return code;
+}
+
+static int table_connect(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
+                         sqlite3_vtab **ret, char **ret_error)
+{
+    (void)argc;
+    (void)argv;
+    struct table *table = sqlite3_malloc(sizeof(*table));
+    if (!table)
+        return SQLITE_NOMEM;
+    *table = (struct table){.handle = handle, .function = userdata};
+    int code = declare(handle, userdata, &table->n_columns, ret_error);
+    if (code != SQLITE_OK) {
+        sqlite3_free(table);
+        return code;
+    }
+    *ret = &table->base;
+    return SQLITE_OK;
+}
+
+static int table_disconnect(sqlite3_vtab *table)
+{
+    sqlite3_free(table);
+    return SQLITE_OK;
+}
+
+// Every argument must be given.
+static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    const struct table *table = (const struct table *)base;
+    int found[ARGUMENTS_MAX] = {0};
+    for (int i = 0; i < info->nConstraint; i++) {
+        int argument = info->aConstraint[i].iColumn - table->n_columns;
+        if (argument < 0 || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
+            continue;
+        if (!info->aConstraint[i].usable)
+            return SQLITE_CONSTRAINT;
+        info->aConstraintUsage[i].argvIndex = argument + 1;
+        info->aConstraintUsage[i].omit = 1;
+        found[argument] = 1;
+    }
+    for (int i = 0; i < table->function->n_arguments; i++)
+        if (!found[i]) {
+            base->zErrMsg = sqlite3_mprintf("this table is a function of %d arguments",
+                                            table->function->n_arguments);
+            return SQLITE_ERROR;
+        }
+    info->estimatedCost = 1000;
+    info->estimatedRows = 100;
+    return SQLITE_OK;
+}
+
+static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+{
+    (void)base;
+    struct cursor *cursor = sqlite3_malloc(sizeof(*cursor));
+    if (!cursor)
+        return SQLITE_NOMEM;
+    *cursor = (struct cursor){0};
+    *ret = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int cursor_close(sqlite3_vtab_cursor *base)
+{
+    sqlite3_finalize(((struct cursor *)base)->statement);
+    sqlite3_free(base);
+    return SQLITE_OK;
+}
+
+static int cursor_next(sqlite3_vtab_cursor *base)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    const struct table *table = (const struct table *)base->pVtab;
+    int code = sqlite3_step(cursor->statement);
+    cursor->at_end = code != SQLITE_ROW;
+    cursor->row++;
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        return SQLITE_OK;
+    base->pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
+    return code;
+}
+
+static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+                         sqlite3_value **argv)
+{
+    (void)number;
+    (void)text;
+    struct cursor *cursor = (struct cursor *)base;
+    const struct table *table = (const struct table *)base->pVtab;
+    int code = SQLITE_OK;
+    if (!cursor->statement)
+        code =
+            sqlite3_prepare_v2(table->handle, table->function->sql, -1, &cursor->statement, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_reset(cursor->statement);
+    for (int i = 0; i < argc; i++)
+        sqlite3_bind_value(cursor->statement, i + 1, argv[i]);
+    cursor->row = -1;
+    return cursor_next(base);
+}
+
+static int cursor_eof(sqlite3_vtab_cursor *base)
+{
+    return ((struct cursor *)base)->at_end;
+}
+
+static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    if (column < ((const struct table *)base->pVtab)->n_columns)
+        sqlite3_result_value(context, sqlite3_column_value(cursor->statement, column));
+    return SQLITE_OK;
+}
+
+static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+    *ret = ((struct cursor *)base)->row;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+    .xConnect = table_connect,
+    .xBestIndex = table_best_index,
+    .xDisconnect = table_disconnect,
+    .xDestroy = table_disconnect,
+    .xOpen = cursor_open,
+    .xClose = cursor_close,
+    .xFilter = cursor_filter,
+    .xNext = cursor_next,
+    .xEof = cursor_eof,
+    .xColumn = cursor_column,
+    .xRowid = cursor_rowid,
+};
+
+int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n_arguments)
+{
+    if (n_arguments > ARGUMENTS_MAX)
+        return SQLITE_RANGE;
+    struct table_function *function = sqlite3_malloc(sizeof(*function));
+    char *copy = sqlite3_mprintf("%s", sql);
+    if (!function || !copy) {
+        sqlite3_free(function);
+        sqlite3_free(copy);
+        return SQLITE_NOMEM;
+    }
+    *function = (struct table_function){.sql = copy, .n_arguments = n_arguments};
+    return sqlite3_create_module_v2(handle, name, &module, function, function_free);
+}
+
+int table_functions_register(sqlite3 *handle)
+{
+    int code = SQLITE_OK;
+    size_t n = sizeof(table_functions) / sizeof(table_functions[0]);
+    for (size_t i = 0; i < n && code == SQLITE_OK; i++)
+        code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
+    return code;
+}

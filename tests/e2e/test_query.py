@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql query: on traces, with Perfetto's functions and dialect, the loadable extension, and at a terminal."""
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+
+import lib
+
+GOLDEN = lib.ROOT / "tests" / "golden"
+PRESSURE = GOLDEN / "mm_pressure.pftrace"
+TRACKS = GOLDEN / "counters_tracks.pftrace"
+EXTENSION = lib.BUILD / "converter" / "mmsql_functions.so"
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="query-"))
+        cls.db = cls.dir / "p.db"
+        lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", cls.db)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    def ask(self, sql, *options, db=None, code=0, **run_options):
+        done = lib.run(lib.MMSQL, "query", "--csv", *options, db or self.db, *([sql] if sql else []), **run_options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def value(self, expression):
+        return self.ask(f"SELECT {expression} AS x").splitlines()[1]
+
+
+class OnTraces(Case):
+    def test_a_trace_needs_no_database(self):
+        here = self.dir / "tmp"
+        here.mkdir(exist_ok=True)
+        out = self.ask("SELECT count(*) AS n FROM slice", db=PRESSURE, env=dict(os.environ, TMPDIR=str(here)))
+        self.assertEqual(out, "n\n13\n")
+        self.assertEqual(list(here.iterdir()), [], "nothing is left behind")
+
+    def test_standard_input(self):
+        with PRESSURE.open("rb") as trace:
+            self.assertEqual(self.ask("SELECT count(*) AS n FROM slice", db="-", stdin=trace), "n\n13\n")
+
+    def test_neither_database_nor_trace(self):
+        said = self.ask("SELECT 1", db=GOLDEN / "check.py", code=1)
+        self.assertIn("check.py: not a database; as a trace: ", said)
+        self.assertIn("No such file", self.ask("SELECT 1", db="/nonexistent", code=1))
+
+
+class Functions(Case):
+    def test_scalars(self):
+        for expression, want in (
+                ("STR_SPLIT('a,b,,c', ',', 2) || '|' || STR_SPLIT('a', ',', 0)", "|a"),
+                ("STR_SPLIT('a,b', ',', 2) IS NULL", "1"), ("STR_SPLIT('a<>b', '<>', 1)", "b"),
+                (r"'kworker/0:1' REGEXP '^kworker/\d+'", "1"), (r"'x' REGEXP '\d'", "0"), ("NULL REGEXP 'a' IS NULL", "1"),
+                (r"REGEXP_EXTRACT('foo.bar 12', '\w+\.(\w+)')", "bar"), ("REGEXP_EXTRACT('abc', 'b.')", "bc"),
+                ("REGEXP_EXTRACT('abc', 'x') IS NULL", "1"), ("REGEXP_REPLACE_SIMPLE('a1b22', '[0-9]+', '#')", "a#b#"),
+                ("REGEXP_REPLACE_SIMPLE('abc', 'x*', '-')", "-a-b-c"),
+                ("UNHEX('0xfF') + UNHEX('10')", "271"), ("REVERSE('añb')", "bña"), ("REVERSE('')", ""),
+                ("BASE64_ENCODE('hello') || BASE64_ENCODE('') || BASE64_ENCODE('ab')", "aGVsbG8=YWI="),
+                ("CAST(BASE64_DECODE('aGVsbG8=') AS TEXT)", "hello"), ("HASH(1, 'a') = HASH(1, 'a')", "1"),
+                ("HASH('ab', 'c') = HASH('a', 'bc')", "0"), ("TO_TIMECODE(3661000002003)", "01:01:01 000 002 003"),
+                ("TIME_FROM_MS(3)", "3000000"), ("TIME_TO_S(3000000000)", "3"), ("EXTRACT_ARG(NULL, 'a') IS NULL", "1"),
+                ("DEMANGLE('main') IS NULL", "1")):
+            with self.subTest(expression):
+                self.assertEqual(self.value(expression).strip('"'), want)
+
+    def test_demangle(self):
+        shown = self.value("DEMANGLE('_ZN3foo3barEi')")
+        self.assertIn(shown, ("foo::bar(int)", ""))
+
+    def test_wrong_arguments(self):
+        for expression, why in (("'a' REGEXP '('", "pattern '('"), ("STR_SPLIT('a', '', 0)", "separator"),
+                                ("UNHEX('xyz')", "hexadecimal"), ("BASE64_DECODE('?')", "base64"),
+                                (f"'a' REGEXP '{'a' * 5000}'", "too long"), ("EXTRACT_ARG(1)", "wrong number"),
+                                ("(SELECT count(*) FROM ancestor_slice)", "function of 1 arg")):
+            with self.subTest(expression[:40]):
+                self.assertIn(why, self.ask(f"SELECT {expression}", code=1))
+
+    def test_of_the_trace(self):
+        self.assertEqual(self.value("TRACE_START() = (SELECT start_ts FROM trace_bounds) AND TRACE_DUR() = TRACE_END() - TRACE_START()"), "1")
+        self.assertEqual(self.value("(SELECT sum(EXTRACT_ARG(arg_set_id, 'nid') = 0) = count(*) FROM ftrace_event "
+                                    "WHERE name = 'mm_vmscan_kswapd_wake')"), "1")
+        offset = "(SELECT clock_value - ts FROM clock_snapshot WHERE clock_name = 'REALTIME' LIMIT 1)"
+        self.assertEqual(self.value(f"abs(TO_REALTIME(TRACE_START()) - TRACE_START() - {offset}) < 1000000"), "1")
+        self.assertRegex(self.value("ABS_TIME_STR(TRACE_START())"), r"^2026-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}$")
+
+    def test_slices(self):
+        """0 is around 1, which is around 2; 3 stands alone."""
+        marks = [(1, "B|10|a"), (2, "B|10|b"), (3, "B|10|c"), (4, "E|10"), (5, "E|10"), (6, "E|10"), (7, "B|10|d"), (8, "E|10")]
+        events = " ".join(f'event {{ timestamp: {ts} pid: 10 print {{ buf: "{text}\\n" }} }}' for ts, text in marks)
+        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                               "protos/trace/trace_packet.proto"], capture_output=True, check=True,
+                              input=f"packet {{ trusted_packet_sequence_id: 1 ftrace_events {{ cpu: 0 {events} }} }}".encode())
+        (self.dir / "marks").write_bytes(made.stdout)
+        db = self.dir / "t.db"
+        lib.run(lib.MMSQL, "convert", "-q", self.dir / "marks", "-o", db)
+        for call, want in (("ancestor_slice(2)", ["0", "1"]), ("ancestor_slice(0)", []), ("descendant_slice(0)", ["1", "2"]),
+                           ("descendant_slice(2)", []), ("descendant_slice(3)", []), ("ancestor_slice(NULL)", []),
+                           ("ancestor_slice(99)", [])):
+            self.assertEqual(self.ask(f"SELECT id FROM {call}", db=db).split()[1:], want, call)
+        self.assertEqual(self.ask("SELECT SLICE_IS_ANCESTOR(0, 2) || SLICE_IS_ANCESTOR(2, 0) || SLICE_IS_ANCESTOR(0, 3) AS x",
+                                  db=db).split()[1], "100")
+        self.assertEqual(self.ask("SELECT s.id, a.name FROM slice s JOIN ancestor_slice(s.id) a WHERE s.depth = 1", db=db).split()[1:],
+                         ["1,a"])
+
+    @unittest.skipUnless(shutil.which("sqlite3"), "the sqlite3 shell is not installed")
+    def test_extension(self):
+        done = lib.run("sqlite3", "-bail", self.db, f".load {EXTENSION}", "SELECT STR_SPLIT('a b', ' ', 1)",
+                       "SELECT max(EXTRACT_ARG(arg_set_id, 'direct_reclaim_order')) FROM slice",
+                       "SELECT count(*) FROM descendant_slice(0)")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "b\n0\n0\n", ""))
+
+
+class Dialect(Case):
+    def test_tables_views_functions(self):
+        out = self.ask("""
+            -- a comment; with a semicolon
+            CREATE PERFETTO TABLE big(id LONG, text STRING) AS SELECT 1 AS id, 'a;b' AS text;
+            CREATE OR REPLACE PERFETTO VIEW seen AS SELECT text FROM big;
+            CREATE PERFETTO FUNCTION twice(x LONG, y JOINID(slice.id)) RETURNS LONG AS SELECT $x * 2 + $y + length('$x');
+            CREATE PERFETTO FUNCTION first_slices(n LONG) RETURNS TABLE(id LONG, dur LONG) AS
+              SELECT id, dur FROM slice ORDER BY id LIMIT $n;
+            SELECT text, twice(4, 1) AS n, (SELECT count(*) FROM first_slices(3)) AS m FROM seen""")
+        self.assertEqual(out, "text,n,m\na;b,11,3\n")
+
+    def test_modules(self):
+        out = self.ask("INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n FROM thread_slice")
+        self.assertEqual(out, "n\n13\n")
+        self.assertIn("android.startup: this module", self.ask("include perfetto module android.startup;", code=1))
+
+    def test_errors(self):
+        for sql, why in (("CREATE PERFETTO MACRO m() RETURNS Expr AS 1", "only TABLE, VIEW and FUNCTION"),
+                         ("CREATE PERFETTO TABLE", "name is missing"), ("CREATE PERFETTO TABLE t SELECT 1", "AS is expected"),
+                         ("CREATE PERFETTO FUNCTION f(", "RETURNS"), ("CREATE PERFETTO FUNCTION f() RETURNS LONG AS SELEC 1", "syntax"),
+                         ("CREATE PERFETTO FUNCTION f(a LONG) RETURNS TABLE(x", "RETURNS"),
+                         ("INCLUDE PERFETTO MODULE", "name is missing"), ("CREATE PERFETTO VIEW v AS SELECT (", "incomplete")):
+            with self.subTest(sql):
+                self.assertIn(why, self.ask(sql, code=1))
+
+
+class Terminal:
+    """The program at a terminal of its own, spoken to as a person would."""
+
+    def __init__(self, *argv, **env):
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.execve(argv[0], [str(a) for a in argv], dict(os.environ, TERM="vt100", PAGER="cat", **env))
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def until(self, pattern, timeout_s=20):
+        said, end = "", time.monotonic() + timeout_s
+        while not re.search(pattern, said):
+            ready = select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]
+            if not ready:
+                raise AssertionError(f"{pattern} does not come: {said!r}")
+            try:
+                chunk = os.read(self.fd, 4096)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                raise AssertionError(f"the end came before {pattern}: {said!r}")
+            said += chunk.decode(errors="replace")
+        return said
+
+    def end(self, say=""):
+        """The exit code. What is still said is read, so that nobody waits for the terminal.
+
+        `say` is typed a moment later: Ctrl-D counts only while the program has the terminal in its own mode.
+        """
+        if say:
+            time.sleep(1)
+            self.type(say)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if select.select([self.fd], [], [], 0.2)[0]:
+                try:
+                    os.read(self.fd, 4096)
+                except OSError:
+                    time.sleep(0.02)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.fd)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError("it does not end")
+
+
+class Shell(Case):
+    has_editor = "libedit" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout
+
+    def shell(self):
+        return Terminal(lib.MMSQL, "query", self.db, XDG_STATE_HOME=str(self.dir / "state"))
+
+    def test_question_and_answer(self):
+        shell = self.shell()
+        shell.until("mmsql> ")
+        shell.type("SELECT count(*)\n")
+        shell.until(r"\.\.\.> ")
+        shell.type("AS n FROM slice;\n")
+        self.assertIn("13", shell.until(r"13\s+mmsql> "))
+        shell.type(".mode json\n")
+        shell.until("mmsql> ")
+        shell.type("SELECT 7 AS seven;\n")
+        shell.until(r'\{"seven":7\}')
+        shell.type("SELECT nonsense;\n")
+        shell.until("no such column: nonsense")
+        shell.type(".timer on\n")
+        shell.until("mmsql> ")
+        shell.type("SELECT 1;\n")
+        shell.until(r"\d\.\d{3} s")
+        shell.type(".bogus\n")
+        shell.until("not a command")
+        shell.type(".quit\n")
+        self.assertEqual(shell.end(), 0)
+
+    def test_completion_and_history(self):
+        if not self.has_editor:
+            self.skipTest("built without libedit")
+        shell = self.shell()
+        shell.until("mmsql> ")
+        shell.type("SELECT count(*) AS n FROM page_residency_ro\t;\n")
+        shell.until(r"und +;")
+        shell.until(r"\b0\s+mmsql> ")
+        shell.type("SELECT allocation_ord\t FROM reclaim_epi\t LIMIT 1;\n")
+        shell.until(r"\.\.\.> |mmsql> ")
+        shell.type("\x1b[A\x1b[A\n")  # up, up
+        shell.until(r"page_residency_round[^>]*mmsql> ")
+        self.assertEqual(shell.end(say="\x04"), 0)
+        history = self.dir / "state" / "mmtrace" / "query_history"
+        self.assertIn("page_residency_round", history.read_text())
+        self.assertEqual(history.stat().st_mode & 0o77, 0)
+        again = self.shell()
+        again.until("mmsql> ")
+        again.type("\x1b[A\n")
+        again.until("page_residency_round")
+        self.assertEqual(again.end(say="\x04"), 0)
+
+    def test_interrupt_ends_the_statement(self):
+        shell = self.shell()
+        shell.until("mmsql> ")
+        shell.type("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t;\n")
+        time.sleep(0.5)
+        shell.type("\x03")
+        shell.until("interrupted")
+        shell.until("mmsql> ")
+        shell.type("SELECT 40 + 2;\n")
+        shell.until("42")
+        shell.type(".quit\n")
+        self.assertEqual(shell.end(), 0)
+
+    def test_pipe(self):
+        done = lib.run(lib.MMSQL, "query", "--csv", self.db, input="SELECT 1 AS a;\nSELECT 2\nAS b")
+        self.assertEqual((done.returncode, done.stdout), (0, "a\n1\nb\n2\n"))
+        done = lib.run(lib.MMSQL, "query", self.db, input="SELECT x;\n")
+        self.assertEqual(done.returncode, 1)
+
+
+class Tables(Case):
+    def test_every_table_and_view_is_explained(self):
+        text = lib.run(lib.MMSQL, "tables").stdout
+        with sqlite3.connect(self.db) as handle:
+            for (name,) in handle.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT GLOB '[_s]*'"):
+                self.assertRegex(text, rf"(?m)^{name} +\S")
+
+
+if __name__ == "__main__":
+    unittest.main()
