@@ -29,8 +29,7 @@
 struct watched {
     struct target target; // owned
     struct look_memory memory;
-    dev_t device;
-    ino_t inode;
+    struct stat st; // as of the last look
     bool seen, gone, unknown;
     bool ignored; // found in a directory, and no zip
     struct zipindex zip;
@@ -239,6 +238,16 @@ static int look_once(struct watch *watch, struct watched *file, int fd, uint64_t
     return r;
 }
 
+// Another file under the same name, or a zip whose entries can have moved.
+static bool is_other(const struct watch *watch, const struct stat *old, const struct stat *new)
+{
+    if (old->st_ino != new->st_ino || old->st_dev != new->st_dev)
+        return true;
+    return watch->options->zip &&
+           (old->st_size != new->st_size || old->st_mtim.tv_sec != new->st_mtim.tv_sec ||
+            old->st_mtim.tv_nsec != new->st_mtim.tv_nsec);
+}
+
 static int watch_file(struct watch *watch, struct watched *file, struct err *err)
 {
     CLEANUP(close_fdp) int fd = -1;
@@ -250,12 +259,9 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
         file->gone = true;
         return 0;
     }
-    bool same = file->inode == st.st_ino && file->device == st.st_dev;
-    if (!same || file->gone) {
+    if (file->gone || is_other(watch, &file->st, &st)) {
         forget(file);
         file->gone = false;
-        file->inode = st.st_ino;
-        file->device = st.st_dev;
         if (watch->options->zip) {
             r = index_entries(watch, file, fd, (uint64_t)st.st_size, err);
             if (r < 0 && file->target.named)
@@ -263,6 +269,7 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
             file->ignored = r < 0;
         }
     }
+    file->st = st;
     if (file->ignored)
         return 0;
     r = look_once(watch, file, fd, (uint64_t)st.st_size);

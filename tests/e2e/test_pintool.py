@@ -643,12 +643,31 @@ class Watch(Case):
         self.assertEqual((process.returncode, err), (0, ""))
         self.assertEqual([line for line in out.splitlines() if line.endswith(f" {path} gone")], [])
 
+    def test_zip_that_is_written_anew(self):
+        for size in (3 * PAGE, 9 * PAGE):
+            with zipfile.ZipFile(self.dir / "app.apk", "w") as app:  # the same inode
+                app.writestr("first" if size == 3 * PAGE else "second", bytes(size))
+            keep(self.dir / "app.apk")
+            if size == 3 * PAGE:
+                process = self.watch("app.apk", "--zip")
+                process.stdout.readline()
+        while "resident(B)=0 " not in process.stdout.readline():
+            pass
+        with open(self.dir / "app.apk", "rb") as file:
+            touch(file.fileno(), [7])
+            while not (line := process.stdout.readline()).startswith("came zip_offset="):
+                pass
+        self.assertRegex(line, rf"^came zip_offset={7 * PAGE} file_offset=\d+ total_bytes={PAGE} name=second$")
+        self.end(process, signal.SIGINT)
+
     def test_so_many_looks(self):
         self.file("a.so", PAGE)
         before = time.monotonic()
-        done = self.pintool("file", "a.so", "--watch", "100ms", "--times", "3")
+        (self.dir / "empty.so").touch()
+        done = self.pintool("file", "a.so", "empty.so", "--watch", "100ms", "--times", "3")
         self.assertGreaterEqual(time.monotonic() - before, 0.2)
-        self.assertEqual(done.stdout.count("\n"), 1)
+        self.assertEqual(done.stdout.count(" resident(B)=0 came(B)=0 went(B)=0\n"), 2)
+        self.assertEqual(done.stdout.count("\n"), 2)
 
 
 if __name__ == "__main__":

@@ -182,7 +182,6 @@ class Pintool(unittest.TestCase):
         self.assertEqual(got.decode(), golden(name, what).decode(), f"{name}: {what}")
 
     def test_cases(self):
-        self.assertEqual(os.sysconf("SC_PAGE_SIZE"), PAGE, "the golden files are for pages of 4 KiB")
         for name, (argv, code) in CASES.items():
             with self.subTest(name):
                 done = self.run_case(name, argv)
@@ -210,6 +209,9 @@ def filesystem_keeps_pages():
 if __name__ == "__main__":
     PINTOOL = pathlib.Path(sys.argv[1]).resolve()
     WRITE = "--write" in sys.argv[2:]
+    if os.sysconf("SC_PAGE_SIZE") != PAGE:
+        print("skipped: the golden files are for pages of 4 KiB")
+        sys.exit(77)
     if filesystem_keeps_pages():
         print("skipped: the file system of /var/tmp does not drop pages, or does not tell")
         sys.exit(77)
