@@ -123,7 +123,7 @@ static bool lies_within(uint64_t offset, uint64_t size, uint64_t end)
 static int get(struct reader *reader, uint64_t offset, void *ret, size_t size)
 {
     for (size_t done = 0; done < size;) {
-        const uint8_t *bytes;
+        const uint8_t *bytes = NULL;
         int r = block_get(reader, (offset + done) / BLOCK_BYTES, &bytes);
         if (r < 0)
             return r;
@@ -162,7 +162,7 @@ static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_
         return no_zip(reader);
     uint64_t lowest = size > END_BYTES + COMMENT_MAX ? size - END_BYTES - COMMENT_MAX : 0;
     for (uint64_t at = size - END_BYTES + 1; at-- > lowest;) {
-        const uint8_t *block;
+        const uint8_t *block = NULL;
         int r = block_get(reader, at / BLOCK_BYTES, &block);
         if (r < 0)
             return r;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two loads of ./quickstart: a harmless one, and real memory pressure that always ends.
 
-Pressure raises vm.min_free_kbytes beyond the brink: where the largest memory zone has a few MiB less free than its
-minimum. Then the next allocation makes the kernel reclaim page cache, of which a file was read into that zone
-before: what is reclaimed there lifts it above its minimum again, so that the kernel always finds enough and
-never has to kill. The other zones are brought to the same level by a ballast.
+Pressure raises vm.min_free_kbytes beyond the brink: where the largest memory zone has less free than its minimum.
+Then the next allocation makes the kernel reclaim page cache, of which a file was read into that zone before: what is
+reclaimed there lifts it above its minimum again, so that the kernel always finds enough and never has to kill.
+The other zones are brought to the same level by a ballast. kswapd, which anybody may wake, frees a file of half a GiB
+within milliseconds: what lacks must be a good part of the file, or it is there again before the allocation
+looks for it.
 The old value comes back three times over:
 after every burst, on every way out of the with block, and from a child process that waits for its
 parent to go away or for the time limit, whatever killed it. Only one process at a time does this, or one
@@ -28,12 +30,12 @@ COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
 OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
 ZONEINFO = pathlib.Path("/proc/zoneinfo")
 BURST_LIMIT_S = 3
-BEYOND_BYTES = 8 * MIB
+BEYOND_BYTES = 256 * MIB
 BALLAST_LIMIT_BYTES = 3 << 30
 LOW_WATERMARK = 1.249  # of the minimum; the kernel's is 1.25
-RECLAIMABLE_BYTES = 256 * MIB
+RECLAIMABLE_BYTES = 448 * MIB
 N_STEPS = 8
-STEP_BYTES = 16 * MIB
+STEP_BYTES = 32 * MIB
 WATCH_LIMIT_S = 60
 
 Zone = collections.namedtuple("Zone", "managed free cached")  # pages; free is what lies above its protection

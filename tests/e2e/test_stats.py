@@ -227,7 +227,10 @@ class ProcessStats(StatsCase):
         argv = ["sh", "-c", "read line", "long", "line\n" * 100 + "é" * 12000, "last"]
         child = subprocess.Popen(argv, stdin=subprocess.PIPE)
         self.addCleanup(child.communicate)
-        # Popen() returns when the child has become sh.
+        # Popen() returns before the child has its new command line.
+        while not pathlib.Path(f"/proc/{child.pid}/cmdline").read_bytes():
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
         n_before = sum(len(arg) + 1 for arg in argv[:4])
         n_whole, rest = divmod(CMDLINE_BYTES_MAX - n_before - 500, 2)
         self.assertEqual(rest, 1)  # the cut is within a character
