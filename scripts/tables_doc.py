@@ -30,6 +30,8 @@ Perfetto's trace processor, so that queries written for one work on the other; a
 without an extension. Tables and views up to 'Perfetto's views' are this project's own. `mmsql tables`
 prints what stands here.
 
+`--tables NAME,...` fills only some of them, `--no-args`, `--no-ftrace` and `--no-sched` leave out what is bulky.
+
 Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
 Tables whose packets a trace does not have are there and empty.
 

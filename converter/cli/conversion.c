@@ -172,6 +172,8 @@ static int trace_import(struct run *run, const struct content *content, const ch
     CLEANUP(database_freep) struct database *db = NULL;
     int r = database_create(path, run->err, &db);
     if (r == 0)
+        database_select(db, &run->conversion->selection);
+    if (r == 0)
         r = import_trace(db, content->input, run->folder, progress_show, run, run->err, ret);
     progress_wipe(run);
     if (r == 0 && !ret->n_packets) {

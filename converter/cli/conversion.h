@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "common/vec.h"
 #include "converter/import/files/file_format.h"
+#include "converter/tables/selection.h"
 
 struct conversion_file {
     const char *path;                 // borrowed; "-": standard input
@@ -24,10 +25,11 @@ struct conversion {
     struct conversion_files files;
     const char *output;      // borrowed
     struct path_vec symbols; // folders with ELF files, borrowed
-    bool symbolize;          // look for symbols of frames
-    bool append;             // to `output`, if it exists
-    bool merge_clocks;       // bring all traces onto the clock of the first
-    bool quiet;              // no progress and no summary
+    struct selection selection;
+    bool symbolize;    // look for symbols of frames
+    bool append;       // to `output`, if it exists
+    bool merge_clocks; // bring all traces onto the clock of the first
+    bool quiet;        // no progress and no summary
     bool (*goes_on)(void *userdata);
     void *userdata;
 };

@@ -32,6 +32,12 @@ static const char help[] =
     "      --pinlist FILE[=TARGET]  pinned ranges (pinlist.meta) of the file TARGET\n"
     "      --pinconfig FILE         files and ranges that are to be pinned (pinconfig.txt)\n"
     "      --alloc-log FILE         log of Java allocations (tiallocsample)\n"
+    "      --tables NAME[,NAME...]  fill only these tables and views, and what tells about the\n"
+    "                               trace as a whole; the others are there and empty\n"
+    "      --no-args                no args: neither fields of kernel events nor other values\n"
+    "      --no-ftrace              no rows of kernel events; slices, counters and states that\n"
+    "                               follow from them are kept\n"
+    "      --no-sched               no sched_slice and no thread_state\n"
     "  -q, --quiet                  no progress and no summary\n"
     "  -h, --help                   this text\n"
     "\n"
@@ -77,11 +83,22 @@ static void file_add(struct conversion *conversion, char *path, const char *opti
 // 0, or what the program is to return; then *ret_code says so.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
-    enum { OPTION_FILE = 256, OPTION_MERGE_CLOCKS };
+    enum {
+        OPTION_FILE = 256,
+        OPTION_MERGE_CLOCKS,
+        OPTION_TABLES,
+        OPTION_NO_ARGS,
+        OPTION_NO_FTRACE,
+        OPTION_NO_SCHED
+    };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
         {"append", no_argument, NULL, 'a'},
         {"merge-clocks", no_argument, NULL, OPTION_MERGE_CLOCKS},
+        {"tables", required_argument, NULL, OPTION_TABLES},
+        {"no-args", no_argument, NULL, OPTION_NO_ARGS},
+        {"no-ftrace", no_argument, NULL, OPTION_NO_FTRACE},
+        {"no-sched", no_argument, NULL, OPTION_NO_SCHED},
         {"perf-map", required_argument, NULL, OPTION_FILE},
         {"pinlist", required_argument, NULL, OPTION_FILE},
         {"pinconfig", required_argument, NULL, OPTION_FILE},
@@ -90,6 +107,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"help", no_argument, NULL, 'h'},
         {0},
     };
+    struct err err = {0};
     int option, index = 0;
     opterr = 0;
     while ((option = getopt_long(argc, argv, "o:aqh", options, &index)) != -1) {
@@ -102,6 +120,22 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
             break;
         case OPTION_MERGE_CLOCKS:
             conversion->merge_clocks = true;
+            break;
+        case OPTION_TABLES:
+            if (selection_keep(&conversion->selection, optarg, &err) < 0) {
+                err_print(&err, "mmsql");
+                *ret_code = EXIT_USAGE;
+                return false;
+            }
+            break;
+        case OPTION_NO_ARGS:
+            selection_drop_args(&conversion->selection);
+            break;
+        case OPTION_NO_FTRACE:
+            selection_drop_ftrace(&conversion->selection);
+            break;
+        case OPTION_NO_SCHED:
+            selection_drop_sched(&conversion->selection);
             break;
         case OPTION_FILE:
             file_add(conversion, optarg, options[index].name);

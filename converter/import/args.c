@@ -131,7 +131,7 @@ static int64_t set_write(struct args *args, int64_t kind, const struct arg *item
 int64_t args_add(struct args *args, const struct arg *items, size_t n)
 {
     struct arg kept[DUPLICATES_CHECKED_MAX];
-    if (!n)
+    if (!n || database_selection(args->db)->no_args)
         return ARG_SET_NONE;
     if (n <= DUPLICATES_CHECKED_MAX) {
         size_t n_kept = 0;

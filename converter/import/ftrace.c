@@ -218,7 +218,7 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
     for (size_t i = 0, slot = 0; i < n_args; i++, slot++) {
         while (slot < type->n_fields && !str_eq(type->fields[slot].name, args[i].key))
             slot++;
-        ftrace_row_set(row, slot, &args[i]);
+        ftrace_row_set(&im->ftrace_rows, row, slot, &args[i]);
     }
     return row;
 }
@@ -355,7 +355,7 @@ static void typed_write(struct import *im, const struct ftrace_event *event, int
             continue;
         hint = slot + 1;
         if (typed_arg(im->ftrace, event, &type->fields[slot], &field, &arg))
-            ftrace_row_set(row, slot, &arg);
+            ftrace_row_set(&im->ftrace_rows, row, slot, &arg);
     }
 }
 
@@ -420,7 +420,7 @@ static void generic_write(struct import *im, const struct ftrace_event *event, i
         if (field.number >= GENERIC_FIELDS_MAX || !type->fields[field.number].name)
             continue;
         struct arg arg = generic_arg(&type->fields[field.number], &field);
-        ftrace_row_set(row, type->fields[field.number].slot, &arg);
+        ftrace_row_set(&im->ftrace_rows, row, type->fields[field.number].slot, &arg);
     }
 }
 
@@ -477,7 +477,7 @@ static int legacy_generic_write(struct import *im, const struct ftrace_event *ev
         return r;
     struct cell *row = row_add(im, kind, event->ts, event->cpu, utid);
     for (size_t i = 0; i < n; i++)
-        ftrace_row_set(row, slots[i], &args[i]);
+        ftrace_row_set(&im->ftrace_rows, row, slots[i], &args[i]);
     return 0;
 }
 

@@ -13,7 +13,9 @@
 
 uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name_size)
 {
-    struct row_kind kind = {.id = arg_kind_add(rows->db, name, name_size)};
+    struct row_kind kind = {0};
+    if (!database_selection(rows->db)->no_events)
+        kind.id = arg_kind_add(rows->db, name, name_size);
     if (row_kind_vec_push(&rows->kinds, kind) < 0) {
         rows->failure = -ENOMEM;
         return 0;
@@ -35,14 +37,20 @@ size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, 
         rows->failure = -ENOMEM;
         return ARG_SLOTS_MAX;
     }
-    arg_field_add(rows->db, rows->kinds.items[kind].id, keys->n - 1, key, NULL, type);
+    if (!database_selection(rows->db)->no_event_fields)
+        arg_field_add(rows->db, rows->kinds.items[kind].id, keys->n - 1, key, NULL, type);
     return keys->n - 1;
 }
 
 struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts, uint32_t cpu,
                             int64_t utid)
 {
+    const struct selection *selection = database_selection(rows->db);
+    if (selection->no_events)
+        return database_nowhere(rows->db);
     size_t n_slots = rows->failure < 0 ? ARG_SLOTS_MAX : rows->kinds.items[kind].keys.n;
+    if (selection->no_event_fields)
+        n_slots = 0;
     int64_t id = database_reserve_id(rows->db, TABLE__arg_set);
     struct cell *row =
         database_row_sized(rows->db, TABLE__arg_set, id, COL__arg_set_value_0 + n_slots);
@@ -54,9 +62,10 @@ struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts,
     return row;
 }
 
-void ftrace_row_set(struct cell *row, size_t slot, const struct arg *arg)
+void ftrace_row_set(const struct ftrace_rows *rows, struct cell *row, size_t slot,
+                    const struct arg *arg)
 {
-    if (slot < ARG_SLOTS_MAX)
+    if (slot < ARG_SLOTS_MAX && !database_selection(rows->db)->no_event_fields)
         arg_cell_set(&row[COL__arg_set_value_0 + slot], arg);
 }
 

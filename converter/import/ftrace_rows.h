@@ -37,6 +37,7 @@ struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts,
                             int64_t utid);
 
 // The cell of a slot, set to the value of an argument.
-void ftrace_row_set(struct cell *row, size_t slot, const struct arg *arg);
+void ftrace_row_set(const struct ftrace_rows *rows, struct cell *row, size_t slot,
+                    const struct arg *arg);
 
 void ftrace_rows_done(struct ftrace_rows *rows);

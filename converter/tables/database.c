@@ -25,6 +25,8 @@
 #define CACHE_KIB   8192
 #define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
 
+static const struct selection everything;
+
 struct database {
     sqlite3 *handle;       // owned; NULL until the tables are written
     char *path;            // owned; NULL: nobody else will use it
@@ -36,6 +38,7 @@ struct database {
         uint64_t n_rows;
         int64_t next_id;
     } tables[N_TABLES];
+    const struct selection *selection;     // borrowed
     struct strbuf later;                   // SQL that is run when the tables are there
     struct batch *current;                 // of the row made last
     struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
@@ -142,12 +145,28 @@ static int writer_make(struct database *db, struct err *err)
     return r < 0 ? err_errno(err, r, "database") : 0;
 }
 
+void database_select(struct database *db, const struct selection *selection)
+{
+    db->selection = selection;
+}
+
+const struct selection *database_selection(const struct database *db)
+{
+    return db->selection;
+}
+
+struct cell *database_nowhere(struct database *db)
+{
+    return db->nowhere;
+}
+
 int database_create(const char *path, struct err *err, struct database **ret)
 {
     struct database *db = calloc(1, sizeof(*db));
     if (!db)
         return err_errno(err, -ENOMEM, "database");
     db->fd = -1;
+    db->selection = &everything;
     int r = path ? database_target_check(path, err) : 0;
     if (r == 0 && path && !(db->path = strdup(path)))
         r = err_errno(err, -ENOMEM, "database");
@@ -171,7 +190,7 @@ int64_t database_reserve_id(struct database *db, enum table_id table)
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width)
 {
     struct table_state *state = &db->tables[table];
-    if (db->failure < 0)
+    if (db->failure < 0 || db->selection->dropped[table])
         return db->nowhere;
     struct cell *row = state->batch ? batch_row(state->batch, width) : NULL;
     if (!row) {

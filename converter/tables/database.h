@@ -11,6 +11,7 @@
 
 #include "common/err.h"
 #include "converter/tables/schema.h"
+#include "converter/tables/selection.h"
 
 struct sqlite3;
 
@@ -55,6 +56,10 @@ int database_target_check(const char *path, struct err *err);
 // Refuses (-EEXIST) a target that exists and is not a database of this program.
 int database_create(const char *path, struct err *err, struct database **ret);
 
+// Rows of tables that are not selected lead nowhere from here on. Borrowed.
+void database_select(struct database *db, const struct selection *selection);
+const struct selection *database_selection(const struct database *db);
+
 // A new row with all cells NULL but the key, which is *ret_id (may be NULL): ids count from 0. The
 // cells are valid until the next call. Never NULL: after a failure the row leads nowhere and
 // database_error() tells.
@@ -66,6 +71,9 @@ struct cell *database_row_with_id(struct database *db, enum table_id table, int6
 
 // A row of another width than the table's: what is missing at its end is NULL.
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width);
+
+// A row that leads nowhere, for those that are not wanted.
+struct cell *database_nowhere(struct database *db);
 
 // A copy that lives as long as the row made last needs it.
 const void *database_copy(struct database *db, const void *bytes, size_t size);

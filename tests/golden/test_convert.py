@@ -285,6 +285,51 @@ class Outputs(Case):
                     self.assertRegex(said, rf"(?m)^  {column} +\S+ +\S", view)
 
 
+class Selection(Case):
+    """What --tables and --no-... leave out, and that the rest stays the same."""
+
+    def counts(self, *options):
+        self.convert(HERE / "mm_pressure.pftrace", *options)
+        names = ("slice", "counter", "process", "args", "ftrace_event", "sched_slice", "stats", "trace_bounds")
+        return {name: self.query(f"SELECT count(*) FROM {name}")[0][0] for name in names}
+
+    def setUp(self):
+        super().setUp()
+        self.all = self.counts()
+
+    def expect(self, options, kept):
+        self.assertEqual(self.counts(*options), {name: n if name in kept else 0 for name, n in self.all.items()})
+
+    def test_tables_are_picked(self):
+        self.expect(["--tables", "counter"], {"counter", "stats", "trace_bounds"})
+        self.expect(["--tables", "process,ftrace_event"], {"process", "ftrace_event", "stats", "trace_bounds"})
+
+    def test_everything_but(self):
+        everything = set(self.all)
+        self.expect(["--no-sched"], everything - {"sched_slice"})
+        self.expect(["--no-args"], everything - {"args"})
+        self.assertEqual(self.query("SELECT count(*) FROM slice WHERE arg_set_id IS NOT NULL"), [(0,)])
+        some = self.counts("--no-ftrace")
+        self.assertEqual(some["ftrace_event"], 0)
+        self.assertEqual(some["slice"], self.all["slice"])
+        self.assertGreater(self.all["args"], some["args"])
+        self.assertGreater(some["args"], 0)
+
+    def test_views_bring_what_they_need(self):
+        rows = "SELECT * FROM ftrace_mm_vmscan_kswapd_wake ORDER BY id"
+        self.convert(HERE / "mm_pressure.pftrace")
+        want = [row[1:4] + row[5:] for row in self.query(rows)]
+        self.assertGreater(len(want), 0)
+        self.convert(HERE / "mm_pressure.pftrace", "--tables", "ftrace_mm_vmscan_kswapd_wake")
+        self.assertEqual([row[1:4] + row[5:] for row in self.query(rows)], want)
+        self.assertEqual(self.query("SELECT count(*) FROM slice"), [(0,)])
+
+    def test_misspelt_names_are_refused(self):
+        done = run("convert", str(HERE / "mm_pressure.pftrace"), "-o", str(self.db), "--tables", "counter,slise")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"did you mean 'slice'", done.stderr)
+
+
 class Query(Case):
     sql = "SELECT 1 AS n, NULL AS missing, 2.5 AS r, 'a,\"b\"' AS t, x'00ff' AS b UNION ALL " \
           "SELECT -7, 'x', 1e100, 'c', NULL"

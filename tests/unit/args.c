@@ -175,13 +175,13 @@ static void events_are_sets(void **state)
     size_t cpu = ftrace_slot_of(&f->rows, kind, "cpu", ARG_UINT);
     int64_t before = args_add(&f->args, &number, 1);
     struct cell *row = ftrace_row_add(&f->rows, kind, 100, 1, 20);
-    ftrace_row_set(row, n, &number);
-    ftrace_row_set(row, func, &text);
+    ftrace_row_set(&f->rows, row, n, &number);
+    ftrace_row_set(&f->rows, row, func, &text);
     row = ftrace_row_add(&f->rows, kind, 200, 2, 21);
     struct arg address = arg_uint("func", 0x1234), three = arg_uint("cpu", 3);
-    ftrace_row_set(row, func, &address);
-    ftrace_row_set(row, cpu, &three);
-    ftrace_row_set(row, ARG_SLOTS_MAX, &three); // a kind that is full: left out
+    ftrace_row_set(&f->rows, row, func, &address);
+    ftrace_row_set(&f->rows, row, cpu, &three);
+    ftrace_row_set(&f->rows, row, ARG_SLOTS_MAX, &three); // a kind that is full: left out
     ftrace_row_add(&f->rows, ftrace_kind_add(&f->rows, "empty", 5), 300, 0, 22);
     int64_t after = args_add(&f->args, &text, 1);
     sqlite3 *handle = finish(f);
@@ -248,8 +248,8 @@ static void odd_names_do_no_harm(void **state)
         size_t odd = ftrace_slot_of(&f->rows, kind, "a \"b\" ]", ARG_INT);
         size_t id = ftrace_slot_of(&f->rows, kind, "ID", ARG_INT);
         struct cell *row = ftrace_row_add(&f->rows, kind, (int64_t)i, 0, 0);
-        ftrace_row_set(row, odd, &value);
-        ftrace_row_set(row, id, &value);
+        ftrace_row_set(&f->rows, row, odd, &value);
+        ftrace_row_set(&f->rows, row, id, &value);
     }
     sqlite3 *handle = finish(f);
     expect(handle, "5|5\n", "SELECT count(*), count(name) FROM ftrace_event");
