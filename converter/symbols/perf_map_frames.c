@@ -35,7 +35,8 @@ struct lookup {
     struct rows rows;
 };
 
-// Frames in memory that no file backs, with the process that ran into them and when.
+// Frames in memory that no file backs (mappings without a path are named "/", others "/[anon:x]"),
+// with the process that ran into them and when.
 static const char frames_sql[] =
     "UPDATE perf_map SET upid = (SELECT max(p.upid) FROM process p WHERE p.pid = perf_map.pid) "
     "WHERE upid IS NULL;"
@@ -59,7 +60,7 @@ static const char frames_sql[] =
     "JOIN stack_profile_mapping m ON m.id = f.mapping "
     "WHERE coalesce(m.name, '') NOT GLOB '/*' OR m.name GLOB '//anon*' OR m.name GLOB '/memfd:*' "
     "OR m.name GLOB '/dev/zero*' OR m.name GLOB '/dev/ashmem*' OR m.name GLOB '/anon_hugepage*' "
-    "OR m.name GLOB '/SYSV*' "
+    "OR m.name GLOB '/SYSV*' OR m.name = '/' OR m.name GLOB '/[[]*' "
     "GROUP BY 1, 2;";
 
 static const char names_sql[] =

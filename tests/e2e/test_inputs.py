@@ -410,14 +410,18 @@ class PerfMapFrames(Case):
         return dict(self.query("SELECT rel_pc, name FROM stack_profile_frame"))
 
     def test_frames_in_anonymous_memory_take_names(self):
-        text = heap_trace([(0x10000, 0x20000, ""), (0x30000, 0x40000, "usr/lib/libx.so"), (0x50000, 0x60000, "memfd:jit")],
-                          [(1, 0x100, ""), (1, 0x10f, ""), (1, 0x110, ""), (1, 0x200, "known"), (2, 0x101, ""), (3, 0x10, "")])
-        where = self.write("perf-99.map", "10100 10 old\n30100 10 in_file\n50010 8 in_memfd\n10200 8 unused\n10100 10 new\n")
+        text = heap_trace([(0x10000, 0x20000, ""), (0x30000, 0x40000, "usr/lib/libx.so"), (0x50000, 0x60000, "memfd:jit"),
+                           (0x70000, 0x80000, "[anon:v8]")],
+                          [(1, 0x100, ""), (1, 0x10f, ""), (1, 0x110, ""), (1, 0x200, "known"), (2, 0x101, ""), (3, 0x10, ""),
+                           (4, 0x700, "")])
+        where = self.write("perf-99.map", "10100 10 old\n30100 10 in_file\n50010 8 in_memfd\n70700 8 in_anon\n10200 8 unused\n10100 10 new\n")
         self.convert_text(text, where)
-        self.assertEqual(self.names(), {0x100: "new", 0x10f: "new", 0x110: "", 0x200: "known", 0x101: "", 0x10: "in_memfd"})
+        self.assertEqual(self.names(), {0x100: "new", 0x10f: "new", 0x110: "", 0x200: "known", 0x101: "", 0x10: "in_memfd",
+                                        0x700: "in_anon"})
         rows = self.query("SELECT f.rel_pc, s.name, p.first_ts FROM perf_map_frame p "
                           "JOIN stack_profile_frame f ON f.id = p.frame_id JOIN perf_map_symbol s ON s.id = symbol_id ORDER BY 1")
-        self.assertEqual(rows, [(0x10, "in_memfd", 2500), (0x100, "new", 2500), (0x10f, "new", 2500), (0x200, "unused", 2500)])
+        self.assertEqual(rows, [(0x10, "in_memfd", 2500), (0x100, "new", 2500), (0x10f, "new", 2500), (0x200, "unused", 2500),
+                                (0x700, "in_anon", 2500)])
 
     def test_maps_of_other_processes_do_not_count(self):
         text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, "")])
