@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Are the public tables those of Perfetto's trace_processor_shell, row by row?
+
+usage: test_peer.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [TRACE ...]
+
+Compares every table of public_columns.csv on the golden traces, on those of imports/, and on
+TRACE (default: none). Rows are compared as sets: numbers of rows are each program's own, so a reference to a track or
+a set of args stands for what is behind it. The program is that in TRACE_PROCESSOR_SHELL, or in PATH; without it there
+is nothing to compare, and the exit code is 77. DIFFERENT lists what is meant to differ, and why.
+"""
+import collections
+import csv
+import os
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from test_imports import encode
+
+HERE = pathlib.Path(__file__).resolve().parent
+SHOWN = 6  # differences of one table
+
+# Columns that are not compared.
+DIFFERENT = {
+    "*.id": "rows are numbered as each program makes them",
+    "args.arg_set_id": "equal sets are stored once",
+    "*.track_group_id": "the same",
+    "stats.key": "each program's own number of a name",
+    "stats.description": "each has its own words",
+    "*.description": "the same",
+}
+# Rows that are not compared: table, and a condition that both sides drop.
+DROPPED = {
+    "stats": "name LIKE 'mmsql%' OR value = 0",
+}
+
+
+def args_of(column):
+    return (f"(SELECT group_concat(k, ';') FROM (SELECT key || '=' || coalesce(display_value, '') AS k FROM args "
+            f"WHERE arg_set_id = x.{column} ORDER BY 1))")
+
+
+def track_of(column):
+    return (f"(SELECT coalesce(t.type, '') || '/' || coalesce(t.name, '') || '/' || coalesce((SELECT group_concat(k, ';') "
+            f"FROM (SELECT key || '=' || coalesce(display_value, '') AS k FROM args "
+            f"WHERE arg_set_id = t.dimension_arg_set_id ORDER BY 1)), '') FROM track t WHERE t.id = x.{column})")
+
+
+def slice_of(column):
+    return f"(SELECT s.ts || '/' || coalesce(s.name, '') FROM slice s WHERE s.id = x.{column})"
+
+
+def frame_text(frame):
+    return (f"(SELECT coalesce(f.name, '') || '@' || f.rel_pc || ' ' || coalesce(m.name, '') FROM stack_profile_frame f "
+            f"JOIN stack_profile_mapping m ON m.id = f.mapping WHERE f.id = {frame})")
+
+
+def expression(table, column):
+    """What stands for a column in the comparison; None: nothing."""
+    if any(key in DIFFERENT for key in (f"{table}.{column}", f"*.{column}")):
+        return None
+    if column in ("utid", "upid", "ucpu", "cpu") and table in ("thread", "process", "cpu"):
+        return f"x.{column}"
+    if column.endswith("arg_set_id"):
+        return args_of(column)
+    if column == "track_id" or (column == "parent_id" and "track" in table):
+        return track_of(column)
+    if column in ("parent_id", "slice_id", "slice_out", "slice_in") and table in ("slice", "flow"):
+        return slice_of(column) if column != "slice_id" else None
+    if column == "callsite_id":
+        return f"(SELECT c.depth || ' ' || {frame_text('c.frame_id')} FROM stack_profile_callsite c WHERE c.id = x.{column})"
+    if column == "frame_id":
+        return frame_text(f"x.{column}")
+    if column == "parent_id" and table == "stack_profile_callsite":
+        return f"(SELECT {frame_text('c.frame_id')} FROM stack_profile_callsite c WHERE c.id = x.parent_id)"
+    if column == "mapping":
+        return "(SELECT m.name FROM stack_profile_mapping m WHERE m.id = x.mapping)"
+    if column == "symbol_set_id":
+        return ("(SELECT group_concat(coalesce(s.name, '') || ':' || coalesce(s.line_number, ''), ' ') "
+                "FROM stack_profile_symbol s WHERE s.symbol_set_id = x.symbol_set_id)")
+    if column in ("task_context_id", "execution_context_id", "session_id", "waker_id"):
+        return None
+    return f"x.{column}"
+
+
+def tables():
+    columns = collections.defaultdict(list)
+    with open(HERE / "public_columns.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            columns[row["table"]].append(row["column"])
+    return columns
+
+
+def question(table, columns):
+    parts = []
+    for column in columns:
+        value = expression(table, column)
+        if value is not None:
+            parts.append(f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} AS TEXT)) END")
+    where = f" WHERE NOT ({DROPPED[table]})" if table in DROPPED else ""
+    return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
+
+
+def readable(line):
+    words = []
+    for word in line.split(" "):
+        name, _, value = word.partition("=")
+        if value != "-":
+            value = bytes.fromhex(value).decode(errors="replace")
+            words.append(f"{name}={value}")
+    return " ".join(words)
+
+
+def peer_rows(shell, trace, sql):
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(sql + ";\n")
+        file.flush()
+        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None, done.stderr.strip().splitlines()[-1:]
+    return [line.strip('"') for line in done.stdout.splitlines()[1:] if line], None
+
+
+def compare(shell, db, trace, name, columns):
+    """The number of tables that differ."""
+    failed = 0
+    for table, names in sorted(columns.items()):
+        sql = question(table, names)
+        want, error = peer_rows(shell, trace, sql)
+        if error is not None:
+            print(f"FAILED {name} {table}: the peer says {error}")
+            failed += 1
+            continue
+        got = [row[0] for row in db.execute(sql)]
+        want, got = collections.Counter(want), collections.Counter(got)
+        if want == got:
+            continue
+        failed += 1
+        missing, more = want - got, got - want
+        print(f"FAILED {name} {table}: {sum(missing.values())} rows missing, {sum(more.values())} too many "
+              f"of {sum(want.values())}")
+        for sign, lines in (("-", missing), ("+", more)):
+            for line in sorted(lines)[:SHOWN]:
+                print(f"  {sign} {readable(line)}")
+    return failed
+
+
+def traces(protoc, source, build, folder, more):
+    yield from sorted(HERE.glob("*.pftrace"))
+    for text in sorted((HERE / "imports").glob("*.textproto")):
+        path = pathlib.Path(folder, text.stem + ".pftrace")
+        path.write_bytes(encode(protoc, source, build, text.read_bytes()))
+        yield path
+    yield from map(pathlib.Path, more)
+
+
+def main():
+    mmsql, protoc, source, build = sys.argv[1:5]
+    shell = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
+    if not shell:
+        print("trace_processor_shell is not here: nothing to compare")
+        sys.exit(77)
+    columns = tables()
+    failed = n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for trace in traces(protoc, source, build, folder, sys.argv[5:]):
+            path = pathlib.Path(folder, "db")
+            path.unlink(missing_ok=True)
+            subprocess.run([mmsql, "convert", "-q", trace, "-o", path], check=True)
+            n += 1
+            failed += compare(shell, sqlite3.connect(path), trace, trace.stem, columns)
+    print(f"{n} traces, {len(columns)} tables, {failed} differ")
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
