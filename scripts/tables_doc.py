@@ -73,6 +73,27 @@ args together first. With millions of events, write a sub-select for each value 
 What was lost:
 
     SELECT name, idx, value FROM stats WHERE severity IN ('data_loss', 'error') AND value > 0;
+
+## Differences from trace_processor
+
+tests/golden/test_peer.py compares the public tables row by row where there is a trace_processor_shell. What is
+meant to differ:
+
+- What a trace does not tell is NULL, not 0: common_flags of an event, numbers of smaps.
+- Row numbers, and numbers of sets of args: equal sets are stored once.
+- One row of stack_profile_mapping and frame for what is the same, however many processes and dumps name it.
+  Symbols and names of deobfuscation apply to the whole trace, wherever in it they stand.
+- Counters of processes have no long description. As in newer versions, a sample that a thread made has it as
+  the arg utid.
+- Names are not cut off at 127 bytes. Paths in log messages have slashes only.
+- A debug annotation in JSON is kept as one text. One whose type nothing describes is kept in base64, and
+  does not make the event an error.
+- Events of a track whose parent is unknown are kept. States of state tracks are slices.
+- A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
+- Other machines than the one that recorded are not told apart.
+- No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
+- Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin
+  with mmsql.
 """
 
 

@@ -257,6 +257,7 @@ static int snapshot_add(struct reader *reader, const struct header *header)
         clock_key_t wanted = primary ? primary : CLOCK_ID_BOOTTIME;
         clocks->cached = wanted == clocks->trace_clock ? clocks->cached : NULL;
         clocks->trace_clock = wanted;
+        reader->result->trace_clock = wanted;
         clocks->has_default = true;
     }
     uint32_t id;

@@ -62,6 +62,7 @@ struct trace_result {
     uint64_t n_damaged; // packets whose inside cannot be read in full
     uint64_t first_damaged_offset, first_damaged_packet;
     enum trace_problem first_damage;
+    clock_key_t trace_clock; // 0: no snapshot tells
     bool has_ftrace_start;
     int64_t ftrace_start; // moment from which all processors' ftrace data is complete
 };

@@ -108,6 +108,9 @@ static int cpu_info_now(struct import *im, void *state, const struct packet *pac
 static int cpu_info_finish(struct import *im, void *state)
 {
     const struct cpus *cpus = state;
+    vec_foreach(&im->tracks.items, track)
+        if (track->cpu >= 0 && track->cpu < CPUS_MAX)
+            cpus_see(im, (uint32_t)track->cpu);
     for (uint32_t i = 0; i < CPUS_MAX; i++) {
         const struct cpu_facts *cpu = &cpus->items[i];
         bool is_known = i < cpus->n && cpu->is_known;
@@ -116,9 +119,9 @@ static int cpu_info_finish(struct import *im, void *state)
         struct cell *row = database_row_with_id(im->db, TABLE_cpu, i);
         cell_int(row, COL_cpu_cpu, i);
         cell_int(row, COL_cpu_machine_id, 0);
+        cell_int(row, COL_cpu_cluster_id, is_known ? cpu->cluster : 0);
         if (!is_known)
             continue;
-        cell_int(row, COL_cpu_cluster_id, cpu->cluster);
         cell_bytes(row, COL_cpu_processor, cpu->processor.data, cpu->processor.size);
         if (cpu->has_capacity)
             cell_int(row, COL_cpu_capacity, cpu->capacity);

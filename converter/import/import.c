@@ -90,6 +90,12 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
     im->n_packets = result->n_packets;
     if (result->has_ftrace_start)
         metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
+    metadata_set_text(&im->metadata, "trace_type", "proto", 5);
+    metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_size(im->input));
+    if (result->trace_clock) {
+        metadata_set_int(&im->metadata, "trace_time_clock_id", (int64_t)result->trace_clock);
+        metadata_made(&im->metadata, "trace_time_clock_id");
+    }
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
     trace_uuid_make(im, input_bytes(im->input), input_size(im->input));

@@ -10,6 +10,23 @@
 
 #define FACTS_MAX 65536 // a trace that claims more is not believed further
 
+// Facts of the whole trace and of the machine; others are of what the machine did in this trace.
+static const char *const of_trace[] = {
+    "trace_config_pbtxt", "trace_size_bytes", "trace_trigger",       "trace_type",
+    "trace_uuid",         "ui_state",         "unique_session_name", NULL,
+};
+static const char *const of_machine[] = {
+    "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL, // prefixes
+};
+
+static bool has_prefix_of(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (strncmp(name, *list, strlen(*list)) == 0)
+            return true;
+    return false;
+}
+
 static const struct fact *fact_find(const struct metadata *metadata, const char *name)
 {
     vec_foreach(&metadata->facts, fact)
@@ -52,6 +69,13 @@ void metadata_add_text(struct metadata *metadata, const char *name, const void *
              (struct fact){.name = name, .text = text ? text : "", .size = size, .multi = true});
 }
 
+void metadata_made(struct metadata *metadata, const char *name)
+{
+    struct fact *fact = (struct fact *)fact_find(metadata, name);
+    if (fact)
+        fact->is_made = true;
+}
+
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret)
 {
     const struct fact *fact = fact_find(metadata, name);
@@ -91,8 +115,12 @@ int metadata_write(const struct metadata *metadata, struct database *db)
             cell_bytes(row, COL_metadata_str_value, fact->text, fact->size);
         else
             cell_int(row, COL_metadata_int_value, fact->number);
-        cell_int(row, COL_metadata_machine_id, 0);
-        cell_int(row, COL_metadata_trace_id, 0);
+        if (fact->is_made)
+            continue;
+        if (!has_prefix_of(fact->name, of_trace))
+            cell_int(row, COL_metadata_machine_id, 0);
+        if (!has_prefix_of(fact->name, of_machine))
+            cell_int(row, COL_metadata_trace_id, 0);
     }
     return metadata->failed ? -ENOMEM : 0;
 }

@@ -17,7 +17,8 @@ struct fact {
     const char *text; // in the arena; NULL: it is a number
     size_t size;
     int64_t number;
-    bool multi; // several rows may have this name
+    bool multi;   // several rows may have this name
+    bool is_made; // not in the trace: of no trace or machine
 };
 VEC_DEFINE(fact_vec, struct fact);
 
@@ -33,6 +34,8 @@ void metadata_set_int(struct metadata *metadata, const char *name, int64_t value
 void metadata_set_text(struct metadata *metadata, const char *name, const void *text, size_t size);
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
 void metadata_add_text(struct metadata *metadata, const char *name, const void *text, size_t size);
+// Of the fact of that name: the trace does not tell it.
+void metadata_made(struct metadata *metadata, const char *name);
 
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
 bool metadata_has(const struct metadata *metadata, const char *name);

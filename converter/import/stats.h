@@ -81,7 +81,7 @@
     S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
     S(heapprofd_malformed_packet, true, "error", "trace",                                          \
       "Totals of a heap that shrank; by upid.")                                                    \
-    S(stackprofile_invalid_callstack_id, false, "error", "analysis",                               \
+    S(stackprofile_invalid_callstack_id, false, "error", "trace",                                  \
       "Samples whose call chain is not in the trace; left out.")                                   \
     S(heapprofd_buffer_corrupted, true, "error", "trace",                                          \
       "The shared memory of a profiled process was damaged; by pid.")                              \

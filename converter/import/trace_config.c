@@ -20,6 +20,8 @@ static void config_print(struct import *im, const struct wire_field *message)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     pbtext_print(config, &text);
     protobuf_c_message_free_unpacked(config, NULL);
+    if (text.size && text.text[text.size - 1] == '\n')
+        text.size--;
     if (!text.failed)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
 }

@@ -27,8 +27,10 @@ void trace_uuid_make(struct import *im, const uint8_t *bytes, size_t size)
     uint64_t hash = FNV_START; // FNV-1a
     for (size_t i = 0; i < size && i < HASHED_MAX; i++)
         hash = (hash ^ bytes[i]) * FNV_PRIME;
-    if (!metadata_has(&im->metadata, "trace_uuid"))
-        trace_uuid_set(im, 0, hash);
+    if (metadata_has(&im->metadata, "trace_uuid"))
+        return;
+    trace_uuid_set(im, 0, hash);
+    metadata_made(&im->metadata, "trace_uuid");
 }
 
 static int trace_uuid_now(struct import *im, void *state, const struct packet *packet,

@@ -219,23 +219,27 @@ static int table_join(struct sqlite3 *handle, enum table_id table, const struct 
     return sql_run(handle, sql.text, def->name, err);
 }
 
-// Values of args that are ids themselves: what a track's dimensions are.
+// Values of args that are ids themselves: what a track's dimensions are, and the like.
 static int args_mend(struct sqlite3 *handle, const struct offsets *offsets, struct err *err)
 {
-    static const char keys[] = "f.key IN ('upid', 'utid', 'ucpu')";
+    static const char keys[] =
+        "f.key IN ('upid', 'utid', 'ucpu', 'callsite_id', 'end_callsite_id', "
+        "'end_utid', 'legacy_event.passthrough_utid')";
     int r = 0;
     for (int slot = 0; slot < ARG_SLOTS_MAX && r == 0; slot++) {
-        char sql[768];
+        char sql[1024];
         snprintf(sql, sizeof(sql),
                  "UPDATE main._arg_set SET value_%d = value_%d + (SELECT CASE f.key "
-                 "WHEN 'upid' THEN %" PRId64 " WHEN 'utid' THEN %" PRId64 " ELSE %" PRId64
+                 "WHEN 'upid' THEN %" PRId64 " WHEN 'ucpu' THEN %" PRId64
+                 " WHEN 'callsite_id' THEN %" PRId64 " WHEN 'end_callsite_id' THEN %" PRId64
+                 " ELSE %" PRId64
                  " END FROM main._arg_field f WHERE f.kind_id = _arg_set.kind_id AND f.slot = %d) "
-                 "WHERE id IN (SELECT dimension_arg_set_id FROM main._track WHERE id >= %" PRId64
-                 ") AND kind_id IN (SELECT f.kind_id FROM main._arg_field f WHERE f.slot = %d "
-                 "AND f.kind_id >= %" PRId64 " AND %s)",
-                 slot, slot, offsets->rows[TABLE_process], offsets->rows[TABLE_thread],
-                 offsets->machines * UCPUS_PER_MACHINE, slot, offsets->rows[TABLE__track], slot,
-                 offsets->rows[TABLE__arg_kind], keys);
+                 "WHERE id >= %" PRId64 " AND kind_id IN (SELECT f.kind_id FROM main._arg_field f "
+                 "WHERE f.slot = %d AND f.kind_id >= %" PRId64 " AND %s)",
+                 slot, slot, offsets->rows[TABLE_process], offsets->machines * UCPUS_PER_MACHINE,
+                 offsets->rows[TABLE_stack_profile_callsite],
+                 offsets->rows[TABLE_stack_profile_callsite], offsets->rows[TABLE_thread], slot,
+                 offsets->rows[TABLE__arg_set], slot, offsets->rows[TABLE__arg_kind], keys);
         r = sql_run(handle, sql, "args", err);
     }
     return r;
@@ -258,6 +262,9 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
     struct offsets offsets = offsets_find(handle);
     if (r == 0)
         r = sql_run(handle, "BEGIN", part, err);
+    if (r == 0) // what was of the only trace's machine is of that trace from now on
+        r = sql_run(handle, "UPDATE main.metadata SET trace_id = 0 WHERE trace_id IS NULL", part,
+                    err);
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
         r = table_join(handle, table, &offsets, join, err);
     if (r == 0)
