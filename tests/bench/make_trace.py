@@ -85,22 +85,24 @@ def counters(n_packets, out):
         put(1 + track, number(TIMESTAMP, now) + message(TRACK_EVENT, event))
 
 
+def make(n, path, packets=False):
+    with open(path, "wb") as out:
+        if packets:
+            counters(n, out)
+            return
+        for sequence, items in ((1, [clocks()]), (2, [processes()]), (3, bundles(n, random.Random(3)))):
+            for packet in items:
+                out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
+
+
 def main():
     arguments = sys.argv[1:]
-    tiny = arguments[:1] == ["--packets"]
-    if tiny:
+    packets = arguments[:1] == ["--packets"]
+    if packets:
         del arguments[0]
     if len(arguments) != 2 or not arguments[0].isdigit():
         sys.exit(__doc__)
-    if tiny:
-        with open(arguments[1], "wb") as out:
-            counters(int(arguments[0]), out)
-        return
-    with open(arguments[1], "wb") as out:
-        for sequence, packets in ((1, [clocks()]), (2, [processes()]),
-                                  (3, bundles(int(arguments[0]), random.Random(3)))):
-            for packet in packets:
-                out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
+    make(int(arguments[0]), arguments[1], packets)
 
 
 if __name__ == "__main__":
