@@ -23,6 +23,7 @@
 #include "converter/input/input.h"
 #include "converter/input/recognise.h"
 #include "converter/symbols/perf_map_frames.h"
+#include "converter/symbols/symbolize.h"
 #include "converter/tables/database.h"
 #include "converter/tables/join.h"
 #include "converter/tables/rows.h"
@@ -367,7 +368,8 @@ static int waiting_import(struct run *run, sqlite3 *handle, const struct content
 // What is no trace, and what follows from it for the traces.
 static int rest_import(struct run *run)
 {
-    if (!run->waiting.n && !run->conversion->append)
+    const struct conversion *conversion = run->conversion;
+    if (!run->waiting.n && !conversion->append && !conversion->symbolize)
         return 0;
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     int r = handle_open(run, run->working, &handle);
@@ -375,6 +377,9 @@ static int rest_import(struct run *run)
         r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
     for (size_t i = 0; i < run->waiting.n && r == 0; i++)
         r = waiting_import(run, handle, &run->waiting.items[i]);
+    if (r == 0 && conversion->symbolize)
+        r = symbolize(handle, conversion->symbols.items, conversion->symbols.n, run_goes_on, run,
+                      run->err);
     if (r == 0)
         r = perf_map_frames_name(handle, run->err);
     if (r == 0)

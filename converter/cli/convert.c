@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
+#include "converter/symbols/symbolize.h"
 
 static const char help[] =
     "usage: mmsql convert FILE... -o DB\n"
@@ -38,6 +39,9 @@ static const char help[] =
     "      --no-ftrace              no rows of kernel events; slices, counters and states that\n"
     "                               follow from them are kept\n"
     "      --no-sched               no sched_slice and no thread_state\n"
+    "      --symbol-path FOLDER     look for ELF files and debug data there, too; may be repeated\n"
+    "      --symbols                names and source lines of frames, from files with the\n"
+    "                               same build id in /usr/lib/debug or where they were mapped\n"
     "  -q, --quiet                  no progress and no summary\n"
     "  -h, --help                   this text\n"
     "\n"
@@ -89,7 +93,9 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         OPTION_TABLES,
         OPTION_NO_ARGS,
         OPTION_NO_FTRACE,
-        OPTION_NO_SCHED
+        OPTION_NO_SCHED,
+        OPTION_SYMBOLS,
+        OPTION_SYMBOL_PATH,
     };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
@@ -103,6 +109,8 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"pinlist", required_argument, NULL, OPTION_FILE},
         {"pinconfig", required_argument, NULL, OPTION_FILE},
         {"alloc-log", required_argument, NULL, OPTION_FILE},
+        {"symbols", no_argument, NULL, OPTION_SYMBOLS},
+        {"symbol-path", required_argument, NULL, OPTION_SYMBOL_PATH},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -140,6 +148,14 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         case OPTION_FILE:
             file_add(conversion, optarg, options[index].name);
             break;
+        case OPTION_SYMBOL_PATH:
+            if (path_vec_push(&conversion->symbols, optarg) < 0)
+                abort();
+            conversion->symbolize = true;
+            break;
+        case OPTION_SYMBOLS:
+            conversion->symbolize = true;
+            break;
         case 'q':
             conversion->quiet = true;
             break;
@@ -170,6 +186,12 @@ static int run_convert(int argc, char **argv)
     int code;
     if (!options_read(argc, argv, &conversion, &code))
         return code;
+    if (conversion.symbolize && !symbolize_is_built_in()) {
+        fprintf(stderr,
+                "mmsql: this mmsql is built without libdw and cannot read symbols (leave out "
+                "--symbols and --symbol-path)\n");
+        return EXIT_FAILED;
+    }
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

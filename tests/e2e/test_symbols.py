@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions, and wrong ones."""
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+import lib
+
+SOURCE = r"""
+volatile int sink;
+static inline __attribute__((always_inline)) void leaf(int x) { sink = x * 3; }
+namespace app { struct Cache { __attribute__((noinline)) void grow(int n); }; }
+void app::Cache::grow(int n) {
+    sink = 1;
+    leaf(n);
+}
+extern "C" void plain(int n) { app::Cache c; c.grow(n); sink = n; }
+"""
+INLINED_LINE = 3  # of leaf()'s body
+
+
+@unittest.skipUnless("libdw" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout,
+                     "mmsql is built without libdw")
+@unittest.skipUnless(shutil.which("g++") and shutil.which("objcopy"), "needs g++ and binutils")
+class Symbols(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="symbols-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        (self.dir / "app.cc").write_text(SOURCE)
+        self.lib = self.dir / "build" / "libapp.so"
+        self.lib.parent.mkdir()
+        self.tool("g++", "-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", "-o", self.lib, self.dir / "app.cc")
+        self.build_id = re.search(r"Build ID: (\w+)", self.tool("readelf", "-n", self.lib))[1]
+        self.addresses = {name: int(at, 16) for at, name in
+                          re.findall(r"^(\w+) \w (\w+)$", self.tool("nm", self.lib), re.M)}
+        self.db = self.dir / "out.db"
+
+    def tool(self, *argv):
+        return subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True).stdout
+
+    def convert(self, *options, build_id=None, path="data/app/libapp.so", names=("", "", ""), code=0):
+        """A heap profile with frames at plain(), at grow(), and in the body of leaf() that is inlined there."""
+        grow = self.addresses["_ZN3app5Cache4growEi"]
+        inlined = grow
+        for at in range(grow, grow + 64):
+            where = self.tool("addr2line", "-i", "-e", self.lib, hex(at)).split()
+            if len(where) == 2 and where[0].endswith(f":{INLINED_LINE}"):
+                inlined = at
+                break
+        pcs = (self.addresses["plain"], grow, inlined)
+        octets = "".join(f"\\x{octet:02x}" for octet in bytes.fromhex(self.build_id if build_id is None else build_id))
+        frames = " ".join(f"function_names {{ iid: {i} str: '{name}' }} frames {{ iid: {i} mapping_id: 1 rel_pc: {pc} "
+                          f"function_name_id: {i} }} callstacks {{ iid: {i} frame_ids: {i} }}"
+                          for i, (pc, name) in enumerate(zip(pcs, names), 1))
+        text = ("packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1 } clocks { clock_id: 4 timestamp: 1 } } }\n"
+                "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 interned_data { "
+                f"mapping_paths {{ iid: 1 str: '{path}' }} build_ids {{ iid: 1 str: '{octets}' }} "
+                f"mappings {{ iid: 1 build_id: 1 start: 4096 end: 1048576 path_string_ids: 1 }} {frames} }} }}\n"
+                "packet { trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 profile_packet { process_dumps { "
+                "pid: 9 timestamp: 2500 " + " ".join(f"samples {{ callstack_id: {i} self_allocated: 8 alloc_count: 1 }}" for i in (1, 2, 3))
+                + " } } }\n")
+        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
+        (self.dir / "trace").write_bytes(made.stdout)
+        done = lib.run(lib.MMSQL, "convert", "-q", *options, self.dir / "trace", "-o", self.db)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return pcs
+
+    def query(self, sql):
+        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as handle:
+            return handle.execute(sql).fetchall()
+
+    def names(self):
+        return [name for (name,) in self.query("SELECT name FROM stack_profile_frame ORDER BY id")]
+
+    def demangled(self, name):
+        """As this build spells it."""
+        has = "stdc++" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout
+        return {"_ZN3app5Cache4growEi": "app::Cache::grow(int)"}[name] if has else name
+
+    def test_by_name_in_a_folder(self):
+        self.convert("--symbol-path", self.lib.parent)
+        grow = self.demangled("_ZN3app5Cache4growEi")
+        self.assertEqual(self.names(), ["plain", grow, grow])
+        rows = self.query("SELECT f.rel_pc, s.name, s.line_number, s.inlined, s.source_file FROM stack_profile_frame f "
+                          "JOIN stack_profile_symbol s USING (symbol_set_id) ORDER BY f.id, s.id")
+        self.assertTrue(all(source.endswith("app.cc") for *_, source in rows))
+        self.assertEqual([(name, line, inlined) for _, name, line, inlined, _ in rows[-2:]],
+                         [("leaf", INLINED_LINE, 1), (grow, 7, 0)])
+        self.assertEqual(self.query("SELECT function, source FROM stack_frame WHERE frame_id = 0"), [("plain", "symbols")])
+
+    def test_by_path_below_a_folder(self):
+        target = self.dir / "root" / "data" / "app" / "libapp.so"
+        target.parent.mkdir(parents=True)
+        shutil.move(self.lib, target)
+        self.lib = target
+        self.convert("--symbol-path", self.dir / "root")
+        self.assertEqual(self.names()[0], "plain")
+
+    def test_by_build_id(self):
+        target = self.dir / "debug" / ".build-id" / self.build_id[:2] / f"{self.build_id[2:]}.debug"
+        target.parent.mkdir(parents=True)
+        self.tool("objcopy", "--only-keep-debug", self.lib, target)
+        self.convert("--symbol-path", self.dir / "debug", path="somewhere/else.so")
+        self.assertEqual(self.names()[0], "plain")
+
+    def test_stripped_file_with_debug_data_apart(self):
+        debug = self.dir / "debug" / ".build-id" / self.build_id[:2] / f"{self.build_id[2:]}.debug"
+        debug.parent.mkdir(parents=True)
+        self.tool("objcopy", "--only-keep-debug", self.lib, debug)
+        stripped = self.dir / "stripped" / "libapp.so"
+        stripped.parent.mkdir()
+        self.tool("strip", "-o", stripped, self.lib)
+        self.convert("--symbol-path", stripped.parent, "--symbol-path", self.dir / "debug")
+        self.assertTrue(self.query("SELECT 1 FROM stack_profile_symbol WHERE inlined"))
+
+    def test_where_it_was_mapped(self):
+        self.convert("--symbols", path=str(self.lib)[1:])
+        self.assertEqual(self.names()[0], "plain")
+
+    def test_not_without_being_asked(self):
+        self.convert(path=str(self.lib)[1:])
+        self.assertEqual(self.names(), ["", "", ""])
+
+    def test_another_build_is_not_believed(self):
+        self.convert("--symbol-path", self.lib.parent, build_id="00" * 20)
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol"), [(0,)])
+
+    def test_without_build_id_only_in_the_folders(self):
+        self.convert("--symbols", build_id="", path=str(self.lib)[1:])
+        self.assertEqual(self.names()[0], "")
+        self.convert("--symbol-path", self.lib.parent, build_id="")
+        self.assertEqual(self.names()[0], "plain")
+
+    def test_recorded_names_stay(self):
+        self.convert("--symbol-path", self.lib.parent, names=("mine", "", ""))
+        self.assertEqual(self.names()[0], "mine")
+        self.assertEqual(self.query("SELECT function FROM stack_frame WHERE frame_id = 0"), [("plain",)])
+
+    def test_damaged_files(self):
+        whole = self.lib.read_bytes()
+        broken = self.dir / "broken"
+        broken.mkdir()
+        for at in range(0, len(whole), max(1, len(whole) // 60)):
+            bad = bytearray(whole)
+            bad[at:at + 8] = os.urandom(8)
+            (broken / "libapp.so").write_bytes(bad)
+            self.convert("--symbol-path", broken)
+        for size in (0, 3, 64, 200, len(whole) // 2):
+            (broken / "libapp.so").write_bytes(whole[:size])
+            self.convert("--symbol-path", broken)
+
+    def test_paths_do_not_lead_out(self):
+        self.convert("--symbol-path", self.lib.parent / "none", path="../../build/libapp.so", build_id="")
+        self.assertEqual(self.names()[0], "")
+
+
+if __name__ == "__main__":
+    unittest.main()
