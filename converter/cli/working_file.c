@@ -2,10 +2,15 @@
 //
 // rename() replaces a file whole or not at all. Where what is in the old file is in the new one as
 // well, and nowhere else, the new one is on the disk before it takes the name.
+//
+// A database that somebody has open, or left open, has a journal beside it, which belongs to the
+// file of that name, whichever it is. Such a one is therefore not replaced but rewritten through
+// SQLite, in one transaction.
 #include "converter/cli/working_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +18,8 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+
+#define BUSY_TIMEOUT_MS 5000
 
 char *folder_of(const char *path)
 {
@@ -44,12 +51,60 @@ uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+// What SQLite keeps beside a database; `remove`: not any more. True if there is something.
+static bool journals_find(const char *output, bool remove)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        CLEANUP(freep) char *path = NULL;
+        if (asprintf(&path, "%s%s", output, suffixes[i]) < 0)
+            return true;
+        found |= (remove ? unlink(path) : access(path, F_OK)) == 0;
+    }
+    return found;
+}
+
+static int rewrite(const char *working, const char *output, struct err *err)
+{
+    sqlite3 *from = NULL, *to = NULL;
+    int code = sqlite3_open_v2(working, &from, SQLITE_OPEN_READONLY, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_open_v2(output, &to, SQLITE_OPEN_READWRITE, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_busy_timeout(to, BUSY_TIMEOUT_MS);
+    sqlite3_backup *backup =
+        code == SQLITE_OK ? sqlite3_backup_init(to, "main", from, "main") : NULL;
+    if (backup) {
+        sqlite3_backup_step(backup, -1);
+        code = sqlite3_backup_finish(backup);
+    } else if (code == SQLITE_OK) {
+        code = sqlite3_errcode(to);
+    }
+    sqlite3_close(from);
+    sqlite3_close(to);
+    if (code != SQLITE_OK)
+        return err_set(err, code == SQLITE_BUSY ? -EBUSY : -EIO,
+                       "%s: it is in use, or was left with a journal beside it, and cannot be "
+                       "rewritten: %s",
+                       output, sqlite3_errstr(code));
+    return 0;
+}
+
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err)
 {
     struct stat st;
     mode_t mask = umask(0);
     umask(mask);
     bool replaces = stat(output, &st) == 0;
+    if (replaces && journals_find(output, false)) {
+        int r = rewrite(working, output, err);
+        if (r == 0)
+            unlink(working);
+        return r;
+    }
+    if (!replaces)
+        journals_find(output, true); // of a database that was removed
     CLEANUP(close_fdp) int fd = open(working, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, replaces ? st.st_mode & 0777 : 0666 & ~mask) < 0 ||
         (sync && fdatasync(fd) < 0) || rename(working, output) < 0)

@@ -18,5 +18,6 @@ int working_file_make(const char *output, struct err *err, char **ret);
 uint64_t file_size(const char *path);
 
 // Gives the file `working` the name of `output`, whose permissions it takes over if it exists.
-// `sync`: only when its data is on the disk.
+// `sync`: only when its data is on the disk. A database with a journal beside it is rewritten in
+// place; -EBUSY if somebody keeps it locked.
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err);

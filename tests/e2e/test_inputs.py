@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmsql convert on everything that is not one plain trace: several, archives, other files, old databases."""
+import contextlib
 import gzip
 import io
 import json
@@ -185,6 +186,33 @@ class Append(Case):
             self.convert("-a", SCHED)
         handle.close()
         self.assertEqual(self.query("SELECT text FROM note"), [("mine",)])
+
+    def test_database_that_somebody_has_open(self):
+        """Its journal must not be taken for the new database's."""
+        self.convert(PRESSURE)
+        with contextlib.closing(sqlite3.connect(self.db)) as handle:
+            handle.execute("PRAGMA journal_mode=WAL")
+            handle.execute("CREATE TABLE note(text)")
+            handle.commit()
+            self.convert(SCHED)
+            self.assertEqual(handle.execute("SELECT name FROM sqlite_master WHERE name = 'note'").fetchall(), [])
+            self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+            n_events = self.query("SELECT count(*) FROM ftrace_event")
+            handle.execute("BEGIN IMMEDIATE")
+            self.assertIn("in use", self.convert(PRESSURE, code=1))
+        self.assertEqual(self.query("SELECT count(*) FROM ftrace_event"), n_events)
+        self.assertEqual(sorted(path.name for path in self.db.parent.glob(self.db.name + ".*")), [])
+
+    def test_journal_of_a_database_that_was_removed(self):
+        self.convert(PRESSURE)
+        with contextlib.closing(sqlite3.connect(self.db)) as handle:
+            handle.execute("PRAGMA journal_mode=WAL")
+            handle.execute("CREATE TABLE note(text)")
+            handle.commit()
+            self.db.unlink()
+            self.convert(SCHED)
+            self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+            self.assertEqual(self.query("SELECT name FROM sqlite_master WHERE name = 'note'"), [])
 
 
 class Archives(Case):
