@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All pages cost the same, so the best choice is the pages of most worth, one by one. What a pin
-// saves is the reads that bring a page back after it was evicted; so that is the worth, and pages
-// that were read back come first. What is left of the quota goes to pages that were resident and
-// never evicted, the longer the better: the kernel keeps them by itself, for as long as it can. At
-// the end come pages that went and were not missed.
+// What a pin saves is the reads that bring a page back after it was evicted. What it costs is room:
+// while the page would have been gone, something else had its place, and that is read more often
+// now. So the worth of a page is
+//
+//     its reads  -  price * the share of the time that it was gone
+//
+// and the price is how many reads one page more or less of cache makes. The recording shows it: had
+// the cache been larger by the quota, each page would have stayed longer, by the time in which the
+// kernel evicts as much as the quota; then all reads of pages that had been gone for less than that
+// would not have been. Where a scan goes round and round, pages come back, but none of them soon,
+// and the price is nothing. (For pages that are used at random the price comes out as it should:
+// the use of the pages at the brink.)
+//
+// One read more or less is chance, and the pages with the most reads are those that chance has
+// favoured: so a page's reads are drawn to the average of all pages that were read back, by as much
+// of their variance as chance explains.
+//
+// Whatever has no positive worth is not pinned: that would do harm. What is left of the quota goes
+// to pages that were never evicted and have been there for LONG_STAYS times as long as pages stay
+// that are not used, as far as the evictions tell: they must be in use, so pinning them takes no
+// room from anybody, and keeps them should the pressure grow.
 #include "producer/pintool/choice.h"
 
 #include "common/cleanup.h"
+
+#define LONG_STAYS 2
 
 struct candidate {
     float worth;
@@ -16,16 +34,52 @@ struct candidate {
 
 VEC_DEFINE(candidates, struct candidate);
 
-// Classes do not mix: what was read back is worth more than 1, what stayed at most 1, what went and
-// was not missed at most half of that which stayed for one sample.
-static float worth(const struct page_evidence *page, uint64_t n_samples)
+// What the pages have in common.
+struct market {
+    double price;   // reads, for a page that is gone all the time
+    double average; // reads of a page that was read back
+    double trust;   // how much of the difference to the average is not chance
+    double stay;    // seconds from coming to going
+};
+
+static struct market market_of(const struct evidence *evidence, uint64_t n_max)
 {
-    float share = n_samples ? (float)page->n_resident / (float)n_samples : 0;
-    if (page->n_read_back)
-        return 1 + page->reads;
-    if (!page->n_evicted)
-        return share;
-    return n_samples ? share / (2 * (float)n_samples) : 0;
+    double reads = 0, n_pages = 0, n_backs = 0, n_squares = 0;
+    vec_foreach(&evidence->pages, page) {
+        double n = page->n_read_back;
+        n_pages += n > 0;
+        n_backs += n;
+        n_squares += n * n;
+        reads += (double)page->reads;
+    }
+    struct market market = {.stay =
+                                evidence->n_stays > 0 ? evidence->stays_s / evidence->n_stays : 0};
+    if (n_pages == 0 || n_max == 0)
+        return market;
+    double longer = evidence_seconds(evidence) * (double)n_max / evidence->n_evictions;
+    double mean = n_backs / n_pages, variance = n_squares / n_pages - mean * mean;
+    market.price = evidence_reads_within(evidence, longer) / (double)n_max;
+    market.average = reads / n_pages;
+    market.trust = variance > mean ? 1 - mean / variance : 0;
+    return market;
+}
+
+// Of pages that stayed it is at most 0.001: less than what any read-back is worth.
+static double worth(const struct evidence *evidence, const struct market *market, size_t i)
+{
+    const struct page_evidence *page = &evidence->pages.items[i];
+    double seconds = evidence_seconds(evidence);
+    if (!page->n_evicted) {
+        double stay = evidence_stay_seconds(evidence, i);
+        bool used = stay > LONG_STAYS * market->stay;
+        return used && seconds > 0 ? 0.001 * stay / seconds : 0;
+    }
+    if (!page->n_read_back)
+        return 0;
+    double gone = seconds > 0 ? (double)page->gone_s / seconds : 0;
+    double reads = market->average + market->trust * ((double)page->reads - market->average);
+    double net = reads - market->price * gone;
+    return net > 0 ? 0.001 + net : 0;
 }
 
 // The most worthy first; of equals, the first in the file.
@@ -37,11 +91,12 @@ static int compare(const void *a, const void *b)
     return (x->page > y->page) - (x->page < y->page);
 }
 
-static int gather(const struct evidence *evidence, struct candidates *ret)
+static int gather(const struct evidence *evidence, uint64_t n_max, struct candidates *ret)
 {
+    struct market market = market_of(evidence, n_max);
     for (size_t i = 0; i < evidence->pages.n; i++) {
-        struct candidate candidate = {worth(&evidence->pages.items[i], evidence->n_samples),
-                                      (uint32_t)i};
+        double value = worth(evidence, &market, i);
+        struct candidate candidate = {(float)value, (uint32_t)i};
         int r = candidate.worth > 0 ? candidates_push(ret, candidate) : 0;
         if (r < 0)
             return r;
@@ -53,7 +108,7 @@ int choice_make(const struct evidence *evidence, uint64_t n_max, struct page_ran
 {
     CLEANUP(candidates_done) struct candidates candidates = {0};
     page_ranges_clear(ret);
-    int r = gather(evidence, &candidates);
+    int r = gather(evidence, n_max, &candidates);
     if (r < 0)
         return r;
     if (candidates.n)

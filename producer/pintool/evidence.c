@@ -9,11 +9,11 @@
 #include "producer/pintool/evidence.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
-#define BATCH_NS        ((nsec_t)10000)
+#define BATCH_NS        ((nsec_t)2000)
 #define FOLIO_PAGES_MAX 512 // as far as a gap in a chain is taken for a folio
-#define READ_PAGES      32  // what one read of unknown origin brings: 128 KiB, the kernel's default
+#define TICK_NS         ((nsec_t)100000)
+#define READ_PAGES      32 // what one read of unknown origin brings: 128 KiB, the kernel's default
 
 int evidence_new(uint64_t n_pages, struct evidence *ret)
 {
@@ -46,44 +46,88 @@ void evidence_resident(struct evidence *evidence, uint64_t start, uint64_t end, 
         evidence->pages.items[i].n_resident += n_samples;
 }
 
-// The pages [start, end) came by one read.
-static void count_read(struct evidence *evidence, uint64_t start, uint64_t end)
+// Ticks from the first event to this one; 32 bits last for 119 hours.
+static uint32_t tick(struct evidence *evidence, nsec_t ts)
 {
+    if (!evidence->has_ts)
+        evidence->first_ts = evidence->last_ts = ts;
+    evidence->has_ts = true;
+    if (ts > evidence->last_ts)
+        evidence->last_ts = ts;
+    nsec_t ticks = ts > evidence->first_ts ? (ts - evidence->first_ts) / TICK_NS : 0;
+    return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
+}
+
+static float seconds_since(const struct page_evidence *page, uint32_t now)
+{
+    uint32_t ticks = now > page->since ? now - page->since : 0;
+    return (float)((double)ticks * (double)TICK_NS / (double)NSEC_PER_SEC);
+}
+
+// Four buckets for each power of two.
+static unsigned bucket_of(uint32_t ticks)
+{
+    if (ticks < 4)
+        return ticks;
+    unsigned magnitude = 31 - (unsigned)__builtin_clz(ticks);
+    return 4 * (magnitude - 1) + (ticks >> (magnitude - 2) & 3);
+}
+
+// The pages [start, end) came by one read.
+static void count_read(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
+{
+    uint32_t now = tick(evidence, ts);
     uint64_t n_back = 0;
     end = clip(evidence, end);
     for (uint64_t i = start; i < end; i++)
         n_back += evidence->pages.items[i].gone;
-    if (!n_back)
-        return;
-    evidence->n_reads += 1;
+    evidence->n_reads += n_back > 0;
     for (uint64_t i = start; i < end; i++) {
         struct page_evidence *page = &evidence->pages.items[i];
-        if (!page->gone)
-            continue;
+        bool gone = page->gone;
+        if (gone) {
+            page->gone_s += seconds_since(page, now);
+            uint32_t ticks = now > page->since ? now - page->since : 0;
+            evidence->gone_reads[bucket_of(ticks)] += 1.0 / (double)n_back;
+        }
         page->gone = 0;
+        page->came = 1;
+        page->since = now;
+        if (!gone)
+            continue;
         page->n_read_back++;
         page->reads += 1.0f / (float)n_back;
     }
 }
 
-void evidence_came(struct evidence *evidence, uint64_t start, uint64_t end)
+void evidence_came(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
 {
     end = clip(evidence, end);
     for (uint64_t from = start; from < end;) {
         uint64_t to = (from / READ_PAGES + 1) * READ_PAGES;
         to = to < end ? to : end;
-        count_read(evidence, from, to);
+        count_read(evidence, ts, from, to);
         from = to;
     }
 }
 
-void evidence_went(struct evidence *evidence, uint64_t start, uint64_t end)
+void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
 {
+    uint32_t now = tick(evidence, ts);
     end = clip(evidence, end);
     for (uint64_t i = start; i < end; i++) {
         struct page_evidence *page = &evidence->pages.items[i];
-        page->n_evicted += !page->gone;
+        if (page->gone)
+            continue;
+        if (page->came) {
+            evidence->stays_s += (double)seconds_since(page, now);
+            evidence->n_stays++;
+        }
+        page->came = 0;
         page->gone = 1;
+        page->since = now;
+        page->n_evicted++;
+        evidence->n_evictions++;
     }
 }
 
@@ -93,11 +137,11 @@ static bool is_folio(uint64_t start, uint64_t pages)
     return pages && pages <= FOLIO_PAGES_MAX && !(pages & (pages - 1)) && start % pages == 0;
 }
 
-void evidence_flush(struct evidence *evidence)
+static void flush(struct evidence *evidence)
 {
     struct read_batch *batch = &evidence->batch;
     if (batch->end > batch->start)
-        count_read(evidence, batch->start, batch->end);
+        count_read(evidence, batch->ts, batch->start, batch->end);
     *batch = (struct read_batch){0};
 }
 
@@ -110,11 +154,12 @@ static void set_folio(struct evidence *evidence, uint64_t page, uint64_t n)
 void evidence_added(struct evidence *evidence, nsec_t ts, uint64_t page)
 {
     struct read_batch *batch = &evidence->batch;
+    tick(evidence, ts);
     uint64_t gap = page > batch->last ? page - batch->last : 0;
     bool follows =
         batch->end > batch->start && ts - batch->ts <= BATCH_NS && is_folio(batch->last, gap);
     if (!follows)
-        evidence_flush(evidence);
+        flush(evidence);
     if (follows)
         set_folio(evidence, batch->last, gap);
     else
@@ -127,12 +172,46 @@ void evidence_added(struct evidence *evidence, nsec_t ts, uint64_t page)
     batch->ts = ts;
 }
 
-void evidence_deleted(struct evidence *evidence, uint64_t page)
+void evidence_deleted(struct evidence *evidence, nsec_t ts, uint64_t page)
 {
     if (page >= evidence->pages.n)
         return;
     if (page >= evidence->batch.start && page < evidence->batch.end)
-        evidence_flush(evidence);
+        flush(evidence);
     uint64_t n = evidence->pages.items[page].folio_pages;
-    evidence_went(evidence, page, page + (n ? n : 1));
+    evidence_went(evidence, ts, page, page + (n ? n : 1));
+}
+
+void evidence_end(struct evidence *evidence)
+{
+    flush(evidence);
+    uint32_t now = tick(evidence, evidence->last_ts);
+    vec_foreach(&evidence->pages, page)
+        if (page->gone)
+            page->gone_s += seconds_since(page, now);
+}
+
+double evidence_stay_seconds(const struct evidence *evidence, uint64_t page)
+{
+    const struct page_evidence *p = &evidence->pages.items[page];
+    double seconds = evidence_seconds(evidence);
+    if (p->came)
+        return seconds - (double)p->since * (double)TICK_NS / (double)NSEC_PER_SEC;
+    if (p->gone || !evidence->n_samples)
+        return 0;
+    return seconds * (double)p->n_resident / (double)evidence->n_samples;
+}
+
+double evidence_seconds(const struct evidence *evidence)
+{
+    return (double)(evidence->last_ts - evidence->first_ts) / (double)NSEC_PER_SEC;
+}
+
+double evidence_reads_within(const struct evidence *evidence, double seconds)
+{
+    double ticks = seconds * (double)NSEC_PER_SEC / (double)TICK_NS, reads = 0;
+    unsigned end = bucket_of(ticks < (double)UINT32_MAX ? (uint32_t)ticks : UINT32_MAX);
+    for (unsigned i = 0; i < end; i++)
+        reads += evidence->gone_reads[i];
+    return reads;
 }

@@ -91,11 +91,11 @@ static int take_span(void *userdata, const struct mmsql_row *row)
 static int take_change(void *userdata, const struct mmsql_row *row)
 {
     struct gathering *g = userdata;
-    if (row->n < 3)
+    if (row->n < 4)
         return -EBADMSG;
-    void (*tell)(struct evidence *, uint64_t, uint64_t) =
-        row->values[0] ? evidence_came : evidence_went;
-    tell(g->evidence, (uint64_t)row->values[1], (uint64_t)row->values[2]);
+    void (*tell)(struct evidence *, nsec_t, uint64_t, uint64_t) =
+        row->values[1] ? evidence_came : evidence_went;
+    tell(g->evidence, row->values[0], (uint64_t)row->values[2], (uint64_t)row->values[3]);
     g->sources->n_changes++;
     return 0;
 }
@@ -108,7 +108,7 @@ static int take_event(void *userdata, const struct mmsql_row *row)
     if (row->values[1])
         evidence_added(g->evidence, row->values[0], (uint64_t)row->values[2]);
     else
-        evidence_deleted(g->evidence, (uint64_t)row->values[2]);
+        evidence_deleted(g->evidence, row->values[0], (uint64_t)row->values[2]);
     g->sources->n_events++;
     return 0;
 }
@@ -161,7 +161,7 @@ static int gather_samples(struct gathering *g, const struct known_file *file)
 static int gather_changes(struct gathering *g, const struct known_file *file)
 {
     return ask(g, take_change, g,
-               "SELECT came, start_page, end_page FROM page_residency_change WHERE file_id = "
+               "SELECT ts, came, start_page, end_page FROM page_residency_change WHERE file_id = "
                "%" PRIu64 " ORDER BY ts, id",
                file->id);
 }
@@ -198,7 +198,6 @@ static int gather_all(struct gathering *g)
     }
     if (r == 0 && !events_asked)
         r = gather_events(g, g->subject->device, g->subject->inode);
-    evidence_flush(g->evidence);
     if (g->sources->n_events)
         return r;
     vec_foreach(&g->files, file)
@@ -215,6 +214,7 @@ int gather_evidence(const struct mmsql *mmsql, const struct gather_subject *subj
         .mmsql = mmsql, .subject = subject, .evidence = evidence, .sources = ret, .err = err};
     int r = gather_all(&g);
     known_files_done(&g.files);
+    evidence_end(evidence);
     evidence->n_samples = ret->n_samples;
     if (r < 0)
         return r;

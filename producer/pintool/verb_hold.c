@@ -114,6 +114,7 @@ static int lock_pages(const struct listed_file *file, struct err *err)
                          (off_t)(range->start * file->page_size));
         if (map == MAP_FAILED)
             return err_errno(err, -errno, "%s: mmap", file->path);
+        madvise(map, size, MADV_RANDOM); // no read-ahead beyond the ranges
         if (mlock(map, size) == 0)
             continue;
         int r = -errno;
