@@ -23,6 +23,7 @@ struct cli_verb {
 int cli_bugreport(int argc, char **argv);
 int cli_clone(int argc, char **argv);
 int cli_daemon(int argc, char **argv);
+int cli_heap(int argc, char **argv);
 int cli_record(int argc, char **argv);
 int cli_sources(int argc, char **argv);
 int cli_status(int argc, char **argv);

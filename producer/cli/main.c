@@ -14,6 +14,7 @@
 static const struct cli_verb verbs[] = {
     {"daemon", "keep configs armed and wait for memory pressure", cli_daemon},
     {"record", "record a trace into a file", cli_record},
+    {"heap", "profile the heap of native programs", cli_heap},
     {"trigger", "tell the tracing service that something has happened", cli_trigger},
     {"clone", "write what a running session has so far into a file", cli_clone},
     {"status", "show the tracing service and its sessions", cli_status},

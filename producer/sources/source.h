@@ -27,10 +27,11 @@
 // Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
 // slash.
 struct source_roots {
-    const char *proc;    // "/proc"
-    const char *sys;     // "/sys"
-    const char *tracefs; // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
-    const char *run;     // where to keep what outlives a crash; NULL: "/run/mmtrace"
+    const char *proc;        // "/proc"
+    const char *sys;         // "/sys"
+    const char *tracefs;     // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
+    const char *run;         // where to keep what outlives a crash; NULL: "/run/mmtrace"
+    const char *heap_socket; // where preloaded programs ask for a heap profile; NULL: nowhere
 };
 
 struct source_env {

@@ -3,6 +3,7 @@
 // The table of data sources. process_stats comes first: it must listen before others publish pids.
 #include "common/str.h"
 #include "producer/sources/ftrace/ftrace_source.h"
+#include "producer/sources/heap/heap_source.h"
 #include "producer/sources/process_stats.h"
 #include "producer/sources/residency/sampler.h"
 #include "producer/sources/source.h"
@@ -15,6 +16,7 @@ const struct source_class *const source_classes[] = {
     &ftrace_source_class,
     &sys_stats_class,
     &page_residency_class,
+    &heap_source_class,
     &system_info_class,
     NULL,
     // clang-format on

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Life of a profile: start (the ring is mapped, hooks go in) -> samples -> stop (hooks go out, the
+// ring's place is covered by empty memory). The process may have any number of profiles one after
+// the other.
+//
+// All memory is static, so nothing here calls the allocator that it watches, and a thread that is
+// late finds memory wherever it looks: tables are emptied, never unmapped. The gate and the tables
+// are wiped by the kernel in a child after fork; what is in the ring's order there would be the
+// parent's. A child after vfork shares memory and heap with its parent and is seen as the parent.
+//
+// The recorder may die at any time: its heartbeat stops, and a client that finds the ring full for
+// too long after that ends the profile itself.
+#include "producer/agents/heap/client.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/single_threaded.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "producer/agents/heap/got.h"
+#include "producer/agents/heap/hooks.h"
+#include "producer/agents/heap/objects.h"
+#include "producer/agents/heap/unwind.h"
+
+#define PAGE_MAX       65536
+#define RING_BYTES_MAX (UINT64_C(1) << 30)
+#define FREE_RESERVE   8                  // an eighth of the ring is for frees and objects
+#define REST_BYTES     (INT64_C(1) << 30) // between two looks of a thread without profile
+#define WAIT_NS        100000
+#define SILENCE_NS     INT64_C(10000000000) // of the recorder, after which it counts as dead
+#define TIMED_SAMPLES  16                   // one in so many is timed, and counts for all
+
+struct client {
+    struct client_gate gate;
+    atomic_uint epoch; // of the profile; 0: there is none
+    uint32_t flags, block_timeout_us;
+    uint64_t adaptive_free_bytes, adaptive_interval_bytes;
+    _Atomic uint64_t interval;
+    struct ring_writer ring;
+    atomic_bool walking; // somebody changes the GOTs
+    atomic_uint pending; // objects may have come
+    // Since the ring is full.
+    _Atomic int64_t full_since_ns;
+    atomic_uint full_heartbeat;
+};
+
+static union {
+    struct client client;
+    char page[PAGE_MAX];
+} state __attribute__((aligned(PAGE_MAX)));
+
+extern struct client_gate client_gate __attribute__((alias("state")));
+_Static_assert(sizeof(struct client) <= PAGE_MAX, "the gate's page");
+
+struct address_table client_table __attribute__((aligned(PAGE_MAX)));
+__thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
+
+// Not wiped: what is so in a child, too.
+static struct {
+    void *window; // where rings are mapped
+    uint64_t window_bytes;
+    atomic_bool hooked;
+    atomic_uint last_epoch;
+    bool prepared;
+} lasting;
+
+#define client (&state.client)
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+// Hooks.
+
+static void object_seen(void *userdata, const struct dl_phdr_info *info)
+{
+    (void)userdata;
+    objects_seen(info);
+}
+
+static bool begin_walk(void)
+{
+    return !atomic_exchange_explicit(&client->walking, true, memory_order_acquire);
+}
+
+static void end_walk(void)
+{
+    atomic_store_explicit(&client->walking, false, memory_order_release);
+}
+
+static void walk_objects(bool install)
+{
+    const void *spared[] = {(const void *)(uintptr_t)client_start, unwind_code()};
+    struct got_walk walk = {
+        .hooks = hooks_table,
+        .n_hooks = hooks_n,
+        .install = install,
+        .spared = spared,
+        .n_spared = 2,
+        .seen = install ? object_seen : NULL,
+    };
+    got_walk_objects(&walk);
+    atomic_store(&lasting.hooked, install);
+}
+
+static void install_hooks(void)
+{
+    enum objects_result result;
+    int rounds = 0;
+    do {
+        objects_begin(&client->ring);
+        walk_objects(true);
+        result = objects_end();
+        if (result == OBJECTS_GONE)
+            unwind_forget();
+    } while (result == OBJECTS_GONE && ++rounds < 3);
+    if (result != OBJECTS_TOLD)
+        atomic_store(&client->pending, 1);
+}
+
+void client_objects_changed(void)
+{
+    struct thread_state *thread = &client_thread;
+    if (!atomic_load(&client->epoch) || !begin_walk()) {
+        atomic_store(&client->pending, 1);
+        return;
+    }
+    int saved = errno;
+    thread->inside++;
+    atomic_store(&client->pending, 0);
+    install_hooks();
+    thread->inside--;
+    end_walk();
+    errno = saved;
+}
+
+void client_objects_changed_soon(void)
+{
+    atomic_store(&client->pending, 2);
+}
+
+bool client_objects_pending(void)
+{
+    return atomic_load_explicit(&client->pending, memory_order_relaxed) != 0;
+}
+
+// Start and stop.
+
+static int check_ring(int fd, struct heap_header *ret)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
+        return -EINVAL;
+    if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
+        ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
+        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 ||
+        (uint64_t)st.st_size != HEAP_HEADER_BYTES + ret->ring_bytes)
+        return -EPROTO;
+    return 0;
+}
+
+// A ring of the same size takes the place of the one before, so that rings that come and go leave
+// one mapping at most.
+static int map_ring(int fd, uint64_t ring_bytes)
+{
+    uint64_t size = HEAP_HEADER_BYTES + ring_bytes;
+    bool again = lasting.window && lasting.window_bytes == size;
+    void *memory = mmap(again ? lasting.window : NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | (again ? MAP_FIXED : 0), fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    lasting.window = memory;
+    lasting.window_bytes = size;
+    client->ring = (struct ring_writer){
+        .header = memory,
+        .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
+        .bytes = ring_bytes,
+    };
+    return 0;
+}
+
+static void cover_ring(void)
+{
+    mmap(lasting.window, lasting.window_bytes, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+static int find_own_code(struct dl_phdr_info *info, size_t size, void *userdata)
+{
+    uintptr_t here = (uintptr_t)client_start, start = UINTPTR_MAX, end = 0;
+    (void)size;
+    (void)userdata;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        start = at < start ? at : start;
+        end = at + info->dlpi_phdr[i].p_memsz > end ? at + info->dlpi_phdr[i].p_memsz : end;
+    }
+    if (here < start || here >= end)
+        return 0;
+    unwind_prepare((const void *)start, (const void *)end);
+    return 1;
+}
+
+static int prepare(void)
+{
+    if (lasting.prepared)
+        return 0;
+    if (madvise(&state, sizeof(state), MADV_WIPEONFORK) < 0 ||
+        madvise(&client_table, sizeof(client_table), MADV_WIPEONFORK) < 0)
+        return -errno;
+    hooks_resolve();
+    dl_iterate_phdr(find_own_code, NULL);
+    lasting.prepared = true;
+    return 0;
+}
+
+static void set_interval(uint64_t interval)
+{
+    atomic_store_explicit(&client->interval, interval, memory_order_relaxed);
+    atomic_store_explicit(&client->ring.header->interval_bytes, interval, memory_order_relaxed);
+    client->gate.threshold = sampler_threshold(interval);
+}
+
+int client_start(int fd)
+{
+    struct heap_header header;
+    int r = check_ring(fd, &header);
+    if (r < 0)
+        return r;
+    if (atomic_load(&client->epoch) || !begin_walk())
+        return -EBUSY;
+    client_thread.inside++;
+    r = prepare();
+    if (r == 0)
+        r = map_ring(fd, header.ring_bytes);
+    if (r == 0) {
+        client->flags = header.flags;
+        client->block_timeout_us = header.block_timeout_us;
+        client->adaptive_free_bytes = header.adaptive_free_bytes;
+        client->adaptive_interval_bytes = header.adaptive_interval_bytes;
+        atomic_store(&client->full_since_ns, 0);
+        set_interval(header.interval_bytes ? header.interval_bytes : 1);
+        objects_reset();
+        uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
+        atomic_store(&client->epoch, epoch ? epoch : 1);
+        install_hooks();
+    }
+    client_thread.inside--;
+    end_walk();
+    return r;
+}
+
+void client_stop(void)
+{
+    if (!begin_walk())
+        return; // there will be another sample
+    if (atomic_exchange(&client->epoch, 0)) {
+        client_thread.inside++;
+        client->gate.threshold = UINT64_MAX;
+        walk_objects(false);
+        atomic_store(&client->ring.header->gone, 1);
+        madvise(&client_table, sizeof(client_table), MADV_DONTNEED);
+        cover_ring();
+        client_thread.inside--;
+    }
+    end_walk();
+}
+
+// Samples.
+
+// Of a thread without profile. A child after fork takes the hooks out if no other thread can have
+// been in the loader when it was made.
+static void rest(struct thread_state *thread)
+{
+    thread->sampler.left = REST_BYTES;
+    if (client->gate.threshold == 0) {
+        client->gate.threshold = UINT64_MAX;
+        if (atomic_load(&lasting.hooked) && __libc_single_threaded && begin_walk()) {
+            walk_objects(false);
+            cover_ring();
+            end_walk();
+        }
+    }
+}
+
+// Whether the ring is worth waiting for. The recorder looks at it several times a second.
+static bool recorder_lives(void)
+{
+    struct heap_header *header = client->ring.header;
+    unsigned heartbeat = atomic_load_explicit(&header->heartbeat, memory_order_relaxed);
+    int64_t now = now_ns(), since = atomic_load(&client->full_since_ns);
+    if (since == 0 || atomic_load(&client->full_heartbeat) != heartbeat) {
+        atomic_store(&client->full_heartbeat, heartbeat);
+        atomic_store(&client->full_since_ns, now);
+        return true;
+    }
+    return now - since < SILENCE_NS;
+}
+
+static bool wait_for_room(int64_t *since_ns)
+{
+    struct heap_header *header = client->ring.header;
+    if (atomic_load_explicit(&header->stop, memory_order_relaxed))
+        return false;
+    if (!recorder_lives()) {
+        atomic_store(&header->stop, 1); // the next sample takes the hooks out
+        return false;
+    }
+    if (!(client->flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
+        return false;
+    int64_t now = now_ns();
+    if (*since_ns == 0)
+        *since_ns = now;
+    if (client->block_timeout_us && now - *since_ns >= (int64_t)client->block_timeout_us * 1000) {
+        atomic_store(&header->hit_timeout, 1);
+        return false;
+    }
+    nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    return true;
+}
+
+static void *reserve(enum heap_record_kind kind, size_t size, uint64_t left_free)
+{
+    int64_t since_ns = 0;
+    void *record;
+    while (!(record = ring_reserve(&client->ring, kind, size, left_free)))
+        if (!wait_for_room(&since_ns))
+            break;
+    if (since_ns)
+        atomic_fetch_add_explicit(&client->ring.header->blocked_us,
+                                  (uint64_t)(now_ns() - since_ns) / 1000, memory_order_relaxed);
+    return record;
+}
+
+static void adapt_interval(void)
+{
+    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+    if (client->adaptive_free_bytes == 0 ||
+        ring_free_bytes(&client->ring) >= client->adaptive_free_bytes ||
+        (client->adaptive_interval_bytes && interval * 2 > client->adaptive_interval_bytes) ||
+        interval > UINT64_MAX / 4)
+        return;
+    set_interval(interval * 2);
+}
+
+static size_t unwind_timed(uint64_t *frames)
+{
+    struct heap_header *header = client->ring.header;
+    if (client_thread.in_the_list)
+        return 0;
+    uint64_t n = atomic_fetch_add_explicit(&header->n_samples, 1, memory_order_relaxed);
+    if (n % TIMED_SAMPLES != 0)
+        return unwind_here(frames, HEAP_FRAMES_MAX);
+    int64_t before = now_ns();
+    size_t n_frames = unwind_here(frames, HEAP_FRAMES_MAX);
+    uint64_t ns = (uint64_t)(now_ns() - before), bucket = 0;
+    for (uint64_t us = ns / 1000; us && bucket < HEAP_TIME_BUCKETS - 1; us >>= 1)
+        bucket++;
+    atomic_fetch_add_explicit(&header->unwind_ns, ns * TIMED_SAMPLES, memory_order_relaxed);
+    atomic_fetch_add_explicit(&header->unwind_buckets[bucket], TIMED_SAMPLES, memory_order_relaxed);
+    return n_frames;
+}
+
+static void send_sample(void *p, uint64_t weight)
+{
+    uint64_t frames[HEAP_FRAMES_MAX], address = (uint64_t)(uintptr_t)p;
+    struct heap_header *header = client->ring.header;
+    size_t n = unwind_timed(frames);
+    if (n == 0)
+        atomic_fetch_add_explicit(&header->n_unwind_errors, 1, memory_order_relaxed);
+    struct heap_alloc *record = reserve(HEAP_ALLOC, sizeof(*record) + n * sizeof(frames[0]),
+                                        client->ring.bytes / FREE_RESERVE);
+    if (!record || !table_add(&client_table, address)) {
+        if (record) {
+            record->head.kind = HEAP_PAD;
+            ring_commit(record);
+        }
+        atomic_fetch_add_explicit(&header->n_lost_allocs, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&header->lost_bytes, weight, memory_order_relaxed);
+        return;
+    }
+    record->head.n_frames = (uint16_t)n;
+    record->address = address;
+    record->weight = weight;
+    memcpy(record->frames, frames, n * sizeof(frames[0]));
+    ring_commit(record);
+    adapt_interval();
+}
+
+static void begin_thread(struct thread_state *thread, uint32_t epoch, uint64_t interval)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9e3779b97f4a7c15) ^
+                    (uint64_t)now_ns() ^ (uint64_t)epoch << 32;
+    sampler_reset(&thread->sampler, seed, interval);
+    thread->epoch = epoch;
+}
+
+static void look_after(struct thread_state *thread, void *p, size_t size)
+{
+    uint32_t epoch = atomic_load_explicit(&client->epoch, memory_order_acquire);
+    if (!epoch) {
+        rest(thread);
+        return;
+    }
+    if (atomic_load_explicit(&client->ring.header->stop, memory_order_relaxed)) {
+        client_stop();
+        return;
+    }
+    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+    if (thread->epoch != epoch) {
+        begin_thread(thread, epoch, interval);
+        if (size < sampler_threshold(interval))
+            thread->sampler.left -= (int64_t)size;
+    }
+    if (size >= sampler_threshold(interval))
+        send_sample(p, size);
+    else if (thread->sampler.left <= 0)
+        send_sample(p, sampler_take(&thread->sampler, interval));
+    if (client_objects_pending())
+        client_objects_changed();
+}
+
+void client_allocated(void *p, size_t size)
+{
+    struct thread_state *thread = &client_thread;
+    if (!p || thread->inside)
+        return;
+    int saved = errno;
+    thread->inside++;
+    look_after(thread, p, size);
+    thread->inside--;
+    errno = saved;
+}
+
+bool client_freeing(void *p)
+{
+    if (!table_remove(&client_table, (uint64_t)(uintptr_t)p))
+        return false;
+    if (!atomic_load_explicit(&client->epoch, memory_order_acquire))
+        return false;
+    int saved = errno;
+    struct heap_free *record = reserve(HEAP_FREE, sizeof(*record), 0);
+    if (record) {
+        record->address = (uint64_t)(uintptr_t)p;
+        ring_commit(record);
+    } else {
+        atomic_fetch_add_explicit(&client->ring.header->n_lost_frees, 1, memory_order_relaxed);
+    }
+    errno = saved;
+    return true;
+}

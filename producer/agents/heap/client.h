@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The profiler inside the program: from the decision that an allocation is a sample to the record
+// in the ring. The hooks (hooks.c) decide with the inline functions here and leave the rest to
+// client_*().
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "producer/agents/heap/ring_writer.h"
+#include "producer/agents/heap/sampler.h"
+#include "producer/agents/heap/table.h"
+
+// All zero before the thread's first allocation: that one is taken for a sample and finds out.
+struct thread_state {
+    struct sampler sampler;
+    uint32_t epoch; // of the profile that `sampler` belongs to
+    uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
+    uint8_t
+        in_the_list; // callbacks of dl_iterate_phdr() below us: the unwinder would want its lock
+};
+
+extern __thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
+
+// What hooks look at.
+struct client_gate {
+    uint64_t threshold; // allocations of this size and more are always samples
+};
+
+// Both are wiped to zero in a child after fork, which leaves it without profile.
+extern struct client_gate client_gate;
+extern struct address_table client_table;
+
+// The profile begins: takes over the memory behind `fd`, which stays the caller's. 0 or a negative
+// errno. -EBUSY: there is one already.
+int client_start(int fd);
+
+// The hooks are taken out, the memory is given back. Any thread, at any time.
+void client_stop(void);
+
+// Objects have come or gone: hooks are put into those that are new.
+void client_objects_changed(void);
+void client_objects_changed_soon(void); // when somebody next has reason to look
+bool client_objects_pending(void);
+
+// An allocation that is a sample or whose thread has to be looked after.
+void client_allocated(void *p, size_t size);
+// `p` may be a sample and is about to be freed. True: it was one.
+bool client_freeing(void *p);
+
+static inline void client_allocation(void *p, size_t size)
+{
+    struct thread_state *thread = &client_thread;
+    if (__builtin_expect(
+            size >= client_gate.threshold || (thread->sampler.left -= (int64_t)size) <= 0, 0))
+        client_allocated(p, size);
+}
+
+static inline bool client_free(void *p)
+{
+    return __builtin_expect(table_may_have(&client_table, p), 0) && client_freeing(p);
+}

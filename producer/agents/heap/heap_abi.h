@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the recorder and libmmheap.so say to each other: one memfd, made and sealed by the recorder,
+// that holds a header page and a ring of records. There is one ring for the whole process, so its
+// order is the order in which things happened: a free is reserved before the address can be given
+// out again, an allocation before the program has seen its address.
+//
+// Positions count bytes from the beginning and never wrap. A record does not cross the ring's end;
+// one of kind PAD fills the gap. Its first word is 0 while nobody has reserved it, then its size,
+// then the size with HEAP_RECORD_DONE. The recorder zeroes what it has read.
+//
+// For the recorder everything that the client writes is outside input.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
+#define HEAP_ABI_VERSION  1
+#define HEAP_HEADER_BYTES 4096
+
+#define HEAP_FRAMES_MAX 256
+#define HEAP_PATH_MAX   4096
+#define HEAP_ID_MAX     64 // bytes of a build id
+
+#define HEAP_BLOCK_CLIENT (1u << 0)
+
+#define HEAP_TIME_BUCKETS 16 // of unwinding: below 1 us, 2 us, 4 us ...
+
+// How a preloaded program finds its recorder: the name of a socket, `@` for an abstract one. The
+// recorder sends one byte and the memfd, or hangs up on programs that it does not want.
+#define HEAP_SOCKET_VARIABLE "MMTRACE_HEAP_SOCKET"
+
+struct heap_header {
+    // By the recorder, before it hands over the memory.
+    uint32_t magic, version;
+    uint64_t ring_bytes; // a power of two
+    uint32_t flags;
+    uint32_t block_timeout_us;        // 0: no limit
+    uint64_t adaptive_free_bytes;     // the interval doubles when fewer are free; 0: never
+    uint64_t adaptive_interval_bytes; // and stays when it has reached this
+    // By the recorder, at any time.
+    _Alignas(64) atomic_uint stop;
+    atomic_uint heartbeat; // changes with every look at the ring
+    _Atomic uint64_t read_pos;
+    // By the client.
+    _Alignas(64) _Atomic uint64_t write_pos;
+    _Alignas(64) _Atomic uint64_t interval_bytes;
+    _Atomic uint64_t n_samples, n_unwind_errors;
+    _Atomic uint64_t n_lost_allocs, lost_bytes, n_lost_frees;
+    _Atomic uint64_t blocked_us;
+    atomic_uint hit_timeout;
+    atomic_uint gone; // the hooks are out
+    _Atomic uint64_t unwind_ns;
+    _Atomic uint32_t unwind_buckets[HEAP_TIME_BUCKETS];
+};
+
+_Static_assert(sizeof(struct heap_header) <= HEAP_HEADER_BYTES, "one page");
+
+#define HEAP_RECORD_DONE  UINT32_C(0x80000000)
+#define HEAP_RECORD_ALIGN 8
+
+enum heap_record_kind {
+    HEAP_PAD = 1,
+    HEAP_ALLOC,
+    HEAP_FREE,
+    HEAP_OBJECT,  // a mapping of code has come
+    HEAP_OBJECTS, // mappings may have gone; those that are there follow
+};
+
+struct heap_record {
+    _Atomic uint32_t word; // size of the whole record, HEAP_RECORD_DONE
+    uint16_t kind;
+    uint16_t n_frames; // ALLOC
+};
+
+struct heap_alloc {
+    struct heap_record head;
+    uint64_t address;
+    uint64_t weight;   // bytes that the sample stands for
+    uint64_t frames[]; // innermost first, as they will be returned to
+};
+
+struct heap_free {
+    struct heap_record head;
+    uint64_t address;
+};
+
+// Behind it come the build id and the path.
+struct heap_object {
+    struct heap_record head;
+    uint64_t start, end;
+    uint64_t file_offset; // of `start`
+    uint64_t load_bias;   // addresses in the file's symbol table minus offsets in the file
+    uint32_t id_size, path_size;
+};

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A hook may be called after the profile has ended: programs keep addresses of functions. So each
+// does the whole work of the real function at any time.
+//
+// Frees come before the real free: the record must be in the ring before the address can be given
+// out again. Allocations come after the real allocation.
+//
+// The loader looks at who calls it: search paths and RTLD_NEXT depend on it. Where that matters the
+// hooks are tail calls, which leave the caller's address where it was, and what has been loaded is
+// looked for later.
+#include "producer/agents/heap/hooks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "producer/agents/heap/client.h"
+
+enum real {
+    REAL_MALLOC,
+    REAL_CALLOC,
+    REAL_REALLOC,
+    REAL_REALLOCARRAY,
+    REAL_FREE,
+    REAL_POSIX_MEMALIGN,
+    REAL_ALIGNED_ALLOC,
+    REAL_MEMALIGN,
+    REAL_VALLOC,
+    REAL_PVALLOC,
+    REAL_DLOPEN,
+    REAL_DLMOPEN,
+    REAL_DLCLOSE,
+    REAL_DLSYM,
+    REAL_DL_ITERATE_PHDR,
+};
+
+#define REAL(which, type) ((type)hooks_table[which].real)
+
+static void *hook_malloc(size_t size)
+{
+    void *p = REAL(REAL_MALLOC, void *(*)(size_t))(size);
+    client_allocation(p, size);
+    return p;
+}
+
+static void *hook_calloc(size_t n, size_t size)
+{
+    void *p = REAL(REAL_CALLOC, void *(*)(size_t, size_t))(n, size);
+    if (p)
+        client_allocation(p, n * size);
+    return p;
+}
+
+static void *after_realloc(void *old, bool was_sample, void *p, size_t size)
+{
+    if (p)
+        client_allocation(p, size);
+    else if (was_sample && size > 0)
+        client_allocated(old, malloc_usable_size(old)); // it failed: the old one lives on
+    return p;
+}
+
+static void *hook_realloc(void *old, size_t size)
+{
+    bool was_sample = client_free(old);
+    void *p = REAL(REAL_REALLOC, void *(*)(void *, size_t))(old, size);
+    return after_realloc(old, was_sample, p, size);
+}
+
+static void *hook_reallocarray(void *old, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool was_sample = client_free(old);
+    void *p = REAL(REAL_REALLOCARRAY, void *(*)(void *, size_t, size_t))(old, n, size);
+    return after_realloc(old, was_sample, p, bytes);
+}
+
+static void hook_free(void *p)
+{
+    client_free(p);
+    REAL(REAL_FREE, void (*)(void *))(p);
+}
+
+static int hook_posix_memalign(void **ret, size_t alignment, size_t size)
+{
+    int r = REAL(REAL_POSIX_MEMALIGN, int (*)(void **, size_t, size_t))(ret, alignment, size);
+    if (r == 0)
+        client_allocation(*ret, size);
+    return r;
+}
+
+static void *hook_aligned_alloc(size_t alignment, size_t size)
+{
+    void *p = REAL(REAL_ALIGNED_ALLOC, void *(*)(size_t, size_t))(alignment, size);
+    client_allocation(p, size);
+    return p;
+}
+
+static void *hook_memalign(size_t alignment, size_t size)
+{
+    void *p = REAL(REAL_MEMALIGN, void *(*)(size_t, size_t))(alignment, size);
+    client_allocation(p, size);
+    return p;
+}
+
+static void *hook_valloc(size_t size)
+{
+    void *p = REAL(REAL_VALLOC, void *(*)(size_t))(size);
+    client_allocation(p, size);
+    return p;
+}
+
+static void *hook_pvalloc(size_t size)
+{
+    void *p = REAL(REAL_PVALLOC, void *(*)(size_t))(size);
+    client_allocation(p, size);
+    return p;
+}
+
+// A path is opened the same way whoever asks.
+static void *hook_dlopen(const char *file, int flags)
+{
+    if (!file || !strchr(file, '/') || strchr(file, '$')) {
+        if (file)
+            client_objects_changed_soon();
+        return REAL(REAL_DLOPEN, void *(*)(const char *, int))(file, flags);
+    }
+    void *handle = REAL(REAL_DLOPEN, void *(*)(const char *, int))(file, flags);
+    if (handle)
+        client_objects_changed();
+    return handle;
+}
+
+static void *hook_dlmopen(Lmid_t where, const char *file, int flags)
+{
+    if (where == LM_ID_BASE)
+        client_objects_changed_soon();
+    return REAL(REAL_DLMOPEN, void *(*)(Lmid_t, const char *, int))(where, file, flags);
+}
+
+static int hook_dlclose(void *handle)
+{
+    int r = REAL(REAL_DLCLOSE, int (*)(void *))(handle);
+    client_objects_changed();
+    return r;
+}
+
+static void *hook_dlsym(void *handle, const char *name)
+{
+    if (client_objects_pending())
+        client_objects_changed();
+    return REAL(REAL_DLSYM, void *(*)(void *, const char *))(handle, name);
+}
+
+typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+
+// Its callbacks run under a lock that the unwinder takes, too, perhaps after one of its own that
+// another thread holds.
+static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
+                                void *userdata)
+{
+    client_thread.in_the_list++;
+    int r = REAL(REAL_DL_ITERATE_PHDR, iterate_fn)(callback, userdata);
+    client_thread.in_the_list--;
+    return r;
+}
+
+#define HOOK(function)                                                                             \
+    {                                                                                              \
+        .name = #function, .hook = (void *)(uintptr_t)hook_##function                              \
+    }
+
+struct got_hook hooks_table[] = {
+    // clang-format off
+    [REAL_MALLOC] = HOOK(malloc),
+    [REAL_CALLOC] = HOOK(calloc),
+    [REAL_REALLOC] = HOOK(realloc),
+    [REAL_REALLOCARRAY] = HOOK(reallocarray),
+    [REAL_FREE] = HOOK(free),
+    [REAL_POSIX_MEMALIGN] = HOOK(posix_memalign),
+    [REAL_ALIGNED_ALLOC] = HOOK(aligned_alloc),
+    [REAL_MEMALIGN] = HOOK(memalign),
+    [REAL_VALLOC] = HOOK(valloc),
+    [REAL_PVALLOC] = HOOK(pvalloc),
+    [REAL_DLOPEN] = HOOK(dlopen),
+    [REAL_DLMOPEN] = HOOK(dlmopen),
+    [REAL_DLCLOSE] = HOOK(dlclose),
+    [REAL_DLSYM] = HOOK(dlsym),
+    [REAL_DL_ITERATE_PHDR] = HOOK(dl_iterate_phdr),
+    // clang-format on
+};
+
+const size_t hooks_n = sizeof(hooks_table) / sizeof(hooks_table[0]);
+
+void hooks_resolve(void)
+{
+    for (size_t i = 0; i < hooks_n; i++)
+        if (!hooks_table[i].real)
+            hooks_table[i].real = dlsym(RTLD_DEFAULT, hooks_table[i].name);
+}

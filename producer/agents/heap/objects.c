@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Called under the loader's lock and the client's own, so one round at a time. An object is known
+// by where it lies and by its name.
+#include "producer/agents/heap/objects.h"
+
+#include <elf.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OBJECTS_MAX 8192
+
+struct known_object {
+    uint64_t key;
+    uint32_t round;
+};
+
+static struct {
+    struct ring_writer *ring;
+    struct known_object known[OBJECTS_MAX];
+    size_t n;
+    uint32_t round;
+    bool full;
+} objects;
+
+void objects_reset(void)
+{
+    objects.n = 0;
+}
+
+void objects_begin(struct ring_writer *ring)
+{
+    objects.ring = ring;
+    objects.round++;
+    objects.full = false;
+}
+
+static uint64_t key_of(const struct dl_phdr_info *info)
+{
+    uint64_t key = info->dlpi_addr ^ (uint64_t)(uintptr_t)info->dlpi_phdr << 1;
+    for (const char *c = info->dlpi_name; c && *c; c++)
+        key = (key ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    return key;
+}
+
+struct build_id {
+    const uint8_t *bytes;
+    uint32_t size;
+};
+
+static struct build_id build_id_of(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_NOTE || segment->p_align > 4)
+            continue;
+        const uint8_t *p = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
+        const uint8_t *end = p + segment->p_memsz;
+        while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
+            uint64_t name = (note->n_namesz + 3u) & ~UINT64_C(3);
+            uint64_t size = (note->n_descsz + 3u) & ~UINT64_C(3);
+            if (name + size > (uint64_t)(end - p) - sizeof(*note))
+                break;
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+                memcmp(note + 1, "GNU", 4) == 0)
+                return (struct build_id){p + sizeof(*note) + name, note->n_descsz < HEAP_ID_MAX
+                                                                       ? note->n_descsz
+                                                                       : HEAP_ID_MAX};
+            p += sizeof(*note) + name + size;
+        }
+    }
+    return (struct build_id){0};
+}
+
+static bool tell_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment,
+                         const char *path, size_t path_size, struct build_id id)
+{
+    uint64_t page = (uint64_t)getpagesize();
+    struct heap_object *object =
+        ring_reserve(objects.ring, HEAP_OBJECT, sizeof(*object) + id.size + path_size, 0);
+    if (!object)
+        return false;
+    object->start = (info->dlpi_addr + segment->p_vaddr) & ~(page - 1);
+    object->end = (info->dlpi_addr + segment->p_vaddr + segment->p_memsz + page - 1) & ~(page - 1);
+    object->file_offset = segment->p_offset & ~(page - 1);
+    object->load_bias = segment->p_vaddr - segment->p_offset;
+    object->id_size = id.size;
+    object->path_size = (uint32_t)path_size;
+    memcpy(object + 1, id.bytes, id.size);
+    memcpy((uint8_t *)(object + 1) + id.size, path, path_size);
+    ring_commit(object);
+    return true;
+}
+
+static bool tell(const struct dl_phdr_info *info)
+{
+    char exe[HEAP_PATH_MAX];
+    const char *path = info->dlpi_name ? info->dlpi_name : "";
+    size_t size = strnlen(path, HEAP_PATH_MAX);
+    if (size == 0) {
+        ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe));
+        path = exe;
+        size = n > 0 ? (size_t)n : 0;
+    }
+    struct build_id id = build_id_of(info);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) &&
+            !tell_segment(info, segment, path, size, id))
+            return false;
+    }
+    return true;
+}
+
+void objects_seen(const struct dl_phdr_info *info)
+{
+    uint64_t key = key_of(info);
+    for (size_t i = 0; i < objects.n; i++) {
+        if (objects.known[i].key == key) {
+            objects.known[i].round = objects.round;
+            return;
+        }
+    }
+    if (objects.full || objects.n == OBJECTS_MAX)
+        return;
+    if (tell(info))
+        objects.known[objects.n++] = (struct known_object){key, objects.round};
+    else
+        objects.full = true;
+}
+
+enum objects_result objects_end(void)
+{
+    size_t n_here = 0;
+    for (size_t i = 0; i < objects.n; i++)
+        n_here += objects.known[i].round == objects.round;
+    if (n_here == objects.n)
+        return objects.full ? OBJECTS_AGAIN : OBJECTS_TOLD;
+    struct heap_record *record = ring_reserve(objects.ring, HEAP_OBJECTS, sizeof(*record), 0);
+    if (!record)
+        return OBJECTS_AGAIN;
+    ring_commit(record);
+    objects.n = 0;
+    return OBJECTS_GONE;
+}

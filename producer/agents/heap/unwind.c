@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libunwind remembers per address how to go on from there, so a stack that was seen before costs
+// some nanoseconds a frame. Where there is no unwind information it follows frame pointers and
+// checks what it reads.
+#define UNW_LOCAL_ONLY
+#include "producer/agents/heap/unwind.h"
+
+#include <libunwind.h>
+
+#include "producer/agents/heap/heap_abi.h"
+
+#define OWN_FRAMES_MAX 8
+
+static uintptr_t own_start, own_end;
+
+void unwind_prepare(const void *start, const void *end)
+{
+    uint64_t frames[4];
+    own_start = (uintptr_t)start;
+    own_end = (uintptr_t)end;
+    unwind_here(frames, 4);
+}
+
+size_t unwind_here(uint64_t *frames, size_t max)
+{
+    void *raw[HEAP_FRAMES_MAX + OWN_FRAMES_MAX];
+    size_t wanted = (max < HEAP_FRAMES_MAX ? max : HEAP_FRAMES_MAX) + OWN_FRAMES_MAX;
+    int n_raw = unw_backtrace(raw, (int)wanted);
+    size_t n = 0;
+    for (int i = 0; i < n_raw && n < max; i++) {
+        uintptr_t pc = (uintptr_t)raw[i];
+        if (n == 0 && pc >= own_start && pc < own_end)
+            continue;
+        frames[n++] = pc;
+    }
+    return n;
+}
+
+void unwind_forget(void)
+{
+    unw_flush_cache(unw_local_addr_space, 0, 0);
+}
+
+const void *unwind_code(void)
+{
+    return (const void *)(uintptr_t)unw_backtrace;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `mmtrace heap`: from nothing to a heap profile. The session runs in this process: what a program
+// under test needs is a recorder of its own, not the machine's.
+//
+// The program is started when everything listens, with the library in LD_PRELOAD and the recorder's
+// socket in its environment; the socket's name is random and lives in the abstract namespace, so
+// nothing is left behind. Its signals are its own: Ctrl-C reaches both, the recorder waits for the
+// program's end.
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/pbtext.h"
+#include "common/str.h"
+#include "producer/agents/heap/heap_abi.h"
+#include "producer/cli/cli.h"
+#include "producer/cli/heap_options.h"
+#include "producer/cli/heap_summary.h"
+#include "producer/cli/readout.h"
+#include "producer/service/roots.h"
+#include "producer/service/session.h"
+#include "producer/sources/heap/heap_library.h"
+#include "producer/trace/trace_file.h"
+
+struct heap_run {
+    struct heap_options options;
+    struct config config;
+    struct source_roots roots;
+    struct log log;
+    struct loop *loop;
+    struct session *session;
+    struct loop_io *signal_io;
+    int signal_fd;
+    sigset_t former_mask;
+    pid_t child; // 0: there is none
+    int child_status;
+    char socket_name[64];
+    char library[PATH_MAX];
+};
+
+static void write_log(void *userdata, enum log_level level, const char *line)
+{
+    const struct heap_run *run = userdata;
+    if (!run->options.quiet || level <= LOG_LEVEL_ERROR)
+        fprintf(stderr, CLI_PROGRAM ": %s\n", line);
+}
+
+static int print_config(const struct heap_run *run)
+{
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    pbtext_print(&run->config.trace->base, &text);
+    if (text.size > 0)
+        fwrite(text.text, 1, text.size, stdout);
+    return fflush(stdout) == 0 && !text.failed ? CLI_DONE : CLI_FAILED;
+}
+
+static void session_ended(void *userdata, struct session *session)
+{
+    (void)session;
+    loop_quit(((struct heap_run *)userdata)->loop);
+}
+
+static void child_ended(struct heap_run *run)
+{
+    if (run->child > 0 && waitpid(run->child, &run->child_status, WNOHANG) == run->child) {
+        run->child = 0;
+        session_stop(run->session);
+    }
+}
+
+// The first signal ends the recording; a program under test has got it, too, and may have more to
+// say: it is the program's end that counts then, and the second signal.
+static void signal_ready(void *userdata, uint32_t events)
+{
+    struct heap_run *run = userdata;
+    struct signalfd_siginfo info;
+    (void)events;
+    while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            child_ended(run);
+        else if (session_get_state(run->session) != SESSION_STARTED)
+            session_abort(run->session);
+        else
+            session_stop(run->session);
+    }
+}
+
+static int watch_signals(struct heap_run *run, struct err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &run->former_mask);
+    signal(SIGPIPE, SIG_IGN);
+    run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (run->signal_fd < 0)
+        return err_errno(err, -errno, "signalfd");
+    int r = loop_new(&run->loop);
+    if (r == 0)
+        r = loop_add_io(run->loop, run->signal_fd, EPOLLIN, signal_ready, run, &run->signal_io);
+    return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
+static int open_session(struct heap_run *run, struct err *err)
+{
+    struct session_env env = {
+        .loop = run->loop,
+        .clock = &clock_reader_kernel,
+        .log = &run->log,
+        .roots = &run->roots,
+        .classes = source_classes,
+        .ignore_triggers = true,
+        .required_source = "android.heapprofd",
+        .ended = session_ended,
+        .userdata = run,
+    };
+    int r = session_new(&env, &run->config, &run->session, err);
+    int fd CLEANUP(close_fdp) = -1;
+    if (r == 0)
+        r = readout_open(run->options.out_path, false, &fd, err);
+    if (r < 0)
+        return r;
+    struct trace_file_options options = {.name = run->options.out_path};
+    struct trace_file *file;
+    r = trace_file_new(fd, &options, &file, err);
+    if (r == 0) {
+        steal_fd(&fd);
+        session_set_file(run->session, file);
+    }
+    return r;
+}
+
+static int set_environment(const struct heap_run *run)
+{
+    struct strbuf preload CLEANUP(strbuf_done) = {0};
+    const char *former = getenv("LD_PRELOAD");
+    strbuf_add_str(&preload, run->library);
+    if (former && *former)
+        strbuf_addf(&preload, ":%s", former);
+    return preload.failed || setenv("LD_PRELOAD", preload.text, 1) < 0 ||
+                   setenv(HEAP_SOCKET_VARIABLE, run->socket_name, 1) < 0
+               ? -ENOMEM
+               : 0;
+}
+
+static int start_child(struct heap_run *run, struct err *err)
+{
+    run->child = fork();
+    if (run->child < 0)
+        return err_errno(err, -errno, "fork");
+    if (run->child > 0)
+        return 0;
+    sigprocmask(SIG_SETMASK, &run->former_mask, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (set_environment(run) == 0)
+        execvp(run->options.command[0], run->options.command);
+    fprintf(stderr, CLI_PROGRAM ": %s: %s\n", run->options.command[0], strerror(errno));
+    _exit(127);
+}
+
+static int find_library(struct heap_run *run, struct err *err)
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) < 0)
+        return err_errno(err, -errno, "getrandom");
+    snprintf(run->socket_name, sizeof(run->socket_name), "@mmtrace-heap-%d-%016" PRIx64,
+             (int)getpid(), random);
+    int r = heap_library_find(run->library, sizeof(run->library));
+    if (r == 0)
+        return 0;
+    err_set(err, r, "libmmheap.so is not there");
+    return err_hint(err, r, "install it, or build with -Dheap=enabled");
+}
+
+static int record(struct heap_run *run, struct err *err)
+{
+    int r = find_library(run, err);
+    if (r == 0)
+        r = watch_signals(run, err);
+    if (r < 0)
+        return r;
+    source_roots_find(&run->roots);
+    if (run->options.command)
+        run->roots.heap_socket = run->socket_name;
+    r = open_session(run, err);
+    if (r == 0)
+        r = session_start(run->session, err);
+    if (r == 0 && run->options.command)
+        r = start_child(run, err);
+    if (r == 0 && loop_run(run->loop) < 0)
+        r = err_set(err, -EIO, "event loop");
+    return r == 0 ? session_result(run->session, err) : r;
+}
+
+static void run_done(struct heap_run *run)
+{
+    run->session = session_free(run->session);
+    if (run->signal_io)
+        run->signal_io = loop_remove_io(run->signal_io);
+    run->loop = loop_free(run->loop);
+    run->signal_fd = close_fd(run->signal_fd);
+    config_done(&run->config);
+    heap_options_done(&run->options);
+}
+
+static void tell_end(const struct heap_run *run)
+{
+    int status = run->child_status;
+    if (run->child > 0)
+        fprintf(stderr, CLI_PROGRAM ": %s goes on without profile\n", run->options.command[0]);
+    else if (WIFSIGNALED(status))
+        fprintf(stderr, CLI_PROGRAM ": %s was ended by signal %d\n", run->options.command[0],
+                WTERMSIG(status));
+    else if (WEXITSTATUS(status) != 0)
+        fprintf(stderr, CLI_PROGRAM ": %s ended with exit code %d\n", run->options.command[0],
+                WEXITSTATUS(status));
+}
+
+static int profile(struct heap_run *run, struct err *err)
+{
+    if (heap_options_config(&run->options, &run->config, err) < 0)
+        return CLI_FAILED;
+    if (run->options.print_config)
+        return print_config(run);
+    if (record(run, err) < 0)
+        return CLI_FAILED;
+    if (run->options.quiet)
+        return CLI_DONE;
+    if (run->options.command)
+        tell_end(run);
+    run->session = session_free(run->session); // the file is complete
+    fprintf(stderr, CLI_PROGRAM ": %s\n", run->options.out_path);
+    return heap_summary_print(run->options.out_path, stderr, err) < 0 ? CLI_FAILED : CLI_DONE;
+}
+
+int cli_heap(int argc, char **argv)
+{
+    struct heap_run run = {.signal_fd = -1};
+    struct err err = {0};
+    int code = CLI_USAGE;
+    run.log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = &run};
+    if (heap_options_parse(argc, argv, &run.options, &err) < 0) {
+        err_print(&err, CLI_PROGRAM " heap");
+    } else if (run.options.help) {
+        heap_options_print_help();
+        code = CLI_DONE;
+    } else {
+        code = profile(&run, &err);
+        if (err.text[0])
+            err_print(&err, CLI_PROGRAM);
+    }
+    run_done(&run);
+    return code;
+}

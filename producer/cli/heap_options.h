@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of `mmtrace heap`, and the config that it stands for.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/vec.h"
+#include "producer/service/config.h"
+
+VEC_DEFINE(heap_pid_vec, uint64_t);
+VEC_DEFINE(heap_name_vec, char *);
+
+struct heap_options {
+    struct heap_pid_vec pids;
+    struct heap_name_vec names, heaps; // the names are owned
+    uint64_t interval_bytes, shmem_bytes;
+    uint32_t duration_ms, continuous_ms, block_timeout_us;
+    bool no_block, all_heaps, dump_at_max, no_running, no_startup;
+    bool print_config, quiet, help;
+    const char *out_path;
+    char **command; // borrowed, NULL-terminated; NULL: no program is started
+};
+
+// -EINVAL with text: the command line is wrong.
+int heap_options_parse(int argc, char **argv, struct heap_options *ret, struct err *err);
+void heap_options_print_help(void);
+void heap_options_done(struct heap_options *options);
+
+int heap_options_config(const struct heap_options *options, struct config *ret, struct err *err);

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace file is what counts, so the table is made from it and from nothing else. Each dump
+// begins its sequence's state anew: what was gathered before is forgotten then, and what is there
+// at the end is the last dump.
+//
+// A function gets what was allocated in it and in what it called, once per stack however often it
+// is in it; what it allocated itself is the stack's last frame.
+#include "producer/cli/heap_summary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/map.h"
+#include "common/vec.h"
+#include "common/wire.h"
+#include "protos/fields.h"
+
+#define TRACE_MAX ((size_t)1 << 31)
+#define ROWS      20
+#define FRAMES    1024
+
+struct text {
+    const char *bytes; // borrowed from the trace
+    size_t size;
+};
+
+struct frame {
+    uint64_t function, mapping, rel_pc;
+};
+
+struct stack {
+    size_t first, n; // in frame_ids
+};
+
+struct row {
+    uint64_t function; // index in names
+    uint64_t self, total, allocated, n_allocs;
+    size_t last_stack;
+};
+
+VEC_DEFINE(text_vec, struct text);
+VEC_DEFINE(frame_vec, struct frame);
+VEC_DEFINE(stack_vec, struct stack);
+VEC_DEFINE(id_vec, uint64_t);
+VEC_DEFINE(row_vec, struct row);
+
+struct summary {
+    struct text_vec functions, paths;
+    struct frame_vec frames;
+    struct stack_vec stacks;
+    struct id_vec frame_ids, mappings; // of a mapping: its last path part
+    struct map64 function_ids, path_ids, frame_at, stack_at, mapping_ids;
+    struct strset names;
+    struct row_vec rows;
+    uint64_t retained, allocated, n_samples, lost_flags;
+    size_t n_stacks_seen;
+    uint32_t sequence;
+    bool at_max;
+};
+
+static void forget_dump(struct summary *s)
+{
+    text_vec_clear(&s->functions);
+    text_vec_clear(&s->paths);
+    frame_vec_clear(&s->frames);
+    stack_vec_clear(&s->stacks);
+    id_vec_clear(&s->frame_ids);
+    id_vec_clear(&s->mappings);
+    row_vec_clear(&s->rows);
+    map64_clear(&s->function_ids);
+    map64_clear(&s->path_ids);
+    map64_clear(&s->frame_at);
+    map64_clear(&s->stack_at);
+    map64_clear(&s->mapping_ids);
+    strset_done(&s->names);
+    s->names = (struct strset){0};
+    s->retained = s->allocated = s->n_samples = s->lost_flags = 0;
+}
+
+static void summary_done(struct summary *s)
+{
+    forget_dump(s);
+    text_vec_done(&s->functions);
+    text_vec_done(&s->paths);
+    frame_vec_done(&s->frames);
+    stack_vec_done(&s->stacks);
+    id_vec_done(&s->frame_ids);
+    id_vec_done(&s->mappings);
+    row_vec_done(&s->rows);
+    map64_done(&s->function_ids);
+    map64_done(&s->path_ids);
+    map64_done(&s->frame_at);
+    map64_done(&s->stack_at);
+    map64_done(&s->mapping_ids);
+}
+
+static int read_text(struct text_vec *texts, struct map64 *ids, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    struct text text = {0};
+    uint64_t iid = 0;
+    wire_foreach(&reader, &f) {
+        if (f.number == PB_InternedString_iid)
+            iid = f.value;
+        else if (f.number == PB_InternedString_str)
+            text = (struct text){(const char *)f.data, f.size};
+    }
+    int r = map64_set(ids, iid, texts->n);
+    return r < 0 ? r : text_vec_push(texts, text);
+}
+
+static int read_mapping(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    uint64_t iid = 0, part = 0;
+    wire_foreach(&reader, &f) {
+        if (f.number == PB_Mapping_iid)
+            iid = f.value;
+        else if (f.number == PB_Mapping_path_string_ids)
+            part = f.value;
+    }
+    int r = map64_set(&s->mapping_ids, iid, s->mappings.n);
+    return r < 0 ? r : id_vec_push(&s->mappings, part);
+}
+
+static int read_frame(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    struct frame frame = {0};
+    uint64_t iid = 0;
+    wire_foreach(&reader, &f) {
+        switch (f.number) {
+        case PB_Frame_iid:
+            iid = f.value;
+            break;
+        case PB_Frame_function_name_id:
+            frame.function = f.value;
+            break;
+        case PB_Frame_mapping_id:
+            frame.mapping = f.value;
+            break;
+        case PB_Frame_rel_pc:
+            frame.rel_pc = f.value;
+            break;
+        default:
+            break;
+        }
+    }
+    int r = map64_set(&s->frame_at, iid, s->frames.n);
+    return r < 0 ? r : frame_vec_push(&s->frames, frame);
+}
+
+static int read_callstack(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    struct stack stack = {.first = s->frame_ids.n};
+    uint64_t iid = 0;
+    int r = 0;
+    wire_foreach(&reader, &f) {
+        if (f.number == PB_Callstack_iid)
+            iid = f.value;
+        else if (f.number == PB_Callstack_frame_ids && r == 0)
+            r = id_vec_push(&s->frame_ids, f.value);
+    }
+    stack.n = s->frame_ids.n - stack.first;
+    if (r == 0)
+        r = map64_set(&s->stack_at, iid, s->stacks.n);
+    return r < 0 ? r : stack_vec_push(&s->stacks, stack);
+}
+
+static int read_interned(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &f)) {
+        switch (f.number) {
+        case PB_InternedData_function_names:
+            r = read_text(&s->functions, &s->function_ids, &f);
+            break;
+        case PB_InternedData_mapping_paths:
+            r = read_text(&s->paths, &s->path_ids, &f);
+            break;
+        case PB_InternedData_mappings:
+            r = read_mapping(s, &f);
+            break;
+        case PB_InternedData_frames:
+            r = read_frame(s, &f);
+            break;
+        case PB_InternedData_callstacks:
+            r = read_callstack(s, &f);
+            break;
+        default:
+            break;
+        }
+    }
+    return r;
+}
+
+static struct text text_at(const struct text_vec *texts, const struct map64 *ids, uint64_t iid)
+{
+    const uint64_t *index = map64_find(ids, iid);
+    return index ? texts->items[*index] : (struct text){0};
+}
+
+// "function (file)", or the file and the place in it where the function has no name.
+static uint32_t name_of(struct summary *s, uint64_t frame_id)
+{
+    const uint64_t *index = map64_find(&s->frame_at, frame_id);
+    if (!index)
+        return STRSET_NONE;
+    const struct frame *frame = &s->frames.items[*index];
+    const uint64_t *mapping = map64_find(&s->mapping_ids, frame->mapping);
+    struct text function = text_at(&s->functions, &s->function_ids, frame->function);
+    struct text path = {0};
+    if (mapping)
+        path = text_at(&s->paths, &s->path_ids, s->mappings.items[*mapping]);
+    struct strbuf name CLEANUP(strbuf_done) = {0};
+    if (function.size > 0)
+        strbuf_addf(&name, "%.*s (%.*s)", (int)function.size, function.bytes, (int)path.size,
+                    path.size ? path.bytes : "");
+    else
+        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.bytes : "",
+                    frame->rel_pc);
+    return name.failed ? STRSET_NONE : strset_add(&s->names, name.text, name.size);
+}
+
+struct sample {
+    uint64_t retained, allocated, n_allocs;
+};
+
+static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample *sample,
+                      bool is_leaf)
+{
+    uint32_t name = name_of(s, frame_id);
+    if (name == STRSET_NONE)
+        return 0;
+    if (name == s->rows.n && row_vec_push(&s->rows, (struct row){.function = name}) < 0)
+        return -ENOMEM;
+    struct row *row = &s->rows.items[name];
+    if (row->last_stack != s->n_stacks_seen) {
+        row->last_stack = s->n_stacks_seen;
+        row->total += sample->retained;
+        row->allocated += sample->allocated;
+        row->n_allocs += sample->n_allocs;
+    }
+    if (is_leaf)
+        row->self += sample->retained;
+    return 0;
+}
+
+static int read_sample(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    struct sample sample = {0};
+    uint64_t callstack = 0, freed = 0;
+    wire_foreach(&reader, &f) {
+        switch (f.number) {
+        case PB_ProfilePacket_HeapSample_callstack_id:
+            callstack = f.value;
+            break;
+        case PB_ProfilePacket_HeapSample_self_allocated:
+            sample.allocated = f.value;
+            break;
+        case PB_ProfilePacket_HeapSample_self_freed:
+            freed = f.value;
+            break;
+        case PB_ProfilePacket_HeapSample_alloc_count:
+            sample.n_allocs = f.value;
+            break;
+        case PB_ProfilePacket_HeapSample_self_max:
+            sample.allocated = f.value;
+            s->at_max = true;
+            break;
+        default:
+            break;
+        }
+    }
+    sample.retained = sample.allocated - freed;
+    s->retained += sample.retained;
+    s->allocated += sample.allocated;
+    s->n_samples += sample.n_allocs;
+    s->n_stacks_seen++;
+    const uint64_t *index = map64_find(&s->stack_at, callstack);
+    int r = 0;
+    for (size_t i = 0; index && r == 0 && i < s->stacks.items[*index].n; i++) {
+        const struct stack *stack = &s->stacks.items[*index];
+        r = add_to_row(s, s->frame_ids.items[stack->first + i], &sample, i + 1 == stack->n);
+    }
+    return r;
+}
+
+static int read_process(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &f)) {
+        if (f.number == PB_ProfilePacket_ProcessHeapSamples_samples)
+            r = read_sample(s, &f);
+        else if (f.number == PB_ProfilePacket_ProcessHeapSamples_buffer_overran)
+            s->lost_flags |= f.value;
+    }
+    return r;
+}
+
+static int read_packet(struct summary *s, struct wire_reader packet)
+{
+    struct wire_reader reader = packet;
+    struct wire_field f;
+    int r = 0;
+    wire_foreach(&reader, &f) {
+        if (f.number == PB_TracePacket_sequence_flags && (f.value & 1))
+            forget_dump(s);
+    }
+    while (r == 0 && wire_next(&packet, &f)) {
+        if (f.number == PB_TracePacket_interned_data)
+            r = read_interned(s, &f);
+        if (f.number != PB_TracePacket_profile_packet)
+            continue;
+        struct wire_reader profile = wire_sub(&f);
+        struct wire_field dump;
+        while (r == 0 && wire_next(&profile, &dump))
+            if (dump.number == PB_ProfilePacket_process_dumps)
+                r = read_process(s, &dump);
+    }
+    return r;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const struct row *a = left, *b = right;
+    if (a->self != b->self)
+        return a->self > b->self ? -1 : 1;
+    return a->total > b->total ? -1 : a->total < b->total;
+}
+
+static void print_rows(struct summary *s, FILE *out)
+{
+    fprintf(out,
+            "%s %.1f kB in all, %.1f kB allocated since the beginning, %" PRIu64 " samples%s\n",
+            s->at_max ? "At its largest" : "Not freed:", (double)s->retained / 1024,
+            (double)s->allocated / 1024, s->n_samples, s->lost_flags ? "; samples were lost" : "");
+    if (s->rows.n == 0)
+        return;
+    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_size);
+    fprintf(out, "%12s %12s %12s  %s\n", "self kB", "with called", "allocated", "function");
+    for (size_t i = 0; i < s->rows.n && i < ROWS; i++) {
+        const struct row *row = &s->rows.items[i];
+        char name[200];
+        const struct strset_entry *entry = &s->names.entries[row->function];
+        str_printable(name, sizeof(name), entry->text, entry->size);
+        fprintf(out, "%12.1f %12.1f %12.1f  %s\n", (double)row->self / 1024,
+                (double)row->total / 1024, (double)row->allocated / 1024, name);
+    }
+}
+
+int heap_summary_print(const char *path, FILE *out, struct err *err)
+{
+    struct strbuf trace CLEANUP(strbuf_done) = {0};
+    struct summary s CLEANUP(summary_done) = {0};
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd_read_all(fd, TRACE_MAX, &trace);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    struct wire_reader reader = wire_reader_over(trace.text, trace.size);
+    struct wire_field f;
+    while (r == 0 && wire_next(&reader, &f))
+        if (f.number == PB_Trace_packet)
+            r = read_packet(&s, wire_sub(&f));
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    print_rows(&s, out);
+    return 0;
+}

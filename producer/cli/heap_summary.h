@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a person wants to know at once: the functions that allocated most, read from the trace.
+#pragma once
+
+#include <stdio.h>
+
+#include "common/err.h"
+
+// Reads the last dump out of the trace at `path` and prints a table. A trace without heap profile
+// is said to be so.
+int heap_summary_print(const char *path, FILE *out, struct err *err);

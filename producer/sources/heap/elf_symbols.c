@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything is read with pread into memory of our own: a file that is cut while it is mapped would
+// end the recorder. Symbols without size (assembler) reach up to the next one.
+#include "producer/sources/heap/elf_symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define SECTIONS_MAX 65536
+#define TABLE_MAX    (UINT64_C(256) << 20) // bytes of symbols, and of names
+#define SIZELESS_MAX 65536                 // how far a symbol without size may reach
+
+// *ret is owned by the caller.
+static int read_part(int fd, uint64_t offset, uint64_t size, uint64_t max, size_t extra, void **ret)
+{
+    if (size == 0 || size > max || offset > INT64_MAX - size)
+        return -ENOEXEC;
+    char *bytes = malloc(size + extra);
+    if (!bytes)
+        return -ENOMEM;
+    memset(bytes + size, 0, extra);
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = pread(fd, bytes + done, size - done, (off_t)(offset + done));
+        if (n <= 0) {
+            free(bytes);
+            return n < 0 ? -errno : -ENOEXEC;
+        }
+        done += (uint64_t)n;
+    }
+    *ret = bytes;
+    return 0;
+}
+
+static const Elf64_Shdr *find_table(const Elf64_Shdr *sections, size_t n)
+{
+    const Elf64_Shdr *found = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (sections[i].sh_type == SHT_SYMTAB)
+            return &sections[i];
+        if (sections[i].sh_type == SHT_DYNSYM)
+            found = &sections[i];
+    }
+    return found;
+}
+
+static int compare_starts(const void *left, const void *right)
+{
+    const struct elf_symbol *a = left, *b = right;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return a->size < b->size ? -1 : a->size > b->size;
+}
+
+static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *ret)
+{
+    ret->items = malloc(n * sizeof(*ret->items));
+    if (!ret->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        unsigned type = ELF64_ST_TYPE(table[i].st_info);
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || table[i].st_shndx == SHN_UNDEF ||
+            table[i].st_value == 0 || table[i].st_name >= ret->strings_size)
+            continue;
+        ret->items[ret->n++] =
+            (struct elf_symbol){table[i].st_value, table[i].st_size, table[i].st_name};
+    }
+    qsort(ret->items, ret->n, sizeof(*ret->items), compare_starts);
+    return 0;
+}
+
+int elf_symbols_read(int fd, struct elf_symbols *ret)
+{
+    *ret = (struct elf_symbols){0};
+    Elf64_Ehdr header;
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0)
+        return -ENOEXEC;
+    void *sections CLEANUP(freep) = NULL, *table CLEANUP(freep) = NULL;
+    void *strings = NULL;
+    int r = read_part(fd, header.e_shoff, (uint64_t)header.e_shnum * sizeof(Elf64_Shdr),
+                      SECTIONS_MAX * sizeof(Elf64_Shdr), 0, &sections);
+    const Elf64_Shdr *symbols = r == 0 ? find_table(sections, header.e_shnum) : NULL;
+    if (!symbols || symbols->sh_link >= header.e_shnum)
+        return r < 0 ? r : -ENOEXEC;
+    const Elf64_Shdr *names = (const Elf64_Shdr *)sections + symbols->sh_link;
+    r = read_part(fd, symbols->sh_offset, symbols->sh_size, TABLE_MAX, 0, &table);
+    if (r == 0)
+        r = read_part(fd, names->sh_offset, names->sh_size, TABLE_MAX, 1, &strings);
+    if (r < 0)
+        return r;
+    ret->strings = strings;
+    ret->strings_size = names->sh_size;
+    r = take_functions(table, symbols->sh_size / sizeof(Elf64_Sym), ret);
+    if (r < 0)
+        elf_symbols_done(ret);
+    return r;
+}
+
+void elf_symbols_done(struct elf_symbols *symbols)
+{
+    free(symbols->items);
+    free(symbols->strings);
+    *symbols = (struct elf_symbols){0};
+}
+
+const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address)
+{
+    size_t low = 0, high = symbols->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (symbols->items[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    const struct elf_symbol *found = &symbols->items[low - 1];
+    uint64_t reach = found->size ? found->size : SIZELESS_MAX;
+    return address - found->start < reach ? symbols->strings + found->name : NULL;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of the functions of one file (64-bit ELF), by address as its symbol table has it. The file
+// is outside input: all sizes are bounded, nothing stays mapped.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_symbol {
+    uint64_t start, size; // size 0: up to the next
+    uint32_t name;        // offset in the strings
+};
+
+struct elf_symbols {
+    struct elf_symbol *items; // owned, by `start`
+    size_t n;
+    char *strings; // owned, terminated
+    size_t strings_size;
+};
+
+// Reads .symtab, or .dynsym where there is no other. 0, or a negative errno: -ENOEXEC for what is
+// no such file. `fd` is borrowed.
+int elf_symbols_read(int fd, struct elf_symbols *ret);
+void elf_symbols_done(struct elf_symbols *symbols);
+
+// NULL: no function is known there. Valid as long as `symbols`.
+const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address);

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An address becomes a frame when it is first seen, by the code that is loaded then; when code goes
+// away the addresses are forgotten and the frames stay. So a site means the same for ever.
+//
+// The peak costs nothing while the heap grows: a site's own numbers are those at the peak until the
+// heap has shrunk, and are copied aside at its first change after that.
+//
+// A live sample is 8 bytes beside its address: 24 bits for the site, 40 for its weight.
+#include "producer/sources/heap/heap_book.h"
+
+#include <errno.h>
+
+#define SITES_MAX    (1u << 24)
+#define WEIGHT_BITS  40
+#define WEIGHT_MAX   ((UINT64_C(1) << WEIGHT_BITS) - 1)
+#define MAPPINGS_MAX 65535
+#define REL_PC_BITS  48
+
+static int add_mapping(struct heap_book *book, const struct ring_record *record)
+{
+    if (book->mappings.n >= MAPPINGS_MAX)
+        return 0;
+    struct book_mapping mapping = {
+        .start = record->object.start,
+        .end = record->object.end,
+        .file_offset = record->object.file_offset,
+        .load_bias = record->object.load_bias,
+        .path = strset_add(&book->texts, record->path, record->object.path_size),
+        .build_id = strset_add(&book->texts, (const char *)record->id, record->object.id_size),
+    };
+    if (mapping.path == STRSET_NONE || mapping.build_id == STRSET_NONE)
+        return -ENOMEM;
+    vec_foreach(&book->mappings, old) {
+        if (old->start == mapping.start && old->end == mapping.end && old->path == mapping.path &&
+            old->build_id == mapping.build_id && old->file_offset == mapping.file_offset) {
+            if (old->gone)
+                map64_clear(&book->frame_of_pc);
+            old->gone = false;
+            return 0;
+        }
+    }
+    // Addresses that belonged to nothing may be in it.
+    map64_clear(&book->frame_of_pc);
+    return book_mapping_vec_push(&book->mappings, mapping);
+}
+
+static void forget_mappings(struct heap_book *book)
+{
+    vec_foreach(&book->mappings, mapping)
+        mapping->gone = true;
+    map64_clear(&book->frame_of_pc);
+}
+
+static uint32_t mapping_of(const struct heap_book *book, uint64_t pc)
+{
+    for (size_t i = book->mappings.n; i-- > 0;) {
+        const struct book_mapping *mapping = &book->mappings.items[i];
+        if (!mapping->gone && pc >= mapping->start && pc < mapping->end)
+            return (uint32_t)i;
+    }
+    return BOOK_NO_MAPPING;
+}
+
+// A return address belongs to the call before it.
+static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *ret)
+{
+    uint64_t pc = return_address - 1;
+    bool is_new;
+    uint64_t *known = map64_get_or_add(&book->frame_of_pc, pc, 0, &is_new);
+    if (!known)
+        return -ENOMEM;
+    if (!is_new) {
+        *ret = (uint32_t)*known;
+        return 0;
+    }
+    struct book_frame frame = {.mapping = mapping_of(book, pc), .rel_pc = pc};
+    if (frame.mapping != BOOK_NO_MAPPING) {
+        const struct book_mapping *mapping = &book->mappings.items[frame.mapping];
+        frame.rel_pc = pc - mapping->start + mapping->file_offset + mapping->load_bias;
+    }
+    uint64_t key = (uint64_t)(frame.mapping & 0xffff) << REL_PC_BITS |
+                   (frame.rel_pc & ((UINT64_C(1) << REL_PC_BITS) - 1));
+    uint64_t *index = map64_get_or_add(&book->frame_of, key, book->frames.n, &is_new);
+    if (!index || (is_new && book_frame_vec_push(&book->frames, frame) < 0)) {
+        map64_remove(&book->frame_of_pc, pc);
+        return -ENOMEM;
+    }
+    *known = *index;
+    *ret = (uint32_t)*index;
+    return 0;
+}
+
+static int site_of(struct heap_book *book, const struct ring_record *record, uint32_t *ret)
+{
+    uint32_t site = 0;
+    if (book->sites.n == 0 && book_site_vec_push(&book->sites, (struct book_site){0}) < 0)
+        return -ENOMEM;
+    for (size_t i = record->n_frames; i-- > 0;) {
+        uint32_t frame;
+        bool is_new;
+        int r = frame_of(book, record->frames[i], &frame);
+        if (r < 0)
+            return r;
+        if (book->sites.n >= SITES_MAX)
+            return -ENOSPC;
+        uint64_t *next =
+            map64_get_or_add(&book->site_of, (uint64_t)site << 32 | frame, book->sites.n, &is_new);
+        if (!next)
+            return -ENOMEM;
+        struct book_site child = {.parent = site, .frame = frame};
+        site = (uint32_t)*next;
+        if (is_new && book_site_vec_push(&book->sites, child) < 0) {
+            map64_remove(&book->site_of, (uint64_t)child.parent << 32 | frame);
+            return -ENOMEM;
+        }
+    }
+    *ret = site;
+    return 0;
+}
+
+struct book_peak heap_book_at_peak(const struct heap_book *book, const struct book_site *site)
+{
+    if (book->below_peak && site->peak == book->peak)
+        return (struct book_peak){site->bytes_at_peak, site->n_at_peak};
+    return (struct book_peak){site->allocated - site->freed, site->n_allocs - site->n_frees};
+}
+
+// Before a site changes.
+static void keep_peak(struct heap_book *book, struct book_site *site)
+{
+    if (!book->below_peak || site->peak == book->peak)
+        return;
+    site->bytes_at_peak = site->allocated - site->freed;
+    site->n_at_peak = site->n_allocs - site->n_frees;
+    site->peak = book->peak;
+}
+
+static void count_alloc(struct heap_book *book, struct book_site *site, uint64_t weight)
+{
+    if (book->total + weight > book->peak_total) {
+        book->peak_total = book->total + weight;
+        book->below_peak = false;
+    }
+    keep_peak(book, site);
+    site->allocated += weight;
+    site->n_allocs++;
+    book->total += weight;
+}
+
+static void count_free(struct heap_book *book, uint64_t packed)
+{
+    struct book_site *site = &book->sites.items[packed >> WEIGHT_BITS];
+    uint64_t weight = packed & WEIGHT_MAX;
+    if (!book->below_peak) {
+        book->below_peak = true;
+        book->peak++;
+    }
+    keep_peak(book, site);
+    site->freed += weight;
+    site->n_frees++;
+    book->total -= weight;
+}
+
+static int add_alloc(struct heap_book *book, const struct ring_record *record)
+{
+    uint32_t site;
+    bool is_new;
+    int r = site_of(book, record, &site);
+    if (r == -ENOSPC) {
+        book->n_dropped++;
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    uint64_t weight = record->weight < WEIGHT_MAX ? record->weight : WEIGHT_MAX;
+    uint64_t packed = (uint64_t)site << WEIGHT_BITS | weight;
+    uint64_t *live = map64_get_or_add(&book->live, record->address, packed, &is_new);
+    if (!live)
+        return -ENOMEM;
+    // The address was given out again: what was there has been freed unseen.
+    if (!is_new)
+        count_free(book, *live);
+    *live = packed;
+    count_alloc(book, &book->sites.items[site], weight);
+    return 0;
+}
+
+int heap_book_add(struct heap_book *book, const struct ring_record *record)
+{
+    switch (record->kind) {
+    case HEAP_ALLOC:
+        return add_alloc(book, record);
+    case HEAP_FREE: {
+        const uint64_t *live = map64_find(&book->live, record->address);
+        if (live) {
+            count_free(book, *live);
+            map64_remove(&book->live, record->address);
+        }
+        return 0;
+    }
+    case HEAP_OBJECT:
+        return add_mapping(book, record);
+    case HEAP_OBJECTS:
+        forget_mappings(book);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+void heap_book_done(struct heap_book *book)
+{
+    strset_done(&book->texts);
+    book_mapping_vec_done(&book->mappings);
+    book_frame_vec_done(&book->frames);
+    book_site_vec_done(&book->sites);
+    map64_done(&book->frame_of_pc);
+    map64_done(&book->frame_of);
+    map64_done(&book->site_of);
+    map64_done(&book->live);
+    *book = (struct heap_book){0};
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is known of one heap: the tree of call sites, what each allocated and freed, which samples
+// are alive, and where code lies.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "producer/sources/heap/ring_reader.h"
+
+// A piece of code in memory.
+struct book_mapping {
+    uint64_t start, end, file_offset, load_bias;
+    uint32_t path, build_id; // in the book's texts
+    bool gone;               // something else may lie there now
+    uint64_t iid;            // free for the writer
+};
+
+#define BOOK_NO_MAPPING UINT32_MAX
+
+struct book_frame {
+    uint32_t mapping; // BOOK_NO_MAPPING: code that nobody told of
+    uint64_t rel_pc;  // as the file's symbol table has it; the address itself without mapping
+    uint64_t iid;     // free for the writer
+};
+
+struct book_site {
+    uint32_t parent; // 0 is the root, which stands for an empty stack
+    uint32_t frame;
+    uint64_t allocated, freed, n_allocs, n_frees;
+    // When the heap was at its largest; valid for the book's peak of that number.
+    uint64_t bytes_at_peak, n_at_peak;
+    uint32_t peak;
+};
+
+VEC_DEFINE(book_mapping_vec, struct book_mapping);
+VEC_DEFINE(book_frame_vec, struct book_frame);
+VEC_DEFINE(book_site_vec, struct book_site);
+
+// All zero is an empty book.
+struct heap_book {
+    struct strset texts; // paths, build ids
+    struct book_mapping_vec mappings;
+    struct book_frame_vec frames;
+    struct book_site_vec sites;
+    struct map64 frame_of_pc; // of the code that is loaded now
+    struct map64 frame_of;    // mapping and rel_pc
+    struct map64 site_of;     // parent and frame
+    struct map64 live;        // address -> site and weight
+    uint64_t total, peak_total;
+    uint32_t peak; // counts peaks
+    bool below_peak;
+    uint64_t n_dropped; // samples that the book had no room for
+};
+
+// 0, or -ENOMEM.
+int heap_book_add(struct heap_book *book, const struct ring_record *record);
+void heap_book_done(struct heap_book *book);
+
+struct book_peak {
+    uint64_t bytes, n;
+};
+struct book_peak heap_book_at_peak(const struct heap_book *book, const struct book_site *site);

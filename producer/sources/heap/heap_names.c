@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process may see other files under the same paths (containers), and may be gone: its root is
+// tried first, then the path as it stands. The build id is part of the key, so that a file that was
+// replaced meanwhile is not taken for what it was in another process.
+#include "producer/sources/heap/heap_names.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+static int open_regular(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+        return close_fd(fd);
+    return fd;
+}
+
+static int open_file(const char *proc, int32_t pid, const char *path)
+{
+    char below[PATH_MAX];
+    if (path[0] != '/')
+        return -1;
+    int n = snprintf(below, sizeof(below), "%s/%d/root%s", proc, pid, path);
+    int fd = n > 0 && (size_t)n < sizeof(below) ? open_regular(below) : -1;
+    return fd >= 0 ? fd : open_regular(path);
+}
+
+const char *heap_names_find(struct heap_names *names, const char *proc, int32_t pid,
+                            const char *path, const char *build_id, uint32_t build_id_size,
+                            uint64_t rel_pc)
+{
+    struct strbuf key CLEANUP(strbuf_done) = {0};
+    strbuf_add_str(&key, path);
+    strbuf_add(&key, "", 1);
+    strbuf_add(&key, build_id, build_id_size);
+    uint32_t id = key.failed ? STRSET_NONE : strset_add(&names->keys, key.text, key.size);
+    if (id == STRSET_NONE)
+        return NULL;
+    if (id == names->files.n) {
+        struct named_file file = {0};
+        int fd CLEANUP(close_fdp) = open_file(proc, pid, path);
+        if (fd >= 0)
+            elf_symbols_read(fd, &file.symbols);
+        if (named_file_vec_push(&names->files, file) < 0) {
+            elf_symbols_done(&file.symbols);
+            return NULL;
+        }
+    }
+    return id < names->files.n ? elf_symbols_find(&names->files.items[id].symbols, rel_pc) : NULL;
+}
+
+void heap_names_done(struct heap_names *names)
+{
+    vec_foreach(&names->files, file)
+        elf_symbols_done(&file->symbols);
+    named_file_vec_done(&names->files);
+    strset_done(&names->keys);
+}

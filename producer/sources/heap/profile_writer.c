@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Interned data comes first, for all processes, then the samples; so a reader that goes through the
+// packets once has everything that a sample names. A dump is cut into packets where one is full;
+// all but its last ProfilePacket say that it goes on.
+//
+// Ids are given out as they are needed and count from 1 through all processes of the dump. The iid
+// of a call site is its number in its book behind those of the books before.
+#include "producer/sources/heap/profile_writer.h"
+
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "protos/fields.h"
+
+#define PACKET_ROOM     (64u << 10)
+#define PACKET_ROOM_MIN 16384 // one callstack, or one path
+#define HEAP_NAME       "libc.malloc"
+
+enum text_kind { TEXT_BUILD_ID, TEXT_PATH, TEXT_FUNCTION, N_TEXT_KINDS };
+
+static const uint32_t text_fields[N_TEXT_KINDS] = {
+    [TEXT_BUILD_ID] = PB_InternedData_build_ids,
+    [TEXT_PATH] = PB_InternedData_mapping_paths,
+    [TEXT_FUNCTION] = PB_InternedData_function_names,
+};
+
+struct dump {
+    struct profile_writer *profile;
+    struct packet_writer *writer;
+    struct wire_writer *w; // of the open packet; NULL: none is open
+    size_t mark;           // of its interned_data
+    struct strset texts[N_TEXT_KINDS];
+    uint64_t next_mapping, next_frame, site_base;
+    nsec_t now, now_coarse;
+    bool failed;
+};
+
+// Interned data.
+
+static bool begin_interned(struct dump *dump)
+{
+    dump->w = packet_writer_begin_range(dump->writer, dump->now, PACKET_ROOM_MIN, PACKET_ROOM);
+    if (!dump->w) {
+        dump->failed = true;
+        return false;
+    }
+    dump->mark = wire_begin(dump->w, PB_TracePacket_interned_data);
+    return true;
+}
+
+static void end_interned(struct dump *dump)
+{
+    if (!dump->w)
+        return;
+    wire_end(dump->w, dump->mark);
+    dump->failed |= !packet_writer_end(dump->writer);
+    dump->w = NULL;
+}
+
+// Calls `write` until what it wrote is in a packet, which is a new one at the second try.
+#define WRITE_INTERNED(dump, ...)                                                                  \
+    for (int try_ = 0; try_ < 2 && ((dump)->w || begin_interned(dump)); try_++) {                  \
+        size_t checkpoint_ = wire_checkpoint((dump)->w);                                           \
+        __VA_ARGS__;                                                                               \
+        if (!(dump)->w->overflow && wire_room((dump)->w) >= 8)                                     \
+            break;                                                                                 \
+        wire_rollback((dump)->w, checkpoint_);                                                     \
+        end_interned(dump);                                                                        \
+        (dump)->failed |= try_ == 1;                                                               \
+    }
+
+static void put_text(struct wire_writer *w, uint32_t field, uint64_t iid, const char *text,
+                     size_t size)
+{
+    size_t mark = wire_begin(w, field);
+    wire_uint(w, PB_InternedString_iid, iid);
+    wire_bytes(w, PB_InternedString_str, text, size);
+    wire_end(w, mark);
+}
+
+static uint64_t intern_text(struct dump *dump, enum text_kind kind, const char *text, size_t size)
+{
+    size_t n = dump->texts[kind].n;
+    uint32_t id = strset_add(&dump->texts[kind], text, size);
+    if (id == STRSET_NONE) {
+        dump->failed = true;
+        return 0;
+    }
+    if (dump->texts[kind].n > n)
+        WRITE_INTERNED(dump, put_text(dump->w, text_fields[kind], id + 1, text, size));
+    return id + 1;
+}
+
+#define PARTS_MAX 128
+
+static size_t intern_path(struct dump *dump, const char *path, uint64_t *parts)
+{
+    size_t n = 0;
+    while (*path && n < PARTS_MAX) {
+        size_t size = strcspn(path, "/");
+        if (size > 0)
+            parts[n++] = intern_text(dump, TEXT_PATH, path, size);
+        path += size + (path[size] == '/');
+    }
+    return n;
+}
+
+static void put_mapping(struct wire_writer *w, const struct book_mapping *mapping,
+                        uint64_t build_id, const uint64_t *parts, size_t n_parts)
+{
+    size_t mark = wire_begin(w, PB_InternedData_mappings);
+    wire_uint(w, PB_Mapping_iid, mapping->iid);
+    wire_uint(w, PB_Mapping_build_id, build_id);
+    wire_uint(w, PB_Mapping_start_offset, 0);
+    wire_uint(w, PB_Mapping_start, mapping->start);
+    wire_uint(w, PB_Mapping_end, mapping->end);
+    wire_uint(w, PB_Mapping_load_bias, mapping->load_bias);
+    for (size_t i = 0; i < n_parts; i++)
+        wire_uint(w, PB_Mapping_path_string_ids, parts[i]);
+    wire_uint(w, PB_Mapping_exact_offset, mapping->file_offset);
+    wire_end(w, mark);
+}
+
+static uint64_t intern_mapping(struct dump *dump, struct heap_book *book,
+                               struct book_mapping *mapping)
+{
+    if (mapping->iid)
+        return mapping->iid;
+    uint64_t parts[PARTS_MAX];
+    const struct strset_entry *id = &book->texts.entries[mapping->build_id];
+    uint64_t build_id = intern_text(dump, TEXT_BUILD_ID, id->text, id->size);
+    size_t n = intern_path(dump, strset_text(&book->texts, mapping->path), parts);
+    mapping->iid = ++dump->next_mapping;
+    WRITE_INTERNED(dump, put_mapping(dump->w, mapping, build_id, parts, n));
+    return mapping->iid;
+}
+
+// Of code that belongs to no file: it spans everything, so that its frames keep their addresses.
+static uint64_t intern_nowhere(struct dump *dump, uint64_t *iid)
+{
+    if (*iid)
+        return *iid;
+    struct book_mapping nowhere = {.end = UINT64_C(1) << 63, .iid = ++dump->next_mapping};
+    uint64_t build_id = intern_text(dump, TEXT_BUILD_ID, "", 0);
+    uint64_t part = intern_text(dump, TEXT_PATH, "[anon]", 6);
+    WRITE_INTERNED(dump, put_mapping(dump->w, &nowhere, build_id, &part, 1));
+    *iid = nowhere.iid;
+    return *iid;
+}
+
+static void put_frame(struct wire_writer *w, const struct book_frame *frame, uint64_t mapping,
+                      uint64_t function)
+{
+    size_t mark = wire_begin(w, PB_InternedData_frames);
+    wire_uint(w, PB_Frame_iid, frame->iid);
+    wire_uint(w, PB_Frame_function_name_id, function);
+    wire_uint(w, PB_Frame_mapping_id, mapping);
+    wire_uint(w, PB_Frame_rel_pc, frame->rel_pc);
+    wire_end(w, mark);
+}
+
+static void intern_frame(struct dump *dump, const struct profile_process *process,
+                         struct book_frame *frame, uint64_t *nowhere)
+{
+    if (frame->iid)
+        return;
+    struct heap_book *book = process->book;
+    const char *name = NULL;
+    uint64_t mapping;
+    if (frame->mapping == BOOK_NO_MAPPING) {
+        mapping = intern_nowhere(dump, nowhere);
+    } else {
+        struct book_mapping *of = &book->mappings.items[frame->mapping];
+        mapping = intern_mapping(dump, book, of);
+        if (dump->profile->name)
+            name = dump->profile->name(dump->profile->userdata, process, of, frame->rel_pc);
+    }
+    uint64_t function = intern_text(dump, TEXT_FUNCTION, name ? name : "", name ? strlen(name) : 0);
+    frame->iid = ++dump->next_frame;
+    WRITE_INTERNED(dump, put_frame(dump->w, frame, mapping, function));
+}
+
+static void put_callstack(struct wire_writer *w, const struct heap_book *book, uint64_t iid,
+                          const uint32_t *sites, size_t n)
+{
+    size_t mark = wire_begin(w, PB_InternedData_callstacks);
+    wire_uint(w, PB_Callstack_iid, iid);
+    while (n-- > 0)
+        wire_uint(w, PB_Callstack_frame_ids,
+                  book->frames.items[book->sites.items[sites[n]].frame].iid);
+    wire_end(w, mark);
+}
+
+static bool has_samples(const struct book_site *site)
+{
+    return site->n_allocs > 0;
+}
+
+static void intern_sites(struct dump *dump, const struct profile_process *process)
+{
+    struct heap_book *book = process->book;
+    uint32_t sites[HEAP_FRAMES_MAX];
+    uint64_t nowhere = 0;
+    vec_foreach(&book->frames, frame)
+        frame->iid = 0;
+    vec_foreach(&book->mappings, mapping)
+        mapping->iid = 0;
+    for (size_t i = 0; i < book->sites.n && !dump->failed; i++) {
+        size_t n = 0;
+        if (!has_samples(&book->sites.items[i]))
+            continue;
+        for (uint32_t at = (uint32_t)i; at && n < HEAP_FRAMES_MAX;
+             at = book->sites.items[at].parent)
+            sites[n++] = at;
+        for (size_t k = 0; k < n; k++)
+            intern_frame(dump, process, &book->frames.items[book->sites.items[sites[k]].frame],
+                         &nowhere);
+        WRITE_INTERNED(dump, put_callstack(dump->w, book, dump->site_base + i + 1, sites, n));
+    }
+    dump->site_base += book->sites.n;
+}
+
+// Samples.
+
+static void put_unwinding(struct wire_writer *w, const struct profile_process *process)
+{
+    size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_stats);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_unwinding_errors, process->n_unwind_errors);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_heap_samples, process->n_samples);
+    size_t histogram = wire_begin(w, PB_ProfilePacket_ProcessStats_unwinding_time_us);
+    for (size_t i = 0; process->unwind_buckets && i < HEAP_TIME_BUCKETS; i++) {
+        size_t bucket = wire_begin(w, PB_ProfilePacket_Histogram_buckets);
+        if (i < HEAP_TIME_BUCKETS - 1)
+            wire_uint(w, PB_ProfilePacket_Histogram_Bucket_upper_limit, UINT64_C(1) << i);
+        else
+            wire_uint(w, PB_ProfilePacket_Histogram_Bucket_max_bucket, 1);
+        wire_uint(w, PB_ProfilePacket_Histogram_Bucket_count, process->unwind_buckets[i]);
+        wire_end(w, bucket);
+    }
+    wire_end(w, histogram);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_total_unwinding_time_us, process->unwind_us);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us, process->blocked_us);
+    wire_end(w, mark);
+}
+
+static void put_head(const struct dump *dump, struct wire_writer *w,
+                     const struct profile_process *process)
+{
+    static const char name[] = HEAP_NAME;
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_pid, (uint64_t)process->pid);
+    wire_string(w, PB_ProfilePacket_ProcessHeapSamples_heap_name, name);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_from_startup, process->from_startup);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_rejected_concurrent,
+              process->rejected_concurrent);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_disconnected, process->disconnected);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_buffer_overran, process->buffer_overran);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_buffer_corrupted, process->buffer_corrupted);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_hit_guardrail, process->hit_guardrail);
+    if (process->hit_timeout)
+        wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_client_error, 1);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_timestamp, (uint64_t)dump->now_coarse);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_start_timestamp,
+              (uint64_t)process->start_coarse);
+    wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_sampling_interval_bytes,
+              process->interval_bytes);
+    if (process->orig_interval_bytes)
+        wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes,
+                  process->orig_interval_bytes);
+    put_unwinding(w, process);
+}
+
+static void put_sample(const struct dump *dump, struct wire_writer *w, const struct heap_book *book,
+                       const struct book_site *site, uint64_t iid)
+{
+    size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_samples);
+    wire_uint(w, PB_ProfilePacket_HeapSample_callstack_id, iid);
+    if (dump->profile->dump_at_max) {
+        struct book_peak peak = heap_book_at_peak(book, site);
+        wire_uint(w, PB_ProfilePacket_HeapSample_self_max, peak.bytes);
+        wire_uint(w, PB_ProfilePacket_HeapSample_self_max_count, peak.n);
+    } else {
+        wire_uint(w, PB_ProfilePacket_HeapSample_self_allocated, site->allocated);
+        wire_uint(w, PB_ProfilePacket_HeapSample_self_freed, site->freed);
+        wire_uint(w, PB_ProfilePacket_HeapSample_alloc_count, site->n_allocs);
+        wire_uint(w, PB_ProfilePacket_HeapSample_free_count, site->n_frees);
+    }
+    wire_end(w, mark);
+}
+
+// One ProfilePacket from site *at on; *at is behind the last site that it has. False: refused.
+static bool write_part(struct dump *dump, const struct profile_process *process, size_t *at,
+                       bool is_last_process)
+{
+    const struct heap_book *book = process->book;
+    struct wire_writer *w =
+        packet_writer_begin_range(dump->writer, dump->now, PACKET_ROOM_MIN, PACKET_ROOM);
+    if (!w)
+        return false;
+    size_t packet = wire_begin(w, PB_TracePacket_profile_packet);
+    wire_uint(w, PB_ProfilePacket_index, dump->profile->next_index++);
+    size_t mark = wire_begin(w, PB_ProfilePacket_process_dumps);
+    put_head(dump, w, process);
+    for (; *at < book->sites.n; (*at)++) {
+        const struct book_site *site = &book->sites.items[*at];
+        if (!has_samples(site))
+            continue;
+        if (wire_room(w) < 128)
+            break;
+        put_sample(dump, w, book, site, dump->site_base + *at + 1);
+    }
+    wire_end(w, mark);
+    if (*at < book->sites.n || !is_last_process)
+        wire_uint(w, PB_ProfilePacket_continued, 1);
+    wire_end(w, packet);
+    return packet_writer_end(dump->writer);
+}
+
+static void write_samples(struct dump *dump, const struct profile_process *process, bool is_last)
+{
+    size_t at = 0;
+    do {
+        if (!write_part(dump, process, &at, is_last)) {
+            dump->failed = true;
+            return;
+        }
+    } while (at < process->book->sites.n);
+    dump->site_base += process->book->sites.n;
+}
+
+bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
+                   size_t n)
+{
+    struct dump dump = {
+        .profile = profile,
+        .writer = profile->writer,
+        .now = nsec_now(CLOCK_BOOTTIME),
+        .now_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
+    };
+    packet_writer_clear_state(profile->writer);
+    for (size_t i = 0; i < n; i++)
+        intern_sites(&dump, &processes[i]);
+    end_interned(&dump);
+    dump.site_base = 0;
+    for (size_t i = 0; i < n && !dump.failed; i++)
+        write_samples(&dump, &processes[i], i == n - 1);
+    for (int i = 0; i < N_TEXT_KINDS; i++)
+        strset_done(&dump.texts[i]);
+    return !dump.failed;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One dump: the books of all heaps as ProfilePackets with the interned data that explains them. It
+// begins the sequence's state anew, so each dump stands for itself, also when a ring has passed
+// over the ones before.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/nsec.h"
+#include "producer/sources/heap/heap_book.h"
+#include "producer/trace/packet_writer.h"
+
+// One process of the dump; the flags are ProcessHeapSamples' own.
+struct profile_process {
+    struct heap_book *book; // its iids are used
+    int32_t pid;
+    uint64_t interval_bytes, orig_interval_bytes; // the latter 0 where sampling does not adapt
+    bool from_startup, disconnected, buffer_overran, buffer_corrupted, hit_guardrail;
+    bool rejected_concurrent, hit_timeout;
+    uint64_t n_samples, n_unwind_errors, unwind_us, blocked_us;
+    const uint32_t *unwind_buckets; // HEAP_TIME_BUCKETS of them
+    nsec_t start_coarse;            // CLOCK_MONOTONIC_COARSE
+};
+
+struct profile_writer {
+    struct packet_writer *writer; // borrowed
+    uint64_t next_index;          // of ProfilePackets
+    bool dump_at_max;
+    // The function at `rel_pc` of a mapping of `book`, or NULL. May be NULL.
+    const char *(*name)(void *userdata, const struct profile_process *process,
+                        const struct book_mapping *mapping, uint64_t rel_pc);
+    void *userdata;
+};
+
+// False: something was refused by the buffer; the dump is not whole.
+bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
+                   size_t n);

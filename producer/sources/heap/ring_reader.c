@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The position up to which there is something to read comes from the client; it is believed only as
+// far as the ring is long. What has been read is zeroed before the room is given back, so a word
+// that is not zero was written by this lap's owner.
+//
+// A thread can be stopped for good between reserving and completing (a handler that jumps out, a
+// debugger). Its record is passed over after a while: its size is known from the beginning.
+#include "producer/sources/heap/ring_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define BUSY_MAX   (2 * NSEC_PER_SEC)
+#define RECORD_MAX (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
+
+_Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeof(uint64_t),
+               "the copy holds any record");
+
+static int make_memory(struct ring_reader *ring, uint64_t size, struct err *err)
+{
+    ring->fd = memfd_create("mmheap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (ring->fd < 0)
+        return err_errno(err, -errno, "memfd_create");
+    if (ftruncate(ring->fd, (off_t)size) < 0 ||
+        fcntl(ring->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return err_errno(err, -errno, "shared memory");
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+    if (memory == MAP_FAILED)
+        return err_errno(err, -errno, "shared memory");
+    ring->header = memory;
+    ring->memory = (uint8_t *)memory + HEAP_HEADER_BYTES;
+    ring->record = malloc(RECORD_MAX);
+    return ring->record ? 0 : -ENOMEM;
+}
+
+int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
+{
+    *ret = (struct ring_reader){.fd = -1, .bytes = options->bytes};
+    int r = make_memory(ret, HEAP_HEADER_BYTES + options->bytes, err);
+    if (r < 0) {
+        ring_reader_done(ret);
+        return r;
+    }
+    *ret->header = (struct heap_header){
+        .magic = HEAP_ABI_MAGIC,
+        .version = HEAP_ABI_VERSION,
+        .ring_bytes = options->bytes,
+        .interval_bytes = options->interval_bytes,
+        .flags = options->block_client ? HEAP_BLOCK_CLIENT : 0,
+        .block_timeout_us = options->block_timeout_us,
+        .adaptive_free_bytes = options->adaptive_free_bytes,
+        .adaptive_interval_bytes = options->adaptive_interval_bytes,
+    };
+    return 0;
+}
+
+void ring_reader_done(struct ring_reader *ring)
+{
+    if (ring->header)
+        munmap(ring->header, HEAP_HEADER_BYTES + ring->bytes);
+    free(ring->record);
+    if (ring->bytes)
+        close_fd(ring->fd);
+    *ring = (struct ring_reader){.fd = -1};
+}
+
+uint64_t ring_reader_used(const struct ring_reader *ring)
+{
+    uint64_t used =
+        atomic_load_explicit(&ring->header->write_pos, memory_order_acquire) - ring->pos;
+    return used < ring->bytes ? used : ring->bytes;
+}
+
+static void consume(struct ring_reader *ring, uint64_t size)
+{
+    memset(ring->memory + (ring->pos & (ring->bytes - 1)), 0, size);
+    ring->pos += size;
+    ring->busy_since = 0;
+    atomic_store_explicit(&ring->header->read_pos, ring->pos, memory_order_release);
+}
+
+static bool give_up(struct ring_reader *ring)
+{
+    ring->corrupted = true;
+    atomic_store(&ring->header->stop, 1);
+    return false;
+}
+
+// Of the copy, whose size is right. False: it makes no sense.
+static bool judge(const void *copy, size_t size, struct ring_record *ret)
+{
+    const struct heap_record *head = copy;
+    *ret = (struct ring_record){.kind = head->kind};
+    switch (head->kind) {
+    case HEAP_ALLOC: {
+        const struct heap_alloc *alloc = copy;
+        if (size < sizeof(*alloc) || head->n_frames > HEAP_FRAMES_MAX ||
+            size != sizeof(*alloc) + head->n_frames * sizeof(alloc->frames[0]))
+            return false;
+        ret->address = alloc->address;
+        ret->weight = alloc->weight;
+        ret->frames = alloc->frames;
+        ret->n_frames = head->n_frames;
+        return true;
+    }
+    case HEAP_FREE:
+        ret->address = ((const struct heap_free *)copy)->address;
+        return size == sizeof(struct heap_free);
+    case HEAP_OBJECT: {
+        if (size < sizeof(ret->object))
+            return false;
+        memcpy(&ret->object, copy, sizeof(ret->object));
+        ret->id = (const uint8_t *)copy + sizeof(ret->object);
+        ret->path = (const char *)ret->id + ret->object.id_size;
+        return ret->object.id_size <= HEAP_ID_MAX && ret->object.path_size <= HEAP_PATH_MAX &&
+               size >= sizeof(ret->object) + ret->object.id_size + ret->object.path_size &&
+               ret->object.start < ret->object.end;
+    }
+    case HEAP_OBJECTS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// True: the record is to be passed over.
+static bool is_stuck(struct ring_reader *ring, nsec_t now, bool is_last)
+{
+    if (!is_last && ring->busy_since == 0)
+        ring->busy_since = now;
+    return is_last || now - ring->busy_since >= BUSY_MAX;
+}
+
+bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
+{
+    for (uint64_t used; !ring->corrupted && (used = ring_reader_used(ring)) > 0;) {
+        uint64_t at = ring->pos & (ring->bytes - 1);
+        const uint8_t *place = ring->memory + at;
+        uint32_t word =
+            atomic_load_explicit(&((struct heap_record *)place)->word, memory_order_acquire);
+        uint32_t size = word & ~HEAP_RECORD_DONE;
+        if (word == 0) {
+            // Whose size nobody knows: nothing behind it can be found.
+            if (is_stuck(ring, now, is_last)) {
+                ring->n_skipped++;
+                return is_last ? false : give_up(ring);
+            }
+            return false;
+        }
+        if (size < sizeof(struct heap_record) || size % HEAP_RECORD_ALIGN || size > used ||
+            size > ring->bytes - at)
+            return give_up(ring);
+        uint16_t kind = ((const struct heap_record *)place)->kind;
+        if (!(word & HEAP_RECORD_DONE) && !is_stuck(ring, now, is_last))
+            return false;
+        if (!(word & HEAP_RECORD_DONE) || kind == HEAP_PAD) {
+            ring->n_skipped += kind != HEAP_PAD;
+            consume(ring, size);
+            continue;
+        }
+        if (size > RECORD_MAX)
+            return give_up(ring);
+        memcpy(ring->record, place, size);
+        consume(ring, size);
+        if (!judge(ring->record, size, ret))
+            return give_up(ring);
+        return true;
+    }
+    return false;
+}
+
+void ring_reader_stop(struct ring_reader *ring)
+{
+    atomic_store(&ring->header->stop, 1);
+}
+
+void ring_reader_beat(struct ring_reader *ring)
+{
+    atomic_fetch_add_explicit(&ring->header->heartbeat, 1, memory_order_relaxed);
+}
+
+void ring_reader_release(struct ring_reader *ring)
+{
+    fallocate(ring->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HEAP_HEADER_BYTES,
+              (off_t)ring->bytes);
+}

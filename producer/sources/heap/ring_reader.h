@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recorder's end of the ring (producer/agents/heap/heap_abi.h). The memory belongs to a process
+// that may be hostile or dying: every record is copied once and then judged, positions and sizes
+// are bounded, and the memfd is sealed so that it cannot shrink under the reader.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "producer/agents/heap/heap_abi.h"
+
+struct ring_reader {
+    int fd;                     // owned: what the client is given
+    struct heap_header *header; // owned: the mapping
+    uint8_t *memory;
+    uint64_t bytes, pos;
+    nsec_t busy_since;  // a record is reserved and not complete; 0: none
+    uint64_t n_skipped; // records that were never finished
+    bool corrupted;     // what was found makes no sense: nothing more comes out
+    void *record;       // owned: the copy
+};
+
+struct ring_options {
+    uint64_t bytes; // a power of two
+    uint64_t interval_bytes;
+    bool block_client;
+    uint32_t block_timeout_us;
+    uint64_t adaptive_free_bytes, adaptive_interval_bytes;
+};
+
+// One judged record; everything is borrowed until the next call.
+struct ring_record {
+    enum heap_record_kind kind; // ALLOC, FREE, OBJECT or OBJECTS
+    uint64_t address, weight;
+    const uint64_t *frames;
+    size_t n_frames;
+    struct heap_object object;
+    const uint8_t *id;
+    const char *path;
+};
+
+int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err);
+void ring_reader_done(struct ring_reader *ring); // fit for all zero, and twice
+
+// The next record; false: there is none now. `is_last`: the writer is gone, so what is not complete
+// will never be.
+bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret);
+
+// Bytes that wait.
+uint64_t ring_reader_used(const struct ring_reader *ring);
+
+// Tells the client to end, and that somebody reads.
+void ring_reader_stop(struct ring_reader *ring);
+void ring_reader_beat(struct ring_reader *ring);
+
+// Gives the memory back to the machine, whoever still has it mapped. Nothing is read after that.
+void ring_reader_release(struct ring_reader *ring);

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heap profiler on real programs: what it says of a program that allocates known amounts, and that programs do
+not notice it."""
+import math
+import os
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+from lib import BUILD, MMSQL, MMTRACE, run
+
+TRUTH = BUILD / "tests" / "tools" / "heap_truth"
+LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
+
+# What each function of heap_truth allocates and frees in a thread with 50,000 rounds: bytes and size of one.
+ROUNDS = 50000
+ALLOCATED = {
+    "keep_small": (100 * ROUNDS, 100),
+    "drop_small": (300 * ROUNDS, 300),
+    "keep_large": (200000 * ROUNDS // 1000, 200000),
+    "grow": (240 * ROUNDS, 160),
+}
+FREED = {"keep_small": 0, "drop_small": 300 * ROUNDS, "keep_large": 0, "grow": 80 * ROUNDS}
+
+BY_FUNCTION = """
+select f.name, sum(max(a.size, 0)), -sum(min(a.size, 0))
+from heap_profile_allocation a
+join stack_profile_callsite c on c.id = a.callsite_id
+join stack_profile_frame f on f.id = c.frame_id
+group by f.name
+"""
+
+
+@unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
+class Heap(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.trace = self.dir / "heap.pftrace"
+
+    def profile(self, *argv, options=(), **more):
+        result = run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv, **more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def query(self, sql):
+        database = self.dir / "heap.db"
+        database.unlink(missing_ok=True)
+        result = run(MMSQL, "convert", self.trace, "-o", database)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        connection = sqlite3.connect(database)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+    def stat(self, name):
+        return sum(row[0] for row in self.query(f"select value from stats where name = '{name}'"))
+
+    def check_truth(self, interval, threads=1):
+        rows = {name: (allocated, freed) for name, allocated, freed in self.query(BY_FUNCTION)}
+        for function, (bytes_, size) in ALLOCATED.items():
+            allocated, freed = rows[function]
+            for what, got, real in (
+                ("allocated", allocated, bytes_ * threads),
+                ("freed", freed, FREED[function] * threads),
+            ):
+                points = real / interval
+                # Exact at an interval of 1, and where every allocation is surely hit.
+                error = 0 if interval == 1 or size >= interval * math.log(100) else 5 * interval * math.sqrt(points)
+                error += real * 0.5 / interval if error else 0
+                with self.subTest(function=function, what=what, interval=interval):
+                    self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
+
+
+class GroundTruth(Heap):
+    def test_every_allocation(self):
+        self.profile(TRUTH, "1", ROUNDS, options=("-i", "1"))
+        self.check_truth(1)
+
+    def test_intervals(self):
+        for interval in (256, 4096, 65536):
+            self.profile(TRUTH, "1", ROUNDS, options=("-i", interval))
+            self.check_truth(interval)
+
+    def test_threads(self):
+        self.profile(TRUTH, "4", ROUNDS)
+        self.check_truth(4096, threads=4)
+        self.assertEqual(self.stat("heapprofd_buffer_overran"), 0)
+
+    def test_the_stack_leads_from_the_beginning_to_the_function(self):
+        self.profile(TRUTH, "1", ROUNDS)
+        rows = self.query(
+            """
+            with recursive up(site, id, name) as (
+              select c.id, c.parent_id, f.name from stack_profile_callsite c
+              join stack_profile_frame f on f.id = c.frame_id where f.name = 'keep_small'
+              union all
+              select site, c.parent_id, f.name from up
+              join stack_profile_callsite c on c.id = up.id
+              join stack_profile_frame f on f.id = c.frame_id)
+            select group_concat(name, ' ') from (select * from up where name != '') group by site
+            """
+        )
+        self.assertEqual(len(rows), 1)
+        self.assertTrue(rows[0][0].startswith("keep_small one_round run"), rows)
+
+    def test_dumps_add_up(self):
+        self.profile(TRUTH, "2", 20 * ROUNDS, options=("-c", "50", "-i", "65536"), timeout_s=120)
+        (n,), = self.query("select count(distinct ts) from heap_profile_allocation")
+        self.assertGreater(n, 1)
+        (got,), = self.query(
+            "select sum(size) from heap_profile_allocation a join stack_profile_callsite c on c.id = a.callsite_id"
+            " join stack_profile_frame f on f.id = c.frame_id where f.name = 'keep_small'"
+        )
+        real = 100 * 40 * ROUNDS
+        self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
+
+    def test_the_moment_of_the_peak(self):
+        self.profile(TRUTH, "1", ROUNDS, options=("--dump-at-max", "-i", "1"))
+        rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
+        self.assertEqual(rows["keep_small"], 100 * ROUNDS)
+        self.assertLessEqual(rows.get("drop_small", 0), 300)
+
+
+class FullRing(Heap):
+    def test_what_does_not_fit_is_counted(self):
+        options = ("--shmem-size", "8192", "--no-block-client", "-i", "1")
+        result = self.profile(TRUTH, "2", ROUNDS, options=options)
+        self.assertIn("samples are lost", result.stderr)
+        self.assertGreater(self.stat("heapprofd_buffer_overran"), 0)
+
+    def test_a_client_that_waits_loses_nothing(self):
+        self.profile(TRUTH, "2", 2000, options=("--shmem-size", "65536", "-i", "1"), timeout_s=120)
+        rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
+        self.assertEqual(rows["keep_small"], 100 * 2000 * 2)
+        self.assertEqual(self.stat("heapprofd_buffer_overran"), 0)
+
+    def test_a_recorder_that_dies_lets_its_program_go_on(self):
+        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-i", "1", "--shmem-size", "65536", "--"]
+        script = f"echo $$ > {self.dir}/pid; exec {TRUTH} 1 2000000"
+        with subprocess.Popen(command + ["sh", "-c", script], stderr=subprocess.DEVNULL) as recorder:
+            while not (self.dir / "pid").exists() or not (self.dir / "pid").read_text().strip():
+                pass
+            pid = int((self.dir / "pid").read_text())
+            recorder.kill()
+        for _ in range(60):
+            if subprocess.run(["sleep", "0.5"]) and not os.path.exists(f"/proc/{pid}"):
+                return
+        os.kill(pid, 9)
+        self.fail("the program did not end")
+
+
+class RealPrograms(Heap):
+    """Nothing that a program prints may change."""
+
+    def check_unchanged(self, *argv, options=("-i", "64"), **more):
+        plain = run(*argv, **more)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        profiled = self.profile(*argv, options=options, **more)
+        self.assertEqual(profiled.stdout, plain.stdout)
+        (n,), = self.query("select count(*) from heap_profile_allocation")
+        self.assertGreater(n, 0)
+
+    def needs(self, program):
+        if not shutil.which(program):
+            self.skipTest(f"{program} is not installed")
+
+    def test_python(self):
+        code = (
+            "import json, sqlite3, ssl, threading, ctypes\n"
+            "def work(n): return len(json.dumps([{'a': i, 'b': str(i) * 9} for i in range(n)]))\n"
+            "ts = [threading.Thread(target=work, args=(2000,)) for _ in range(8)]\n"
+            "[t.start() for t in ts]; [t.join() for t in ts]; print(work(5000))\n"
+        )
+        self.check_unchanged("python3", "-c", code)
+
+    def test_sqlite(self):
+        self.needs("sqlite3")
+        sql = (
+            "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 50000)"
+            " insert into t select x, x * 7919 % 100003 from c; create index i on t(b); select count(*), sum(b) from t;"
+        )
+        self.check_unchanged("sqlite3", ":memory:", sql)
+
+    def test_xz_with_threads(self):
+        self.needs("xz")
+        file = self.dir / "data"
+        file.write_bytes(os.urandom(1 << 20) * 4)
+        self.check_unchanged("xz", "-T4", "-0", "-c", str(file), text=False, options=("-q",))
+
+    def test_a_shell_and_what_it_starts(self):
+        script = "for i in 1 2 3 4 5; do ls / | wc -l; (echo sub); done; exec echo end"
+        self.check_unchanged("sh", "-c", script)
+
+    def test_children_after_fork_have_no_part_in_the_profile(self):
+        code = (
+            "import os\nkeep = [b'x' * 5000 for _ in range(100)]\n"
+            "for _ in range(20):\n"
+            "    pid = os.fork()\n"
+            "    if pid == 0:\n"
+            "        more = [bytes(100000) for _ in range(500)]; os._exit(0)\n"
+            "    os.waitpid(pid, 0)\n"
+            "print(len(keep))\n"
+        )
+        self.check_unchanged("python3", "-c", code, options=("-i", "4096"))
+        (total,), = self.query("select sum(size) from heap_profile_allocation where size > 0")
+        self.assertLess(total, 20 * 500 * 100000 // 10)
+
+    def test_libraries_that_come_and_go(self):
+        code = (
+            "import ctypes, _ctypes\n"
+            "for i in range(300):\n"
+            "    lib = ctypes.CDLL('liblzma.so.5'); lib.lzma_version_number(); _ctypes.dlclose(lib._handle)\n"
+            "print(lib.lzma_version_number)\n".replace("print(lib.lzma_version_number)", "print('ok')")
+        )
+        self.check_unchanged("python3", "-c", code)
+
+    def test_a_program_that_is_killed(self):
+        result = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c", f"{TRUTH} 1 100000; kill -9 $$")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("was ended by signal 9", result.stderr)
+        rows = {name for name, _, _ in self.query(BY_FUNCTION)}
+        self.assertIn("keep_small", rows)
+
+    def test_a_program_that_is_not_there(self):
+        result = run(MMTRACE, "heap", "-o", self.trace, "--", "/nonexistent/program")
+        self.assertIn("No such file", result.stderr)
+
+
+class CommandLine(Heap):
+    def test_mistakes(self):
+        for argv, text in (
+            ((), "nothing to profile"),
+            (("--pid", "x"), "not a process id"),
+            (("--interval", "0", "--pid", "1"), "not a size"),
+            (("--heaps", "art", "--", "true"), "the only heap is libc.malloc"),
+            (("--shmem-size", "5000", "--", "true"), "power of two"),
+            (("--pid", "1", "--", "true"), "either"),
+        ):
+            result = run(MMTRACE, "heap", "-o", self.trace, *argv)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(text, result.stderr)
+            self.assertFalse(self.trace.exists())
+
+    def test_print_config(self):
+        result = run(MMTRACE, "heap", "--print-config", "-i", "77", "-c", "500", "-n", "a,b", "-p", "5,6")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for text in ("sampling_interval_bytes: 77", "dump_interval_ms: 500", 'process_cmdline: "b"', "pid: 6"):
+            self.assertIn(text, result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/sources/heap/heap_book.h"
+
+#include <string.h>
+
+#include "tests/unit/unit.h"
+
+static void add_alloc(struct heap_book *book, uint64_t address, uint64_t weight,
+                      const uint64_t *frames, size_t n)
+{
+    struct ring_record record = {
+        .kind = HEAP_ALLOC, .address = address, .weight = weight, .frames = frames, .n_frames = n};
+    assert_int_equal(heap_book_add(book, &record), 0);
+}
+
+static void add_free(struct heap_book *book, uint64_t address)
+{
+    struct ring_record record = {.kind = HEAP_FREE, .address = address};
+    assert_int_equal(heap_book_add(book, &record), 0);
+}
+
+static void add_object(struct heap_book *book, uint64_t start, uint64_t end, const char *path)
+{
+    struct ring_record record = {
+        .kind = HEAP_OBJECT,
+        .object = {.start = start,
+                   .end = end,
+                   .file_offset = 0x1000,
+                   .load_bias = 0x200,
+                   .id_size = 2,
+                   .path_size = (uint32_t)strlen(path)},
+        .id = (const uint8_t *)"\x12\x34",
+        .path = path,
+    };
+    assert_int_equal(heap_book_add(book, &record), 0);
+}
+
+static const uint64_t stack_a[] = {0x5010, 0x5020, 0x5030};
+static const uint64_t stack_b[] = {0x5011, 0x5020, 0x5030};
+
+static void sites_count_what_comes_and_goes(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    add_alloc(&book, 1, 100, stack_a, 3);
+    add_alloc(&book, 2, 30, stack_b, 3);
+    add_alloc(&book, 3, 100, stack_a, 3);
+    add_free(&book, 1);
+    add_free(&book, 1); // known no longer
+    add_free(&book, 77);
+    assert_int_equal(book.sites.n, 5); // root, two in common, two leaves
+    const struct book_site *a = &book.sites.items[3], *b = &book.sites.items[4];
+    assert_int_equal(a->allocated, 200);
+    assert_int_equal(a->freed, 100);
+    assert_int_equal(a->n_allocs, 2);
+    assert_int_equal(a->n_frees, 1);
+    assert_int_equal(b->allocated, 30);
+    assert_int_equal(b->parent, a->parent);
+    assert_int_equal(book.total, 130);
+    heap_book_done(&book);
+}
+
+// The free was not seen, but the address was given out again.
+static void an_address_lives_once(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    add_alloc(&book, 1, 100, stack_a, 3);
+    add_alloc(&book, 1, 30, stack_b, 3);
+    assert_int_equal(book.total, 30);
+    assert_int_equal(book.sites.items[3].freed, 100);
+    add_free(&book, 1);
+    assert_int_equal(book.total, 0);
+    heap_book_done(&book);
+}
+
+static void the_peak_is_remembered(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    add_alloc(&book, 1, 100, stack_a, 3);
+    add_alloc(&book, 2, 50, stack_b, 3); // 150: the peak
+    add_free(&book, 1);
+    add_alloc(&book, 3, 20, stack_b, 3);
+    struct book_peak a = heap_book_at_peak(&book, &book.sites.items[3]);
+    struct book_peak b = heap_book_at_peak(&book, &book.sites.items[4]);
+    assert_int_equal(a.bytes, 100);
+    assert_int_equal(a.n, 1);
+    assert_int_equal(b.bytes, 50);
+    add_alloc(&book, 4, 200, stack_b, 3); // a higher one
+    assert_int_equal(heap_book_at_peak(&book, &book.sites.items[3]).bytes, 0);
+    assert_int_equal(heap_book_at_peak(&book, &book.sites.items[4]).bytes, 270);
+    add_free(&book, 2);
+    add_free(&book, 3);
+    assert_int_equal(heap_book_at_peak(&book, &book.sites.items[4]).bytes, 270);
+    assert_int_equal(book.peak_total, 270);
+    heap_book_done(&book);
+}
+
+// Addresses are those that calls return to; the same address means other code when other code is
+// there.
+static void frames_belong_to_the_code_of_their_time(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    add_object(&book, 0x5000, 0x6000, "/lib/one.so");
+    add_alloc(&book, 1, 10, stack_a, 1);
+    struct ring_record gone = {.kind = HEAP_OBJECTS};
+    assert_int_equal(heap_book_add(&book, &gone), 0);
+    add_object(&book, 0x4000, 0x5800, "/lib/two.so");
+    add_alloc(&book, 2, 10, stack_a, 1);
+    assert_int_equal(heap_book_add(&book, &gone), 0);
+    add_alloc(&book, 3, 10, stack_a, 1);
+    add_object(&book, 0x5000, 0x6000, "/lib/one.so");
+    add_alloc(&book, 4, 10, stack_a, 1);
+    assert_int_equal(book.mappings.n, 2);
+    assert_int_equal(book.frames.n, 3);
+    assert_int_equal(book.frames.items[0].rel_pc, 0x500f - 0x5000 + 0x1000 + 0x200);
+    assert_int_equal(book.frames.items[1].mapping, 1);
+    assert_int_equal(book.frames.items[1].rel_pc, 0x500f - 0x4000 + 0x1000 + 0x200);
+    assert_int_equal(book.frames.items[2].mapping, BOOK_NO_MAPPING);
+    assert_int_equal(book.frames.items[2].rel_pc, 0x500f);
+    assert_int_equal(book.sites.items[1].n_allocs, 2);
+    heap_book_done(&book);
+}
+
+static void an_empty_stack_is_the_root(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    add_alloc(&book, 1, 10, NULL, 0);
+    assert_int_equal(book.sites.n, 1);
+    assert_int_equal(book.sites.items[0].allocated, 10);
+    heap_book_done(&book);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sites_count_what_comes_and_goes),
+        cmocka_unit_test(an_address_lives_once),
+        cmocka_unit_test(the_peak_is_remembered),
+        cmocka_unit_test(frames_belong_to_the_code_of_their_time),
+        cmocka_unit_test(an_empty_stack_is_the_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

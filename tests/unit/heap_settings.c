@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/sources/heap/heap_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/pbtext.h"
+#include "producer/service/config.h"
+#include "tests/unit/unit.h"
+
+static struct config config;
+
+static int read_settings(const char *text, struct heap_settings *ret, struct err *err)
+{
+    char whole[1024];
+    snprintf(whole, sizeof(whole),
+             "data_sources { config { name: \"android.heapprofd\" heapprofd_config { %s } } }",
+             text);
+    config_done(&config);
+    config = (struct config){0};
+    assert_int_equal(config_load("test", whole, strlen(whole), CONFIG_FORMAT_TEXT, &config, err),
+                     0);
+    return heap_settings_read(config.trace->data_sources[0]->config, ret, err);
+}
+
+static void fields_are_taken(void **state)
+{
+    (void)state;
+    struct heap_settings s;
+    struct err err = {0};
+    assert_int_equal(
+        read_settings("sampling_interval_bytes: 512 pid: 7 shmem_size_bytes: 16384 "
+                      "block_client: true block_client_timeout_us: 9 "
+                      "continuous_dump_config { dump_phase_ms: 5 dump_interval_ms: 20 } "
+                      "no_running: true",
+                      &s, &err),
+        0);
+    assert_int_equal(s.ring.interval_bytes, 512);
+    assert_int_equal(s.ring.bytes, 16384);
+    assert_true(s.ring.block_client);
+    assert_int_equal(s.ring.block_timeout_us, 9);
+    assert_int_equal(s.dump_phase, 5 * NSEC_PER_MSEC);
+    assert_int_equal(s.dump_interval, 20 * NSEC_PER_MSEC);
+    assert_true(s.startup);
+    assert_false(s.running);
+    assert_int_equal(
+        read_settings("heaps: \"libc.malloc\" heap_sampling_intervals: 77 all: true", &s, &err), 0);
+    assert_int_equal(s.ring.interval_bytes, 77);
+    assert_int_equal(s.ring.bytes, HEAP_RING_BYTES_DEFAULT);
+}
+
+static void what_cannot_be_followed_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "all: true",
+        "sampling_interval_bytes: 1",
+        "sampling_interval_bytes: 1 all: true stream_allocations: true",
+        "sampling_interval_bytes: 1 all: true target_installed_by: \"@system\"",
+        "sampling_interval_bytes: 1 all: true heaps: \"art\"",
+        "sampling_interval_bytes: 1 all: true all_heaps: true exclude_heaps: \"libc.malloc\"",
+        "sampling_interval_bytes: 1 all: true heaps: \"libc.malloc\" heap_sampling_intervals: 1 "
+        "heap_sampling_intervals: 2",
+        "sampling_interval_bytes: 1 all: true shmem_size_bytes: 12345",
+        "sampling_interval_bytes: 1 all: true shmem_size_bytes: 4096",
+        "sampling_interval_bytes: 1 all: true block_client_timeout_us: 4",
+        "sampling_interval_bytes: 1 all: true no_startup: true no_running: true",
+        "sampling_interval_bytes: 1 all: true dump_at_max: true "
+        "continuous_dump_config { dump_interval_ms: 20 }",
+        "sampling_interval_bytes: 1 process_cmdline: \"\"",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct heap_settings s;
+        struct err err = {0};
+        assert_true(read_settings(texts[i], &s, &err) < 0);
+        assert_true(strlen(err.text) > 10);
+    }
+}
+
+static void programs_are_matched(void **state)
+{
+    (void)state;
+    struct heap_settings s;
+    struct err err = {0};
+    const char *text = "sampling_interval_bytes: 1 pid: 42 process_cmdline: \"/usr/bin/git\" "
+                       "process_cmdline: \"py*\" process_cmdline: \"/opt/*/server\" "
+                       "process_cmdline: \"hal@1.0\" skip_symbol_prefix: \"/usr/lib/\"";
+    assert_int_equal(read_settings(text, &s, &err), 0);
+    assert_true(heap_settings_match(&s, 42, "anything"));
+    assert_true(heap_settings_match(&s, 1, "git"));
+    assert_true(heap_settings_match(&s, 1, "/bin/git"));
+    assert_false(heap_settings_match(&s, 1, "git-remote"));
+    assert_true(heap_settings_match(&s, 1, "/usr/bin/python3"));
+    assert_false(heap_settings_match(&s, 1, "ipython"));
+    assert_true(heap_settings_match(&s, 1, "/opt/x/y/server"));
+    assert_false(heap_settings_match(&s, 1, "/srv/x/server"));
+    assert_true(heap_settings_match(&s, 1, "/vendor/hal@2.0-service"));
+    assert_false(heap_settings_match(&s, 1, ""));
+    assert_true(heap_settings_skip_names(&s, "/usr/lib/libc.so"));
+    assert_false(heap_settings_skip_names(&s, "/lib/libc.so"));
+}
+
+static int done(void **state)
+{
+    (void)state;
+    config_done(&config);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_are_taken),
+        cmocka_unit_test(what_cannot_be_followed_is_refused),
+        cmocka_unit_test(programs_are_matched),
+    };
+    return cmocka_run_group_tests(tests, NULL, done);
+}

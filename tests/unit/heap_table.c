@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/agents/heap/table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/unit/unit.h"
+
+static struct address_table *table;
+
+static int make_table(void **state)
+{
+    (void)state;
+    table = calloc(1, sizeof(*table));
+    return table ? 0 : -1;
+}
+
+static int free_table(void **state)
+{
+    (void)state;
+    free(table);
+    return 0;
+}
+
+static bool may_have(uint64_t address)
+{
+    return table_may_have(table, (const void *)(uintptr_t)address);
+}
+
+static void addresses_come_and_go(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 1000000; i++)
+        assert_true(table_add(table, i * 48));
+    for (uint64_t i = 1; i <= 1000000; i++)
+        assert_true(may_have(i * 48));
+    assert_false(table_remove(table, 49));
+    for (uint64_t i = 1; i <= 1000000; i++)
+        assert_true(table_remove(table, i * 48));
+    assert_false(table_remove(table, 48));
+    for (uint64_t i = 1; i <= 1000000; i++)
+        assert_false(may_have(i * 48));
+}
+
+static void an_address_is_there_once(void **state)
+{
+    (void)state;
+    assert_true(table_add(table, 4096));
+    assert_true(table_add(table, 4096));
+    assert_true(table_remove(table, 4096));
+    assert_false(table_remove(table, 4096));
+    assert_false(may_have(4096));
+}
+
+// What has no room is refused, and nothing else is touched.
+static void a_full_table_refuses(void **state)
+{
+    (void)state;
+    uint64_t n = 0, refused = 0, tries = (UINT64_C(1) << TABLE_SLOT_BITS) * 2;
+    for (uint64_t i = 1; i <= tries; i++) {
+        bool added = table_add(table, i << 4);
+        n += added;
+        refused += !added;
+    }
+    assert_true(refused > 0);
+    assert_in_range(n, (UINT64_C(1) << TABLE_SLOT_BITS) / 2, UINT64_C(1) << TABLE_SLOT_BITS);
+    for (uint64_t i = 1; i <= tries; i++)
+        n -= table_remove(table, i << 4);
+    assert_int_equal(n, 0);
+}
+
+static void *add_and_remove(void *base)
+{
+    uint64_t first = (uint64_t)(uintptr_t)base;
+    for (int round = 0; round < 20; round++) {
+        for (uint64_t i = 0; i < 10000; i++)
+            if (!table_add(table, first + i * 64))
+                return "no room";
+        for (uint64_t i = 0; i < 10000; i++)
+            if (!table_remove(table, first + i * 64))
+                return "lost";
+    }
+    return NULL;
+}
+
+static void threads_do_not_lose_addresses(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_and_remove,
+                                        (void *)(uintptr_t)(0x10000 + 16 * i)),
+                         0);
+    for (int i = 0; i < 4; i++) {
+        void *failure;
+        pthread_join(threads[i], &failure);
+        assert_null(failure);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_table, free_table)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(addresses_come_and_go),
+        TEST(an_address_is_there_once),
+        TEST(a_full_table_refuses),
+        TEST(threads_do_not_lose_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
