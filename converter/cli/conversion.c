@@ -29,6 +29,7 @@
 #include "converter/tables/rows.h"
 
 #define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
+#define PROGRESS_WIDTH  40
 #define WATCH_STEPS     100000
 // Two clocks of one boot differ by what was slewed in between; those of two boots by more.
 #define SAME_BOOT_NS (NSEC_PER_SEC / 2)
@@ -75,7 +76,11 @@ static bool progress_show(void *userdata, double done)
     struct run *run = userdata;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     if (run->progress_shown && now >= run->progress_next) {
-        fprintf(stderr, "\rconverting %3.0f %%", done * 100);
+        static const char full[PROGRESS_WIDTH + 1] = "########################################";
+        double share = done < 0 ? 0 : done > 1 ? 1 : done;
+        int n = (int)(share * PROGRESS_WIDTH);
+        fprintf(stderr, "\rconverting [%.*s%*s] %3.0f %%", n, full, PROGRESS_WIDTH - n, "",
+                share * 100);
         run->progress_next = now + PROGRESS_PERIOD;
     }
     return run_goes_on(run);

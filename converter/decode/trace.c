@@ -693,7 +693,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = timeline_walk(reader);
     r = handler->finished(handler->userdata, r);
     if (r < 0 && err && !err->text[0])
-        err_errno(err, r, "trace");
+        err_errno(err, r, r == -ENOMEM ? "trace" : "temporary files");
     timeline_done(&reader->timeline);
     scratch_done(&reader->deferred);
     sequences_done(&reader->sequences);

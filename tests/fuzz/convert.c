@@ -35,7 +35,11 @@ static void database_check(struct database *db)
         "SELECT 1 FROM thread_state LEFT JOIN thread USING (utid) WHERE tid IS NULL",
         "SELECT 1 FROM thread t LEFT JOIN process USING (upid) WHERE upid IS NOT NULL AND pid IS "
         "NULL",
-        "SELECT 1 FROM ftrace_event a JOIN ftrace_event b ON b.id = a.id + 1 AND b.ts < a.ts",
+        "SELECT 1 FROM (SELECT ts, lag(ts) OVER (ORDER BY id) AS before FROM ftrace_event) "
+        "WHERE ts < before",
+        "SELECT 1 FROM _arg_set s LEFT JOIN _arg_kind k ON k.id = s.kind_id WHERE k.id IS NULL",
+        "SELECT 1 FROM counter c LEFT JOIN _arg_set s ON s.id = c.arg_set_id WHERE "
+        "c.arg_set_id IS NOT NULL AND s.id IS NULL",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         expect_none(database_handle(db), wrong[i]);

@@ -266,6 +266,26 @@ class Outputs(Case):
             have = [row[1] for row in self.query(f"PRAGMA table_xinfo({table})")]
             self.assertEqual(have, columns, table)
 
+    def on_terminal(self, *argv):
+        ours, its = os.openpty()
+        command = [MMSQL, "convert", HERE / "mm_pressure.pftrace", "-o", self.db, *argv]
+        with open(ours, "rb", buffering=0) as terminal:
+            done = subprocess.run(command, stderr=its, timeout=60, check=False)
+            os.write(its, b"END")
+            os.close(its)
+            said = b""
+            while not said.endswith(b"END"):
+                said += terminal.read(4096)
+        self.assertEqual(done.returncode, 0)
+        return said
+
+    def test_progress_is_for_terminals(self):
+        said = self.on_terminal()
+        self.assertRegex(said, rb"\rconverting \[#* *\] +\d+ %")
+        self.assertIn(b"\r\x1b[K", said)  # wiped when it is through
+        self.assertEqual(self.on_terminal("-q"), b"END")
+        self.assertNotIn(b"converting", run("convert", HERE / "mm_pressure.pftrace", "-o", self.db).stderr)
+
     def test_tables_are_explained(self):
         done = run("tables", "ftrace_event")
         self.assertEqual(done.returncode, 0)
