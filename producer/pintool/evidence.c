@@ -3,14 +3,14 @@
 // A read is what a pinned page saves, and one read brings many pages: so each page of a read gets
 // its share, and the shares of a file add up to its reads. The page cache's events come one for
 // each folio, without its size. Read-ahead adds folio after folio within a microsecond or so; a
-// fault that follows another has at least a page table in between, and usually the disk. Hence a
+// fault that follows another is 2 us later at least, and the disk's time if there is one. Hence a
 // read is a chain of folios that follow one another in the file within BATCH_NS, and a folio ends
 // where the next one of its chain begins.
 #include "producer/pintool/evidence.h"
 
 #include <errno.h>
 
-#define BATCH_NS        ((nsec_t)2000)
+#define BATCH_NS        2000u
 #define FOLIO_PAGES_MAX 512 // as far as a gap in a chain is taken for a folio
 #define TICK_NS         ((nsec_t)100000)
 #define READ_PAGES      32 // what one read of unknown origin brings: 128 KiB, the kernel's default
@@ -54,7 +54,8 @@ static uint32_t tick(struct evidence *evidence, nsec_t ts)
     evidence->has_ts = true;
     if (ts > evidence->last_ts)
         evidence->last_ts = ts;
-    nsec_t ticks = ts > evidence->first_ts ? (ts - evidence->first_ts) / TICK_NS : 0;
+    uint64_t passed = (uint64_t)ts - (uint64_t)evidence->first_ts; // no overflow, whatever ts is
+    uint64_t ticks = ts > evidence->first_ts ? passed / (uint64_t)TICK_NS : 0;
     return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
 }
 
@@ -156,8 +157,8 @@ void evidence_added(struct evidence *evidence, nsec_t ts, uint64_t page)
     struct read_batch *batch = &evidence->batch;
     tick(evidence, ts);
     uint64_t gap = page > batch->last ? page - batch->last : 0;
-    bool follows =
-        batch->end > batch->start && ts - batch->ts <= BATCH_NS && is_folio(batch->last, gap);
+    bool follows = batch->end > batch->start && (uint64_t)ts - (uint64_t)batch->ts <= BATCH_NS &&
+                   is_folio(batch->last, gap);
     if (!follows)
         flush(evidence);
     if (follows)
@@ -204,7 +205,7 @@ double evidence_stay_seconds(const struct evidence *evidence, uint64_t page)
 
 double evidence_seconds(const struct evidence *evidence)
 {
-    return (double)(evidence->last_ts - evidence->first_ts) / (double)NSEC_PER_SEC;
+    return ((double)evidence->last_ts - (double)evidence->first_ts) / (double)NSEC_PER_SEC;
 }
 
 double evidence_reads_within(const struct evidence *evidence, double seconds)

@@ -15,6 +15,8 @@ static const struct pintool_mode modes[] = {
     {"file", "FILE... [OPTION...]", "show which pages of files are in memory, write pinlists",
      pintool_file},
     {"pinlist", "PINLIST [OPTION...]", "show what a pinlist.meta names", pintool_pinlist},
+    {"measure", "FILE... [OPTION...] -- COMMAND",
+     "run a command on a cold cache and show which pages it needs", pintool_measure},
     {"suggest", "TRACE-OR-DB --file FILE --quota BYTES -o PINLIST",
      "choose what to pin from what a recording shows", pintool_suggest},
     {"lock", "PINLIST FILE", "keep what a pinlist names in memory until told otherwise",

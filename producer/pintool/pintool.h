@@ -22,6 +22,7 @@ struct pintool_mode {
 
 int pintool_file(int argc, char **argv);
 int pintool_pinlist(int argc, char **argv);
+int pintool_measure(int argc, char **argv);
 int pintool_suggest(int argc, char **argv);
 int pintool_lock(int argc, char **argv);
 int pintool_preload(int argc, char **argv);

@@ -37,7 +37,7 @@ def pages(ranges):
     return {i for start, size in ranges for i in range(start // PAGE, (start + size) // PAGE)}
 
 
-class HoldTest(unittest.TestCase):
+class FileTest(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory(dir=lib.BUILD)
         self.addCleanup(self.tmp.cleanup)
@@ -57,6 +57,8 @@ class HoldTest(unittest.TestCase):
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])
         return process, process.stdout.readline()
 
+
+class HoldTest(FileTest):
     def test_preload_reads_the_ranges_and_nothing_else(self):
         self.write_list((3 * PAGE, 5 * PAGE), (100 * PAGE + 7, PAGE))
         done = lib.run(PINTOOL, "preload", self.list, self.file)
@@ -99,6 +101,74 @@ class HoldTest(unittest.TestCase):
             self.assertIn("pinlist.meta", done.stderr)
         self.assertEqual(lib.run(PINTOOL, "lock", self.list).returncode, 2)
         self.assertEqual(resident(self.file), [])
+
+    def test_measure_shows_what_the_command_reads_and_nothing_else(self):
+        self.file.read_bytes()
+        done = lib.run(PINTOOL, "measure", self.file, "--dump", "-o", self.list, "--",
+                       "dd", f"if={self.file}", "of=/dev/null", f"bs={PAGE}", "skip=70", "count=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"resident(B)={2 * PAGE} ", done.stdout)
+        self.assertIn(f"file_offset={70 * PAGE} total_bytes={2 * PAGE}", done.stdout)
+        self.assertEqual(struct.unpack(">II", self.list.read_bytes()), (70 * PAGE, 2 * PAGE))
+
+    def test_measure_reports_although_the_command_fails(self):
+        done = lib.run(PINTOOL, "measure", self.file, "--", "sh", "-c", "exit 3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("resident(B)=0 ", done.stdout)
+        self.assertIn("sh: exit code 3", done.stderr)
+        self.assertEqual(lib.run(PINTOOL, "measure", self.file, "--", "/nonexistent").returncode, 1)
+        for wrong in (["measure", self.file], ["measure", self.file, "--"], ["measure", "--", "true"]):
+            self.assertEqual(lib.run(PINTOOL, *wrong).returncode, 2, wrong)
+
+
+@lib.needs_root
+class ReadAheadTest(FileTest):
+    """Read-ahead is the whole machine's, so what was set before is put back even if pintool fails to."""
+
+    def setUp(self):
+        super().setUp()
+        device = os.stat(self.file).st_dev
+        block = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+        settings = [p / "queue" / "read_ahead_kb" for p in (block, block.parent)]
+        self.setting = next((p for p in settings if p.exists()), None)
+        if not self.setting:
+            self.skipTest(f"{self.file} lies on no block device with a read-ahead")
+        self.before = self.setting.read_text()
+        if int(self.before) == 0:
+            self.skipTest("read-ahead is off")
+        self.addCleanup(self.setting.write_text, self.before)
+
+    def wait_until_restored(self):
+        end = time.monotonic() + 10
+        while self.setting.read_text() != self.before and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertEqual(self.setting.read_text(), self.before)
+
+    def test_off_while_the_command_runs(self):
+        done = lib.run(PINTOOL, "measure", self.file, "--", "cat", self.setting)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.split()[0], "0")
+        self.assertEqual(self.setting.read_text(), self.before)
+        done = lib.run(PINTOOL, "measure", "--read-ahead", self.file, "--", "cat", self.setting)
+        self.assertEqual(done.stdout.split()[0], self.before.strip())
+
+    def test_restored_although_pintool_is_killed(self):
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            process, line = self.start("measure", self.file, "--", "sh", "-c",
+                                       f"cat {self.setting}; exec sleep 2")
+            self.assertEqual(line, "0\n")
+            process.send_signal(number)
+            process.wait(timeout=30)
+            self.wait_until_restored()
+
+    def test_two_at_once_are_refused(self):
+        process, line = self.start("measure", self.file, "--", "sh", "-c", "echo up; exec sleep 2")
+        self.assertEqual(line, "up\n")
+        other = lib.run(PINTOOL, "measure", self.file, "--", "true")
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("held by another pintool", other.stderr)
+        self.assertEqual(process.wait(timeout=30), 0)
+        self.wait_until_restored()
 
 
 if __name__ == "__main__":

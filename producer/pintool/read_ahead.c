@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sysfs, not BLKRASET: it is the same setting, and there may be no device node. A process of its
+// own puts the setting back: it holds one end of a pipe whose other end only this process has, and
+// so sees this process end, in whatever way. It has a session of its own and takes no signals that
+// a terminal or a service manager would send to all.
+//
+// Two at once would be worse than none, since the second would find "off" and put that back at the
+// end. So whoever turns it off holds a lock on the file, for as long as the watcher lives.
+#include "producer/pintool/read_ahead.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+static int open_setting(const char *sys, dev_t device, struct err *err)
+{
+    // A disk, a partition of one, and what is no block device (a file system over several).
+    static const char *const places[] = {"dev/block/%u:%u/queue", "dev/block/%u:%u/../queue",
+                                         "class/bdi/%u:%u"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char directory[64], path[PATH_MAX];
+        snprintf(directory, sizeof(directory), places[i], major(device), minor(device));
+        snprintf(path, sizeof(path), "%s/%s/read_ahead_kb", sys, directory);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+        if (errno != ENOENT && errno != ENOTDIR)
+            return err_errno(err, -errno, "%s", path);
+    }
+    return err_set(err, -ENODEV, "device %u:%u has no read-ahead to turn off", major(device),
+                   minor(device));
+}
+
+static int read_setting(int fd, uint64_t *ret_kb)
+{
+    char text[32] = "";
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    if (n < 0)
+        return -errno;
+    text[strcspn(text, "\n")] = 0;
+    return str_parse_u64(text, ret_kb);
+}
+
+static int write_setting(int fd, uint64_t kb)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)kb);
+    return pwrite(fd, text, (size_t)n, 0) == n ? 0 : -errno;
+}
+
+static _Noreturn void watch(int life_fd, int fd, uint64_t kb)
+{
+    char byte;
+    while (read(life_fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    uint64_t now;
+    if (read_setting(fd, &now) == 0 && now == 0)
+        write_setting(fd, kb);
+    _exit(0);
+}
+
+// All signals are blocked around the fork, so that none ends the watcher before it is ready.
+static pid_t start_watcher(int fd, uint64_t kb, int *ret_life_fd)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        setsid();
+        watch(ends[0], fd, kb);
+    }
+    int r = -errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return r;
+    }
+    *ret_life_fd = ends[1];
+    return pid;
+}
+
+int read_ahead_stop(const char *sys, dev_t device, struct read_ahead *ret, struct err *err)
+{
+    *ret = READ_AHEAD_NONE;
+    CLEANUP(close_fdp) int fd = open_setting(sys, device, err);
+    if (fd < 0)
+        return fd;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, errno == EWOULDBLOCK ? -EBUSY : -errno,
+                       "the read-ahead of device %u:%u is held by another pintool", major(device),
+                       minor(device));
+    uint64_t kb;
+    int r = read_setting(fd, &kb);
+    if (r == 0 && kb == 0)
+        return 0;
+    if (r == 0)
+        r = ret->watcher = start_watcher(fd, kb, &ret->life_fd);
+    if (r >= 0)
+        r = write_setting(fd, 0);
+    if (r < 0) {
+        ret->watcher = ret->watcher < 0 ? 0 : ret->watcher;
+        read_ahead_restore(ret);
+        return err_errno(err, r, "read-ahead of device %u:%u", major(device), minor(device));
+    }
+    return 0;
+}
+
+void read_ahead_restore(struct read_ahead *read_ahead)
+{
+    read_ahead->life_fd = close_fd(read_ahead->life_fd);
+    if (read_ahead->watcher)
+        while (waitpid(read_ahead->watcher, NULL, 0) < 0 && errno == EINTR)
+            ;
+    read_ahead->watcher = 0;
+}
