@@ -117,6 +117,34 @@ static int handle_open(struct run *run, const char *path, sqlite3 **ret)
     return 0;
 }
 
+static bool journal_is_there(const char *output, const char *suffix)
+{
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s%s", output, suffix) < 0) {
+        path = NULL;
+        return true;
+    }
+    return access(path, F_OK) == 0;
+}
+
+// A journal that somebody left beside the old database would be taken for one of the new database
+// and destroy it. SQLite brings it to its end, unless another program is at it.
+static int journals_settle(struct run *run)
+{
+    const char *output = run->conversion->output;
+    if (!journal_is_there(output, "-wal") && !journal_is_there(output, "-journal"))
+        return 0;
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    if (sqlite3_open_v2(output, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        sqlite3_exec(handle, "PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE; COMMIT", NULL, NULL,
+                     NULL);
+    sqlite3_close(STEAL(handle));
+    if (!journal_is_there(output, "-wal") && !journal_is_there(output, "-journal"))
+        return 0;
+    err_set(run->err, -EBUSY, "%s: in use by another program", output);
+    return err_hint(run->err, -EBUSY, "its journal is beside it; close that program first");
+}
+
 // A copy of the old database, through SQLite, which knows what of a journal counts.
 static int base_copy(struct run *run)
 {
@@ -140,6 +168,8 @@ static int base_copy(struct run *run)
     if (code != SQLITE_DONE)
         return err_set(run->err, -EIO, "%s: %s", output,
                        from ? sqlite3_errmsg(backup ? to : from) : "cannot be opened");
+    // Who likes WAL for writing has it no longer: a reader would need to write beside the file.
+    sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
     run->n_traces = sql_number(to, "SELECT max(id) + 1 FROM trace", 0);
     return database_same_schema(to, output, run->err);
@@ -411,6 +441,8 @@ static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
     int r = database_target_check(conversion->output, run->err);
+    if (r == 0)
+        r = journals_settle(run);
     if (r == 0)
         r = working_file_make(conversion->output, run->err, &run->working);
     if (r == 0 && conversion->append && file_size(conversion->output))

@@ -45,7 +45,7 @@ static const char help[] =
     "  -q, --quiet                  no progress and no summary\n"
     "  -h, --help                   this text\n"
     "\n"
-    "Several traces have their rows told apart by trace_id (see the table 'trace'). Of a damaged\n"
+    "The table trace lists the traces; machine_id and trace_id tell their rows apart. Of a damaged\n"
     "file everything that can be read is converted; the exit code is 1 then, and the message says\n"
     "where the damage is.\n";
 
