@@ -151,7 +151,8 @@ static int base_copy(struct run *run)
     const char *output = run->conversion->output;
     CLEANUP(handle_closep) sqlite3 *from = NULL;
     CLEANUP(handle_closep) sqlite3 *to = NULL;
-    int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READONLY, NULL);
+    // Not for reading only: a database in WAL mode would keep the files that reading it makes.
+    int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_open_v2(run->working, &to, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)

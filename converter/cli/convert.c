@@ -45,9 +45,9 @@ static const char help[] =
     "  -q, --quiet                  no progress and no summary\n"
     "  -h, --help                   this text\n"
     "\n"
-    "The table trace lists the traces; machine_id and trace_id tell their rows apart. Of a damaged\n"
-    "file everything that can be read is converted; the exit code is 1 then, and the message says\n"
-    "where the damage is.\n";
+    "The table 'trace' lists the traces; machine_id and trace_id tell their rows apart. Of a\n"
+    "damaged file everything that can be read is converted; the exit code is 1 then, and the\n"
+    "message says where the damage is.\n";
 
 static volatile sig_atomic_t interrupted; // set by the signal handler
 
