@@ -101,7 +101,7 @@ static int watch_stops(void *userdata)
 static int handle_open(struct run *run, const char *path, sqlite3 **ret)
 {
     sqlite3 *handle = NULL;
-    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE, NULL);
+    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(handle,
                             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA "
@@ -371,14 +371,28 @@ static int file_take(struct run *run, const struct conversion_file *file)
     return err_errno(run->err, -ENOMEM, "%s", name);
 }
 
+struct waiting {
+    struct run *run;
+    const struct content *content;
+};
+
+// Importers ask from time to time. What they have read does not come back, so it need not stay.
+static bool waiting_goes_on(void *userdata)
+{
+    const struct waiting *waiting = userdata;
+    input_forget(waiting->content->input);
+    return run_goes_on(waiting->run);
+}
+
 static int waiting_import(struct run *run, sqlite3 *handle, const struct content *content)
 {
+    struct waiting waiting = {run, content};
     struct file_import in = {
         .handle = handle,
         .path = content->name,
         .argument = content->argument,
-        .goes_on = run_goes_on,
-        .userdata = run,
+        .goes_on = waiting_goes_on,
+        .userdata = &waiting,
     };
     const char *damage = input_damage(content->input);
     size_t size = input_size(content->input);

@@ -82,7 +82,7 @@ void rows_text(struct rows *rows, size_t column, const char *text, size_t size)
         at += n;
     }
     rows_failed(rows, sqlite3_bind_text64(rows->insert, (int)column + 1, text ? text : "", size,
-                                          SQLITE_TRANSIENT, SQLITE_UTF8));
+                                          SQLITE_STATIC, SQLITE_UTF8));
 }
 
 int64_t rows_put(struct rows *rows)

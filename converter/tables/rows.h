@@ -26,7 +26,7 @@ int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, st
 
 // Values of the row that rows_put() writes; columns that are not set are NULL.
 void rows_int(struct rows *rows, size_t column, int64_t value);
-// Copied at once; bytes that are no UTF-8 become U+FFFD.
+// Must live until rows_put(); bytes that are no UTF-8 become U+FFFD.
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 
 // Returns the row's id, where the table has one. A failure shows in rows_error().
