@@ -101,8 +101,17 @@ static void count_read(struct evidence *evidence, nsec_t ts, uint64_t start, uin
     }
 }
 
+static void flush(struct evidence *evidence)
+{
+    struct read_batch *batch = &evidence->batch;
+    if (batch->end > batch->start)
+        count_read(evidence, batch->ts, batch->start, batch->end);
+    *batch = (struct read_batch){0};
+}
+
 void evidence_came(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
 {
+    flush(evidence);
     end = clip(evidence, end);
     for (uint64_t from = start; from < end;) {
         uint64_t to = (from / READ_PAGES + 1) * READ_PAGES;
@@ -112,7 +121,7 @@ void evidence_came(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_
     }
 }
 
-void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
+static void leave(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
 {
     uint32_t now = tick(evidence, ts);
     end = clip(evidence, end);
@@ -132,18 +141,16 @@ void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_
     }
 }
 
+void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
+{
+    flush(evidence);
+    leave(evidence, ts, start, end);
+}
+
 // A gap that can be a folio: a power of two, and aligned to itself.
 static bool is_folio(uint64_t start, uint64_t pages)
 {
     return pages && pages <= FOLIO_PAGES_MAX && !(pages & (pages - 1)) && start % pages == 0;
-}
-
-static void flush(struct evidence *evidence)
-{
-    struct read_batch *batch = &evidence->batch;
-    if (batch->end > batch->start)
-        count_read(evidence, batch->ts, batch->start, batch->end);
-    *batch = (struct read_batch){0};
 }
 
 static void set_folio(struct evidence *evidence, uint64_t page, uint64_t n)
@@ -180,7 +187,7 @@ void evidence_deleted(struct evidence *evidence, nsec_t ts, uint64_t page)
     if (page >= evidence->batch.start && page < evidence->batch.end)
         flush(evidence);
     uint64_t n = evidence->pages.items[page].folio_pages;
-    evidence_went(evidence, ts, page, page + (n ? n : 1));
+    leave(evidence, ts, page, page + (n ? n : 1));
 }
 
 void evidence_end(struct evidence *evidence)
