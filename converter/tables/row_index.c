@@ -13,7 +13,8 @@
 #define FORGET_N   ((size_t)128 << 10)
 
 struct entry {
-    int64_t group, value, id;
+    int64_t value;
+    uint32_t group, id;
 };
 
 static struct entry *entries(const struct scratch *scratch)
@@ -27,7 +28,7 @@ int row_index_add(struct row_index *index, const char *folder, const struct cell
     if (index->given_up)
         return 0;
     if (group->type != CELL_INT || value->type != CELL_INT || group->integer < 0 ||
-        group->integer >= GROUPS_MAX) {
+        group->integer >= GROUPS_MAX || id > UINT32_MAX) {
         index->given_up = true;
         scratch_done(&index->log);
         return 0;
@@ -35,7 +36,8 @@ int row_index_add(struct row_index *index, const char *folder, const struct cell
     int r = scratch_reserve(&index->log, folder, (index->n + 1) * sizeof(struct entry));
     if (r < 0)
         return r;
-    entries(&index->log)[index->n++] = (struct entry){group->integer, value->integer, id};
+    entries(&index->log)[index->n++] =
+        (struct entry){value->integer, (uint32_t)group->integer, (uint32_t)id};
     if (group->integer >= index->n_groups)
         index->n_groups = group->integer + 1;
     if (index->n - index->n_forget == FORGET_N) {
