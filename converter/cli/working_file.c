@@ -3,7 +3,7 @@
 // rename() replaces a file whole or not at all. Where what is in the old file is in the new one as
 // well, and nowhere else, the new one is on the disk before it takes the name.
 //
-// A database that somebody has open, or left open, has a journal beside it, which belongs to the
+// A database that somebody has opened meanwhile may have a journal beside it, which belongs to the
 // file of that name, whichever it is. Such a one is therefore not replaced but rewritten through
 // SQLite, in one transaction.
 #include "converter/cli/working_file.h"
@@ -51,16 +51,13 @@ uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-// What SQLite keeps beside a database; `remove`: not any more. True if there is something.
-static bool journals_find(const char *output, bool remove)
+static bool has_journal(const char *output)
 {
-    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    static const char *const suffixes[] = {"-wal", "-journal"};
     bool found = false;
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]) && !found; i++) {
         CLEANUP(freep) char *path = NULL;
-        if (asprintf(&path, "%s%s", output, suffixes[i]) < 0)
-            return true;
-        found |= (remove ? unlink(path) : access(path, F_OK)) == 0;
+        found = asprintf(&path, "%s%s", output, suffixes[i]) < 0 || access(path, F_OK) == 0;
     }
     return found;
 }
@@ -85,9 +82,7 @@ static int rewrite(const char *working, const char *output, struct err *err)
     sqlite3_close(to);
     if (code != SQLITE_OK)
         return err_set(err, code == SQLITE_BUSY ? -EBUSY : -EIO,
-                       "%s: it is in use, or was left with a journal beside it, and cannot be "
-                       "rewritten: %s",
-                       output, sqlite3_errstr(code));
+                       "%s: in use by another program: %s", output, sqlite3_errstr(code));
     return 0;
 }
 
@@ -97,14 +92,12 @@ int working_file_publish(const char *working, const char *output, bool sync, str
     mode_t mask = umask(0);
     umask(mask);
     bool replaces = stat(output, &st) == 0;
-    if (replaces && journals_find(output, false)) {
+    if (replaces && has_journal(output)) {
         int r = rewrite(working, output, err);
         if (r == 0)
             unlink(working);
         return r;
     }
-    if (!replaces)
-        journals_find(output, true); // of a database that was removed
     CLEANUP(close_fdp) int fd = open(working, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, replaces ? st.st_mode & 0777 : 0666 & ~mask) < 0 ||
         (sync && fdatasync(fd) < 0) || rename(working, output) < 0)

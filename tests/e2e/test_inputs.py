@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
         return done.stderr
 
     def query(self, sql, db=None):
-        with sqlite3.connect(f"file:{db or self.db}?mode=ro", uri=True) as handle:
+        with contextlib.closing(sqlite3.connect(f"file:{db or self.db}?mode=ro", uri=True)) as handle:
             return handle.execute(sql).fetchall()
 
     def write(self, name, content):
@@ -191,6 +191,32 @@ class Append(Case):
         self.assertEqual(self.query("SELECT text FROM note"), [("mine",)])
         self.assertEqual(len(self.query("SELECT * FROM trace")), 2)
         self.nothing_left("out.db")
+
+    def test_somebody_opens_the_database_meanwhile(self):
+        """His journal must not be taken for the new file's."""
+        self.convert(PRESSURE)
+        n_events = self.query("SELECT count(*) FROM ftrace_event")
+        for lock, code in (("BEGIN IMMEDIATE", 1), ("SELECT 1", 0)):
+            argv = [lib.MMSQL, "convert", "-q", "-", "-o", self.db]
+            with subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                child.stdin.write(SCHED.read_bytes()[:1000])
+                child.stdin.flush()
+                while not list(self.dir.glob("out.db.*")):
+                    time.sleep(0.01)
+                with contextlib.closing(sqlite3.connect(self.db, isolation_level=None)) as handle:
+                    handle.execute("PRAGMA journal_mode=WAL")
+                    handle.execute("CREATE TABLE note(text)")
+                    handle.execute(lock)
+                    child.stdin.write(SCHED.read_bytes()[1000:])
+                    said = child.communicate()[1].decode()
+                    self.assertEqual(child.returncode, code, said)
+                    self.assertEqual("in use" in said, code == 1)
+            self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+            self.assertEqual(self.query("SELECT count(*) FROM ftrace_event") == n_events, code == 1)
+            self.assertEqual(len(self.query("SELECT name FROM sqlite_master WHERE name = 'note'")), code)
+            with contextlib.closing(sqlite3.connect(self.db, isolation_level=None)) as handle:
+                handle.execute("PRAGMA journal_mode=DELETE")
+                handle.execute("DROP TABLE IF EXISTS note")
 
     def test_a_journal_of_somebody_who_was_killed(self):
         """Its transaction is rolled back, or taken over, before the database is touched."""
