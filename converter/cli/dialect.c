@@ -276,6 +276,30 @@ static int function_run(sqlite3 *handle, const char **cursor)
     return code == SQLITE_OK ? 1 : failed(signature.name, sqlite3_errmsg(handle));
 }
 
+// CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL, with the name at hand: temporary, since the
+// database is not to be changed. `at` is behind CREATE.
+static int plain_run(sqlite3 *handle, const char **cursor, const char *at)
+{
+    char name[NAME_BYTES];
+    bool is_virtual = word_eat(&at, "VIRTUAL"), is_view = !is_virtual && word_eat(&at, "VIEW");
+    if (!is_view && !word_eat(&at, "TABLE"))
+        return 0;
+    bool careful = word_eat(&at, "IF") && word_eat(&at, "NOT") && word_eat(&at, "EXISTS");
+    if (!name_eat(&at, false, name) || *at == '.')
+        return 0;
+    CLEANUP(freep) char *body = body_take(&at);
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    strbuf_addf(&sql, "CREATE %s %s temp.\"%s\" %s",
+                is_virtual ? "VIRTUAL TABLE"
+                : is_view  ? "VIEW"
+                           : "TABLE",
+                careful ? "IF NOT EXISTS" : "", name, body ? body : "");
+    if (sql.failed || !body)
+        return failed(name, "no memory");
+    *cursor = at;
+    return sql_execute(handle, name, sql.text);
+}
+
 int dialect_run(struct sqlite3 *handle, const char **cursor)
 {
     const char *at = *cursor;
@@ -292,7 +316,7 @@ int dialect_run(struct sqlite3 *handle, const char **cursor)
     if (word_eat(&at, "OR"))
         replace = word_eat(&at, "REPLACE");
     if (!word_eat(&at, "PERFETTO"))
-        return 0;
+        return replace ? 0 : plain_run(handle, cursor, at);
     if (word_eat(&at, "TABLE"))
         r = relation_run(handle, &at, "TABLE", replace);
     else if (word_eat(&at, "VIEW"))

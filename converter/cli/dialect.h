@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The statements that Perfetto added to SQL: INCLUDE PERFETTO MODULE, CREATE PERFETTO TABLE, VIEW
-// and FUNCTION. What they make lives as long as the connection.
+// and FUNCTION; and plain CREATE TABLE, VIEW and VIRTUAL TABLE, which become temporary. What they
+// make lives as long as the connection.
 #pragma once
 
 struct sqlite3;

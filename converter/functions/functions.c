@@ -44,6 +44,9 @@ const struct function_doc function_docs[] = {
     {"ANCESTOR_STACK_PROFILE_CALLSITE(id)", "table: the call sites that lead to a call site"},
     {"FOLLOWING_FLOW(id), PRECEDING_FLOW(id), DIRECTLY_CONNECTED_FLOW(id)",
      "table: flows that a slice leads to; that lead to it; both, one step"},
+    {"CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p)",
+     "the times in which rows of both hold, with the columns of both; also SPAN_LEFT_JOIN and "
+     "SPAN_OUTER_JOIN"},
     {NULL, NULL},
 };
 

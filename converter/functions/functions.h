@@ -17,6 +17,9 @@ int table_functions_register(sqlite3 *handle);
 // Makes `name` a table that `sql` fills, whose parameters ?1 to ?n are arguments of the table.
 int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n_arguments);
 
+// SPAN_JOIN, SPAN_LEFT_JOIN and SPAN_OUTER_JOIN.
+int span_join_register(sqlite3 *handle);
+
 struct function_doc {
     const char *call, *doc;
 };

@@ -249,5 +249,5 @@ int table_functions_register(sqlite3 *handle)
     size_t n = sizeof(table_functions) / sizeof(table_functions[0]);
     for (size_t i = 0; i < n && code == SQLITE_OK; i++)
         code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
-    return code;
+    return code == SQLITE_OK ? span_join_register(handle) : code;
 }

@@ -137,6 +137,40 @@ class Dialect(Case):
             SELECT text, twice(4, 1) AS n, (SELECT count(*) FROM first_slices(3)) AS m FROM seen""")
         self.assertEqual(out, "text,n,m\na;b,11,3\n")
 
+    def test_plain_tables_and_views_are_temporary(self):
+        before = self.db.read_bytes()
+        out = self.ask("CREATE TABLE t AS SELECT 1 AS x; CREATE VIEW IF NOT EXISTS v AS SELECT x + 1 AS y FROM t; "
+                       "SELECT y FROM v; DROP VIEW v")
+        self.assertEqual(out, "y\n2\n")
+        self.assertEqual(self.db.read_bytes(), before)
+        self.assertIn("readonly", self.ask("CREATE TABLE main.t AS SELECT 1 AS x", code=1))
+
+    SPANS = ("CREATE TABLE a AS SELECT column1 AS ts, column2 AS dur, column3 AS cpu, column4 AS x FROM (VALUES "
+             "(0, 10, 1, 'p'), (10, 10, 1, 'q'), (30, 5, 1, 'r'), (0, 100, 2, 's'), (0, 5, 4, 'u'), (50, -1, 1, 'open'));"
+             "CREATE TABLE b AS SELECT column1 AS ts, column2 AS dur, column3 AS cpu, column4 AS y FROM (VALUES "
+             "(5, 10, 1, 1), (20, 15, 1, 2), (0, 10, 2, 3), (20, 10, 2, 4), (0, 5, 3, 5));")
+
+    def test_span_joins(self):
+        inner = ["5,5,1,p,1", "10,5,1,q,1", "30,5,1,r,2", "0,10,2,s,3", "20,10,2,s,4"]
+        left = ["0,5,1,p,", "15,5,1,q,", "10,10,2,s,", "30,70,2,s,", "0,5,4,u,"]
+        right = ["20,10,1,,2", "0,5,3,,5"]
+        for kind, want in (("SPAN_JOIN", inner), ("SPAN_LEFT_JOIN", inner + left), ("SPAN_OUTER_JOIN", inner + left + right)):
+            out = self.ask(self.SPANS + f"CREATE VIRTUAL TABLE j USING {kind}(a PARTITIONED cpu, b PARTITIONED cpu); "
+                           "SELECT ts, dur, cpu, x, y FROM j").splitlines()
+            self.assertEqual(out[0], "ts,dur,cpu,x,y")
+            self.assertEqual(sorted(out[1:]), sorted(want), kind)
+
+    def test_span_join_without_partitions(self):
+        out = self.ask("CREATE VIEW a AS SELECT 0 AS ts, 10 AS dur, 'p' AS x; CREATE VIEW b AS SELECT 4 AS ts, 2 AS dur, 7 AS y;"
+                       "CREATE VIRTUAL TABLE j USING span_join(a, b); SELECT * FROM j")
+        self.assertEqual(out, "ts,dur,x,y\n4,2,p,7\n")
+
+    def test_span_join_errors(self):
+        for arguments, why in (("a", "is expected"), ("a PARTITIONED cpu, b", "is expected"), ("a, nothing", "no such table"),
+                               ("a PARTITIONED foo, b PARTITIONED foo", "no column foo"), ("a, a", "same name"),
+                               ("a X cpu, b X cpu", "is expected")):
+            self.assertIn(why, self.ask(self.SPANS + f"CREATE VIRTUAL TABLE j USING SPAN_JOIN({arguments})", code=1), arguments)
+
     def test_modules(self):
         out = self.ask("INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n FROM thread_slice")
         self.assertEqual(out, "n\n13\n")

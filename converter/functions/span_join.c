@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p): the times in which a
+// row of one table and a row of the other hold together, with the columns of both. SPAN_LEFT_JOIN
+// has the rest of the first table's times as well, SPAN_OUTER_JOIN that of both.
+//
+// Each table has ts and dur, and its spans do not overlap within a partition. So both are read in
+// order of partition and time, side by side, once: what is left of a row after a piece was handed
+// out stays for the next. Rows without a partition, or with a negative duration, are left out.
+#include "converter/functions/functions.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+#define NAME_BYTES  128
+#define COLUMNS_MAX 256
+
+enum kind { KIND_INNER, KIND_LEFT, KIND_OUTER };
+
+struct side {
+    char name[NAME_BYTES];
+    char partition[NAME_BYTES]; // "": none
+    int n_columns;              // beside ts, dur and the partition
+    char *sql;                  // owned: partition, ts, dur, columns, in order
+};
+
+struct span_table {
+    sqlite3_vtab base;
+    sqlite3 *handle; // borrowed
+    enum kind kind;
+    bool partitioned;
+    struct side sides[2];
+};
+
+struct stream {
+    sqlite3_stmt *statement; // owned
+    bool at_end;
+    int64_t ts, end; // of what is left of the row
+};
+
+struct span_cursor {
+    sqlite3_vtab_cursor base;
+    struct stream streams[2];
+    bool has[2], at_end; // which sides the row has
+    int64_t ts, end, row;
+};
+
+// "NAME", "NAME PARTITIONED COLUMN".
+static bool side_parse(const char *text, struct side *ret)
+{
+    char words[3][NAME_BYTES] = {{0}};
+    int n = 0;
+    while (*text) {
+        size_t blank = strspn(text, " \t\r\n"), length = strcspn(text + blank, " \t\r\n");
+        if (length && (n == 3 || length >= NAME_BYTES))
+            return false;
+        if (length)
+            memcpy(words[n++], text + blank, length);
+        text += blank + length;
+    }
+    if (n != 1 && (n != 3 || sqlite3_stricmp(words[1], "PARTITIONED") != 0))
+        return false;
+    memcpy(ret->name, words[0], NAME_BYTES);
+    memcpy(ret->partition, words[2], NAME_BYTES);
+    return true;
+}
+
+// Adds the side's own columns to the declaration, and makes its statement.
+static int side_describe(sqlite3 *handle, struct side *side, sqlite3_str *declared,
+                         char **ret_error)
+{
+    sqlite3_stmt *statement = NULL;
+    char *probe = sqlite3_mprintf("SELECT * FROM \"%w\"", side->name);
+    int code = probe ? sqlite3_prepare_v2(handle, probe, -1, &statement, NULL) : SQLITE_NOMEM;
+    sqlite3_free(probe);
+    if (code != SQLITE_OK) {
+        *ret_error = sqlite3_mprintf("SPAN_JOIN: %s", sqlite3_errmsg(handle));
+        return code;
+    }
+    sqlite3_str *sql = sqlite3_str_new(handle);
+    bool has_ts = false, has_dur = false, has_partition = !*side->partition;
+    if (*side->partition)
+        sqlite3_str_appendf(sql, "SELECT \"%w\", ts, dur", side->partition);
+    else
+        sqlite3_str_appendall(sql, "SELECT 0, ts, dur");
+    for (int i = 0; i < sqlite3_column_count(statement) && i < COLUMNS_MAX; i++) {
+        const char *column = sqlite3_column_name(statement, i);
+        bool is_ts = sqlite3_stricmp(column, "ts") == 0,
+             is_dur = sqlite3_stricmp(column, "dur") == 0;
+        bool is_partition = sqlite3_stricmp(column, side->partition) == 0;
+        has_ts |= is_ts;
+        has_dur |= is_dur;
+        has_partition |= is_partition;
+        if (is_ts || is_dur || is_partition)
+            continue;
+        sqlite3_str_appendf(sql, ", \"%w\"", column);
+        sqlite3_str_appendf(declared, ", \"%w\"", column);
+        side->n_columns++;
+    }
+    sqlite3_finalize(statement);
+    sqlite3_str_appendf(sql, " FROM \"%w\" WHERE dur >= 0 AND ts IS NOT NULL", side->name);
+    if (*side->partition)
+        sqlite3_str_appendf(sql, " AND \"%w\" IS NOT NULL", side->partition);
+    sqlite3_str_appendall(sql, " ORDER BY 1, 2");
+    side->sql = sqlite3_str_finish(sql);
+    if (has_ts && has_dur && has_partition)
+        return side->sql ? SQLITE_OK : SQLITE_NOMEM;
+    *ret_error = sqlite3_mprintf("SPAN_JOIN: %s has no column %s", side->name,
+                                 !has_ts    ? "ts"
+                                 : !has_dur ? "dur"
+                                            : side->partition);
+    return SQLITE_ERROR;
+}
+
+static int span_disconnect(sqlite3_vtab *base)
+{
+    struct span_table *table = (struct span_table *)base;
+    sqlite3_free(table->sides[0].sql);
+    sqlite3_free(table->sides[1].sql);
+    sqlite3_free(table);
+    return SQLITE_OK;
+}
+
+static int span_declare(sqlite3 *handle, struct span_table *table, char **ret_error)
+{
+    sqlite3_str *declared = sqlite3_str_new(handle);
+    sqlite3_str_appendall(declared, "CREATE TABLE x(ts, dur");
+    if (table->partitioned)
+        sqlite3_str_appendf(declared, ", \"%w\"", table->sides[0].partition);
+    int code = side_describe(handle, &table->sides[0], declared, ret_error);
+    if (code == SQLITE_OK)
+        code = side_describe(handle, &table->sides[1], declared, ret_error);
+    sqlite3_str_appendall(declared, ")");
+    char *sql = sqlite3_str_finish(declared);
+    if (code == SQLITE_OK)
+        code = sql ? sqlite3_declare_vtab(handle, sql) : SQLITE_NOMEM;
+    if (code == SQLITE_ERROR && !*ret_error)
+        *ret_error = sqlite3_mprintf("SPAN_JOIN: both tables have a column of the same name: %s",
+                                     sqlite3_errmsg(handle));
+    sqlite3_free(sql);
+    return code;
+}
+
+static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
+                        sqlite3_vtab **ret, char **ret_error)
+{
+    struct span_table *table = sqlite3_malloc(sizeof(*table));
+    if (!table)
+        return SQLITE_NOMEM;
+    *table = (struct span_table){.handle = handle, .kind = (enum kind)(uintptr_t)userdata};
+    if (argc != 5 || !side_parse(argv[3], &table->sides[0]) ||
+        !side_parse(argv[4], &table->sides[1]) ||
+        sqlite3_stricmp(table->sides[0].partition, table->sides[1].partition) != 0) {
+        *ret_error =
+            sqlite3_mprintf("SPAN_JOIN: (a PARTITIONED column, b PARTITIONED column), with "
+                            "the same column, or (a, b) is expected");
+        sqlite3_free(table);
+        return SQLITE_ERROR;
+    }
+    table->partitioned = *table->sides[0].partition;
+    int code = span_declare(handle, table, ret_error);
+    if (code != SQLITE_OK) {
+        span_disconnect(&table->base);
+        return code;
+    }
+    *ret = &table->base;
+    return SQLITE_OK;
+}
+
+static int span_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    (void)base;
+    info->estimatedCost = 1e6;
+    return SQLITE_OK;
+}
+
+static int span_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+{
+    (void)base;
+    struct span_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
+    if (!cursor)
+        return SQLITE_NOMEM;
+    *cursor = (struct span_cursor){0};
+    *ret = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int span_close(sqlite3_vtab_cursor *base)
+{
+    struct span_cursor *cursor = (struct span_cursor *)base;
+    sqlite3_finalize(cursor->streams[0].statement);
+    sqlite3_finalize(cursor->streams[1].statement);
+    sqlite3_free(cursor);
+    return SQLITE_OK;
+}
+
+static int stream_step(struct span_cursor *cursor, struct stream *stream)
+{
+    int code = sqlite3_step(stream->statement);
+    stream->at_end = code != SQLITE_ROW;
+    if (code == SQLITE_ROW) {
+        int64_t dur = sqlite3_column_int64(stream->statement, 2);
+        stream->ts = sqlite3_column_int64(stream->statement, 1);
+        stream->end =
+            dur > INT64_MAX - (stream->ts > 0 ? stream->ts : 0) ? INT64_MAX : stream->ts + dur;
+        return SQLITE_OK;
+    }
+    if (code == SQLITE_DONE)
+        return SQLITE_OK;
+    sqlite3 *handle = ((struct span_table *)cursor->base.pVtab)->handle;
+    cursor->base.pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(handle));
+    return code;
+}
+
+static int64_t partition_of(const struct stream *stream)
+{
+    return sqlite3_column_int64(stream->statement, 0);
+}
+
+// Negative: the first side's partition comes first; at its end a side comes last.
+static int partitions_compare(const struct stream *a, const struct stream *b)
+{
+    if (a->at_end || b->at_end)
+        return a->at_end - b->at_end;
+    int64_t first = partition_of(a), second = partition_of(b);
+    return first < second ? -1 : first > second;
+}
+
+// Takes up to `end` off the row of a side, and goes on to the next row when nothing is left of it.
+static int stream_consume(struct span_cursor *cursor, int side, int64_t end)
+{
+    struct stream *stream = &cursor->streams[side];
+    stream->ts = end;
+    return stream->ts >= stream->end ? stream_step(cursor, stream) : SQLITE_OK;
+}
+
+// What of the sides the piece at hand is; it is consumed when the next one is asked for.
+static bool piece_find(struct span_cursor *cursor, int *ret_alone)
+{
+    const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
+    int order = partitions_compare(a, b);
+    *ret_alone = -1;
+    if (order == 0 && a->end > b->ts && b->end > a->ts && a->ts == b->ts) {
+        cursor->has[0] = cursor->has[1] = true;
+        cursor->ts = a->ts;
+        cursor->end = a->end < b->end ? a->end : b->end;
+        return true;
+    }
+    // One begins before the other: up to that, or to its end, it is alone.
+    int side =
+        order < 0 || (order == 0 && (a->ts < b->ts || (a->ts == b->ts && a->end == a->ts))) ? 0 : 1;
+    const struct stream *alone = &cursor->streams[side], *other = &cursor->streams[!side];
+    cursor->has[side] = true;
+    cursor->has[!side] = false;
+    cursor->ts = alone->ts;
+    cursor->end =
+        order == 0 && other->ts < alone->end && other->ts > alone->ts ? other->ts : alone->end;
+    *ret_alone = side;
+    return false;
+}
+
+static int span_advance(struct span_cursor *cursor)
+{
+    const struct span_table *table = (const struct span_table *)cursor->base.pVtab;
+    for (;;) {
+        cursor->at_end = cursor->streams[0].at_end && cursor->streams[1].at_end;
+        if (cursor->at_end)
+            return SQLITE_OK;
+        int alone;
+        if (piece_find(cursor, &alone) || table->kind == KIND_OUTER ||
+            (table->kind == KIND_LEFT && alone == 0))
+            return SQLITE_OK;
+        int code = stream_consume(cursor, alone, cursor->end);
+        if (code != SQLITE_OK)
+            return code;
+    }
+}
+
+static int span_next(sqlite3_vtab_cursor *base)
+{
+    struct span_cursor *cursor = (struct span_cursor *)base;
+    int code = SQLITE_OK;
+    bool has[2] = {cursor->has[0], cursor->has[1]};
+    cursor->row++;
+    for (int side = 0; side < 2 && code == SQLITE_OK; side++)
+        if (has[side])
+            code = stream_consume(cursor, side, cursor->end);
+    return code == SQLITE_OK ? span_advance(cursor) : code;
+}
+
+static int span_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+                       sqlite3_value **argv)
+{
+    (void)number;
+    (void)text;
+    (void)argc;
+    (void)argv;
+    struct span_cursor *cursor = (struct span_cursor *)base;
+    const struct span_table *table = (const struct span_table *)base->pVtab;
+    int code = SQLITE_OK;
+    for (int side = 0; side < 2 && code == SQLITE_OK; side++) {
+        struct stream *stream = &cursor->streams[side];
+        if (!stream->statement)
+            code = sqlite3_prepare_v2(table->handle, table->sides[side].sql, -1, &stream->statement,
+                                      NULL);
+        if (code != SQLITE_OK)
+            base->pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
+        else if (sqlite3_reset(stream->statement) == SQLITE_OK)
+            code = stream_step(cursor, stream);
+    }
+    cursor->row = 0;
+    return code == SQLITE_OK ? span_advance(cursor) : code;
+}
+
+static int span_eof(sqlite3_vtab_cursor *base)
+{
+    return ((struct span_cursor *)base)->at_end;
+}
+
+static int span_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    const struct span_cursor *cursor = (const struct span_cursor *)base;
+    const struct span_table *table = (const struct span_table *)base->pVtab;
+    int first = 2 + table->partitioned, n_left = table->sides[0].n_columns;
+    if (column == 0) {
+        sqlite3_result_int64(context, cursor->ts);
+    } else if (column == 1) {
+        sqlite3_result_int64(context, cursor->end - cursor->ts);
+    } else if (column < first) {
+        sqlite3_stmt *any = cursor->streams[!cursor->has[0]].statement;
+        sqlite3_result_value(context, sqlite3_column_value(any, 0));
+    } else {
+        int side = column - first >= n_left;
+        if (cursor->has[side])
+            sqlite3_result_value(context,
+                                 sqlite3_column_value(cursor->streams[side].statement,
+                                                      3 + column - first - (side ? n_left : 0)));
+    }
+    return SQLITE_OK;
+}
+
+static int span_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+    *ret = ((struct span_cursor *)base)->row;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+    .xCreate = span_connect,
+    .xConnect = span_connect,
+    .xBestIndex = span_best_index,
+    .xDisconnect = span_disconnect,
+    .xDestroy = span_disconnect,
+    .xOpen = span_open,
+    .xClose = span_close,
+    .xFilter = span_filter,
+    .xNext = span_next,
+    .xEof = span_eof,
+    .xColumn = span_column,
+    .xRowid = span_rowid,
+};
+
+int span_join_register(sqlite3 *handle)
+{
+    static const char *const names[] = {"span_join", "span_left_join", "span_outer_join"};
+    int code = SQLITE_OK;
+    for (int i = 0; i < 3 && code == SQLITE_OK; i++)
+        code = sqlite3_create_module_v2(handle, names[i], &module, (void *)(uintptr_t)i, NULL);
+    return code;
+}
