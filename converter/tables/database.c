@@ -290,8 +290,14 @@ static void view_sql(struct strbuf *sql, const struct table_def *def)
 }
 
 // What the usual joins and time ranges need, and no more: every index costs time and room.
-#define COUNTER_INDEX     "counter_by_track"
-#define COUNTER_INDEX_SQL "CREATE INDEX " COUNTER_INDEX " ON counter(track_id, ts)"
+static const struct {
+    const char *name, *table, *sql;
+} writer_indexes[N_WRITER_INDEXES] = {
+    [INDEX_COUNTER_BY_TRACK] = {"counter_by_track", "counter",
+                                "CREATE INDEX counter_by_track ON counter(track_id, ts)"},
+    [INDEX_ARG_SET_BY_KIND] = {"arg_set_by_kind", "_arg_set",
+                               "CREATE INDEX arg_set_by_kind ON _arg_set(kind_id)"},
+};
 static const char indexes_sql[] = "CREATE INDEX slice_by_track ON _slice(track_id);"
                                   "CREATE INDEX page_residency_sample_by_file "
                                   "ON page_residency_sample(file_id, ts);"
@@ -330,9 +336,10 @@ static int roots_register(sqlite3 *handle, const struct writer_roots *roots)
         code = sql.failed ? SQLITE_NOMEM
                           : root_register(insert, "table", name, name, roots->tables[i], sql.text);
     }
-    if (code == SQLITE_OK && roots->counter_index)
-        code = root_register(insert, "index", COUNTER_INDEX, "counter", roots->counter_index,
-                             COUNTER_INDEX_SQL);
+    for (size_t i = 0; i < N_WRITER_INDEXES && code == SQLITE_OK; i++)
+        if (roots->indexes[i])
+            code = root_register(insert, "index", writer_indexes[i].name, writer_indexes[i].table,
+                                 roots->indexes[i], writer_indexes[i].sql);
     sqlite3_finalize(insert);
     if (code == SQLITE_OK)
         code = sqlite3_exec(handle, "COMMIT; PRAGMA writable_schema=RESET;", NULL, NULL, NULL);
@@ -358,8 +365,9 @@ static int schema_make(struct database *db, const struct writer_roots *roots)
         strbuf_add_str(&sql, *script);
     if (db->later.text)
         strbuf_add(&sql, db->later.text, db->later.size);
-    if (!roots->counter_index)
-        strbuf_add_str(&sql, COUNTER_INDEX_SQL ";");
+    for (size_t i = 0; i < N_WRITER_INDEXES; i++)
+        if (!roots->indexes[i])
+            strbuf_addf(&sql, "%s;", writer_indexes[i].sql);
     strbuf_add_str(&sql, indexes_sql);
     if (sql.failed || db->later.failed)
         return SQLITE_NOMEM;

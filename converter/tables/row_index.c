@@ -27,17 +27,18 @@ int row_index_add(struct row_index *index, const char *folder, const struct cell
 {
     if (index->given_up)
         return 0;
-    if (group->type != CELL_INT || value->type != CELL_INT || group->integer < 0 ||
+    if (group->type != CELL_INT || (value && value->type != CELL_INT) || group->integer < 0 ||
         group->integer >= GROUPS_MAX || id > UINT32_MAX) {
         index->given_up = true;
         scratch_done(&index->log);
         return 0;
     }
+    index->with_value = value != NULL;
     int r = scratch_reserve(&index->log, folder, (index->n + 1) * sizeof(struct entry));
     if (r < 0)
         return r;
     entries(&index->log)[index->n++] =
-        (struct entry){value->integer, (uint32_t)group->integer, (uint32_t)id};
+        (struct entry){value ? value->integer : 0, (uint32_t)group->integer, (uint32_t)id};
     if (group->integer >= index->n_groups)
         index->n_groups = group->integer + 1;
     if (index->n - index->n_forget == FORGET_N) {
@@ -83,9 +84,9 @@ static int entries_write(const struct row_index *index, const struct scratch *pl
     for (size_t i = 0; i < index->n && r == 0; i++) {
         struct cell cells[3];
         cell_int(cells, 0, entries(placed)[i].group);
-        cell_int(cells, 1, entries(placed)[i].value);
+        cell_int(cells, 1, index->with_value ? entries(placed)[i].value : entries(placed)[i].id);
         cell_int(cells, 2, entries(placed)[i].id);
-        record_measure(&record, cells, 3);
+        record_measure(&record, cells, index->with_value ? 3 : 2);
         r = btree_add_entry(&tree, pages, &record);
         if (i % FORGET_N == FORGET_N - 1)
             scratch_forget(placed);

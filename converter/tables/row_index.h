@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An index over two numbers of a table's rows, made from the rows as they are written.
+// An index over one or two numbers of a table's rows, made from the rows as they are written.
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +15,11 @@ struct row_index {
     struct scratch log; // entries as they came
     size_t n, n_forget; // entries; and those when memory was given back last
     int64_t n_groups;   // largest first number + 1
+    bool with_value;    // two numbers, not one
     bool given_up;      // something that this cannot do: let SQLite make the index
 };
 
-// The row `id` has these. 0 or a negative errno.
+// The row `id` has these; `value` is NULL if the index is over one number. 0 or a negative errno.
 int row_index_add(struct row_index *index, const char *folder, const struct cell *group,
                   const struct cell *value, int64_t id);
 

@@ -37,7 +37,7 @@ struct job {
 struct writer {
     struct pages pages;
     struct sink sinks[N_TABLES];
-    struct row_index counter_index;
+    struct row_index indexes[N_WRITER_INDEXES];
     struct record record;
     char *folder; // owned; may be NULL
     pthread_t thread;
@@ -120,6 +120,18 @@ static int backlog_follow(struct writer *writer, struct sink *sink)
     return r;
 }
 
+// What indexes need of the row.
+static int row_note(struct writer *writer, enum table_id table, const struct cell *row, int64_t id)
+{
+    if (table == TABLE_counter)
+        return row_index_add(&writer->indexes[INDEX_COUNTER_BY_TRACK], writer->folder,
+                             &row[COL_counter_track_id], &row[COL_counter_ts], id);
+    if (table == TABLE__arg_set)
+        return row_index_add(&writer->indexes[INDEX_ARG_SET_BY_KIND], writer->folder,
+                             &row[COL__arg_set_kind_id], NULL, id);
+    return 0;
+}
+
 static int row_write(struct writer *writer, enum table_id table, struct cell *row, size_t width)
 {
     struct sink *sink = &writer->sinks[table];
@@ -131,16 +143,13 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     record_measure(&writer->record, row, width);
     if (id < sink->next)
         return -EEXIST;
-    if (table == TABLE_counter) {
-        int r = row_index_add(&writer->counter_index, writer->folder, &row[COL_counter_track_id],
-                              &row[COL_counter_ts], id);
-        if (r < 0)
-            return r;
-    }
+    int r = row_note(writer, table, row, id);
+    if (r < 0)
+        return r;
     if (id > sink->next)
         return backlog_put(&sink->backlog, writer->folder, id, &writer->record);
     sink->next++;
-    int r = btree_add(&sink->tree, &writer->pages, id, &writer->record);
+    r = btree_add(&sink->tree, &writer->pages, id, &writer->record);
     return r == 0 && sink->backlog.n ? backlog_follow(writer, sink) : r;
 }
 
@@ -287,9 +296,10 @@ int writer_finish(struct writer *writer, uint32_t application_id, bool with_inde
         backlog_done(&sink->backlog);
         btree_done(&sink->tree);
     }
-    if (r == 0 && with_indexes)
-        r = row_index_finish(&writer->counter_index, writer->folder, &writer->pages,
-                             &ret->counter_index);
+    for (size_t i = 0; i < N_WRITER_INDEXES && with_indexes && r == 0; i++) {
+        r = row_index_finish(&writer->indexes[i], writer->folder, &writer->pages, &ret->indexes[i]);
+        row_index_done(&writer->indexes[i]);
+    }
     return r < 0 ? r : pages_finish(&writer->pages, application_id);
 }
 
@@ -308,7 +318,8 @@ struct writer *writer_free(struct writer *writer)
         backlog_done(&writer->sinks[i].backlog);
         btree_done(&writer->sinks[i].tree);
     }
-    row_index_done(&writer->counter_index);
+    for (size_t i = 0; i < N_WRITER_INDEXES; i++)
+        row_index_done(&writer->indexes[i]);
     while (writer->n_spare)
         batch_free(writer->spare[--writer->n_spare]);
     pages_done(&writer->pages);

@@ -46,10 +46,17 @@ int writer_drain(struct writer *writer);
 // afterwards.
 void writer_abandon(struct writer *writer);
 
+// Indexes that are made from rows as they come: of the tables that may have millions.
+enum writer_index {
+    INDEX_COUNTER_BY_TRACK, // counter(track_id, ts)
+    INDEX_ARG_SET_BY_KIND,  // _arg_set(kind_id)
+    N_WRITER_INDEXES
+};
+
 // Root pages of what the file has; the schema does not know it yet.
 struct writer_roots {
     uint32_t tables[N_TABLES];
-    uint32_t counter_index; // of counter(track_id, ts); 0: not made
+    uint32_t indexes[N_WRITER_INDEXES]; // 0: not made
 };
 
 // Completes the file, without indexes if they are not wanted. 0 or a negative errno.

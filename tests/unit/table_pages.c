@@ -202,6 +202,24 @@ static void indexes_of_any_size_are_whole(void **state)
     }
 }
 
+static void sets_are_found_by_kind(void **state)
+{
+    (void)state;
+    struct database *db = create();
+    for (int k = 0; k < 30000; k++)
+        cell_int(database_row(db, TABLE__arg_set, NULL), COL__arg_set_kind_id,
+                 k % 1000 ? k % 3 : 7);
+    sqlite3 *handle = finish(db);
+    expect_integrity(handle);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM _arg_set INDEXED BY arg_set_by_kind "
+                                       "WHERE kind_id = 7 AND id % 1000 = 0"),
+                     30);
+    assert_int_equal(query_int(handle, "SELECT max(id) FROM _arg_set INDEXED BY arg_set_by_kind "
+                                       "WHERE kind_id = 2"),
+                     29999);
+    database_free(db);
+}
+
 // SQLite makes the index then.
 static void rows_out_of_order_are_indexed_too(void **state)
 {
@@ -272,6 +290,7 @@ int main(void)
         cmocka_unit_test(rows_may_come_in_any_order),
         cmocka_unit_test(indexes_are_whole),
         cmocka_unit_test(indexes_of_any_size_are_whole),
+        cmocka_unit_test(sets_are_found_by_kind),
         cmocka_unit_test(rows_out_of_order_are_indexed_too),
         cmocka_unit_test(an_id_is_used_once),
         cmocka_unit_test(broken_utf8_is_mended),
