@@ -190,6 +190,7 @@ class Terminal:
     """The program at a terminal of its own, spoken to as a person would."""
 
     def __init__(self, *argv, **env):
+        self.said = ""
         self.pid, self.fd = pty.fork()
         if not self.pid:
             os.execve(argv[0], [str(a) for a in argv], dict(os.environ, TERM="vt100", PAGER="cat", **env))
@@ -198,19 +199,21 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def until(self, pattern, timeout_s=20):
-        said, end = "", time.monotonic() + timeout_s
-        while not re.search(pattern, said):
+        """What is said up to the pattern; what comes behind it is kept for the next time."""
+        end = time.monotonic() + timeout_s
+        while not (found := re.search(pattern, self.said)):
             ready = select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]
             if not ready:
-                raise AssertionError(f"{pattern} does not come: {said!r}")
+                raise AssertionError(f"{pattern} does not come: {self.said!r}")
             try:
                 chunk = os.read(self.fd, 4096)
             except OSError:
                 chunk = b""
             if not chunk:
-                raise AssertionError(f"the end came before {pattern}: {said!r}")
-            said += chunk.decode(errors="replace")
-        return said
+                raise AssertionError(f"the end came before {pattern}: {self.said!r}")
+            self.said += chunk.decode(errors="replace")
+        self.said = self.said[found.end():]
+        return found.string[:found.end()]
 
     def end(self, say=""):
         """The exit code. What is still said is read, so that nobody waits for the terminal.
