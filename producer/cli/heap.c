@@ -238,13 +238,22 @@ static int profile(struct heap_run *run, struct err *err)
         return print_config(run);
     if (record(run, err) < 0)
         return CLI_FAILED;
-    if (run->options.quiet)
-        return CLI_DONE;
-    if (run->options.command)
+    bool quiet = run->options.quiet;
+    size_t n_processes;
+    if (!quiet && run->options.command)
         tell_end(run);
     run->session = session_free(run->session); // the file is complete
-    fprintf(stderr, CLI_PROGRAM ": %s\n", run->options.out_path);
-    return heap_summary_print(run->options.out_path, stderr, err) < 0 ? CLI_FAILED : CLI_DONE;
+    if (!quiet)
+        fprintf(stderr, CLI_PROGRAM ": %s\n", run->options.out_path);
+    if (heap_summary_print(run->options.out_path, quiet ? NULL : stderr, &n_processes, err) < 0)
+        return CLI_FAILED;
+    if (n_processes > 0)
+        return CLI_DONE;
+    err_set(err, -ESRCH, "no process was profiled");
+    if (run->options.command)
+        err_hint(err, -ESRCH,
+                 "static programs, and those of another C library than glibc, cannot be");
+    return CLI_FAILED;
 }
 
 int cli_heap(int argc, char **argv)

@@ -232,10 +232,11 @@ void heap_options_print_help(void)
     cli_options_print(options_table, stdout);
     printf("\n"
            "COMMAND is profiled from its first allocation, and so is every program that it\n"
-           "starts.\n"
+           "starts. To processes that run already it attaches; they go on as before.\n"
            "\n"
            "Examples:\n"
            "  mmtrace heap -- sqlite3 test.db '.read load.sql'\n"
+           "  mmtrace heap -p 1234 -d 10000\n"
            "  mmtrace heap -i 512 -c 1000 -o leak.pftrace -- ./server\n"
            "\n"
            "Exit code: 0 recorded, 1 failed, 2 wrong usage.\n");

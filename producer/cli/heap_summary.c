@@ -61,6 +61,7 @@ struct summary {
     struct row_vec rows;
     uint64_t retained, allocated, n_samples, lost_flags;
     size_t n_stacks_seen;
+    struct map64 pids;
     uint32_t sequence;
     bool at_max;
 };
@@ -81,6 +82,7 @@ static void forget_dump(struct summary *s)
     map64_clear(&s->mapping_ids);
     strset_done(&s->names);
     s->names = (struct strset){0};
+    map64_clear(&s->pids);
     s->retained = s->allocated = s->n_samples = s->lost_flags = 0;
 }
 
@@ -99,6 +101,7 @@ static void summary_done(struct summary *s)
     map64_done(&s->frame_at);
     map64_done(&s->stack_at);
     map64_done(&s->mapping_ids);
+    map64_done(&s->pids);
 }
 
 static int read_text(struct text_vec *texts, struct map64 *ids, const struct wire_field *message)
@@ -306,13 +309,20 @@ static int read_process(struct summary *s, const struct wire_field *message)
 {
     struct wire_reader reader = wire_sub(message);
     struct wire_field f;
+    uint64_t pid = 0, rejected = 0;
     int r = 0;
     while (r == 0 && wire_next(&reader, &f)) {
-        if (f.number == PB_ProfilePacket_ProcessHeapSamples_samples)
+        if (f.number == PB_ProfilePacket_ProcessHeapSamples_pid)
+            pid = f.value;
+        else if (f.number == PB_ProfilePacket_ProcessHeapSamples_rejected_concurrent)
+            rejected = f.value;
+        else if (f.number == PB_ProfilePacket_ProcessHeapSamples_samples)
             r = read_sample(s, &f);
         else if (f.number == PB_ProfilePacket_ProcessHeapSamples_buffer_overran)
             s->lost_flags |= f.value;
     }
+    if (r == 0 && !rejected)
+        r = map64_set(&s->pids, pid, 1);
     return r;
 }
 
@@ -367,7 +377,7 @@ static void print_rows(struct summary *s, FILE *out)
     }
 }
 
-int heap_summary_print(const char *path, FILE *out, struct err *err)
+int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struct err *err)
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct summary s CLEANUP(summary_done) = {0};
@@ -382,6 +392,8 @@ int heap_summary_print(const char *path, FILE *out, struct err *err)
             r = read_packet(&s, wire_sub(&f));
     if (r < 0)
         return err_errno(err, r, "%s", path);
-    print_rows(&s, out);
+    *ret_processes = s.pids.n;
+    if (out && s.pids.n > 0)
+        print_rows(&s, out);
     return 0;
 }

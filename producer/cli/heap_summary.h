@@ -7,6 +7,6 @@
 
 #include "common/err.h"
 
-// Reads the last dump out of the trace at `path` and prints a table. A trace without heap profile
-// is said to be so.
-int heap_summary_print(const char *path, FILE *out, struct err *err);
+// Reads the last dump out of the trace at `path` and prints a table, to `out` unless that is NULL.
+// *ret_processes: how many processes have a profile.
+int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struct err *err);

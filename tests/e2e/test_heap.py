@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heap profiler on real programs: what it says of a program that allocates known amounts, and that programs do
 not notice it."""
+import ctypes
 import math
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 
 from lib import BUILD, MMSQL, MMTRACE, run
 
 TRUTH = BUILD / "tests" / "tools" / "heap_truth"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
+
+HELPER = LIBRARY.parent / "mmheap-attach"
 
 # What each function of heap_truth allocates and frees in a thread with 50,000 rounds: bytes and size of one.
 ROUNDS = 50000
@@ -229,6 +234,165 @@ class RealPrograms(Heap):
     def test_a_program_that_is_not_there(self):
         result = run(MMTRACE, "heap", "-o", self.trace, "--", "/nonexistent/program")
         self.assertIn("No such file", result.stderr)
+        self.assertEqual(result.returncode, 1)
+
+
+WORK = """
+import sys, threading, time
+stop = time.monotonic() + float(sys.argv[1])
+def work():
+    keep = []
+    while time.monotonic() < stop:
+        keep.append(bytes(2000))
+        if len(keep) == 20000:
+            keep.clear()
+        if len(keep) % 1000 == 0:
+            time.sleep(0.005)
+threads = [threading.Thread(target=work) for _ in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print("as ever")
+"""
+
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Attach(Heap):
+    """Processes that were never prepared."""
+
+    def start(self, *argv):
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        time.sleep(0.3)
+        return process
+
+    def attach(self, pid, ms=400, options=()):
+        return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, *options, "-p", pid)
+
+    def open_things(self, pid):
+        proc = pathlib.Path(f"/proc/{pid}")
+        return (
+            len(list((proc / "fd").iterdir())),
+            len(list((proc / "task").iterdir())),
+            sum("mmheap" in line for line in (proc / "maps").read_text().splitlines()),
+        )
+
+    def test_a_busy_program_again_and_again(self):
+        process = self.start("python3", "-c", WORK, "9")
+        seen = []
+        for _ in range(8):
+            result = self.attach(process.pid)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("bytes_new", result.stderr)
+            seen.append(self.open_things(process.pid))
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
+        self.assertEqual(len(set(seen)), 1, f"fds, threads, mappings after each: {seen}")
+
+    def test_threads_that_do_nothing_but_allocate(self):
+        process = self.start(TRUTH, "4", "6000000")
+        for _ in range(3):
+            result = self.attach(process.pid, ms=200)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("keep_small (heap_truth)", result.stderr)
+        self.assertEqual(process.wait(60), 0)
+
+    def test_a_sleeper_sleeps_on(self):
+        """The system call that the thread was in goes on to its proper end."""
+        began = time.monotonic()
+        process = self.start("sleep", "3")
+        for _ in range(2):
+            self.assertEqual(self.attach(process.pid, ms=300).returncode, 0)
+        self.assertEqual(process.wait(20), 0)
+        self.assertLess(abs(time.monotonic() - began - 3), 0.5)
+
+    def test_a_reader_reads_on(self):
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(0.3)
+        self.assertEqual(self.attach(process.pid, ms=200).returncode, 0)
+        self.assertEqual(process.communicate(b"through", timeout=20)[0], b"through")
+        self.assertEqual(process.returncode, 0)
+
+    def test_by_name_also_later(self):
+        name = self.dir / "victim_of_test"
+        shutil.copy(TRUTH, name)
+        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-d", "4000", "-n", "victim_of_*"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
+            time.sleep(0.5)
+            process = self.start(name, "1", "20000000")
+            err = recorder.communicate(timeout=60)[1]
+        self.assertEqual(recorder.returncode, 0, err)
+        self.assertIn("keep_small", err)
+        process.kill()
+
+    def test_two_recorders(self):
+        process = self.start("python3", "-c", WORK, "5")
+        command = [str(MMTRACE), "heap", "-q", "-o", str(self.dir / "first"), "-d", "2000", "-p", str(process.pid)]
+        with subprocess.Popen(command) as first:
+            time.sleep(0.7)
+            second = self.attach(process.pid, ms=300)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn("profiled already", second.stderr)
+            self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
+            self.assertEqual(first.wait(30), 0)
+        self.assertEqual(process.wait(30), 0)
+
+    def check_refused(self, process, text):
+        result = self.attach(process.pid, ms=200)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(text, result.stderr)
+        self.assertIsNone(process.poll())
+
+    def test_a_stopped_process_is_left_alone(self):
+        process = self.start("sleep", "30")
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        self.check_refused(process, "it is stopped")
+        self.assertIn("State:\tT", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+        process.send_signal(signal.SIGCONT)
+
+    def test_a_seccomp_jail_is_left_alone(self):
+        code = (
+            "import ctypes, time\n"
+            "libc = ctypes.CDLL(None)\n"
+            "libc.prctl(38, 1, 0, 0, 0)\n"
+            "class F(ctypes.Structure): _fields_ = [('c', ctypes.c_ushort), ('jt', ctypes.c_ubyte),"
+            " ('jf', ctypes.c_ubyte), ('k', ctypes.c_uint)]\n"
+            "class P(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', ctypes.POINTER(F))]\n"
+            "f = (F * 1)(F(6, 0, 0, 0x7fff0000)); p = P(1, f)\n"
+            "assert libc.prctl(22, 2, ctypes.byref(p), 0, 0) == 0\n"
+            "time.sleep(30)\n"
+        )
+        self.check_refused(self.start("python3", "-c", code), "seccomp")
+
+    def test_a_static_program_is_left_alone(self):
+        source, program = self.dir / "static.c", self.dir / "static"
+        source.write_text("#include <unistd.h>\nint main(void) { sleep(30); }\n")
+        if run("cc", "-static", "-o", program, source).returncode != 0:
+            self.skipTest("no static C library")
+        self.check_refused(self.start(program), "static")
+
+    def test_a_process_that_a_debugger_has_is_left_alone(self):
+        process = self.start("sleep", "30")
+        libc = ctypes.CDLL(None, use_errno=True)
+        PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+        if libc.ptrace(PTRACE_SEIZE, process.pid, None, None) != 0:
+            self.skipTest("ptrace is not allowed here")
+        self.check_refused(process, "a debugger has it")
+
+    def test_a_process_that_ended(self):
+        process = self.start("true")
+        self.assertEqual(self.attach(process.pid, ms=200).returncode, 1)  # a zombie
+        process.wait()
+        self.assertEqual(self.attach(process.pid, ms=200).returncode, 1)
+
+    def test_processes_that_end_meanwhile(self):
+        for i in range(10):
+            process = self.start("sleep", f"0.{30 + i}")
+            self.attach(process.pid, ms=200)
+            self.assertEqual(process.wait(20), 0)
 
 
 class CommandLine(Heap):

@@ -22,9 +22,11 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/heap_book.h"
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/heap_targets.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/proc_text.h"
 
@@ -34,6 +36,9 @@
 #define GUARDRAIL_EVERY NSEC_PER_SEC
 #define CLIENTS_MAX     4096
 #define CMDLINE_MAX     4096
+#define TARGETS_EVERY   (500 * NSEC_PER_MSEC)
+#define ATTACHES_MAX    4                    // at a time
+#define LEAVE_TIME      (50 * NSEC_PER_MSEC) // for processes to take their hooks out themselves
 
 struct heap_client {
     int32_t pid;
@@ -44,9 +49,11 @@ struct heap_client {
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
+    bool rejected;     // somebody else profiles it; there is no ring
 };
 
 VEC_DEFINE(heap_client_vec, struct heap_client *);
+VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 
 struct heap_source {
     struct source source;
@@ -55,11 +62,14 @@ struct heap_source {
     struct profile_writer profile;
     struct heap_names names;
     struct heap_client_vec clients; // owned
-    int socket_fd;                  // owned; -1: nobody can come
+    struct heap_targets targets;
+    struct heap_attach_vec attaches; // owned; those that are under way
+    int socket_fd;                   // owned; -1: nobody can come
     struct loop_io *socket_io;
-    struct loop_timer *look_timer, *dump_timer;
+    struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, guardrail_due, cpu_start;
-    bool started, hit_guardrail, loss_logged;
+    bool hit_guardrail, loss_logged;
+    bool passing_over; // what runs already is not wanted
     uint64_t n_samples, n_lost;
 };
 
@@ -81,21 +91,24 @@ static struct heap_client *client_free(struct heap_client *client)
     return NULL;
 }
 
-static int client_new(struct heap_source *heap, int32_t pid, bool from_startup,
-                      struct heap_client **ret, struct err *err)
+// `ring_fd` (owned): the memory is there already; -1: it is made.
+static int client_new(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
+                      struct err *err)
 {
-    if (heap->clients.n >= CLIENTS_MAX)
-        return err_set(err, -EMFILE, "more than %d processes", CLIENTS_MAX);
-    struct heap_client *client = calloc(1, sizeof(*client));
-    if (!client)
-        return -ENOMEM;
+    struct heap_client *client = heap->clients.n < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
+    if (!client) {
+        close_fd(ring_fd);
+        return err_set(err, -ENOMEM, "no memory, or more than %d processes", CLIENTS_MAX);
+    }
     *client = (struct heap_client){
         .pid = pid,
         .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
         .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
-        .from_startup = from_startup,
+        .from_startup = ring_fd < 0,
     };
-    int r = ring_reader_new(&heap->settings.ring, &client->ring, err);
+    const struct ring_options *options = &heap->settings.ring;
+    int r = ring_fd < 0 ? ring_reader_new(options, &client->ring, err)
+                        : ring_reader_over(ring_fd, options, &client->ring, err);
     if (r == 0)
         r = heap_client_vec_push(&heap->clients, client);
     if (r < 0) {
@@ -129,10 +142,11 @@ static void drain(struct heap_source *heap, struct heap_client *client, bool is_
     }
 }
 
+// Of a process that lives, what its threads are just writing is left to them.
 static void end_client(struct heap_source *heap, struct heap_client *client, bool disconnected)
 {
     ring_reader_stop(&client->ring);
-    drain(heap, client, true);
+    drain(heap, client, has_exited(client));
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);
     client->ended = true;
@@ -151,6 +165,8 @@ static void look_at_client(struct heap_source *heap, struct heap_client *client)
 static uint64_t lost_of(const struct heap_client *client)
 {
     const struct heap_header *header = client->ring.header;
+    if (client->rejected)
+        return 0;
     return atomic_load(&header->n_lost_allocs) + atomic_load(&header->n_lost_frees) +
            client->ring.n_skipped + client->book.n_dropped;
 }
@@ -251,6 +267,14 @@ static const char *name_of(void *userdata, const struct profile_process *process
 static struct profile_process process_of(const struct heap_source *heap, struct heap_client *client)
 {
     struct heap_header *header = client->ring.header;
+    if (client->rejected)
+        return (struct profile_process){
+            .book = &client->book,
+            .pid = client->pid,
+            .interval_bytes = heap->settings.ring.interval_bytes,
+            .rejected_concurrent = true,
+            .start_coarse = client->start_coarse,
+        };
     return (struct profile_process){
         .book = &client->book,
         .pid = client->pid,
@@ -349,7 +373,7 @@ static void welcome(struct heap_source *heap, int fd)
         (peer.uid != getuid() && getuid() != 0) || !is_wanted(heap, peer.pid))
         return;
     end_former(heap, peer.pid);
-    int r = client_new(heap, peer.pid, true, &client, &err);
+    int r = client_new(heap, peer.pid, -1, &client, &err);
     if (r == 0)
         r = send_ring(fd, client->ring.fd);
     if (r < 0) {
@@ -389,6 +413,115 @@ static int open_socket(struct heap_source *heap, const char *name, struct err *e
     return 0;
 }
 
+// Processes that run already.
+
+static void note_rejected(struct heap_source *heap, int32_t pid)
+{
+    struct heap_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return;
+    *client = (struct heap_client){
+        .pid = pid,
+        .pidfd = -1,
+        .ring = {.fd = -1},
+        .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
+        .ended = true,
+        .rejected = true,
+    };
+    if (heap_client_vec_push(&heap->clients, client) < 0)
+        client_free(client);
+}
+
+static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
+                        int ring_fd, const char *text)
+{
+    struct heap_source *heap = userdata;
+    struct heap_client *client = NULL;
+    struct err err = {0};
+    for (size_t i = 0; i < heap->attaches.n; i++)
+        if (heap->attaches.items[i] == attach)
+            heap->attaches.items[i--] = heap->attaches.items[--heap->attaches.n];
+    nsec_t stopped = heap_attach_stopped(attach);
+    heap_attach_free(attach);
+    if (result == 0) {
+        result = client_new(heap, pid, ring_fd, &client, &err);
+        text = err.text;
+    }
+    if (result == -EBUSY)
+        note_rejected(heap, pid);
+    if (result < 0)
+        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid,
+                    text[0] ? text : strerror(-result));
+    if (result < 0)
+        return;
+    log_info(heap->env.log, "linux.heap: process %d: attached, one thread stood still for %lld us",
+             pid, (long long)(stopped / NSEC_PER_USEC));
+    if (heap->env.pids)
+        pid_feed_publish(heap->env.pids, pid);
+}
+
+static bool is_known(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->clients, client)
+        if ((*client)->pid == pid && !(*client)->ended)
+            return true;
+    return false;
+}
+
+static bool target_found(void *userdata, int32_t pid)
+{
+    struct heap_source *heap = userdata;
+    struct heap_attach *attach;
+    struct err err = {0};
+    if (heap->passing_over || is_known(heap, pid))
+        return true;
+    if (heap->attaches.n >= ATTACHES_MAX)
+        return false;
+    int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
+    if (r == 0)
+        r = heap_attach_begin(heap->env.loop, &heap->settings.ring, pid, attach_done, heap, &attach,
+                              &err);
+    if (r == 0)
+        heap_attach_vec_push(&heap->attaches, attach);
+    else
+        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid,
+                    err.text[0] ? err.text : strerror(-r));
+    return true;
+}
+
+static void look_for_targets(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct heap_source *heap = userdata;
+    (void)due;
+    (void)n_due;
+    if (!heap->hit_guardrail)
+        heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc, target_found,
+                          heap);
+    heap->passing_over = false;
+    // Those that start later are found a little later. Where they are not wanted one look is all.
+    if (!heap->settings.startup && heap->attaches.n < ATTACHES_MAX)
+        loop_set_timer(heap->target_timer, NSEC_MAX, 0);
+}
+
+static bool has_left(const struct heap_client *client)
+{
+    return client->rejected || client->from_startup || client->disconnected ||
+           atomic_load(&client->ring.header->gone) != 0;
+}
+
+// Processes that allocate take their hooks out by themselves; what is left is done for them.
+static void leave_processes(struct heap_source *heap)
+{
+    bool all_left = true;
+    vec_foreach(&heap->clients, client)
+        all_left &= has_left(*client);
+    if (!all_left)
+        nanosleep(&(struct timespec){.tv_nsec = LEAVE_TIME}, NULL);
+    vec_foreach(&heap->clients, client)
+        if (!has_left(*client))
+            heap_attach_detach((*client)->pid);
+}
+
 // The source.
 
 static struct source *heap_close(struct source *source)
@@ -399,6 +532,11 @@ static struct source *heap_close(struct source *source)
     heap->socket_io = loop_remove_io(heap->socket_io);
     heap->look_timer = loop_remove_timer(heap->look_timer);
     heap->dump_timer = loop_remove_timer(heap->dump_timer);
+    heap->target_timer = loop_remove_timer(heap->target_timer);
+    while (heap->attaches.n > 0)
+        heap_attach_finish(heap->attaches.items[0]);
+    heap_attach_vec_done(&heap->attaches);
+    heap_targets_done(&heap->targets);
     close_fd(heap->socket_fd);
     vec_foreach(&heap->clients, client)
         client_free(*client);
@@ -453,6 +591,11 @@ static int heap_start(struct source *source, struct err *err)
     if (r == 0 && heap->socket_fd >= 0)
         r = loop_add_io(heap->env.loop, heap->socket_fd, EPOLLIN, socket_ready, heap,
                         &heap->socket_io);
+    // A program that is started for the profile comes by itself.
+    heap->passing_over = !heap->settings.running;
+    if (r == 0 && (heap->settings.running || heap->socket_fd < 0))
+        r = loop_add_timer(heap->env.loop, now, TARGETS_EVERY, look_for_targets, heap,
+                           &heap->target_timer);
     return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 
@@ -470,12 +613,16 @@ static void heap_stop(struct source *source)
     heap->socket_io = loop_remove_io(heap->socket_io);
     heap->look_timer = loop_remove_timer(heap->look_timer);
     heap->dump_timer = loop_remove_timer(heap->dump_timer);
+    heap->target_timer = loop_remove_timer(heap->target_timer);
+    while (heap->attaches.n > 0)
+        heap_attach_finish(heap->attaches.items[0]);
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
             end_client(heap, *client, has_exited(*client));
         log_loss(heap, *client);
     }
     dump_all(heap);
+    leave_processes(heap);
 }
 
 static void heap_counts(const struct source *source, struct source_counts *ret)

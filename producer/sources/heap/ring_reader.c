@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -23,15 +24,26 @@
 _Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeof(uint64_t),
                "the copy holds any record");
 
-static int make_memory(struct ring_reader *ring, uint64_t size, struct err *err)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+void ring_header_fill(const struct ring_options *options, struct heap_header *ret)
 {
-    ring->fd = memfd_create("mmheap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (ring->fd < 0)
-        return err_errno(err, -errno, "memfd_create");
-    if (ftruncate(ring->fd, (off_t)size) < 0 ||
-        fcntl(ring->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return err_errno(err, -errno, "shared memory");
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+    *ret = (struct heap_header){
+        .magic = HEAP_ABI_MAGIC,
+        .version = HEAP_ABI_VERSION,
+        .ring_bytes = options->bytes,
+        .interval_bytes = options->interval_bytes,
+        .flags = options->block_client ? HEAP_BLOCK_CLIENT : 0,
+        .block_timeout_us = options->block_timeout_us,
+        .adaptive_free_bytes = options->adaptive_free_bytes,
+        .adaptive_interval_bytes = options->adaptive_interval_bytes,
+    };
+}
+
+static int map_memory(struct ring_reader *ring, struct err *err)
+{
+    void *memory = mmap(NULL, HEAP_HEADER_BYTES + ring->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        ring->fd, 0);
     if (memory == MAP_FAILED)
         return err_errno(err, -errno, "shared memory");
     ring->header = memory;
@@ -42,23 +54,36 @@ static int make_memory(struct ring_reader *ring, uint64_t size, struct err *err)
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
 {
-    *ret = (struct ring_reader){.fd = -1, .bytes = options->bytes};
-    int r = make_memory(ret, HEAP_HEADER_BYTES + options->bytes, err);
-    if (r < 0) {
+    *ret = (struct ring_reader){.fd = memfd_create("mmheap", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                                .bytes = options->bytes};
+    int r = 0;
+    if (ret->fd < 0 || ftruncate(ret->fd, (off_t)(HEAP_HEADER_BYTES + options->bytes)) < 0 ||
+        fcntl(ret->fd, F_ADD_SEALS, SEALS) < 0)
+        r = err_errno(err, -errno, "shared memory");
+    if (r == 0)
+        r = map_memory(ret, err);
+    if (r == 0)
+        ring_header_fill(options, ret->header);
+    else
         ring_reader_done(ret);
-        return r;
-    }
-    *ret->header = (struct heap_header){
-        .magic = HEAP_ABI_MAGIC,
-        .version = HEAP_ABI_VERSION,
-        .ring_bytes = options->bytes,
-        .interval_bytes = options->interval_bytes,
-        .flags = options->block_client ? HEAP_BLOCK_CLIENT : 0,
-        .block_timeout_us = options->block_timeout_us,
-        .adaptive_free_bytes = options->adaptive_free_bytes,
-        .adaptive_interval_bytes = options->adaptive_interval_bytes,
-    };
-    return 0;
+    return r;
+}
+
+int ring_reader_over(int fd, const struct ring_options *options, struct ring_reader *ret,
+                     struct err *err)
+{
+    struct stat st;
+    *ret = (struct ring_reader){.fd = fd, .bytes = options->bytes};
+    int r = 0;
+    // Only a memfd has seals, so its pages are never fetched from anywhere.
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_HEADER_BYTES + options->bytes ||
+        (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+        r = err_set(err, -EPROTO, "its shared memory is not as it should be");
+    if (r == 0)
+        r = map_memory(ret, err);
+    if (r < 0)
+        ring_reader_done(ret);
+    return r;
 }
 
 void ring_reader_done(struct ring_reader *ring)

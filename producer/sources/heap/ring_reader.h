@@ -44,6 +44,11 @@ struct ring_record {
 };
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err);
+// Over a memfd that was made elsewhere, with that header, and is taken over in every case. -EPROTO:
+// it is not what it should be.
+int ring_reader_over(int fd, const struct ring_options *options, struct ring_reader *ret,
+                     struct err *err);
+void ring_header_fill(const struct ring_options *options, struct heap_header *ret);
 void ring_reader_done(struct ring_reader *ring); // fit for all zero, and twice
 
 // The next record; false: there is none now. `is_last`: the writer is gone, so what is not complete

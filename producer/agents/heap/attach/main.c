@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmheap-attach PID LIBRARY: brings libmmheap.so into a process that was never prepared for it, or,
+// with "detach" as a third argument, takes its hooks out. A program of its own, so that nothing
+// that happens to the process or to it can hold up the recorder, and so that the recorder does not
+// link libunwind.
+//
+// One thread is borrowed, the others run on. It is tried again and again, with all threads in turn,
+// until one is where it may call dlopen(); for two seconds at most.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/agents/heap/attach/attach_abi.h"
+#include "producer/agents/heap/attach/safe_point.h"
+#include "producer/agents/heap/attach/target.h"
+#include "producer/agents/heap/attach/tracee.h"
+#include "producer/agents/heap/heap_abi.h"
+
+#define SEARCH_TIME  (2 * NSEC_PER_SEC)
+#define CALL_TIME    (2 * NSEC_PER_SEC)
+#define PAUSE_NS     2000000
+#define STACK_BYTES  (256u << 10)
+#define LIBRARY_NAME "libmmheap.so"
+#define ATTACH_NAME  "mmheap_attach"
+#define DETACH_NAME  "mmheap_detach"
+#define NOW          2 // RTLD_NOW
+
+struct attach {
+    struct target target;
+    struct tracee tracee;
+    const char *library;
+    struct heap_header header;
+    uint64_t entry;     // of the library's function, in its file
+    uint64_t memory;    // in the process: text at the beginning, stack at the end
+    int64_t ring_there; // descriptors in the process; -1: none
+    int64_t library_there;
+    int ring_fd; // here, the same file
+    int mem_fd;
+    nsec_t stopped;
+};
+
+static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
+{
+    return pwrite(a->mem_fd, bytes, size, (off_t)address) == (ssize_t)size ? 0 : -EIO;
+}
+
+static int allocate(struct attach *a, struct err *err)
+{
+    const uint64_t args[6] = {
+        0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+    int64_t r = tracee_syscall(&a->tracee, SYS_mmap, args);
+    if (r < 0 && r > -4096)
+        return err_errno(err, (int)r, "memory in the process");
+    a->memory = (uint64_t)r;
+    return 0;
+}
+
+// A memfd in the process and the same one here.
+static int make_memfd(struct attach *a, const char *name, int64_t *ret_there, int *ret_fd,
+                      struct err *err)
+{
+    int r = write_memory(a, a->memory, name, strlen(name) + 1);
+    if (r < 0)
+        return err_errno(err, r, "memory of the process");
+    const uint64_t args[6] = {a->memory, MFD_CLOEXEC | MFD_ALLOW_SEALING};
+    *ret_there = tracee_syscall(&a->tracee, SYS_memfd_create, args);
+    if (*ret_there < 0)
+        return err_errno(err, (int)*ret_there, "memfd_create in the process");
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", a->target.pid, (int)*ret_there);
+    *ret_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    return *ret_fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
+}
+
+static int make_ring(struct attach *a, struct err *err)
+{
+    int r = make_memfd(a, "mmheap", &a->ring_there, &a->ring_fd, err);
+    if (r < 0)
+        return r;
+    if (ftruncate(a->ring_fd, (off_t)(HEAP_HEADER_BYTES + a->header.ring_bytes)) < 0 ||
+        fcntl(a->ring_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ||
+        pwrite(a->ring_fd, &a->header, sizeof(a->header), 0) != (ssize_t)sizeof(a->header))
+        return err_errno(err, -errno, "shared memory");
+    return 0;
+}
+
+// A process with another root cannot open the library by its path: it gets a copy.
+static int copy_library(struct attach *a, char *ret_path, size_t size, struct err *err)
+{
+    struct stat st;
+    int there CLEANUP(close_fdp) = -1;
+    int here CLEANUP(close_fdp) = open(a->library, O_RDONLY | O_CLOEXEC);
+    if (here < 0 || fstat(here, &st) < 0)
+        return err_errno(err, -errno, "%s", a->library);
+    int r = make_memfd(a, LIBRARY_NAME, &a->library_there, &there, err);
+    if (r < 0)
+        return r;
+    char part[65536];
+    for (ssize_t n; (n = read(here, part, sizeof(part))) > 0;)
+        if (write(there, part, (size_t)n) != n)
+            return err_errno(err, -EIO, "copy of the library");
+    snprintf(ret_path, size, "/proc/self/fd/%d", (int)a->library_there);
+    return 0;
+}
+
+static int load_library(struct attach *a, struct err *err)
+{
+    char path[4096];
+    uint64_t handle = 0;
+    int r = 0;
+    snprintf(path, sizeof(path), "%s", a->library);
+    if (!a->target.same_files)
+        r = copy_library(a, path, sizeof(path), err);
+    if (r == 0 && write_memory(a, a->memory, path, strlen(path) + 1) < 0)
+        r = err_set(err, -EIO, "memory of the process cannot be written");
+    const uint64_t args[2] = {a->memory, NOW};
+    if (r == 0) {
+        r = tracee_call(&a->tracee, a->target.dlopen_address, a->memory + STACK_BYTES, args,
+                        &handle);
+        if (r < 0)
+            return err_errno(err, r, "dlopen in the process");
+    }
+    if (r == 0 && handle == 0)
+        return err_set(err, -ELIBBAD, "it cannot load %s (is libunwind installed where it runs?)",
+                       a->library);
+    // What dlopen() returns begins with the difference between addresses in file and memory.
+    if (r == 0 && pread(a->mem_fd, &a->target.library_base, sizeof(uint64_t), (off_t)handle) !=
+                      sizeof(uint64_t))
+        return err_set(err, -EIO, "memory of the process cannot be read");
+    return r;
+}
+
+static int call_library(struct attach *a, const char *name, uint64_t argument, struct err *err)
+{
+    uint64_t result = 0;
+    const uint64_t args[2] = {argument, 0};
+    int r = tracee_call(&a->tracee, a->target.library_base + a->entry, a->memory + STACK_BYTES,
+                        args, &result);
+    if (r < 0)
+        return err_errno(err, r, "%s in the process", name);
+    r = (int)(int32_t)result;
+    if (r == -EBUSY)
+        return err_set(err, r, "it is being profiled already");
+    return r < 0 ? err_errno(err, r, "%s in the process", name) : 0;
+}
+
+static void close_there(struct attach *a, int64_t fd)
+{
+    const uint64_t args[6] = {(uint64_t)fd};
+    if (fd >= 0)
+        tracee_syscall(&a->tracee, SYS_close, args);
+}
+
+static int work(struct attach *a, bool detach, struct err *err)
+{
+    int r = tracee_borrow(&a->tracee, a->target.syscall_address);
+    if (r < 0)
+        return err_errno(err, r, "registers");
+    r = allocate(a, err);
+    if (r < 0)
+        return r;
+    if (detach) {
+        r = call_library(a, DETACH_NAME, 0, err);
+    } else {
+        r = a->target.library_base ? 0 : load_library(a, err);
+        if (r == 0)
+            r = make_ring(a, err);
+        if (r == 0) {
+            r = call_library(a, ATTACH_NAME, (uint64_t)a->ring_there, err);
+            if (r == 0 || r == -EBUSY)
+                a->ring_there = -1; // it has closed it
+        }
+    }
+    if (r != -EFAULT && r != -ETIMEDOUT && r != -ESRCH) {
+        const uint64_t args[6] = {a->memory, STACK_BYTES};
+        close_there(a, a->ring_there);
+        close_there(a, a->library_there);
+        tracee_syscall(&a->tracee, SYS_munmap, args);
+    }
+    return r;
+}
+
+// Stops one thread; 1: it is where it has to be; 0: it runs on; or a negative errno.
+static int try_thread(struct attach *a, int tid, nsec_t deadline)
+{
+    int r = tracee_stop(tid, deadline, &a->tracee);
+    if (r < 0)
+        return r == -ESRCH ? 0 : r;
+    if (safe_point_is_here(&a->target, &a->tracee))
+        return 1;
+    tracee_release(&a->tracee);
+    return 0;
+}
+
+static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", a->target.pid);
+    for (;;) {
+        DIR *dir = opendir(path);
+        if (!dir)
+            return err_set(err, -ESRCH, "it has ended");
+        int r = 0;
+        for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+            int tid = atoi(entry->d_name);
+            if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline) {
+                a->stopped = nsec_now(CLOCK_MONOTONIC);
+                r = try_thread(a, tid, deadline);
+            }
+        }
+        closedir(dir);
+        if (r == 1)
+            return 0;
+        if (r == -EPERM)
+            return err_set(err, r, "this user may not trace it");
+        if (r == -EBUSY)
+            return err_set(err, r, "it was just stopped");
+        if (r < 0 && r != -ETIMEDOUT)
+            return err_errno(err, r, "ptrace");
+        if (nsec_now(CLOCK_MONOTONIC) >= deadline)
+            return err_set(err, -ETIMEDOUT,
+                           "none of its threads was found outside of allocator and loader, with "
+                           "a stack that can be followed");
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+}
+
+static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
+{
+    char path[64];
+    int r = target_read(pid, a->library, &a->target, err);
+    if (r == 0 && detach && !a->target.library_base)
+        return 0;
+    a->entry = target_symbol(a->library, detach ? DETACH_NAME : ATTACH_NAME);
+    if (r == 0 && a->entry == 0)
+        r = err_set(err, -ELIBBAD, "%s is not the library that belongs to this", a->library);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    if (r == 0 && (a->mem_fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+        r = err_errno(err, -errno, "memory of the process");
+    if (r == 0)
+        r = find_thread(a, nsec_now(CLOCK_MONOTONIC) + SEARCH_TIME, err);
+    if (r < 0)
+        return r;
+    a->tracee.deadline = nsec_now(CLOCK_MONOTONIC) + CALL_TIME;
+    r = work(a, detach, err);
+    tracee_release(&a->tracee);
+    if (a->tracee.swallowed_stop)
+        kill(pid, a->tracee.swallowed_stop);
+    return r;
+}
+
+static void answer(int result, nsec_t stopped, int fd, const char *text)
+{
+    struct attach_answer message = {
+        .result = result,
+        .stopped_us = (uint32_t)(stopped / NSEC_PER_USEC),
+    };
+    snprintf(message.text, sizeof(message.text), "%.*s", ATTACH_TEXT_MAX - 1, text);
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = &message, .iov_len = sizeof(message)};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        header.msg_control = &control;
+        header.msg_controllen = sizeof(control);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+    }
+    sendmsg(ATTACH_SOCKET_FD, &header, MSG_NOSIGNAL);
+}
+
+int main(int argc, char **argv)
+{
+    struct attach a = {.ring_there = -1, .library_there = -1, .ring_fd = -1, .mem_fd = -1};
+    struct err err = {0};
+    uint32_t pid;
+    bool detach = argc == 4 && str_eq(argv[3], "detach");
+    if (argc < 3 || str_parse_u32(argv[1], &pid) < 0 || pid == 0 || pid > INT32_MAX)
+        return 2;
+    // What ends the recorder must not end this while a thread is borrowed.
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &children, NULL);
+    a.library = argv[2];
+    if (!detach &&
+        recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
+        return 2;
+    int r = attach_to(&a, (int)pid, detach, &err);
+    nsec_t stopped = a.stopped ? nsec_now(CLOCK_MONOTONIC) - a.stopped : 0;
+    answer(r, stopped, r == 0 ? a.ring_fd : -1, err.text);
+    return r == 0 ? 0 : 1;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a stopped thread may be made to call dlopen().
+#pragma once
+
+#include <stdbool.h>
+
+#include "producer/agents/heap/attach/target.h"
+#include "producer/agents/heap/attach/tracee.h"
+
+// True: its whole stack is known, down to the thread's beginning, and nothing on it is code that
+// may hold what dlopen() needs.
+bool safe_point_is_here(const struct target *target, const struct tracee *tracee);

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process in a state that nobody would expect here is refused with its name: stopped, traced,
+// ending, in a seccomp jail, of another machine type, static, or of another C library. Symbols come
+// from the process's own files, which need not be ours.
+#include "producer/agents/heap/attach/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "producer/sources/heap/elf_symbols.h"
+#include "producer/sources/residency/maps.h"
+
+#define STATUS_MAX ((size_t)64 << 10)
+#define MAPS_MAX   ((size_t)64 << 20)
+
+static int read_text(int pid, const char *name, size_t max, struct strbuf *ret)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd_read_all(fd, max, ret);
+}
+
+static const char *status_value(const struct strbuf *status, const char *name)
+{
+    const char *line = strstr(status->text, name);
+    return line ? line + strlen(name) + strspn(line + strlen(name), "\t ") : "";
+}
+
+static int check_state(int pid, struct err *err)
+{
+    struct strbuf status CLEANUP(strbuf_done) = {0};
+    int r = read_text(pid, "status", STATUS_MAX, &status);
+    if (r < 0)
+        return err_set(err, -ESRCH, "there is no such process");
+    char state = status_value(&status, "\nState:")[0];
+    if (state == 'Z' || state == 'X')
+        return err_set(err, -ESRCH, "it has ended");
+    if (state == 'T' || state == 't')
+        return err_set(err, -EBUSY, "it is stopped");
+    if (atoi(status_value(&status, "\nTracerPid:")) != 0)
+        return err_set(err, -EPERM, "a debugger has it");
+    if (atoi(status_value(&status, "\nSeccomp:")) != 0)
+        return err_set(err, -EPERM,
+                       "it is in a seccomp jail, which might end it for what "
+                       "attaching takes");
+    if (!strstr(status.text, "\nVmRSS:"))
+        return err_set(err, -EINVAL, "it is a kernel thread, or ending");
+    return 0;
+}
+
+static int open_in(int pid, const char *path)
+{
+    char below[PATH_MAX];
+    int n = snprintf(below, sizeof(below), "/proc/%d/root%s", pid, path);
+    return n > 0 && (size_t)n < sizeof(below) ? open(below, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+struct object {
+    char path[PATH_MAX];
+    uint64_t base, code_start, code_end;
+};
+
+// The first object whose file name begins with `prefix`.
+static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
+{
+    *ret = (struct object){0};
+    for (const char *line = maps->text; line && *line;) {
+        struct mapping mapping;
+        char path[PATH_MAX];
+        const char *next = strchr(line, '\n');
+        size_t size = next ? (size_t)(next - line) : strlen(line);
+        bool is_file =
+            mapping_parse(line, size, &mapping) && mapping_get_path(&mapping, path, sizeof(path));
+        line = next ? next + 1 : NULL;
+        if (!is_file || !str_starts_with(strrchr(path, '/') + 1, prefix))
+            continue;
+        if (ret->base && !str_eq(path, ret->path))
+            break;
+        if (!ret->base) {
+            ret->base = mapping.start;
+            memcpy(ret->path, path, sizeof(path));
+        }
+        if (mapping.permissions[2] == 'x') {
+            ret->code_start = mapping.start;
+            ret->code_end = mapping.end;
+        }
+    }
+    return ret->code_end != 0;
+}
+
+static const struct elf_symbol *symbol_of(const struct elf_symbols *symbols, const char *name)
+{
+    for (size_t i = 0; i < symbols->n; i++)
+        if (str_eq(symbols->strings + symbols->items[i].name, name))
+            return &symbols->items[i];
+    return NULL;
+}
+
+// In all of these a thread may hold a lock of the allocator or the loader, or memory that is half
+// made.
+static const char *const denied_functions[] = {
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "valloc",
+    "pvalloc",
+    "reallocarray",
+    "malloc_trim",
+    "malloc_info",
+    "mallinfo",
+    "mallinfo2",
+    "malloc_stats",
+    "mallopt",
+    "cfree",
+    "malloc_usable_size",
+    "fork",
+    "_Fork",
+    "vfork",
+    "clone",
+    "dlopen",
+    "dlmopen",
+    "dlclose",
+    "dlsym",
+    "dlvsym",
+    "dladdr",
+    "dladdr1",
+    "dlinfo",
+    "dlerror",
+    "dl_iterate_phdr",
+    "_dl_find_object",
+    "pthread_create",
+    "pthread_exit",
+    "exit",
+    "_exit",
+    "quick_exit",
+    "execve",
+    "posix_spawn",
+    "system",
+    "popen",
+    "__libc_dlopen_mode",
+    "__libc_dlsym",
+    "pthread_getattr_np",
+};
+
+static void deny(struct target *target, uint64_t start, uint64_t end)
+{
+    if (target->n_denied < TARGET_RANGES_MAX)
+        target->denied[target->n_denied++] = (struct target_range){start, end};
+}
+
+static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
+{
+    char path[64];
+    uint8_t code[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    size = size < sizeof(code) ? size : sizeof(code);
+    if (fd < 0)
+        return -errno;
+    if (pread(fd, code, size, (off_t)start) != (ssize_t)size)
+        return -EIO;
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (code[i] == 0x0f && code[i + 1] == 0x05) {
+            *ret = start + i;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+static int read_libc(struct target *target, const struct object *libc, struct err *err)
+{
+    struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
+    int fd CLEANUP(close_fdp) = open_in(target->pid, libc->path);
+    int r = fd < 0 ? -errno : elf_symbols_read(fd, &symbols);
+    if (r < 0)
+        return err_errno(err, r, "%s", libc->path);
+    for (size_t i = 0; i < sizeof(denied_functions) / sizeof(denied_functions[0]); i++) {
+        const struct elf_symbol *symbol = symbol_of(&symbols, denied_functions[i]);
+        if (symbol)
+            deny(target, libc->base + symbol->start, libc->base + symbol->start + symbol->size);
+    }
+    const struct elf_symbol *open = symbol_of(&symbols, "dlopen");
+    const struct elf_symbol *getppid = symbol_of(&symbols, "getppid");
+    if (!open)
+        return err_set(err, -EOPNOTSUPP, "its C library is older than 2.34");
+    target->dlopen_address = libc->base + open->start;
+    if (!getppid || find_syscall(target->pid, libc->base + getppid->start, getppid->size,
+                                 &target->syscall_address) < 0)
+        return err_set(err, -EOPNOTSUPP, "its C library is not as expected, or it may not be read");
+    return 0;
+}
+
+static int check_program(struct target *target, struct err *err)
+{
+    char path[64];
+    Elf64_Ehdr header;
+    snprintf(path, sizeof(path), "/proc/%d/exe", target->pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "its program");
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_machine != EM_X86_64)
+        return err_set(err, -ENOEXEC, "its program is of another machine type");
+    target->entry = header.e_entry;
+    return 0;
+}
+
+static bool is_same_file(int pid, const char *path)
+{
+    struct stat here, there;
+    char below[PATH_MAX];
+    int n = snprintf(below, sizeof(below), "/proc/%d/root%s", pid, path);
+    return n > 0 && (size_t)n < sizeof(below) && stat(path, &here) == 0 &&
+           stat(below, &there) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+// Allocators that lie in a library of their own.
+static const char *const allocators[] = {"libjemalloc", "libtcmalloc", "libmimalloc",
+                                         "libsnmalloc", "libhoard",    "libasan"};
+
+int target_read(int pid, const char *library, struct target *ret, struct err *err)
+{
+    *ret = (struct target){.pid = pid};
+    struct strbuf maps CLEANUP(strbuf_done) = {0};
+    struct object object;
+    int r = check_state(pid, err);
+    if (r == 0)
+        r = check_program(ret, err);
+    if (r == 0 && read_text(pid, "maps", MAPS_MAX, &maps) < 0)
+        r = err_set(err, -EPERM, "its memory map may not be read");
+    if (r < 0)
+        return r;
+    if (find_object(&maps, "ld-musl", &object))
+        return err_set(err, -EOPNOTSUPP, "its C library is musl: only glibc is supported");
+    if (!find_object(&maps, "ld-linux", &object))
+        return err_set(err, -EOPNOTSUPP, "it is a static program, or one without glibc");
+    ret->loader = (struct target_range){object.code_start, object.code_end};
+    deny(ret, object.code_start, object.code_end);
+    for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
+        if (find_object(&maps, allocators[i], &object))
+            deny(ret, object.code_start, object.code_end);
+    if (find_object(&maps, "libmmheap.so", &object)) {
+        ret->library_base = object.base;
+        deny(ret, object.code_start, object.code_end);
+    }
+    if (!find_object(&maps, "libc.so.6", &object) && !find_object(&maps, "libc-2.", &object))
+        return err_set(err, -EOPNOTSUPP, "it has no glibc");
+    ret->libc = (struct target_range){object.code_start, object.code_end};
+    ret->same_files = is_same_file(pid, library);
+    return read_libc(ret, &object, err);
+}
+
+bool target_is_denied(const struct target *target, uint64_t pc)
+{
+    for (size_t i = 0; i < target->n_denied; i++)
+        if (pc >= target->denied[i].start && pc < target->denied[i].end)
+            return true;
+    return false;
+}
+
+uint64_t target_symbol(const char *path, const char *name)
+{
+    struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || elf_symbols_read(fd, &symbols) < 0)
+        return 0;
+    const struct elf_symbol *symbol = symbol_of(&symbols, name);
+    return symbol ? symbol->start : 0;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process that is to be attached to, seen from outside: whether it can be, and where what is
+// needed lies in it. Nothing here touches it.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct target_range {
+    uint64_t start, end;
+};
+
+#define TARGET_RANGES_MAX 128
+
+struct target {
+    int pid;
+    uint64_t syscall_address; // of a `syscall` instruction
+    uint64_t dlopen_address;
+    uint64_t library_base; // where libmmheap.so is already; 0: it is not
+    uint64_t entry;        // the program's first instruction
+    struct target_range libc, loader;
+    // Code in which a thread may hold what dlopen() needs: the allocator, the loader, fork.
+    struct target_range denied[TARGET_RANGES_MAX];
+    size_t n_denied;
+    bool same_files; // the library can be opened there under the path that it has here
+};
+
+// Why not is a sentence in `err`.
+int target_read(int pid, const char *library, struct target *ret, struct err *err);
+
+// Whether a thread that has this address on its stack must be left alone.
+bool target_is_denied(const struct target *target, uint64_t pc);
+
+// The address of a function of the file, relative to its base; 0: there is none.
+uint64_t target_symbol(const char *path, const char *name);

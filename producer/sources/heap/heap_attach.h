@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attaching to processes that run already, by way of the helper mmheap-attach, which is a process
+// of its own: the recorder's loop goes on meanwhile.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "producer/service/loop.h"
+#include "producer/sources/heap/ring_reader.h"
+
+struct heap_attach;
+
+// The end of it, once. `ring_fd` belongs to the callee, -1 where `result` < 0; `text` says why.
+typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
+                               int ring_fd, const char *text);
+
+// 0: `done` will be called from the loop, or by heap_attach_finish(). -ENOENT: there is no helper.
+int heap_attach_begin(struct loop *loop, const struct ring_options *options, int32_t pid,
+                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
+                      struct err *err);
+
+// Waits for the end of it, and calls `done`.
+void heap_attach_finish(struct heap_attach *attach);
+
+// How long the thread that was borrowed stood still.
+nsec_t heap_attach_stopped(const struct heap_attach *attach);
+
+// After the end.
+struct heap_attach *heap_attach_free(struct heap_attach *attach);
+
+// Lets the helper take the hooks out of a process; waits for it.
+void heap_attach_detach(int32_t pid);
