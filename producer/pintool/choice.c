@@ -26,6 +26,7 @@
 #include "common/cleanup.h"
 
 #define LONG_STAYS 2
+#define TRUST_MIN  0.5 // pages that come back by the clock vary less than by chance
 
 struct candidate {
     float worth;
@@ -60,7 +61,8 @@ static struct market market_of(const struct evidence *evidence, uint64_t n_max)
     double mean = n_backs / n_pages, variance = n_squares / n_pages - mean * mean;
     market.price = evidence_reads_within(evidence, longer) / (double)n_max;
     market.average = reads / n_pages;
-    market.trust = variance > mean ? 1 - mean / variance : 0;
+    double trust = variance > mean ? 1 - mean / variance : 0;
+    market.trust = trust > TRUST_MIN ? trust : TRUST_MIN;
     return market;
 }
 
