@@ -13,10 +13,6 @@
 // and the price is nothing. (For pages that are used at random the price comes out as it should:
 // the use of the pages at the brink.)
 //
-// One read more or less is chance, and the pages with the most reads are those that chance has
-// favoured: so a page's reads are drawn to the average of all pages that were read back, by as much
-// of their variance as chance explains.
-//
 // Whatever has no positive worth is not pinned: that would do harm. What is left of the quota goes
 // to pages that were never evicted and have been there for LONG_STAYS times as long as pages stay
 // that are not used, as far as the evictions tell: they must be in use, so pinning them takes no
@@ -26,7 +22,6 @@
 #include "common/cleanup.h"
 
 #define LONG_STAYS 2
-#define TRUST_MIN  0.5 // pages that come back by the clock vary less than by chance
 
 struct candidate {
     float worth;
@@ -37,32 +32,19 @@ VEC_DEFINE(candidates, struct candidate);
 
 // What the pages have in common.
 struct market {
-    double price;   // reads, for a page that is gone all the time
-    double average; // reads of a page that was read back
-    double trust;   // how much of the difference to the average is not chance
-    double stay;    // seconds from coming to going
+    double price; // reads, for a page that is gone all the time
+    double stay;  // seconds from coming to going
 };
 
 static struct market market_of(const struct evidence *evidence, uint64_t n_max)
 {
-    double reads = 0, n_pages = 0, n_backs = 0, n_squares = 0;
-    vec_foreach(&evidence->pages, page) {
-        double n = page->n_read_back;
-        n_pages += n > 0;
-        n_backs += n;
-        n_squares += n * n;
-        reads += (double)page->reads;
+    struct market market = {0};
+    if (evidence->n_stays > 0)
+        market.stay = evidence->stays_s / evidence->n_stays;
+    if (evidence->n_evictions > 0 && n_max > 0) {
+        double longer = evidence_seconds(evidence) * (double)n_max / evidence->n_evictions;
+        market.price = evidence_reads_within(evidence, longer) / (double)n_max;
     }
-    struct market market = {.stay =
-                                evidence->n_stays > 0 ? evidence->stays_s / evidence->n_stays : 0};
-    if (n_pages == 0 || n_max == 0)
-        return market;
-    double longer = evidence_seconds(evidence) * (double)n_max / evidence->n_evictions;
-    double mean = n_backs / n_pages, variance = n_squares / n_pages - mean * mean;
-    market.price = evidence_reads_within(evidence, longer) / (double)n_max;
-    market.average = reads / n_pages;
-    double trust = variance > mean ? 1 - mean / variance : 0;
-    market.trust = trust > TRUST_MIN ? trust : TRUST_MIN;
     return market;
 }
 
@@ -79,8 +61,7 @@ static double worth(const struct evidence *evidence, const struct market *market
     if (!page->n_read_back)
         return 0;
     double gone = seconds > 0 ? (double)page->gone_s / seconds : 0;
-    double reads = market->average + market->trust * ((double)page->reads - market->average);
-    double net = reads - market->price * gone;
+    double net = (double)page->reads - market->price * gone;
     return net > 0 ? 0.001 + net : 0;
 }
 

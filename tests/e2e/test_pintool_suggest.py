@@ -17,12 +17,12 @@ PINTOOL = lib.BUILD / "producer" / "pintool" / "pintool"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PERIOD_S = 0.1
 SAMPLES = """
-buffers {{ size_kb: 8192 fill_policy: DISCARD }}
+buffers {{ size_kb: 65536 fill_policy: RING_BUFFER }}
 data_sources {{ config {{ name: "linux.page_residency"
     page_residency_config {{ paths: "{path}" period_ms: 100 }} }} }}
 """
 EVENTS = """
-data_sources { config { name: "linux.ftrace" ftrace_config { buffer_size_kb: 4096
+data_sources { config { name: "linux.ftrace" ftrace_config { buffer_size_kb: 16384
     ftrace_events: "filemap/mm_filemap_add_to_page_cache"
     ftrace_events: "filemap/mm_filemap_delete_from_page_cache" } } }
 """
@@ -60,17 +60,17 @@ class SuggestTest(unittest.TestCase):
         self.addCleanup(recorder.kill)
         for first, n in ((40, 20), (100, 20), (200, 20), (300, 10)):
             self.bring_in(first, n)
-        time.sleep(0.5)
+        time.sleep(1.5)
         self.evict(200, 20)
         for i in range(5):
             self.evict(40, 20)
             if i == 1:
                 self.evict(300, 10)
-            time.sleep(3 * PERIOD_S)
+            time.sleep(5 * PERIOD_S)
             self.bring_in(40, 20)
             if i == 3:
                 self.bring_in(300, 10)
-            time.sleep(3 * PERIOD_S)
+            time.sleep(5 * PERIOD_S)
         recorder.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(timeout=60), 0)
         return trace
