@@ -41,11 +41,15 @@ ZERO = {
     "private_clean_resident_kb", "shared_dirty_resident_kb", "shared_clean_resident_kb", "locked_kb",
     "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb"
 }
+ODD_EVENTS = "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan')"
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Of each program alone; the peer gives up at a value of unknown form, mmsql keeps it.
     "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', 'parse_trace_duration_ns', "
              "'guess_trace_type_duration_ns', 'track_event_parser_errors', 'interned_data_tokenizer_errors')",
+    # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
+    "ftrace_event": ODD_EVENTS,
+    "raw": ODD_EVENTS,
     # The peer makes one up where there is none.
     "clock_snapshot": "clock_id = 11 OR (clock_id = 6 AND ts = 0 AND clock_value = 0)",
     # Only the name of its frame once more.
