@@ -90,6 +90,8 @@ meant to differ:
   does not make the event an error.
 - Events of a track whose parent is unknown are kept. States of state tracks are slices.
 - A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
+- Objects of a Java heap that are only referred to have no size and no class. Java names are not deobfuscated,
+  and fields of bitmaps are not kept.
 - Other machines than the one that recorded are not told apart.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin

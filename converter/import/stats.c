@@ -3,6 +3,8 @@
 // See stats.h.
 #include "converter/import/stats.h"
 
+#include <string.h>
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -69,6 +71,8 @@ static void stat_write(struct database *db, enum stat stat, const uint32_t *inde
     cell_text(row, COL_stats_source, def->source);
     cell_int(row, COL_stats_value, value);
     cell_text(row, COL_stats_description, def->description ? def->description : "");
+    if (strncmp(def->name, "heap_graph_", 11) == 0)
+        return; // of all traces, as Perfetto has it
     cell_int(row, COL_stats_machine_id, 0);
     cell_int(row, COL_stats_trace_id, 0);
 }

@@ -121,6 +121,11 @@
       "Samples without call chain, because reading it failed.")                                    \
     S(perf_samples_skipped_dataloss, false, "data_loss", "trace",                                  \
       "Samples without call chain, because the recorder fell behind.")                             \
+    S(heap_graph_invalid_string_id, true, "error", "trace", NULL)                                  \
+    S(heap_graph_malformed_packet, true, "error", "trace", NULL)                                   \
+    S(heap_graph_missing_packet, true, "error", "trace", NULL)                                     \
+    S(heap_graph_non_finalized_graph, false, "data_loss", "trace",                                 \
+      "Java heap dumps whose last packet is missing.")                                             \
     S(smaps_parser_errors, false, "error", "trace", NULL)                                          \
     S(packages_list_has_parse_errors, false, "error", "trace", NULL)                               \
     S(packages_list_has_read_errors, false, "error", "trace", NULL)                                \

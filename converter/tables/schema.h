@@ -29,6 +29,10 @@
     T(cpu, "Processors seen in the trace.")                                                        \
     T(filedescriptor, "Open files of processes, where they were recorded.")                        \
     T(flow, "Arrows between slices: what made what happen.")                                       \
+    T(heap_graph, "Dumps of the objects of Java heaps.")                                           \
+    T(heap_graph_class, "Classes of the objects in Java heaps.")                                   \
+    T(heap_graph_object, "Objects in Java heaps.")                                                 \
+    T(heap_graph_reference, "What objects in Java heaps refer to.")                                \
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
     T(machine, "Machines the trace comes from.")                                                   \
@@ -114,6 +118,48 @@
     C(flow, slice_in, INT, "Slice where the arrow ends.")                                          \
     C(flow, trace_id, INT, "Number of the flow in the trace.")                                     \
     C(flow, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_heap_graph(K, C, G)                                                                \
+    K(heap_graph, id, "Row.")                                                                      \
+    C(heap_graph, ts, INT, "When (ns).")                                                           \
+    C(heap_graph, upid, INT, "Process.")                                                           \
+    C(heap_graph, dump_reason, TEXT, "Why, where it is known.")                                    \
+    C(heap_graph, heap_size, INT, "Bytes allocated in the heap.")                                  \
+    C(heap_graph, truncated, INT, "1 if packets of the dump are missing.")
+
+#define COLUMNS_heap_graph_class(K, C, G)                                                          \
+    K(heap_graph_class, id, "Row.")                                                                \
+    C(heap_graph_class, name, TEXT, "Name.")                                                       \
+    C(heap_graph_class, deobfuscated_name, TEXT, "Its name before obfuscation.")                   \
+    C(heap_graph_class, location, TEXT, "File it was loaded from.")                                \
+    C(heap_graph_class, superclass_id, INT, "Class above it.")                                     \
+    C(heap_graph_class, classloader_id, INT, "Object that loaded it.")                             \
+    C(heap_graph_class, kind, TEXT, "KIND_NORMAL and the like.")
+
+#define COLUMNS_heap_graph_object(K, C, G)                                                         \
+    K(heap_graph_object, id, "Row.")                                                               \
+    C(heap_graph_object, upid, INT, "Process.")                                                    \
+    C(heap_graph_object, graph_sample_ts, INT, "When it was dumped (ns), see heap_graph.")         \
+    C(heap_graph_object, self_size, INT,                                                           \
+      "Bytes, without what it refers to; NULL: it was not dumped.")                                \
+    C(heap_graph_object, native_size, INT, "Bytes of native memory that it owns.")                 \
+    C(heap_graph_object, reference_set_id, INT, "Its rows in heap_graph_reference.")               \
+    C(heap_graph_object, reachable, INT, "1 if a root leads to it.")                               \
+    C(heap_graph_object, heap_type, TEXT, "Part of the heap it is in.")                            \
+    C(heap_graph_object, type_id, INT, "Its class.")                                               \
+    C(heap_graph_object, root_type, TEXT, "Why it is kept, if it is a root.")                      \
+    C(heap_graph_object, root_distance, INT,                                                       \
+      "References from the nearest root; -1: none leads to it.")                                   \
+    C(heap_graph_object, object_data_id, INT, "NULL.")
+
+#define COLUMNS_heap_graph_reference(K, C, G)                                                      \
+    K(heap_graph_reference, id, "Row.")                                                            \
+    C(heap_graph_reference, reference_set_id, INT, "Same for what one object refers to.")          \
+    C(heap_graph_reference, owner_id, INT, "Object that refers.")                                  \
+    C(heap_graph_reference, owned_id, INT, "Object it refers to; NULL: nothing.")                  \
+    C(heap_graph_reference, field_name, TEXT, "Field, with its class.")                            \
+    C(heap_graph_reference, field_type_name, TEXT, "Type of the field.")                           \
+    C(heap_graph_reference, deobfuscated_field_name, TEXT, "The field's name before obfuscation.")
 
 #define COLUMNS_heap_profile(K, C, G)                                                              \
     K(heap_profile, id, "Row.")                                                                    \

@@ -151,7 +151,7 @@ def peer_rows(shell, trace, sql):
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(sql + ";\n")
         file.flush()
-        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False)
+        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False, timeout=60)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1:]
     return [line.strip('"') for line in done.stdout.splitlines()[1:] if line], None
