@@ -3,10 +3,9 @@
 // See stats.h.
 #include "converter/import/stats.h"
 
-#include <string.h>
-
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/vec.h"
 

@@ -149,8 +149,7 @@
     C(heap_graph_object, type_id, INT, "Its class.")                                               \
     C(heap_graph_object, root_type, TEXT, "Why it is kept, if it is a root.")                      \
     C(heap_graph_object, root_distance, INT,                                                       \
-      "References from the nearest root; -1: none leads to it.")                                   \
-    C(heap_graph_object, object_data_id, INT, "NULL.")
+      "References from the nearest root; -1: none leads to it.")
 
 #define COLUMNS_heap_graph_reference(K, C, G)                                                      \
     K(heap_graph_reference, id, "Row.")                                                            \
