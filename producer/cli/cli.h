@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a verb of the command line is. The table of all of them is verbs[] in main.c.
+// The commands. The table of all of them is verbs[] in main.c.
 #pragma once
 
 #define CLI_PROGRAM "mmtrace"
@@ -11,13 +11,6 @@ enum cli_exit {
     CLI_FAILED = 1,
     CLI_USAGE = 2,
     CLI_NOT_DETACHED = 2, // record --attach, --is_detached: no such session; as `perfetto` has it
-};
-
-struct cli_verb {
-    const char *name;
-    const char *summary; // one line for --help
-    // argv[0] is the verb's name. Prints its own errors; returns an exit code.
-    int (*run)(int argc, char **argv);
 };
 
 int cli_bugreport(int argc, char **argv);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a mode of pintool's command line is. The table of all of them is modes[] in main.c.
+// The modes. The table of all of them is modes[] in main.c.
 #pragma once
 
 #define PINTOOL "pintool"
@@ -10,14 +10,6 @@ enum pintool_exit {
     PINTOOL_DONE = 0,
     PINTOOL_FAILED = 1,
     PINTOOL_USAGE = 2,
-};
-
-struct pintool_mode {
-    const char *name;
-    const char *arguments; // for --help
-    const char *summary;   // one line for --help
-    // argv[0] is the mode's name. Prints its own errors; returns an exit code.
-    int (*run)(int argc, char **argv);
 };
 
 int pintool_file(int argc, char **argv);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs differ in their verbs and words only, so that who knows one finds his way in all.
+#include "common/program.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/str.h"
+
+#define VERBS_MAX 32
+
+static void overview(const struct program *program)
+{
+    printf("usage: %s ", program->name);
+    for (const char *c = program->noun; *c; c++)
+        putchar(toupper((unsigned char)*c));
+    printf(" ...\n\n%s\n", program->about);
+    for (size_t i = 0; i < program->n_verbs; i++) {
+        const struct program_verb *verb = &program->verbs[i];
+        if (verb->arguments)
+            printf("  %s %s %s\n      %s\n", program->name, verb->name, verb->arguments,
+                   verb->summary);
+        else
+            printf("  %-12s%s\n", verb->name, verb->summary);
+    }
+    printf("\n"
+           "  -h, --help    this text; after a %s, the %s's own\n"
+           "  --version     the version\n"
+           "%s",
+           program->noun, program->noun, program->more ? program->more : "");
+}
+
+static int wrong_verb(const struct program *program, const char *word)
+{
+    const char *names[VERBS_MAX];
+    size_t n = 0;
+    for (; n < program->n_verbs && n < VERBS_MAX; n++)
+        names[n] = program->verbs[n].name;
+    const char *nearest = str_nearest(word, names, n);
+    struct err err = {0};
+    err_set(&err, -EINVAL, "unknown %s \"%s\"", program->noun, word);
+    if (nearest)
+        err_hint(&err, -EINVAL, "did you mean \"%s\"?", nearest);
+    else
+        err_hint(&err, -EINVAL, "see %s --help", program->name);
+    err_print(&err, program->name);
+    return PROGRAM_USAGE;
+}
+
+// The stand-ins are open the wrong way round, so that use of them fails as that of a closed one
+// does.
+static bool hold_standard_fds(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+            return false;
+    return true;
+}
+
+int program_main(const struct program *program, int argc, char **argv)
+{
+    if (!hold_standard_fds())
+        return PROGRAM_FAILED;
+    if (argc < 2 && !program->bare_is_help) {
+        fprintf(stderr, "%s: no %s given (see %s --help)\n", program->name, program->noun,
+                program->name);
+        return PROGRAM_USAGE;
+    }
+    const char *word = argc < 2 ? "--help" : argv[1];
+    if (str_eq(word, "--help") || str_eq(word, "-h") || str_eq(word, "help")) {
+        overview(program);
+        return PROGRAM_DONE;
+    }
+    if (str_eq(word, "--version")) {
+        printf("%s %s\n", program->name, program->version);
+        return PROGRAM_DONE;
+    }
+    for (size_t i = 0; i < program->n_verbs; i++)
+        if (str_eq(word, program->verbs[i].name))
+            return program->verbs[i].run(argc - 1, argv + 1);
+    return wrong_verb(program, word);
+}
