@@ -125,6 +125,22 @@ static void random_holes_are_found_to_the_page(void **state)
     }
 }
 
+// Long enough for the walk to give up asking, and to take it up again where a stretch is calm.
+static void mixed_and_calm_stretches_take_turns(void **state)
+{
+    (void)state;
+    static const unsigned holes_percent[] = {1, 10, 50, 99};
+    const uint64_t pages = 40000, stretch = 5000;
+    for (size_t round = 0; round < 4; round++) {
+        CLEANUP(close_fdp) int fd = make_file((off_t)(pages * PAGE));
+        for (uint64_t i = 0; i < pages; i++)
+            if (i / stretch % 4 == 1 ||
+                (i / stretch % 2 == 0 && random_below(100) >= holes_percent[round]))
+                bring_in(fd, i, 1);
+        check_all_methods(fd);
+    }
+}
+
 static void halves_go_and_come_back(void **state)
 {
     (void)state;
@@ -341,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_holes_are_found_to_the_page),
+        cmocka_unit_test(mixed_and_calm_stretches_take_turns),
         cmocka_unit_test(halves_go_and_come_back),
         cmocka_unit_test(empty_and_growing_and_shrinking_files),
         cmocka_unit_test(verify_sees_a_silent_exchange),
