@@ -358,8 +358,7 @@ static size_t unwind_timed(uint64_t *frames)
     struct heap_header *header = client->ring.header;
     if (client_thread.in_the_list)
         return 0;
-    uint64_t n = atomic_fetch_add_explicit(&header->n_samples, 1, memory_order_relaxed);
-    if (n % TIMED_SAMPLES != 0)
+    if (client_thread.n_samples++ % TIMED_SAMPLES != 0)
         return unwind_here(frames, HEAP_FRAMES_MAX);
     int64_t before = now_ns();
     size_t n_frames = unwind_here(frames, HEAP_FRAMES_MAX);

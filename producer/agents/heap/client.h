@@ -17,6 +17,7 @@
 struct thread_state {
     struct sampler sampler;
     uint32_t epoch; // of the profile that `sampler` belongs to
+    uint32_t n_samples;
     uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
     uint8_t
         in_the_list; // callbacks of dl_iterate_phdr() below us: the unwinder would want its lock

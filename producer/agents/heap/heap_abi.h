@@ -46,7 +46,7 @@ struct heap_header {
     // By the client.
     _Alignas(64) _Atomic uint64_t write_pos;
     _Alignas(64) _Atomic uint64_t interval_bytes;
-    _Atomic uint64_t n_samples, n_unwind_errors;
+    _Atomic uint64_t n_unwind_errors;
     _Atomic uint64_t n_lost_allocs, lost_bytes, n_lost_frees;
     _Atomic uint64_t blocked_us;
     atomic_uint hit_timeout;

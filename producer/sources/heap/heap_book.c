@@ -3,6 +3,10 @@
 // An address becomes a frame when it is first seen, by the code that is loaded then; when code goes
 // away the addresses are forgotten and the frames stay. So a site means the same for ever.
 //
+// A program has few stacks and goes through each many times: the way from a whole stack to its site
+// is remembered by a hash of 64 bits, which only a client that means to confuse its own profile can
+// make collide.
+//
 // The peak costs nothing while the heap grows: a site's own numbers are those at the peak until the
 // heap has shrunk, and are copied aside at its first change after that.
 //
@@ -16,6 +20,12 @@
 #define WEIGHT_MAX   ((UINT64_C(1) << WEIGHT_BITS) - 1)
 #define MAPPINGS_MAX 65535
 #define REL_PC_BITS  48
+
+static void forget_addresses(struct heap_book *book)
+{
+    map64_clear(&book->frame_of_pc);
+    map64_clear(&book->site_of_stack);
+}
 
 static int add_mapping(struct heap_book *book, const struct ring_record *record)
 {
@@ -35,13 +45,13 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
         if (old->start == mapping.start && old->end == mapping.end && old->path == mapping.path &&
             old->build_id == mapping.build_id && old->file_offset == mapping.file_offset) {
             if (old->gone)
-                map64_clear(&book->frame_of_pc);
+                forget_addresses(book);
             old->gone = false;
             return 0;
         }
     }
     // Addresses that belonged to nothing may be in it.
-    map64_clear(&book->frame_of_pc);
+    forget_addresses(book);
     return book_mapping_vec_push(&book->mappings, mapping);
 }
 
@@ -49,7 +59,7 @@ static void forget_mappings(struct heap_book *book)
 {
     vec_foreach(&book->mappings, mapping)
         mapping->gone = true;
-    map64_clear(&book->frame_of_pc);
+    forget_addresses(book);
 }
 
 static uint32_t mapping_of(const struct heap_book *book, uint64_t pc)
@@ -91,7 +101,7 @@ static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *r
     return 0;
 }
 
-static int site_of(struct heap_book *book, const struct ring_record *record, uint32_t *ret)
+static int make_site(struct heap_book *book, const struct ring_record *record, uint32_t *ret)
 {
     uint32_t site = 0;
     if (book->sites.n == 0 && book_site_vec_push(&book->sites, (struct book_site){0}) < 0)
@@ -117,6 +127,20 @@ static int site_of(struct heap_book *book, const struct ring_record *record, uin
     }
     *ret = site;
     return 0;
+}
+
+static int site_of(struct heap_book *book, const struct ring_record *record, uint32_t *ret)
+{
+    uint64_t key = hash_bytes(record->frames, record->n_frames * sizeof(record->frames[0]));
+    const uint64_t *known = record->n_frames > 0 ? map64_find(&book->site_of_stack, key) : NULL;
+    if (known) {
+        *ret = (uint32_t)*known;
+        return 0;
+    }
+    int r = make_site(book, record, ret);
+    if (r == 0 && record->n_frames > 0)
+        r = map64_set(&book->site_of_stack, key, *ret);
+    return r;
 }
 
 struct book_peak heap_book_at_peak(const struct heap_book *book, const struct book_site *site)
@@ -216,6 +240,7 @@ void heap_book_done(struct heap_book *book)
     book_frame_vec_done(&book->frames);
     book_site_vec_done(&book->sites);
     map64_done(&book->frame_of_pc);
+    map64_done(&book->site_of_stack);
     map64_done(&book->frame_of);
     map64_done(&book->site_of);
     map64_done(&book->live);

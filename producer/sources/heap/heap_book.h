@@ -47,10 +47,11 @@ struct heap_book {
     struct book_mapping_vec mappings;
     struct book_frame_vec frames;
     struct book_site_vec sites;
-    struct map64 frame_of_pc; // of the code that is loaded now
-    struct map64 frame_of;    // mapping and rel_pc
-    struct map64 site_of;     // parent and frame
-    struct map64 live;        // address -> site and weight
+    struct map64 frame_of_pc;   // of the code that is loaded now
+    struct map64 site_of_stack; // by a hash of its addresses; of the code that is loaded now
+    struct map64 frame_of;      // mapping and rel_pc
+    struct map64 site_of;       // parent and frame
+    struct map64 live;          // address -> site and weight
     uint64_t total, peak_total;
     uint32_t peak; // counts peaks
     bool below_peak;

@@ -46,6 +46,7 @@ struct heap_client {
     struct ring_reader ring;
     struct heap_book book;
     nsec_t start_coarse;
+    uint64_t n_samples;
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
@@ -138,6 +139,7 @@ static void drain(struct heap_source *heap, struct heap_client *client, bool is_
             heap->n_lost++;
             continue;
         }
+        client->n_samples += record.kind == HEAP_ALLOC;
         heap->n_samples += record.kind == HEAP_ALLOC;
     }
 }
@@ -287,7 +289,7 @@ static struct profile_process process_of(const struct heap_source *heap, struct 
         .buffer_corrupted = client->ring.corrupted,
         .hit_guardrail = heap->hit_guardrail,
         .hit_timeout = atomic_load(&header->hit_timeout) != 0,
-        .n_samples = atomic_load(&header->n_samples),
+        .n_samples = client->n_samples,
         .n_unwind_errors = atomic_load(&header->n_unwind_errors),
         .unwind_us = atomic_load(&header->unwind_ns) / 1000,
         .blocked_us = atomic_load(&header->blocked_us),

@@ -4,6 +4,8 @@
 // far as the ring is long. What has been read is zeroed before the room is given back, so a word
 // that is not zero was written by this lap's owner.
 //
+// Room is given back in larger pieces: each time costs all threads of the client a miss.
+//
 // A thread can be stopped for good between reserving and completing (a handler that jumps out, a
 // debugger). Its record is passed over after a while: its size is known from the beginning.
 #include "producer/sources/heap/ring_reader.h"
@@ -18,6 +20,7 @@
 
 #include "common/cleanup.h"
 
+#define GIVEN_BACK 32 // parts of the ring
 #define BUSY_MAX   (2 * NSEC_PER_SEC)
 #define RECORD_MAX (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
 
@@ -103,12 +106,20 @@ uint64_t ring_reader_used(const struct ring_reader *ring)
     return used < ring->bytes ? used : ring->bytes;
 }
 
+static void give_back(struct ring_reader *ring)
+{
+    if (ring->given_back != ring->pos)
+        atomic_store_explicit(&ring->header->read_pos, ring->pos, memory_order_release);
+    ring->given_back = ring->pos;
+}
+
 static void consume(struct ring_reader *ring, uint64_t size)
 {
     memset(ring->memory + (ring->pos & (ring->bytes - 1)), 0, size);
     ring->pos += size;
     ring->busy_since = 0;
-    atomic_store_explicit(&ring->header->read_pos, ring->pos, memory_order_release);
+    if (ring->pos - ring->given_back >= ring->bytes / GIVEN_BACK)
+        give_back(ring);
 }
 
 static bool give_up(struct ring_reader *ring)
@@ -163,7 +174,7 @@ static bool is_stuck(struct ring_reader *ring, nsec_t now, bool is_last)
     return is_last || now - ring->busy_since >= BUSY_MAX;
 }
 
-bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
+static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
 {
     for (uint64_t used; !ring->corrupted && (used = ring_reader_used(ring)) > 0;) {
         uint64_t at = ring->pos & (ring->bytes - 1);
@@ -199,6 +210,14 @@ bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct
         return true;
     }
     return false;
+}
+
+bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
+{
+    bool is_there = next_record(ring, now, is_last, ret);
+    if (!is_there)
+        give_back(ring);
+    return is_there;
 }
 
 void ring_reader_stop(struct ring_reader *ring)

@@ -18,10 +18,11 @@ struct ring_reader {
     struct heap_header *header; // owned: the mapping
     uint8_t *memory;
     uint64_t bytes, pos;
-    nsec_t busy_since;  // a record is reserved and not complete; 0: none
-    uint64_t n_skipped; // records that were never finished
-    bool corrupted;     // what was found makes no sense: nothing more comes out
-    void *record;       // owned: the copy
+    uint64_t given_back; // up to here the client may write again
+    nsec_t busy_since;   // a record is reserved and not complete; 0: none
+    uint64_t n_skipped;  // records that were never finished
+    bool corrupted;      // what was found makes no sense: nothing more comes out
+    void *record;        // owned: the copy
 };
 
 struct ring_options {
