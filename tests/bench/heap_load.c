@@ -13,7 +13,7 @@
 
 #define KEPT     256
 #define A_LOOK   20000 // operations between two looks at the clock
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 
 struct load {
     void *kept[KEPT];

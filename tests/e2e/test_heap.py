@@ -315,6 +315,25 @@ class Attach(Heap):
         self.assertEqual(process.communicate(b"through", timeout=20)[0], b"through")
         self.assertEqual(process.returncode, 0)
 
+    def test_the_data_source_in_a_config(self):
+        process = self.start("python3", "-c", WORK, "4")
+        config = self.dir / "heap.cfg"
+        config.write_text(
+            "buffers { size_kb: 8192 } duration_ms: 1500 data_sources { config { name: 'linux.heap' heapprofd_config {"
+            f" sampling_interval_bytes: 4096 pid: {process.pid} continuous_dump_config {{ dump_interval_ms: 300 }}"
+            " } } }".replace("'", '"')
+        )
+        result = run(MMTRACE, "record", "-c", config, "-o", self.trace)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (dumps,), = self.query("select count(distinct ts) from heap_profile_allocation")
+        self.assertGreater(dumps, 2)
+        (mappings,), = self.query(
+            "select count(*) from stack_profile_mapping where name like '%/libpython%' and build_id != ''"
+            " or name like '%/python%' and build_id != ''"
+        )
+        self.assertGreater(mappings, 0)
+        self.assertEqual(process.wait(30), 0)
+
     def test_by_name_also_later(self):
         name = self.dir / "victim_of_test"
         shutil.copy(TRUTH, name)

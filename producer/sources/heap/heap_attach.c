@@ -19,8 +19,6 @@
 #include "producer/agents/heap/attach/attach_abi.h"
 #include "producer/sources/heap/heap_library.h"
 
-#define HELPER_NAME "mmheap-attach"
-
 extern char **environ;
 
 struct heap_attach {
@@ -40,18 +38,18 @@ nsec_t heap_attach_stopped(const struct heap_attach *attach)
 
 static int spawn_helper(int32_t pid, const char *action, int fd, pid_t *ret, struct err *err)
 {
-    char library[PATH_MAX], helper[PATH_MAX + sizeof(HELPER_NAME)], number[16];
+    char library[PATH_MAX], helper[PATH_MAX + sizeof(HEAP_ATTACH_HELPER)], number[16];
     int r = heap_library_find(library, sizeof(library));
     if (r < 0)
         return err_set(err, r, "libmmheap.so is not there (build with -Dheap=enabled)");
     int n_dir = (int)(strrchr(library, '/') ? strrchr(library, '/') - library : 0);
-    snprintf(helper, sizeof(helper), "%.*s/" HELPER_NAME, n_dir, library);
+    snprintf(helper, sizeof(helper), "%.*s/" HEAP_ATTACH_HELPER, n_dir, library);
     snprintf(number, sizeof(number), "%d", pid);
     char *const argv[] = {helper, number, library, (char *)(uintptr_t)action, NULL};
     posix_spawn_file_actions_t actions;
     r = -posix_spawn_file_actions_init(&actions);
     if (r < 0)
-        return err_errno(err, r, HELPER_NAME);
+        return err_errno(err, r, HEAP_ATTACH_HELPER);
     if (fd >= 0)
         r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
     if (r == 0)
@@ -159,9 +157,14 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
     return 0;
 }
 
-void heap_attach_detach(int32_t pid)
+pid_t heap_attach_detach(int32_t pid)
 {
     pid_t helper;
-    if (spawn_helper(pid, "detach", -1, &helper, NULL) == 0)
+    return spawn_helper(pid, "detach", -1, &helper, NULL) == 0 ? helper : 0;
+}
+
+void heap_attach_wait(pid_t helper)
+{
+    if (helper > 0)
         waitpid(helper, NULL, 0);
 }

@@ -6,10 +6,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 #include "producer/service/loop.h"
 #include "producer/sources/heap/ring_reader.h"
+
+#define HEAP_ATTACH_HELPER "mmheap-attach"
 
 struct heap_attach;
 
@@ -31,5 +34,7 @@ nsec_t heap_attach_stopped(const struct heap_attach *attach);
 // After the end.
 struct heap_attach *heap_attach_free(struct heap_attach *attach);
 
-// Lets the helper take the hooks out of a process; waits for it.
-void heap_attach_detach(int32_t pid);
+// Lets a helper take the hooks out of a process. heap_attach_wait() waits for it, less than a
+// second.
+pid_t heap_attach_detach(int32_t pid);
+void heap_attach_wait(pid_t helper);

@@ -131,16 +131,16 @@ static int make_site(struct heap_book *book, const struct ring_record *record, u
 
 static int site_of(struct heap_book *book, const struct ring_record *record, uint32_t *ret)
 {
+    if (record->n_frames == 0)
+        return make_site(book, record, ret);
     uint64_t key = hash_bytes(record->frames, record->n_frames * sizeof(record->frames[0]));
-    const uint64_t *known = record->n_frames > 0 ? map64_find(&book->site_of_stack, key) : NULL;
+    const uint64_t *known = map64_find(&book->site_of_stack, key);
     if (known) {
         *ret = (uint32_t)*known;
         return 0;
     }
     int r = make_site(book, record, ret);
-    if (r == 0 && record->n_frames > 0)
-        r = map64_set(&book->site_of_stack, key, *ret);
-    return r;
+    return r == 0 ? map64_set(&book->site_of_stack, key, *ret) : r;
 }
 
 struct book_peak heap_book_at_peak(const struct heap_book *book, const struct book_site *site)

@@ -50,6 +50,7 @@ struct heap_client {
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
+    pid_t helper;      // that takes the hooks out
     bool rejected;     // somebody else profiles it; there is no ring
 };
 
@@ -520,8 +521,9 @@ static void leave_processes(struct heap_source *heap)
     if (!all_left)
         nanosleep(&(struct timespec){.tv_nsec = LEAVE_TIME}, NULL);
     vec_foreach(&heap->clients, client)
-        if (!has_left(*client))
-            heap_attach_detach((*client)->pid);
+        (*client)->helper = has_left(*client) ? 0 : heap_attach_detach((*client)->pid);
+    vec_foreach(&heap->clients, client)
+        heap_attach_wait((*client)->helper);
 }
 
 // The source.

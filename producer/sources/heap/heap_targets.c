@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/str.h"
+#include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/proc_text.h"
 
 #define TEXT_MAX 4096
@@ -50,6 +52,8 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
     ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/cmdline", pid);
     text[n > 0 ? n : 0] = 0;
     if (n <= 0 || !heap_settings_match(settings, pid, text)) // threads of the kernel have none
+        return false;
+    if (str_ends_with(text, "/" HEAP_ATTACH_HELPER)) // with `all`
         return false;
     return settings->min_anonymous_kb == 0 || anonymous_kb(proc, pid) >= settings->min_anonymous_kb;
 }

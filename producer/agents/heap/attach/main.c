@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -29,6 +30,7 @@
 #include "producer/agents/heap/heap_abi.h"
 
 #define SEARCH_TIME  (2 * NSEC_PER_SEC)
+#define DETACH_TIME  (500 * NSEC_PER_MSEC)
 #define CALL_TIME    (2 * NSEC_PER_SEC)
 #define PAUSE_NS     2000000
 #define STACK_BYTES  (256u << 10)
@@ -286,6 +288,19 @@ static void answer(int result, nsec_t stopped, int fd, const char *text)
     sendmsg(ATTACH_SOCKET_FD, &header, MSG_NOSIGNAL);
 }
 
+// Nobody waits for long until the hooks of a process are out that is hard to get hold of: a child
+// goes on with it.
+static bool wait_for_child(void)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + DETACH_TIME;
+    pid_t child = fork();
+    if (child <= 0)
+        return false;
+    while (waitpid(child, NULL, WNOHANG) == 0 && nsec_now(CLOCK_MONOTONIC) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct attach a = {.ring_there = -1, .library_there = -1, .ring_fd = -1, .mem_fd = -1};
@@ -302,12 +317,15 @@ int main(int argc, char **argv)
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_BLOCK, &children, NULL);
+    if (detach && wait_for_child())
+        return 0;
     a.library = argv[2];
     if (!detach &&
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
     int r = attach_to(&a, (int)pid, detach, &err);
     nsec_t stopped = a.stopped ? nsec_now(CLOCK_MONOTONIC) - a.stopped : 0;
-    answer(r, stopped, r == 0 ? a.ring_fd : -1, err.text);
+    if (!detach)
+        answer(r, stopped, r == 0 ? a.ring_fd : -1, err.text);
     return r == 0 ? 0 : 1;
 }
