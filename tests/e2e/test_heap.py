@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, run
+from lib import BUILD, MMSQL, MMTRACE, needs_root, run
 
 TRUTH = BUILD / "tests" / "tools" / "heap_truth"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
@@ -231,6 +231,13 @@ class RealPrograms(Heap):
         rows = {name for name, _, _ in self.query(BY_FUNCTION)}
         self.assertIn("keep_small", rows)
 
+    def test_programs_that_are_killed_at_any_moment(self):
+        script = f"for i in 1 2 3 4 5 6 7 8 9 10; do timeout -s KILL 0.0$i {TRUTH} 4 5000000; done; true"
+        self.profile("sh", "-c", script, options=("-i", "64"))
+        rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
+        self.assertGreater(rows["keep_small"], 0)
+        self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
+
     def test_a_program_that_is_not_there(self):
         result = run(MMTRACE, "heap", "-o", self.trace, "--", "/nonexistent/program")
         self.assertIn("No such file", result.stderr)
@@ -315,16 +322,35 @@ class Attach(Heap):
         self.assertEqual(process.communicate(b"through", timeout=20)[0], b"through")
         self.assertEqual(process.returncode, 0)
 
-    def test_the_data_source_in_a_config(self):
-        process = self.start("python3", "-c", WORK, "4")
+    def record(self, process, fields, ms=1500):
         config = self.dir / "heap.cfg"
         config.write_text(
-            "buffers { size_kb: 8192 } duration_ms: 1500 data_sources { config { name: 'linux.heap' heapprofd_config {"
-            f" sampling_interval_bytes: 4096 pid: {process.pid} continuous_dump_config {{ dump_interval_ms: 300 }}"
-            " } } }".replace("'", '"')
+            f'buffers {{ size_kb: 8192 }} duration_ms: {ms} data_sources {{ config {{ name: "linux.heap"'
+            f" heapprofd_config {{ pid: {process.pid} {fields} }} }} }}"
         )
         result = run(MMTRACE, "record", "-c", config, "-o", self.trace)
         self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def test_a_limit_for_the_recorder(self):
+        process = self.start("python3", "-c", WORK, "4")
+        result = self.record(process, "sampling_interval_bytes: 512 max_heapprofd_memory_kb: 1", ms=2000)
+        self.assertIn("the profile ends", result.stderr)
+        self.assertGreater(self.stat("heapprofd_hit_guardrail"), 0)
+        self.assertEqual(process.wait(30), 0)
+
+    def test_sampling_adapts_itself(self):
+        process = self.start(TRUTH, "2", "20000000")
+        self.record(
+            process,
+            "sampling_interval_bytes: 64 shmem_size_bytes: 65536 adaptive_sampling_shmem_threshold: 49152"
+            " adaptive_sampling_max_sampling_interval_bytes: 8192",
+        )
+        self.assertIn(self.stat("heapprofd_sampling_interval_adjusted"), [64 * 2**n - 64 for n in range(1, 8)])
+
+    def test_the_data_source_in_a_config(self):
+        process = self.start("python3", "-c", WORK, "4")
+        self.record(process, "sampling_interval_bytes: 4096 continuous_dump_config { dump_interval_ms: 300 }")
         (dumps,), = self.query("select count(distinct ts) from heap_profile_allocation")
         self.assertGreater(dumps, 2)
         (mappings,), = self.query(
@@ -345,6 +371,19 @@ class Attach(Heap):
         self.assertEqual(recorder.returncode, 0, err)
         self.assertIn("keep_small", err)
         process.kill()
+
+    @needs_root
+    def test_another_mount_namespace(self):
+        """The library is not to be seen where the process is: it gets a copy."""
+        hide = f'mount -t tmpfs none {LIBRARY.parent} && exec "$@"'
+        process = self.start("unshare", "-m", "sh", "-c", hide, "sh", "python3", "-c", WORK, "4")
+        if process.poll() is not None:
+            self.skipTest("no mount namespaces here")
+        for _ in range(2):
+            result = self.attach(process.pid)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("bytes_new", result.stderr)
+        self.assertEqual(process.wait(30), 0)
 
     def test_two_recorders(self):
         process = self.start("python3", "-c", WORK, "5")
