@@ -116,9 +116,11 @@ class Case(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-test-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
+    program = lib.PINTOOL
+
     def pintool(self, *argv, code=0, **options):
         options.setdefault("cwd", self.dir)
-        done = lib.run(lib.PINTOOL, *argv, **options)
+        done = lib.run(self.program, *argv, **options)
         self.assertEqual(done.returncode, code, f"{argv}: {done.stdout} {done.stderr}")
         return done
 
@@ -197,6 +199,12 @@ class Unknown(Case):
         self.path.chmod(0o644)
         self.dir.chmod(0o755)
         keep(self.path, [1])
+        # The build may be where others must not go.
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        pathlib.Path(folder.name).chmod(0o755)
+        self.program = pathlib.Path(folder.name) / "pintool"
+        shutil.copy(lib.PINTOOL, self.program)
 
     def as_nobody(self, *argv, code):
         return self.pintool(*argv, code=code, user=NOBODY, group=NOBODY, extra_groups=[])

@@ -12,7 +12,9 @@
 #include "producer/agents/heap/hooks.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,9 +201,48 @@ struct got_hook hooks_table[] = {
 
 const size_t hooks_n = sizeof(hooks_table) / sizeof(hooks_table[0]);
 
+struct definition {
+    const char *name;
+    void *address;
+};
+
+static int find_definition(struct dl_phdr_info *info, size_t size, void *userdata)
+{
+    (void)size;
+    struct definition *definition = userdata;
+    if (!info->dlpi_name[0])
+        return 0; // the program itself
+    void *handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return 0;
+    Dl_info where;
+    void *address = dlsym(handle, definition->name);
+    if (address && dladdr(address, &where) && (uintptr_t)where.dli_fbase == info->dlpi_addr)
+        definition->address = address;
+    dlclose(handle);
+    return definition->address != NULL;
+}
+
+// A program at fixed addresses that takes a function's address has a stub of its own, which stands
+// for the function everywhere; but the stub jumps through the entry that is to be taken, so calling
+// it from the hook would never end. Such a stub has a symbol without a definition; the function is
+// what the first library that defines it has.
+static void *real_function(const char *name)
+{
+    void *address = dlsym(RTLD_DEFAULT, name);
+    Dl_info where;
+    const ElfW(Sym) *symbol = NULL;
+    if (!address || !dladdr1(address, &where, (void **)(uintptr_t)&symbol, RTLD_DL_SYMENT) ||
+        !symbol || symbol->st_shndx != SHN_UNDEF)
+        return address;
+    struct definition definition = {.name = name};
+    dl_iterate_phdr(find_definition, &definition);
+    return definition.address;
+}
+
 void hooks_resolve(void)
 {
     for (size_t i = 0; i < hooks_n; i++)
         if (!hooks_table[i].real)
-            hooks_table[i].real = dlsym(RTLD_DEFAULT, hooks_table[i].name);
+            hooks_table[i].real = real_function(hooks_table[i].name);
 }
