@@ -16,6 +16,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
+#include "converter/cli/query.h"
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
 #include "converter/functions/functions.h"
@@ -136,6 +137,11 @@ static int database_open(const char *path, sqlite3 **ret)
     return code;
 }
 
+int question_open(const char *path, sqlite3 **ret)
+{
+    return is_database(path) ? database_open(path, ret) : trace_open(path, ret);
+}
+
 static int query_run(const struct query *query)
 {
     CLEANUP(freep) char *read = NULL;
@@ -144,8 +150,7 @@ static int query_run(const struct query *query)
         return EXIT_FAILED;
     }
     CLEANUP(closep) sqlite3 *handle = NULL;
-    int code = is_database(query->path) ? database_open(query->path, &handle)
-                                        : trace_open(query->path, &handle);
+    int code = question_open(query->path, &handle);
     if (code != SQLITE_OK)
         return EXIT_FAILED;
     code = functions_register(handle);

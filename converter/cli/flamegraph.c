@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql flamegraph: heap profiles as a picture, or as folded text for other tools. A dump's rows
+// say what changed since the dump before, so a moment is the sum of all rows up to it.
+#include <errno.h>
+#include <getopt.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/query.h"
+#include "converter/profile/flame.h"
+
+#define MAX_FRAMES 4096 // of a stack; what goes on is cut
+
+static const char help[] =
+    "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
+    "\n"
+    "Draws heap profiles as a flame graph, an SVG that zooms (click) and searches ('/').\n"
+    "\n"
+    "  -o, --output FILE    write there (default: standard output)\n"
+    "      --folded         text instead: a line per stack and its weight\n"
+    "      --total          all that was allocated, freed or not (default: what is retained)\n"
+    "      --count          count allocations instead of bytes\n"
+    "      --pid PID        of this process\n"
+    "      --process NAME   of processes that match (* and ?)\n"
+    "      --heap NAME      of this heap, such as libc.malloc\n"
+    "      --at TS          up to this moment of the trace (ns; default: its end)\n"
+    "      --diff TS TS     how the second moment differs: red grew, blue shrank\n"
+    "      --reverse-stack  innermost frames first\n"
+    "      --depth-limit N  no more than N frames of a stack\n"
+    "      --min-percent P  leave out frames below this part of the whole (default 0.02)\n"
+    "  -h, --help           this text\n";
+
+struct options {
+    const char *path, *output, *process, *heap; // borrowed; NULL: none
+    int64_t pid;                                // -1: all
+    int64_t before, at;
+    uint32_t depth_limit;
+    double min_percent;
+    bool folded, total, count, reverse, diff;
+};
+
+static const char frames_sql[] =
+    "CREATE TEMP TABLE flame_frame(id INTEGER PRIMARY KEY, function);"
+    "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(function, '[' || "
+    "coalesce(nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;";
+
+static const char leaves_sql[] =
+    "SELECT h.callsite_id, coalesce(p.name, 'process') || ' (' || coalesce(p.pid, '?') || ')', "
+    "sum(iif(h.ts <= ?1, iif(?3, h.count, h.size), 0)), sum(iif(?3, h.count, h.size)), "
+    "(SELECT count(DISTINCT upid) FROM heap_profile_allocation JOIN process USING (upid) "
+    " WHERE (?5 < 0 OR pid = ?5) AND (?6 IS NULL OR name GLOB ?6)) "
+    "FROM heap_profile_allocation h LEFT JOIN process p USING (upid) "
+    "WHERE h.ts <= ?2 AND (NOT ?4 OR h.size > 0 OR h.count > 0) AND (?5 < 0 OR p.pid = ?5) "
+    "AND (?6 IS NULL OR p.name GLOB ?6) AND (?7 IS NULL OR h.heap_name = ?7) "
+    "GROUP BY h.upid, h.callsite_id ORDER BY h.upid, h.callsite_id";
+
+static const char up_sql[] = "SELECT c.parent_id, n.function FROM stack_profile_callsite c "
+                             "LEFT JOIN flame_frame n ON n.id = c.frame_id WHERE c.id = ?1";
+
+static void finalizep(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
+static void closep(sqlite3 **handle)
+{
+    sqlite3_close(*handle);
+}
+
+// The names from `callsite` out, innermost first, in `arena`. Returns how many.
+static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
+                         const char **names)
+{
+    size_t n = 0;
+    for (bool more = true; more && n < MAX_FRAMES;) {
+        sqlite3_bind_int64(up, 1, callsite);
+        more = sqlite3_step(up) == SQLITE_ROW;
+        if (more) {
+            const char *text = (const char *)sqlite3_column_text(up, 1);
+            text = text && *text ? text : "[unknown]";
+            names[n] = arena_strndup(arena, text, strlen(text));
+            n += names[n] != NULL;
+            more = sqlite3_column_type(up, 0) != SQLITE_NULL;
+            callsite = sqlite3_column_int64(up, 0);
+        }
+        sqlite3_reset(up);
+    }
+    return n;
+}
+
+static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_stmt *up,
+                    struct flame *flame)
+{
+    const char *inner[MAX_FRAMES], *frames[MAX_FRAMES + 1];
+    struct arena arena = {0};
+    size_t n = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner), k = 0;
+    if (sqlite3_column_int64(leaf, 4) > 1)
+        frames[k++] = (const char *)sqlite3_column_text(leaf, 1);
+    for (size_t i = 0; i < n && i < options->depth_limit; i++)
+        frames[k++] = inner[options->reverse ? i : n - 1 - i];
+    int r = flame_add(flame, frames, k, options->diff ? sqlite3_column_int64(leaf, 2) : 0,
+                      sqlite3_column_int64(leaf, 3));
+    arena_done(&arena);
+    return r;
+}
+
+static int profile_read(sqlite3 *handle, const struct options *options, struct flame *flame)
+{
+    CLEANUP(finalizep) sqlite3_stmt *leaf = NULL;
+    CLEANUP(finalizep) sqlite3_stmt *up = NULL;
+    int code = sqlite3_exec(handle, frames_sql, NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(leaf, 1, options->before);
+    sqlite3_bind_int64(leaf, 2, options->at);
+    sqlite3_bind_int(leaf, 3, options->count);
+    sqlite3_bind_int(leaf, 4, options->total);
+    sqlite3_bind_int64(leaf, 5, options->pid);
+    sqlite3_bind_text(leaf, 6, options->process, -1, SQLITE_STATIC);
+    sqlite3_bind_text(leaf, 7, options->heap, -1, SQLITE_STATIC);
+    while ((code = sqlite3_step(leaf)) == SQLITE_ROW)
+        if (leaf_add(options, leaf, up, flame) < 0)
+            return SQLITE_NOMEM;
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int flame_write(const struct options *options, const struct flame *flame)
+{
+    char title[160];
+    const char *unit = options->count ? "allocations" : "bytes";
+    const struct flame_node *root = flame->nodes.items;
+    if (options->diff)
+        snprintf(title, sizeof(title), "%s: %lld to %lld %s (%+lld)",
+                 options->total ? "Allocated" : "Retained", (long long)root->before,
+                 (long long)root->after, unit, (long long)(root->after - root->before));
+    else
+        snprintf(title, sizeof(title), "%s: %lld %s", options->total ? "Allocated" : "Retained",
+                 (long long)root->after, unit);
+    CLEANUP(fclosep) FILE *file = options->output ? fopen(options->output, "we") : NULL;
+    FILE *out = options->output ? file : stdout;
+    if (out && options->folded)
+        flame_folded(flame, out);
+    else if (out)
+        flame_svg(flame,
+                  &(struct flame_look){
+                      .title = title, .unit = unit, .min_share = options->min_percent / 100},
+                  out);
+    if (!out || fflush(out) != 0 || ferror(out)) {
+        fprintf(stderr, "mmsql: %s: %s\n", options->output ? options->output : "standard output",
+                strerror(errno));
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+static int flamegraph_run(const struct options *options)
+{
+    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
+    if (question_open(options->path, &handle) != SQLITE_OK)
+        return EXIT_FAILED;
+    if (profile_read(handle, options, &flame) != SQLITE_OK) {
+        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+        return EXIT_FAILED;
+    }
+    if (flame.nodes.n == 0) {
+        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+        return EXIT_FAILED;
+    }
+    flame_finish(&flame);
+    return flame_write(options, &flame);
+}
+
+static bool number_options(int option, int argc, char **argv, struct options *options)
+{
+    char *end;
+    switch (option) {
+    case 'p':
+        return str_parse_i64(optarg, &options->pid) == 0 && options->pid >= 0;
+    case 'a':
+        return str_parse_i64(optarg, &options->at) == 0;
+    case 'd':
+        options->diff = true;
+        return optind < argc && str_parse_i64(optarg, &options->before) == 0 &&
+               str_parse_i64(argv[optind++], &options->at) == 0;
+    case 'l':
+        return str_parse_u32(optarg, &options->depth_limit) == 0 && options->depth_limit > 0;
+    case 'm':
+        options->min_percent = strtod(optarg, &end);
+        return end != optarg && !*end && options->min_percent >= 0 && options->min_percent <= 100;
+    default:
+        return false;
+    }
+}
+
+static int run_flamegraph(int argc, char **argv)
+{
+    enum { FOLDED = 256, TOTAL, COUNT, PROCESS, HEAP, REVERSE };
+    static const struct option longs[] = {
+        {"output", required_argument, NULL, 'o'},
+        {"folded", no_argument, NULL, FOLDED},
+        {"total", no_argument, NULL, TOTAL},
+        {"count", no_argument, NULL, COUNT},
+        {"pid", required_argument, NULL, 'p'},
+        {"process", required_argument, NULL, PROCESS},
+        {"heap", required_argument, NULL, HEAP},
+        {"at", required_argument, NULL, 'a'},
+        {"diff", required_argument, NULL, 'd'},
+        {"reverse-stack", no_argument, NULL, REVERSE},
+        {"depth-limit", required_argument, NULL, 'l'},
+        {"min-percent", required_argument, NULL, 'm'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct options options = {
+        .pid = -1, .at = INT64_MAX, .depth_limit = MAX_FRAMES, .min_percent = 0.02};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        else if (option == 'o')
+            options.output = optarg;
+        else if (option == PROCESS)
+            options.process = optarg;
+        else if (option == HEAP)
+            options.heap = optarg;
+        else if (option == '?')
+            return usage_error("flamegraph", "%s: not an option, or it lacks its value",
+                               argv[optind - 1]);
+        else if (option < FOLDED && !number_options(option, argc, argv, &options))
+            return usage_error("flamegraph", "%s: not a number that fits here", optarg);
+        options.folded |= option == FOLDED;
+        options.total |= option == TOTAL;
+        options.count |= option == COUNT;
+        options.reverse |= option == REVERSE;
+    }
+    if (argc - optind != 1)
+        return usage_error("flamegraph", "one database or trace is needed");
+    options.path = argv[optind];
+    return flamegraph_run(&options);
+}
+
+const struct verb verb_flamegraph = {
+    .name = "flamegraph",
+    .arguments = "[OPTION]... DB|TRACE -o FILE.svg",
+    .summary = "draw heap profiles as a flame graph",
+    .run = run_flamegraph,
+};

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What verbs that ask share: a database, or a trace that is converted for the occasion.
+#pragma once
+
+struct sqlite3;
+
+// Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
+// wrong is on stderr. The caller closes *ret, also on failure.
+int question_open(const char *path, struct sqlite3 **ret);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tree is a vector in which parents stand before their children, so that sums go up in one walk
+// from the end and nothing recurses, however deep stacks are.
+#include "converter/profile/flame.h"
+
+#include <errno.h>
+
+static uint32_t node_add(struct flame *flame, uint32_t parent, uint32_t name)
+{
+    struct flame_node node = {
+        .name = name, .parent = parent, .first_child = FLAME_NONE, .next_sibling = FLAME_NONE};
+    uint32_t id = (uint32_t)flame->nodes.n;
+    if (parent != FLAME_NONE) {
+        node.depth = flame->nodes.items[parent].depth + 1;
+        node.next_sibling = flame->nodes.items[parent].first_child;
+    }
+    if (id == FLAME_NONE || flame_node_vec_push(&flame->nodes, node) < 0)
+        return FLAME_NONE;
+    if (parent != FLAME_NONE)
+        flame->nodes.items[parent].first_child = id;
+    return id;
+}
+
+int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
+              int64_t after)
+{
+    uint32_t at = 0;
+    if (flame->nodes.n == 0) {
+        uint32_t all = strset_add(&flame->names, "all", 3);
+        if (all == STRSET_NONE || node_add(flame, FLAME_NONE, all) == FLAME_NONE)
+            return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t name = strset_add(&flame->names, frames[i], strlen(frames[i]));
+        if (name == STRSET_NONE)
+            return -ENOMEM;
+        bool is_new;
+        uint64_t key = (uint64_t)at << 32 | name;
+        uint64_t *child =
+            map64_get_or_add(&flame->children, key, (uint64_t)flame->nodes.n, &is_new);
+        if (!child || (is_new && node_add(flame, at, name) == FLAME_NONE))
+            return -ENOMEM;
+        at = (uint32_t)*child;
+    }
+    flame->nodes.items[at].self_before += before;
+    flame->nodes.items[at].self_after += after;
+    return 0;
+}
+
+void flame_finish(struct flame *flame)
+{
+    vec_foreach(&flame->nodes, node) {
+        int64_t most = node->self_before > node->self_after ? node->self_before : node->self_after;
+        node->before = node->self_before;
+        node->after = node->self_after;
+        node->width = most > 0 ? most : 0;
+    }
+    for (size_t i = flame->nodes.n; i-- > 1;) {
+        const struct flame_node *node = &flame->nodes.items[i];
+        struct flame_node *parent = &flame->nodes.items[node->parent];
+        parent->before += node->before;
+        parent->after += node->after;
+        parent->width += node->width;
+    }
+}
+
+void flame_done(struct flame *flame)
+{
+    flame_node_vec_done(&flame->nodes);
+    strset_done(&flame->names);
+    map64_done(&flame->children);
+}
+
+static void folded_name(const char *name, FILE *out)
+{
+    for (; *name; name++)
+        putc(*name == ';' || (unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, out);
+}
+
+void flame_folded(const struct flame *flame, FILE *out)
+{
+    struct flame_node_vec path = {0};
+    for (size_t i = 1; i < flame->nodes.n; i++) {
+        const struct flame_node *node = &flame->nodes.items[i];
+        if (node->self_before == 0 && node->self_after == 0)
+            continue;
+        flame_node_vec_clear(&path);
+        for (uint32_t at = (uint32_t)i; at != 0; at = flame->nodes.items[at].parent)
+            if (flame_node_vec_push(&path, flame->nodes.items[at]) < 0)
+                break;
+        for (size_t k = path.n; k-- > 0;) {
+            folded_name(strset_text(&flame->names, path.items[k].name), out);
+            putc(k ? ';' : ' ', out);
+        }
+        if (flame->is_diff)
+            fprintf(out, "%lld ", (long long)node->self_before);
+        fprintf(out, "%lld\n", (long long)node->self_after);
+    }
+    flame_node_vec_done(&path);
+}

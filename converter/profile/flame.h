@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Call stacks with weights, merged into a tree from the outermost frame in, and what is made of it:
+// folded text, and an SVG picture with a script of its own.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+
+#define FLAME_NONE UINT32_MAX
+
+struct flame_node {
+    uint32_t name; // in names
+    uint32_t parent, first_child, next_sibling;
+    uint32_t depth;        // the root's is 0
+    int64_t before, after; // of stacks that end here; flame_finish() adds what is below
+    int64_t self_before, self_after;
+    int64_t width; // of the box: the larger one of before and after, stack by stack
+};
+VEC_DEFINE(flame_node_vec, struct flame_node);
+
+// All zero is an empty tree.
+struct flame {
+    struct flame_node_vec nodes; // parents before children; the first is the root
+    struct strset names;
+    struct map64 children; // parent and name -> node
+    bool is_diff;          // before counts
+};
+
+struct flame_look {
+    const char *title, *unit; // borrowed
+    double min_share;         // frames below this part of the whole are left out
+};
+
+// Adds a stack, outermost frame first. 0 or -ENOMEM.
+int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
+              int64_t after);
+
+// Sums up, when all is added.
+void flame_finish(struct flame *flame);
+void flame_done(struct flame *flame);
+
+// A line per stack: frames joined by ';', a blank, the weight (of a difference: both). ';' and
+// control characters in names become '?'.
+void flame_folded(const struct flame *flame, FILE *out);
+void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql flamegraph: folded text against known answers, and a picture that is well-formed."""
+import pathlib
+import shutil
+import sqlite3
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import lib
+
+TRACE = lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Flamegraph(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="flamegraph-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+
+    def draw(self, *options, trace=TRACE, code=0):
+        done = lib.run(lib.MMSQL, "flamegraph", *options, trace)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def boxes(self, *options, trace=TRACE):
+        root = xml.etree.ElementTree.fromstring(self.draw(*options, trace=trace).encode())
+        return {g.get("data-n"): g for g in root.iter(SVG + "g")}
+
+    def test_folded(self):
+        for options, want in (
+                ([], ["main;leaf_a 32768", "main;leaf_c 12288"]),
+                (["--total"], ["main;leaf_a 65536", "main;leaf_b 8192", "main;leaf_c 12288"]),
+                (["--count"], ["main;leaf_a 8", "main;leaf_c 3"]),
+                (["--at", "1100000100"], ["main;leaf_a 65536"]),
+                (["--diff", "1100000100", "1105000100"], ["main;leaf_a 65536 32768", "main;leaf_c 0 12288"]),
+                (["--reverse-stack"], ["leaf_a;main 32768", "leaf_c;main 12288"]),
+                (["--depth-limit", "1", "--reverse-stack"], ["leaf_a 32768", "leaf_c 12288"]),
+                (["--pid", "4321", "--heap", "libc.malloc", "--process", "*alloc*"],
+                 ["main;leaf_a 32768", "main;leaf_c 12288"])):
+            with self.subTest(options):
+                self.assertEqual(self.draw("--folded", *options).splitlines(), want)
+
+    def test_boxes_are_as_wide_as_their_weight(self):
+        boxes = self.boxes("--total")
+        self.assertEqual({n: float(g.get("data-w")) for n, g in boxes.items()},
+                         {"all": 1200, "main": 1200, "leaf_a": 914.2857, "leaf_b": 114.2857, "leaf_c": 171.4286})
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65536 bytes (76.19%), itself 65536")
+        self.assertEqual(set(self.boxes("--total", "--min-percent", "10")), {"all", "main", "leaf_a", "leaf_c"})
+
+    def test_difference(self):
+        boxes = self.boxes("--diff", "1100000100", "1105000100")
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65536 to 32768 bytes (-32768)")
+        colours = {n: boxes[n].find(SVG + "rect").get("fill").split(",")[0] for n in ("leaf_a", "leaf_c")}
+        self.assertEqual(colours, {"leaf_a": "hsl(215", "leaf_c": "hsl(5"})
+
+    def test_names_are_escaped(self):
+        db = self.dir / "names.db"
+        lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", db)
+        name = "a<b>&\"]]>'é;\x01\ud83d"
+        with sqlite3.connect(db) as handle:
+            handle.execute("UPDATE stack_profile_frame SET name = CAST(? AS TEXT) WHERE name = 'leaf_a'",
+                           (name.encode("utf-8", "surrogatepass"),))
+        found = [n for n in self.boxes(trace=db) if n.startswith("a<b>")]
+        self.assertEqual(len(found), 1)
+        self.assertRegex(found[0], r"""^a<b>&"\]\]>'é;\?+$""")
+        self.assertIn("main;a<b>&\"]]>'é??", lib.run(lib.MMSQL, "flamegraph", "--folded", db, errors="replace").stdout)
+
+    def test_what_is_not_there(self):
+        self.assertIn("no heap profile that matches", self.draw("--pid", "1", code=1))
+        self.assertIn("not a number", self.draw("--depth-limit", "0", code=2))
+        self.assertIn("No such file", self.draw(trace="/nonexistent", code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
