@@ -93,6 +93,7 @@ meant to differ:
 - Objects of a Java heap that are only referred to have no size and no class. Java names are not deobfuscated,
   and fields of bitmaps are not kept.
 - Other machines than the one that recorded are not told apart.
+- filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin
   with mmsql.

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded here gives the same tables in mmsql as in Perfetto's trace_processor_shell, row by row.
+
+The program is that in TRACE_PROCESSOR_SHELL, or in PATH. How rows are compared, and what is meant to differ, is in
+tests/golden/test_peer.py, which compares traces with known content; these have what this kernel says.
+"""
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import lib
+
+sys.path.insert(0, str(lib.ROOT / "tests" / "golden"))
+import test_peer  # noqa: E402 (found by the line above)
+
+SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
+
+# Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait for another.
+LOAD = """
+import mmap, os, subprocess, tempfile, threading, time
+end = time.monotonic() + 0.4
+while time.monotonic() < end:
+    memory = mmap.mmap(-1, 64 * 4096)
+    for page in range(64):
+        memory[page * 4096] = 1
+    memory.close()
+    with tempfile.TemporaryFile() as file:
+        file.write(os.urandom(20000))
+        file.flush()
+    thread = threading.Thread(target=time.sleep, args=(0.001,))
+    thread.start()
+    thread.join()
+    subprocess.run(["/bin/true"])
+    if os.fork() == 0:
+        time.sleep(0.001)
+        os._exit(3)
+    os.wait()
+"""
+
+PROCESSES = """
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true record_thread_names: true record_process_age: true proc_stats_poll_ms: 100 } } }
+"""
+
+
+def ftrace(*events, more=""):
+    names = " ".join(f'ftrace_events: "{event}"' for event in events)
+    return f'data_sources {{ config {{ name: "linux.ftrace" ftrace_config {{ {names} {more} }} }} }}\n'
+
+
+def trace_marker(*texts):
+    for text in texts:
+        for marker in (lib.TRACEFS / "instances").glob("*/trace_marker"):
+            with contextlib.suppress(OSError):
+                marker.write_text(text)
+
+
+SCHED = ("sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new", "sched/sched_process_exec",
+         "sched/sched_process_exit", "sched/sched_process_free", "task/task_newtask", "task/task_rename")
+
+
+@unittest.skipUnless(SHELL, "trace_processor_shell is not here: nothing to compare")
+class TraceProcessorTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-test-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def record(self, text):
+        """A trace of half a second and more, with the load in it."""
+        path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
+        path.write_text("buffers { size_kb: 32768 fill_policy: DISCARD }\nduration_ms: 900\n" + text)
+        with subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", "-c", path, "-o", trace)],
+                              stderr=subprocess.PIPE, text=True) as child:
+            time.sleep(0.3)
+            trace_marker("B|1|outer\n", "C|1|level|5\n", "S|1|async|7\n", "I|1|moment\n", "E|1\n", "F|1|async|7\n")
+            subprocess.run([sys.executable, "-c", LOAD], check=True)
+            said = child.stderr.read()
+        self.assertEqual(child.returncode, 0, said)
+        return trace
+
+    def compare(self, text, *filled, without=()):
+        """Records, and compares all tables; those named must have rows, or there is little to compare."""
+        columns = {table: names for table, names in test_peer.tables().items() if table not in without}
+        trace, database = self.record(text), self.dir / "trace.db"
+        done = lib.run(lib.MMSQL, "convert", "-q", trace, "-o", database)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with contextlib.closing(sqlite3.connect(database)) as db:
+            for table in filled:
+                self.assertTrue(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0], f"{table} is empty")
+            differences = io.StringIO()
+            with contextlib.redirect_stdout(differences):
+                test_peer.compare(SHELL, db, trace, self.id().rpartition(".")[2], columns)
+        self.assertEqual(differences.getvalue(), "")
+
+    @lib.needs_root
+    @lib.needs_tracefs
+    def test_scheduling(self):
+        self.compare(ftrace(*SCHED) + PROCESSES, "sched_slice", "thread_state", "process", "thread")
+
+    @lib.needs_root
+    @lib.needs_tracefs
+    def test_compact_scheduling(self):
+        self.compare(ftrace(*SCHED, more="compact_sched { enabled: true }") + PROCESSES, "sched_slice", "thread_state")
+
+    @lib.needs_root
+    @lib.needs_tracefs
+    def test_memory_events(self):
+        self.compare((lib.ROOT / "configs" / "mm_events.cfg").read_text().partition("buffers {")[0].partition(
+            "unique_session_name")[0] + ftrace("vmscan/*", "compaction/*", "oom/*", "kmem/rss_stat", "ftrace/print",
+                                               "kmem/mm_page_alloc", "kmem/mm_page_free") + PROCESSES,
+                     "ftrace_event", "counter")
+
+    def test_counters(self):
+        self.compare("""
+data_sources { config { name: "linux.sys_stats" sys_stats_config {
+  vmstat_period_ms: 100 meminfo_period_ms: 100 psi_period_ms: 100 buddyinfo_period_ms: 100 stat_period_ms: 100
+  diskstat_period_ms: 100 cpufreq_period_ms: 100 cpuidle_period_ms: 100 thermal_period_ms: 100 devfreq_period_ms: 100
+  slab_period_ms: 500 } } }
+data_sources { config { name: "linux.system_info" system_info_config { irq_names: true } } }
+""" + PROCESSES, "counter", "cpu", "process")
+
+    def test_process_memory(self):
+        self.compare("""
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true proc_stats_poll_ms: 100 scan_smaps_rollup: true record_process_runtime: true
+  record_process_dmabuf_rss: true resolve_process_fds: true } } }
+""", "process_counter_track", "counter")
+
+    def test_residency(self):
+        # The peer does not know the packets with the runs, which widen the bounds, nor the fields of the config.
+        self.compare("""
+data_sources { config { name: "linux.page_residency" page_residency_config {
+  paths: "/usr/bin" period_ms: 200 max_files: 50 min_file_size_bytes: 65536 } } }
+""", "counter_track", "counter", without=("trace_bounds", "metadata"))
+
+
+if __name__ == "__main__":
+    unittest.main()
