@@ -270,8 +270,10 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
     if (r == 0)
         r = sql_run(handle, "BEGIN", part, err);
     if (r == 0) // what was of the only trace's machine is of that trace from now on
-        r = sql_run(handle, "UPDATE main.metadata SET trace_id = 0 WHERE trace_id IS NULL", part,
-                    err);
+        r = sql_run(handle,
+                    "UPDATE main.metadata SET trace_id = 0 WHERE trace_id IS NULL; "
+                    "UPDATE main.stats SET trace_id = 0 WHERE trace_id IS NULL",
+                    part, err);
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
         r = table_join(handle, table, &offsets, join, err);
     if (r == 0)

@@ -387,7 +387,7 @@ class Attach(Heap):
         for _ in range(2):
             result = self.attach(process.pid)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("bytes_new", result.stderr)
+            self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
         self.assertEqual(process.wait(30), 0)
 
     def test_two_recorders(self):
