@@ -299,9 +299,9 @@ class Attach(Heap):
             seen.append(self.open_things(process.pid))
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
-        for now in seen[1:]:  # mappings may merge
-            for n, n_at_first in zip(now, seen[0]):
-                self.assertLessEqual(n, n_at_first, f"fds, threads, mappings after each: {seen}")
+        # A mapping may be split and merge again; eight attaches that leave something leave more.
+        for counts, slack in zip(zip(*seen), (0, 0, 1)):
+            self.assertLessEqual(max(counts) - min(counts), slack, f"fds, threads, mappings after each: {seen}")
 
     def test_threads_that_do_nothing_but_allocate(self):
         process = self.start(TRUTH, "4", "6000000")
