@@ -148,12 +148,16 @@ def inflate(data):
 def decode(trace):
     """The packets of a trace (bytes, or a path), as protoc reads them through protos/."""
     data = trace if isinstance(trace, bytes) else pathlib.Path(trace).read_bytes()
-    argv = ["protoc", f"-I{ROOT}", f"-I{BUILD}", "--decode=perfetto.protos.Trace",
-            "protos/trace/trace_packet.proto"]
-    done = subprocess.run(argv, input=inflate(data), capture_output=True, check=False)
+    return decode_as("perfetto.protos.Trace", "protos/trace/trace_packet.proto", inflate(data)).all("packet")
+
+
+def decode_as(message, proto, data):
+    """The bytes of a message, as protoc reads them by a .proto file of the source tree."""
+    argv = ["protoc", f"-I{ROOT}", f"-I{BUILD}", f"--decode={message}", proto]
+    done = subprocess.run(argv, input=data, capture_output=True, check=False)
     if done.returncode != 0:
         raise ValueError(done.stderr.decode())
-    return parse_text(done.stdout.decode()).all("packet")
+    return parse_text(done.stdout.decode())
 
 
 def of_kind(packets, kind):

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql pprof: heap profiles as pprof reads them, with the sample types of Go's heap profiles,
+// whose options pprof has. Processes and heaps are labels of the samples: pprof tells them apart by
+// -tags and -tagfocus, and adds them up otherwise.
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/query.h"
+#include "converter/profile/pprof.h"
+
+#define MAX_FRAMES 4096 // of a stack; what goes on is cut
+#define MAX_LINES  256  // functions inlined into each other
+
+static const char help[] =
+    "usage: mmsql pprof [OPTION]... DB|TRACE -o FILE.pb.gz\n"
+    "\n"
+    "Writes heap profiles for pprof: alloc_objects, alloc_space, inuse_objects and inuse_space\n"
+    "of each call stack, labelled with pid, process and heap.\n"
+    "\n"
+    "  -o, --output FILE    write there (default: standard output, if it is no terminal)\n"
+    "      --pid PIDS       of these processes, separated by commas\n"
+    "      --process NAME   of processes that match (* and ?)\n"
+    "      --heap NAME      of this heap, such as libc.malloc\n"
+    "      --at TS          up to this moment of the trace (ns; default: its end)\n"
+    "      --from TS        from this moment on: what changed between the two\n"
+    "  -h, --help           this text\n";
+
+struct options {
+    const char *path, *output, *process, *heap; // borrowed; NULL: none
+    struct strbuf pids;                         // each between commas; empty: all
+    int64_t from, at;
+};
+
+enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
+
+VEC_DEFINE(location_vec, uint64_t);
+
+// What has been met in samples: ids are those of the database, plus one.
+struct used {
+    struct location_vec stack; // of the sample at hand
+    struct map64 frames;
+    struct map64 mappings; // -> enum mapping_lack
+};
+
+// Of any frame in a mapping.
+enum mapping_lack { LACKS_FUNCTION = 1, LACKS_FILE = 2, LACKS_LINE = 4, HAS_INLINED = 8 };
+
+static const char leaves_sql[] =
+    "SELECT h.callsite_id, p.pid, p.name, h.heap_name, sum(max(h.count, 0)), sum(max(h.size, 0)), "
+    "sum(h.count), sum(h.size) "
+    "FROM heap_profile_allocation h LEFT JOIN process p USING (upid) "
+    "WHERE h.ts > ?1 AND h.ts <= ?2 AND (?3 IS NULL OR instr(?3, ',' || p.pid || ',')) "
+    "AND (?4 IS NULL OR p.name GLOB ?4) AND (?5 IS NULL OR h.heap_name = ?5) "
+    "GROUP BY h.upid, h.heap_name, h.callsite_id ORDER BY h.upid, h.heap_name, h.callsite_id";
+
+static const char up_sql[] = "SELECT parent_id, frame_id FROM stack_profile_callsite WHERE id = ?1";
+
+// A frame's address is one of the file's symbol table; a profile has that of the process.
+static const char frames_sql[] =
+    "SELECT f.id, f.mapping, f.rel_pc - g.load_bias - g.exact_offset + g.start, "
+    "coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')), "
+    "s.source_file, s.line_number "
+    "FROM stack_profile_frame f LEFT JOIN stack_profile_mapping g ON g.id = f.mapping "
+    "LEFT JOIN stack_profile_symbol s ON s.symbol_set_id = f.symbol_set_id ORDER BY f.id, s.id";
+
+// The first one is taken for the program itself.
+static const char mappings_sql[] =
+    "WITH program AS (SELECT DISTINCT p.name FROM heap_profile_allocation JOIN process p USING "
+    "(upid) WHERE p.name != '') "
+    "SELECT id, start, end, exact_offset, name, build_id FROM stack_profile_mapping g "
+    "ORDER BY NOT EXISTS (SELECT 1 FROM program p WHERE g.name = p.name "
+    "OR substr(g.name, -1 - length(p.name)) = '/' || p.name), id";
+
+static const char times_sql[] =
+    "SELECT (SELECT max(min(max(ts_end), ?2), ?1) + (SELECT clock_value - ts FROM clock_snapshot "
+    "WHERE clock_name = 'REALTIME' LIMIT 1) FROM heap_profile), "
+    "(SELECT min(max(ts_end), ?2) - max(min(ts), ?1) FROM heap_profile)";
+
+static void finalizep(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
+static void closep(sqlite3 **handle)
+{
+    sqlite3_close(*handle);
+}
+
+static const char *column_text(sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text && *text ? text : NULL;
+}
+
+static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct used *used)
+{
+    int r = 0;
+    location_vec_clear(&used->stack);
+    for (bool more = true; r == 0 && more && used->stack.n < MAX_FRAMES;) {
+        sqlite3_bind_int64(up, 1, callsite);
+        more = sqlite3_step(up) == SQLITE_ROW;
+        if (more) {
+            uint64_t frame = (uint64_t)sqlite3_column_int64(up, 1);
+            r = location_vec_push(&used->stack, frame + 1);
+            if (r == 0)
+                r = map64_set(&used->frames, frame, 0);
+            more = sqlite3_column_type(up, 0) != SQLITE_NULL;
+            callsite = sqlite3_column_int64(up, 0);
+        }
+        sqlite3_reset(up);
+    }
+    return r;
+}
+
+static int sample_write(sqlite3_stmt *leaf, sqlite3_stmt *up, struct used *used,
+                        struct pprof *pprof)
+{
+    int64_t values[N_VALUES], any = 0;
+    for (int i = 0; i < N_VALUES; i++)
+        any |= values[i] = sqlite3_column_int64(leaf, 4 + i);
+    if (!any)
+        return 0;
+    int r = stack_read(up, sqlite3_column_int64(leaf, 0), used);
+    struct pprof_label labels[3] = {{.key = "pid", .number = sqlite3_column_int64(leaf, 1)}};
+    size_t n = 1;
+    if (column_text(leaf, 2))
+        labels[n++] = (struct pprof_label){.key = "process", .text = column_text(leaf, 2)};
+    if (column_text(leaf, 3))
+        labels[n++] = (struct pprof_label){.key = "heap", .text = column_text(leaf, 3)};
+    pprof_sample(pprof, values, N_VALUES, used->stack.items, used->stack.n, labels, n);
+    return r;
+}
+
+static int samples_write(sqlite3 *handle, const struct options *options, struct used *used,
+                         struct pprof *pprof)
+{
+    CLEANUP(finalizep) sqlite3_stmt *leaf = NULL;
+    CLEANUP(finalizep) sqlite3_stmt *up = NULL;
+    int code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(leaf, 1, options->from);
+    sqlite3_bind_int64(leaf, 2, options->at);
+    sqlite3_bind_text(leaf, 3, options->pids.text, -1, SQLITE_STATIC);
+    sqlite3_bind_text(leaf, 4, options->process, -1, SQLITE_STATIC);
+    sqlite3_bind_text(leaf, 5, options->heap, -1, SQLITE_STATIC);
+    while ((code = sqlite3_step(leaf)) == SQLITE_ROW)
+        if (sample_write(leaf, up, used, pprof) < 0)
+            return SQLITE_NOMEM;
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+// A location that is complete. `frame` is -1 before the first.
+struct location {
+    int64_t frame;
+    uint64_t mapping, address;
+    struct pprof_line lines[MAX_LINES];
+    size_t n_lines;
+};
+
+static void location_finish(const struct location *location, struct pprof *pprof)
+{
+    if (location->frame >= 0)
+        pprof_location(pprof, (uint64_t)location->frame + 1, location->mapping, location->address,
+                       location->lines, location->n_lines);
+}
+
+static int location_begin(sqlite3_stmt *row, struct used *used, struct location *ret)
+{
+    ret->frame = sqlite3_column_int64(row, 0);
+    ret->mapping = 0;
+    ret->address = (uint64_t)sqlite3_column_int64(row, 2);
+    ret->n_lines = 0;
+    if (sqlite3_column_type(row, 1) == SQLITE_NULL)
+        return 0;
+    ret->mapping = (uint64_t)sqlite3_column_int64(row, 1) + 1;
+    bool is_new;
+    return map64_get_or_add(&used->mappings, ret->mapping, 0, &is_new) ? 0 : -ENOMEM;
+}
+
+static void line_add(sqlite3_stmt *row, struct used *used, struct location *location,
+                     struct pprof *pprof)
+{
+    uint64_t ignored = 0, *lacks = map64_find(&used->mappings, location->mapping);
+    const char *name = column_text(row, 3), *file = column_text(row, 4);
+    int64_t line = sqlite3_column_int64(row, 5);
+    lacks = lacks ? lacks : &ignored;
+    *lacks |= (name ? 0u : LACKS_FUNCTION) | (file ? 0u : LACKS_FILE) | (line ? 0u : LACKS_LINE) |
+              (location->n_lines ? HAS_INLINED : 0u);
+    if (name && location->n_lines < MAX_LINES)
+        location->lines[location->n_lines++] =
+            (struct pprof_line){.function = pprof_function(pprof, name, file), .line = line};
+}
+
+static int locations_write(sqlite3 *handle, struct used *used, struct pprof *pprof)
+{
+    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    struct location location = {.frame = -1};
+    int code = sqlite3_prepare_v2(handle, frames_sql, -1, &row, NULL);
+    while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        code = SQLITE_OK;
+        if (!map64_find(&used->frames, (uint64_t)sqlite3_column_int64(row, 0)))
+            continue;
+        if (sqlite3_column_int64(row, 0) != location.frame) {
+            location_finish(&location, pprof);
+            if (location_begin(row, used, &location) < 0)
+                return SQLITE_NOMEM;
+        }
+        line_add(row, used, &location, pprof);
+    }
+    location_finish(&location, pprof);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int mappings_write(sqlite3 *handle, const struct used *used, struct pprof *pprof)
+{
+    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(handle, mappings_sql, -1, &row, NULL);
+    while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        code = SQLITE_OK;
+        uint64_t id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
+        const uint64_t *lacks = map64_find(&used->mappings, id);
+        if (!lacks)
+            continue;
+        pprof_mapping(pprof, &(struct pprof_mapping){
+                                 .id = id,
+                                 .start = (uint64_t)sqlite3_column_int64(row, 1),
+                                 .limit = (uint64_t)sqlite3_column_int64(row, 2),
+                                 .file_offset = (uint64_t)sqlite3_column_int64(row, 3),
+                                 .path = column_text(row, 4),
+                                 .build_id = column_text(row, 5),
+                                 .has_functions = !(*lacks & LACKS_FUNCTION),
+                                 .has_files = !(*lacks & LACKS_FILE),
+                                 .has_lines = !(*lacks & LACKS_LINE),
+                                 .has_inlined = (*lacks & HAS_INLINED) != 0,
+                             });
+    }
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int times_write(sqlite3 *handle, const struct options *options, struct pprof *pprof)
+{
+    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(handle, times_sql, -1, &row, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(row, 1, options->from);
+    sqlite3_bind_int64(row, 2, options->at);
+    if (sqlite3_step(row) == SQLITE_ROW)
+        pprof_time(pprof, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
+    return SQLITE_OK;
+}
+
+static int profile_write(sqlite3 *handle, const struct options *options, struct used *used,
+                         struct pprof *pprof)
+{
+    pprof_sample_type(pprof, "alloc_objects", "count");
+    pprof_sample_type(pprof, "alloc_space", "bytes");
+    pprof_sample_type(pprof, "inuse_objects", "count");
+    pprof_sample_type(pprof, "inuse_space", "bytes");
+    pprof_default_sample_type(pprof, "inuse_space");
+    int code = samples_write(handle, options, used, pprof);
+    if (code == SQLITE_OK)
+        code = locations_write(handle, used, pprof);
+    if (code == SQLITE_OK)
+        code = mappings_write(handle, used, pprof);
+    return code == SQLITE_OK ? times_write(handle, options, pprof) : code;
+}
+
+static void used_done(struct used *used)
+{
+    location_vec_done(&used->stack);
+    map64_done(&used->frames);
+    map64_done(&used->mappings);
+}
+
+static int profile_run(sqlite3 *handle, const struct options *options, int fd)
+{
+    CLEANUP(used_done) struct used used = {0};
+    struct pprof pprof;
+    int code = SQLITE_OK, r = pprof_begin(&pprof, fd);
+    if (r == 0)
+        code = profile_write(handle, options, &used, &pprof);
+    r = pprof_end(&pprof);
+    if (code != SQLITE_OK)
+        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+    else if (r < 0)
+        fprintf(stderr, "mmsql: %s: %s\n", options->output ? options->output : "standard output",
+                strerror(-r));
+    else if (used.frames.n == 0)
+        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+    return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+// Half a profile is none. Devices and pipes stay.
+static void output_remove(const char *path, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        unlink(path);
+}
+
+static int pprof_run(const struct options *options)
+{
+    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(close_fdp) int file = -1;
+    if (question_open(options->path, &handle) != SQLITE_OK)
+        return EXIT_FAILED;
+    if (options->output) {
+        file = open(options->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (file < 0) {
+            fprintf(stderr, "mmsql: %s: %s\n", options->output, strerror(errno));
+            return EXIT_FAILED;
+        }
+    }
+    int code = profile_run(handle, options, options->output ? file : STDOUT_FILENO);
+    if (code != EXIT_DONE && options->output)
+        output_remove(options->output, file);
+    return code;
+}
+
+static bool take_pids(char *list, struct options *options)
+{
+    int64_t pid;
+    strbuf_clear(&options->pids);
+    for (char *word; (word = strsep(&list, ","));) {
+        if (str_parse_i64(word, &pid) < 0 || pid < 0)
+            return false;
+        strbuf_addf(&options->pids, ",%lld", (long long)pid);
+    }
+    strbuf_add_char(&options->pids, ',');
+    return !options->pids.failed;
+}
+
+static bool take_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'o':
+        options->output = optarg;
+        return true;
+    case 'n':
+        options->process = optarg;
+        return true;
+    case 'e':
+        options->heap = optarg;
+        return true;
+    case 'p':
+        return take_pids(optarg, options);
+    case 'a':
+        return str_parse_i64(optarg, &options->at) == 0;
+    default:
+        return str_parse_i64(optarg, &options->from) == 0;
+    }
+}
+
+static void options_done(struct options *options)
+{
+    strbuf_done(&options->pids);
+}
+
+static int run_pprof(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"output", required_argument, NULL, 'o'},  {"pid", required_argument, NULL, 'p'},
+        {"process", required_argument, NULL, 'n'}, {"heap", required_argument, NULL, 'e'},
+        {"at", required_argument, NULL, 'a'},      {"from", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},          {0},
+    };
+    CLEANUP(options_done) struct options options = {.from = INT64_MIN, .at = INT64_MAX};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (option == '?')
+            return usage_error("pprof", "%s: not an option, or it lacks its value",
+                               argv[optind - 1]);
+        if (!take_option(option, &options))
+            return usage_error("pprof", "%s: not a number that fits here", optarg);
+    }
+    if (argc - optind != 1)
+        return usage_error("pprof", "one database or trace is needed");
+    if (!options.output && isatty(STDOUT_FILENO))
+        return usage_error("pprof", "a profile is nothing for a terminal: -o FILE is needed");
+    options.path = argv[optind];
+    return pprof_run(&options);
+}
+
+const struct verb verb_pprof = {
+    .name = "pprof",
+    .arguments = "[OPTION]... DB|TRACE -o FILE.pb.gz",
+    .summary = "write heap profiles for pprof",
+    .run = run_pprof,
+};
