@@ -630,7 +630,7 @@ static void paths_are_taken_from_the_dead_only(void **state)
     assert_int_equal(ipc_socket_connect(path, 0, &fd, &err), -ECONNREFUSED);
     assert_int_equal(ipc_socket_listen(path, 0600, IPC_GROUP_NONE, &second, &err), 0);
     close(second);
-    ipc_socket_remove(path);
+    unix_socket_remove(path);
     assert_int_equal(ipc_socket_connect(path, 0, &fd, &err), -ENOENT);
     FILE *file = fopen(path, "w");
     fclose(file);

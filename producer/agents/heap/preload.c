@@ -4,65 +4,48 @@
 // attached to is told by mmheap_attach(). Neither leaves a descriptor or a thread behind, and a
 // failure leaves the program as it was.
 #include <errno.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
 
 #define ANSWER_SECONDS 2
 
 static int connect_recorder(const char *name)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t size = strlen(name);
-    if (size == 0 || size >= sizeof(address.sun_path))
-        return -EINVAL;
-    memcpy(address.sun_path, name, size);
-    if (name[0] == '@')
-        address.sun_path[0] = 0;
+    struct sockaddr_un address;
+    socklen_t size;
+    int r = unix_socket_address(name, &address, &size);
+    if (r < 0)
+        return r;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (connect(fd, (struct sockaddr *)&address,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size)) == 0)
+    if (connect(fd, (struct sockaddr *)&address, size) == 0)
         return fd;
-    int r = -errno;
+    r = -errno;
     close(fd);
     return r;
 }
 
 static int receive_ring(int socket_fd)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
     char byte;
-    struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {
-        .msg_iov = &part,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) != 1)
-        return -ECONNREFUSED;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -EPROTO;
     int fd;
-    memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    int64_t n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
+    if (n != 1)
+        return -ECONNREFUSED;
+    if (fd < 0)
+        return -EPROTO;
     return fd;
 }
 

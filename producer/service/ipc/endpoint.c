@@ -162,7 +162,7 @@ struct ipc_endpoint *ipc_endpoint_free(struct ipc_endpoint *endpoint)
     int saved = errno;
     ipc_server_free(endpoint->server);
     for (size_t i = 0; i < endpoint->n_made; i++) {
-        ipc_socket_remove(endpoint->made[i]);
+        unix_socket_remove(endpoint->made[i]);
         free(endpoint->made[i]);
     }
     free(endpoint);

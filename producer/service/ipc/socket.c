@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names follow Perfetto's rules, so that both sides find each other without configuration. A
-// path is taken from whoever left it behind only after nobody answered there: two daemons must not
-// steal each other's clients. Modes are set before listen(), while nobody can connect yet.
+// The names follow Perfetto's rules, so that both sides find each other without configuration.
 #include "producer/service/ipc/socket.h"
 
 #include <fcntl.h>
@@ -16,13 +14,12 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/unix_socket.h"
 
-#define RUN_DIRECTORY      "/run/perfetto/"
-#define PASSED_FDS_MAX     8 // looked at in one message; the kernel drops the rest
-#define GROUPS_MAX         65536
-#define LISTEN_FDS_START   3
-#define LISTEN_FDS_MAX     64
-#define LISTEN_BACKLOG_MAX 128
+#define RUN_DIRECTORY    "/run/perfetto/"
+#define GROUPS_MAX       65536
+#define LISTEN_FDS_START 3
+#define LISTEN_FDS_MAX   64
 
 static const char *name_or_default(const char *variable, const char *in_android, const char *in_run,
                                    const char *in_tmp)
@@ -74,90 +71,31 @@ bool ipc_socket_list_get(const char *names, size_t index, char *ret, size_t ret_
     }
 }
 
-static int make_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size,
-                        struct err *err)
+static int check_name(const char *name, struct err *err)
 {
-    size_t size = strlen(name);
-    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    if (!size || size >= sizeof(ret->sun_path))
+    struct sockaddr_un address;
+    socklen_t size;
+    if (unix_socket_address(name, &address, &size) < 0)
         return err_set(err, -EINVAL, "socket '%s': a name has 1 to %zu characters", name,
-                       sizeof(ret->sun_path) - 1);
+                       sizeof(address.sun_path) - 1);
     if (*name != '@' && strchr(name, ':') && !strchr(name, '/'))
         return err_set(err, -EINVAL, "socket '%s': only Unix sockets are supported", name);
-    memcpy(ret->sun_path, name, size);
-    *ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + 1);
-    if (*name == '@') {
-        ret->sun_path[0] = '\0';
-        (*ret_size)--;
-    }
     return 0;
-}
-
-static int make_socket(int *ret_fd)
-{
-    *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return *ret_fd < 0 ? -errno : 0;
-}
-
-// Removes the path unless somebody listens there, or it is no socket.
-static int remove_left_over(const char *name, const struct sockaddr_un *address, socklen_t size)
-{
-    CLEANUP(close_fdp) int fd = -1;
-    struct stat status;
-    if (lstat(name, &status) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISSOCK(status.st_mode))
-        return -EEXIST;
-    int r = make_socket(&fd);
-    if (r < 0)
-        return r;
-    if (connect(fd, (const struct sockaddr *)address, size) == 0 || errno == EAGAIN)
-        return -EADDRINUSE;
-    return unlink(name) < 0 && errno != ENOENT ? -errno : 0;
-}
-
-static int set_owner(const char *name, mode_t mode, gid_t group)
-{
-    if (group != IPC_GROUP_NONE && chown(name, (uid_t)-1, group) < 0)
-        return -errno;
-    return chmod(name, mode) < 0 ? -errno : 0;
 }
 
 int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, struct err *err)
 {
-    CLEANUP(close_fdp) int fd = -1;
-    struct sockaddr_un address;
-    socklen_t size;
-    int r = make_address(name, &address, &size, err);
+    int r = check_name(name, err);
     if (r < 0)
         return r;
-    bool is_path = *name != '@';
-    r = is_path ? remove_left_over(name, &address, size) : 0;
-    if (r == -EADDRINUSE) {
+    r = unix_socket_listen(name, SOCK_STREAM, mode, group, ret_fd);
+    if (r == -EADDRINUSE && *name != '@') {
         err_set(err, r, "socket '%s': another service listens there", name);
         return err_hint(err, r,
                         "stop it, or set PERFETTO_CONSUMER_SOCK_NAME and "
                         "PERFETTO_PRODUCER_SOCK_NAME");
     }
-    if (r == 0)
-        r = make_socket(&fd);
-    if (r == 0 && bind(fd, (const struct sockaddr *)&address, size) < 0)
-        r = -errno;
-    if (r == 0 && is_path)
-        r = set_owner(name, mode, group);
-    if (r == 0 && listen(fd, LISTEN_BACKLOG_MAX) < 0)
-        r = -errno;
-    if (r < 0)
-        return err_errno(err, r, "socket '%s': cannot listen", name);
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-void ipc_socket_remove(const char *name)
-{
-    struct stat status;
-    if (*name != '@' && lstat(name, &status) == 0 && S_ISSOCK(status.st_mode))
-        unlink(name);
+    return r < 0 ? err_errno(err, r, "socket '%s': cannot listen", name) : 0;
 }
 
 int ipc_socket_wait(int fd, short events, nsec_t deadline)
@@ -193,11 +131,12 @@ int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err
     CLEANUP(close_fdp) int fd = -1;
     struct sockaddr_un address;
     socklen_t size;
-    int r = make_address(name, &address, &size, err);
+    int r = check_name(name, err);
     if (r < 0)
         return r;
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + timeout;
-    r = make_socket(&fd);
+    unix_socket_address(name, &address, &size);
+    r = unix_socket_new(SOCK_STREAM, &fd);
     if (r == 0)
         r = connect_until(fd, &address, size, deadline);
     if (r < 0)
@@ -206,42 +145,10 @@ int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err
     return 0;
 }
 
-static void take_fds(struct msghdr *message, int *ret_fd)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            if (*ret_fd < 0)
-                *ret_fd = fd;
-            else
-                close_fd(fd);
-        }
-    }
-}
-
 int64_t ipc_socket_receive(int fd, void *bytes, size_t size, int *ret_fd)
 {
-    struct iovec where = {.iov_base = bytes, .iov_len = size};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(PASSED_FDS_MAX * sizeof(int))];
-    } control;
-    struct msghdr message = {
-        .msg_iov = &where,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    *ret_fd = -1;
-    ssize_t received = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (received < 0)
-        return errno == EINTR ? -EAGAIN : -errno;
-    take_fds(&message, ret_fd);
-    return received;
+    int64_t received = unix_socket_receive(fd, bytes, size, MSG_DONTWAIT, ret_fd);
+    return received == -EINTR ? -EAGAIN : received;
 }
 
 int ipc_socket_credentials(int fd, struct ipc_credentials *ret)

@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
+#include "common/unix_socket.h"
 
 // From PERFETTO_CONSUMER_SOCK_NAME and PERFETTO_PRODUCER_SOCK_NAME, or in /run/perfetto where that
 // directory is, or in /tmp (Android: in /dev/socket). The producer's can be several, separated by
@@ -24,14 +25,11 @@ void ipc_socket_make_directory(void);
 // Copies name number `index` of a list with commas. False: there is none, or it is too long.
 bool ipc_socket_list_get(const char *names, size_t index, char *ret, size_t ret_size);
 
-#define IPC_GROUP_NONE ((gid_t)-1)
+#define IPC_GROUP_NONE UNIX_GROUP_NONE
 
 // A listening socket, non-blocking. One that is left over from a dead process is replaced; with a
 // live one it is -EADDRINUSE. `mode` and `group` (IPC_GROUP_NONE: as it comes) are of the path.
 int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, struct err *err);
-
-// Removes the path of a socket that ipc_socket_listen() made.
-void ipc_socket_remove(const char *name);
 
 // Non-blocking when connected. -ECONNREFUSED, -ENOENT: nobody is there.
 int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err *err);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/unix_socket.h"
 #include "producer/agents/heap/attach/attach_abi.h"
 #include "producer/sources/heap/heap_library.h"
 
@@ -60,28 +61,14 @@ static int spawn_helper(int32_t pid, const char *action, int fd, pid_t *ret, str
 
 static int receive_answer(int fd, int flags, struct attach_answer *ret, int *ret_fd)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = ret, .iov_len = sizeof(*ret)};
-    struct msghdr message = {
-        .msg_iov = &part,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    *ret_fd = -1;
-    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | flags);
+    int64_t n = unix_socket_receive(fd, ret, sizeof(*ret), flags, ret_fd);
     if (n < 0)
-        return -errno;
-    if (n != (ssize_t)sizeof(*ret))
+        return (int)n;
+    if (n != (int64_t)sizeof(*ret)) {
+        *ret_fd = close_fd(*ret_fd);
         return -EPROTO;
+    }
     ret->text[sizeof(ret->text) - 1] = 0;
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
-        rights->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(ret_fd, CMSG_DATA(rights), sizeof(int));
     return 0;
 }
 

@@ -23,6 +23,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/unix_socket.h"
 #include "producer/agents/heap/attach/attach_abi.h"
 #include "producer/agents/heap/attach/safe_point.h"
 #include "producer/agents/heap/attach/target.h"
@@ -270,22 +271,7 @@ static void answer(int result, nsec_t stopped, int fd, const char *text)
         .stopped_us = (uint32_t)(stopped / NSEC_PER_USEC),
     };
     snprintf(message.text, sizeof(message.text), "%.*s", ATTACH_TEXT_MAX - 1, text);
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = &message, .iov_len = sizeof(message)};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        header.msg_control = &control;
-        header.msg_controllen = sizeof(control);
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-    }
-    sendmsg(ATTACH_SOCKET_FD, &header, MSG_NOSIGNAL);
+    unix_socket_send(ATTACH_SOCKET_FD, &message, sizeof(message), fd, 0);
 }
 
 // Nobody waits for long until the hooks of a process are out that is hard to get hold of: a child

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A path is taken from whoever left it behind only after nobody answered there: two programs must
+// not steal each other's clients. Modes are set before listen(), while nobody can connect yet.
+#include "common/unix_socket.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define LISTEN_BACKLOG_MAX 128
+#define PASSED_FDS_MAX     8 // looked at in one message; the kernel drops the rest
+
+int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size)
+{
+    size_t size = strlen(name);
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (size == 0 || size >= sizeof(ret->sun_path))
+        return -EINVAL;
+    memcpy(ret->sun_path, name, size);
+    *ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + 1);
+    if (*name == '@') {
+        ret->sun_path[0] = '\0';
+        (*ret_size)--;
+    }
+    return 0;
+}
+
+int unix_socket_new(int type, int *ret_fd)
+{
+    *ret_fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return *ret_fd < 0 ? -errno : 0;
+}
+
+// Removes the path unless somebody listens there, or it is no socket.
+static int remove_left_over(const char *name, int type, const struct sockaddr_un *address,
+                            socklen_t size)
+{
+    CLEANUP(close_fdp) int fd = -1;
+    struct stat status;
+    if (lstat(name, &status) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(status.st_mode))
+        return -EEXIST;
+    int r = unix_socket_new(type, &fd);
+    if (r < 0)
+        return r;
+    if (connect(fd, (const struct sockaddr *)address, size) == 0 || errno == EAGAIN)
+        return -EADDRINUSE;
+    return unlink(name) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int set_owner(const char *name, mode_t mode, gid_t group)
+{
+    if (group != UNIX_GROUP_NONE && chown(name, (uid_t)-1, group) < 0)
+        return -errno;
+    return chmod(name, mode) < 0 ? -errno : 0;
+}
+
+int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd)
+{
+    CLEANUP(close_fdp) int fd = -1;
+    struct sockaddr_un address;
+    socklen_t size;
+    int r = unix_socket_address(name, &address, &size);
+    bool is_path = *name != '@';
+    if (r == 0 && is_path)
+        r = remove_left_over(name, type, &address, size);
+    if (r == 0)
+        r = unix_socket_new(type, &fd);
+    if (r == 0 && bind(fd, (const struct sockaddr *)&address, size) < 0)
+        r = -errno;
+    if (r == 0 && is_path)
+        r = set_owner(name, mode, group);
+    if (r == 0 && listen(fd, LISTEN_BACKLOG_MAX) < 0)
+        r = -errno;
+    if (r == 0)
+        *ret_fd = steal_fd(&fd);
+    return r;
+}
+
+void unix_socket_remove(const char *name)
+{
+    struct stat status;
+    if (*name != '@' && lstat(name, &status) == 0 && S_ISSOCK(status.st_mode))
+        unlink(name);
+}
+
+int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed_fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &passed_fd, sizeof(passed_fd));
+    }
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
+    if (sent < 0)
+        return -errno;
+    return (size_t)sent == size ? 0 : -EMSGSIZE;
+}
+
+static void take_fds(struct msghdr *message, int *ret_fd)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            if (*ret_fd < 0)
+                *ret_fd = fd;
+            else
+                close_fd(fd);
+        }
+    }
+}
+
+int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *ret_fd)
+{
+    struct iovec where = {.iov_base = bytes, .iov_len = size};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(PASSED_FDS_MAX * sizeof(int))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &where,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    *ret_fd = -1;
+    ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | flags);
+    if (received < 0)
+        return -errno;
+    take_fds(&message, ret_fd);
+    return received;
+}

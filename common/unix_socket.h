@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unix sockets: names (a path, or an abstract name behind `@`), sockets that listen, and messages
+// that carry a descriptor. Allocates nothing.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#define UNIX_GROUP_NONE ((gid_t)-1)
+
+// -EINVAL: not a name.
+int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size);
+
+// Close-on-exec and non-blocking. `type`: SOCK_STREAM or SOCK_SEQPACKET.
+int unix_socket_new(int type, int *ret_fd);
+
+// A listening socket. One that is left over from a dead process is replaced; with a live one it is
+// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path.
+int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
+
+// Removes the path of a socket that unix_socket_listen() made.
+void unix_socket_remove(const char *name);
+
+// One message with the descriptor `passed_fd` (borrowed, -1: none). 0 or a negative errno.
+int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags);
+
+// Bytes, 0 at the end, or a negative errno. A descriptor that came along is in *ret_fd (owned,
+// close-on-exec), else -1; further ones are closed.
+int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *ret_fd);
