@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
 #include "producer/service/armed.h"
@@ -33,6 +34,7 @@
 #include "producer/service/service.h"
 #include "producer/service/service_manager.h"
 #include "producer/sources/ftrace/tracefs.h"
+#include "producer/sources/heap/heap_host.h"
 
 #define NAMES_MAX     256
 #define FDS_WANTED    4096
@@ -49,6 +51,8 @@ struct daemon {
     struct loop_io *signal_io;
     struct loop_timer *watchdog, *end;
     nsec_t watchdog_period;
+    char *heap_socket; // owned
+    struct heap_host *heap_host;
     struct service *service;
     struct armed *armed;
     struct kmem_watch *watch;
@@ -146,7 +150,9 @@ static void signal_ready(void *userdata, uint32_t events)
     struct signalfd_siginfo info;
     (void)events;
     while (read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo != SIGHUP)
+        if (info.ssi_signo == SIGUSR1)
+            service_dump_all(daemon->service);
+        else if (info.ssi_signo != SIGHUP)
             begin_end(daemon);
         else if (daemon->armed && !daemon->ending)
             armed_reload(daemon->armed);
@@ -182,6 +188,7 @@ static int watch_signals(struct daemon *daemon, struct err *err)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -193,6 +200,20 @@ static int watch_signals(struct daemon *daemon, struct err *err)
         r = loop_add_io(daemon->loop, daemon->signal_fd, EPOLLIN, signal_ready, daemon,
                         &daemon->signal_io);
     return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
+static int make_heap_host(struct daemon *daemon, struct err *err)
+{
+    if (asprintf(&daemon->heap_socket, "%s/" HEAP_SOCKET_FILE, daemon->options.run_folder) < 0)
+        daemon->heap_socket = NULL;
+    struct heap_host_options options = {
+        .loop = daemon->loop,
+        .log = &daemon->log,
+        .socket_name = daemon->heap_socket,
+    };
+    int r = daemon->heap_socket ? heap_host_new(&options, &daemon->heap_host) : -ENOMEM;
+    daemon->roots.heap_host = daemon->heap_host;
+    return r < 0 ? err_errno(err, r, "heap profiles") : 0;
 }
 
 static int start_service(struct daemon *daemon, struct err *err)
@@ -305,6 +326,8 @@ static int start(struct daemon *daemon, struct err *err)
     source_class_names(daemon->source_names, NAMES_MAX);
     r = watch_signals(daemon, err);
     if (r == 0)
+        r = make_heap_host(daemon, err);
+    if (r == 0)
         r = start_service(daemon, err);
     if (r == 0)
         r = start_armed(daemon, err);
@@ -324,6 +347,8 @@ static void done(struct daemon *daemon)
     daemon->endpoint = ipc_endpoint_free(daemon->endpoint);
     daemon->armed = armed_free(daemon->armed);
     daemon->service = service_free(daemon->service);
+    daemon->heap_host = heap_host_free(daemon->heap_host);
+    free(daemon->heap_socket);
     if (daemon->watchdog)
         loop_remove_timer(daemon->watchdog);
     if (daemon->end)

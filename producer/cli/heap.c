@@ -30,6 +30,7 @@
 #include "producer/cli/readout.h"
 #include "producer/service/roots.h"
 #include "producer/service/session.h"
+#include "producer/sources/heap/heap_host.h"
 #include "producer/sources/heap/heap_library.h"
 #include "producer/trace/trace_file.h"
 
@@ -39,6 +40,7 @@ struct heap_run {
     struct source_roots roots;
     struct log log;
     struct loop *loop;
+    struct heap_host *host;
     struct session *session;
     struct loop_io *signal_io;
     int signal_fd;
@@ -89,6 +91,8 @@ static void signal_ready(void *userdata, uint32_t events)
     while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             child_ended(run);
+        else if (info.ssi_signo == SIGUSR1)
+            session_dump(run->session);
         else if (session_get_state(run->session) != SESSION_STARTED)
             session_abort(run->session);
         else
@@ -104,6 +108,7 @@ static int watch_signals(struct heap_run *run, struct err *err)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, &run->former_mask);
     signal(SIGPIPE, SIG_IGN);
     run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -113,6 +118,24 @@ static int watch_signals(struct heap_run *run, struct err *err)
     if (r == 0)
         r = loop_add_io(run->loop, run->signal_fd, EPOLLIN, signal_ready, run, &run->signal_io);
     return r < 0 ? err_errno(err, r, "event loop") : 0;
+}
+
+static int make_host(struct heap_run *run, struct err *err)
+{
+    const struct heap_options *o = &run->options;
+    struct heap_host_options options = {
+        .loop = run->loop,
+        .log = &run->log,
+        .is_private = o->command != NULL,
+        .is_alone = true,
+    };
+    if (o->command)
+        options.socket_name = run->socket_name;
+    else if (o->names.n > 0)
+        options.socket_name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
+    int r = heap_host_new(&options, &run->host);
+    run->roots.heap_host = run->host;
+    return r < 0 ? err_errno(err, r, "heap profiles") : 0;
 }
 
 static int open_session(struct heap_run *run, struct err *err)
@@ -194,9 +217,9 @@ static int record(struct heap_run *run, struct err *err)
     if (r < 0)
         return r;
     source_roots_find(&run->roots);
-    if (run->options.command)
-        run->roots.heap_socket = run->socket_name;
-    r = open_session(run, err);
+    r = make_host(run, err);
+    if (r == 0)
+        r = open_session(run, err);
     if (r == 0)
         r = session_start(run->session, err);
     if (r == 0 && run->options.command)
@@ -209,6 +232,7 @@ static int record(struct heap_run *run, struct err *err)
 static void run_done(struct heap_run *run)
 {
     run->session = session_free(run->session);
+    run->host = heap_host_free(run->host);
     if (run->signal_io)
         run->signal_io = loop_remove_io(run->signal_io);
     run->loop = loop_free(run->loop);

@@ -24,6 +24,7 @@
 #include "common/file.h"
 #include "common/pbtext.h"
 #include "common/str.h"
+#include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/background.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
@@ -36,6 +37,7 @@
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
 #include "producer/service/session.h"
+#include "producer/sources/heap/heap_host.h"
 #include "producer/trace/trace_file.h"
 
 struct record {
@@ -47,6 +49,7 @@ struct record {
     struct ipc_client *client;        // owned; NULL: this process records
     Pb__TracingServiceState *service; // owned: what is behind `client`
     struct loop *loop;
+    struct heap_host *heap_host;
     struct session *session;
     int signal_fd;
     struct loop_io *signal_io;
@@ -203,7 +206,9 @@ static void signal_ready(void *userdata, uint32_t events)
     struct signalfd_siginfo info;
     (void)events;
     while (read(record->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (session_get_state(record->session) == SESSION_STARTED) {
+        if (info.ssi_signo == SIGUSR1) {
+            session_dump(record->session);
+        } else if (session_get_state(record->session) == SESSION_STARTED) {
             session_stop(record->session);
         } else {
             record->interrupted = true;
@@ -232,6 +237,8 @@ static int watch_signals(struct record *record, struct err *err)
     // Under nohup it is ignored; blocked, it would arrive all the same.
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaddset(&set, SIGHUP);
+    if (!record->client)
+        sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -268,6 +275,16 @@ static int prepare(struct record *record, struct err *err)
     if (r < 0)
         return err_errno(err, r, "event loop");
     source_roots_find(&record->roots);
+    struct heap_host_options heap = {
+        .loop = record->loop,
+        .log = &record->log,
+        .socket_name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE,
+        .is_alone = true,
+    };
+    r = heap_host_new(&heap, &record->heap_host);
+    if (r < 0)
+        return err_errno(err, r, "heap profiles");
+    record->roots.heap_host = record->heap_host;
     struct session_env env = {
         .loop = record->loop,
         .clock = &clock_reader_kernel,
@@ -337,6 +354,7 @@ static void print_summary(const struct record *record)
 static void done(struct record *record)
 {
     record->session = session_free(record->session);
+    record->heap_host = heap_host_free(record->heap_host);
     if (record->signal_io)
         record->signal_io = loop_remove_io(record->signal_io);
     record->loop = loop_free(record->loop);

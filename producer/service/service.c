@@ -349,6 +349,13 @@ int service_flush(struct service *service, uint64_t session_id, struct err *err)
     return 0;
 }
 
+void service_dump_all(struct service *service)
+{
+    struct member *member;
+    for (uint64_t id = 0; (member = next_member(service, id)); id = member->id)
+        session_dump(member->session);
+}
+
 int service_disable(struct service *service, uint64_t session_id, struct err *err)
 {
     struct member *member = find(service, session_id);

@@ -88,6 +88,8 @@ int service_start(struct service *service, uint64_t session_id, struct err *err)
 int service_change_config(struct service *service, uint64_t session_id,
                           const Pb__TraceConfig *config, struct err *err);
 int service_flush(struct service *service, uint64_t session_id, struct err *err);
+// session_dump() of all sessions.
+void service_dump_all(struct service *service);
 // Stops recording. SERVICE_EVENT_ENDED follows, at once or when the file is written.
 int service_disable(struct service *service, uint64_t session_id, struct err *err);
 // The same for all sessions. How many are still writing: none, when a process may end.

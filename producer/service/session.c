@@ -735,6 +735,12 @@ void session_flush(struct session *session)
     session_event(session, EVENT_FLUSH_DUE);
 }
 
+void session_dump(struct session *session)
+{
+    if (session_get_state(session) & SESSION_RECORDING)
+        source_set_dump(&session->sources);
+}
+
 void session_read_begin(struct session *session)
 {
     if (session->output.file || !has_trace(session))

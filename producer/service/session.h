@@ -111,6 +111,9 @@ uint64_t session_buffer_bytes(const struct session *session); // memory set asid
 // Brings what the sources hold into the buffers. Only while they write.
 void session_flush(struct session *session);
 
+// Has sources that show what they have from time to time only, such as heap profiles, show it now.
+void session_dump(struct session *session);
+
 // One read-out of the buffers, as session_reader.h has it. Nothing comes out of a session that
 // writes into a file, or whose trigger has not come.
 void session_read_begin(struct session *session);

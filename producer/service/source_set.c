@@ -223,6 +223,13 @@ void source_set_flush(struct source_set *set)
         flush_slot(&set->slots[i]);
 }
 
+void source_set_dump(struct source_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].running && set->slots[i].class->dump)
+            set->slots[i].class->dump(set->slots[i].source);
+}
+
 void source_set_clear_state(struct source_set *set)
 {
     memset(set->pids.recent, 0, sizeof(set->pids.recent));

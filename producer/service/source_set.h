@@ -66,6 +66,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 
 void source_set_flush(struct source_set *set);
+void source_set_dump(struct source_set *set);
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 

@@ -24,14 +24,16 @@
 #include "producer/trace/packet_writer.h"
 #include "protos/config/data_source_config.pb-c.h"
 
+struct heap_host;
+
 // Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
 // slash.
 struct source_roots {
-    const char *proc;        // "/proc"
-    const char *sys;         // "/sys"
-    const char *tracefs;     // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
-    const char *run;         // where to keep what outlives a crash; NULL: "/run/mmtrace"
-    const char *heap_socket; // where preloaded programs ask for a heap profile; NULL: nowhere
+    const char *proc;            // "/proc"
+    const char *sys;             // "/sys"
+    const char *tracefs;         // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
+    const char *run;             // where to keep what outlives a crash; NULL: "/run/mmtrace"
+    struct heap_host *heap_host; // what heap profiles of this process share; NULL: none are made
 };
 
 struct source_env {
@@ -66,6 +68,9 @@ struct source_class {
     int (*start)(struct source *source, struct err *err);
     // Brings everything that the kernel holds at this moment into the buffer. May be NULL.
     void (*flush)(struct source *source);
+    // Somebody wants to see now what there is so far, of a source that shows it from time to time
+    // only. May be NULL.
+    void (*dump)(struct source *source);
     // Last samples and statistics; the kernel is left as it was found. Nothing is written after
     // this.
     void (*stop)(struct source *source);

@@ -30,6 +30,8 @@
 // How a preloaded program finds its recorder: the name of a socket, `@` for an abstract one. The
 // recorder sends one byte and the memfd, or hangs up on programs that it does not want.
 #define HEAP_SOCKET_VARIABLE "MMTRACE_HEAP_SOCKET"
+#define HEAP_SOCKET_FOLDER   "/run/mmtrace"
+#define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable says otherwise
 
 struct heap_header {
     // By the recorder, before it hands over the memory.

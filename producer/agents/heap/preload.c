@@ -55,7 +55,7 @@ static const char *socket_name(char **environment)
     for (; environment && *environment && getauxval(AT_SECURE) == 0; environment++)
         if (strncmp(*environment, HEAP_SOCKET_VARIABLE, size) == 0 && (*environment)[size] == '=')
             return *environment + size + 1;
-    return NULL;
+    return getauxval(AT_SECURE) == 0 ? HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE : NULL;
 }
 
 // The first of all constructors, also of the C library's own: getenv() finds nothing yet.

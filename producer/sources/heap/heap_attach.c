@@ -144,10 +144,16 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
     return 0;
 }
 
-pid_t heap_attach_detach(int32_t pid)
+void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata)
+{
+    attach->done = done;
+    attach->userdata = userdata;
+}
+
+pid_t heap_attach_detach(int32_t pid, int ring_fd)
 {
     pid_t helper;
-    return spawn_helper(pid, "detach", -1, &helper, NULL) == 0 ? helper : 0;
+    return spawn_helper(pid, "detach", ring_fd, &helper, NULL) == 0 ? helper : 0;
 }
 
 void heap_attach_wait(pid_t helper)

@@ -28,13 +28,17 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
 // Waits for the end of it, and calls `done`.
 void heap_attach_finish(struct heap_attach *attach);
 
+// Another one hears of the end.
+void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);
+
 // How long the thread that was borrowed stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);
 
 // After the end.
 struct heap_attach *heap_attach_free(struct heap_attach *attach);
 
-// Lets a helper take the hooks out of a process. heap_attach_wait() waits for it, less than a
-// second.
-pid_t heap_attach_detach(int32_t pid);
+// Starts a helper that takes the hooks out of a process, unless the process does so itself within
+// some milliseconds, which its ring (borrowed) tells. 0: there is no helper. heap_attach_wait()
+// waits for it, less than a second.
+pid_t heap_attach_detach(int32_t pid, int ring_fd);
 void heap_attach_wait(pid_t helper);

@@ -58,10 +58,13 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
     return settings->min_anonymous_kb == 0 || anonymous_kb(proc, pid) >= settings->min_anonymous_kb;
 }
 
-void heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
-                       const char *proc, bool (*found)(void *userdata, int32_t pid), void *userdata)
+bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
+                       const char *proc,
+                       enum heap_target_answer (*found)(void *userdata, int32_t pid),
+                       void *userdata)
 {
     DIR *dir = opendir(proc);
+    bool all_done = true;
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
         if (pid <= 0 || pid == getpid() || !is_target(settings, proc, pid))
@@ -70,12 +73,14 @@ void heap_targets_look(struct heap_targets *targets, const struct heap_settings 
         const uint64_t *seen = map64_find(&targets->seen, (uint64_t)pid);
         if (started == 0 || (seen && *seen == started))
             continue;
-        if (!found(userdata, pid))
-            break;
-        map64_set(&targets->seen, (uint64_t)pid, started);
+        if (found(userdata, pid) == HEAP_TARGET_DONE)
+            map64_set(&targets->seen, (uint64_t)pid, started);
+        else
+            all_done = false;
     }
     if (dir)
         closedir(dir);
+    return all_done;
 }
 
 void heap_targets_done(struct heap_targets *targets)

@@ -3,6 +3,7 @@
 // Which of the running processes a config means.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/map.h"
@@ -13,9 +14,15 @@ struct heap_targets {
     struct map64 seen; // pid -> start time, of processes that were handed out
 };
 
-// Calls `found` for every process that the config means and that was not handed out before; false
-// from it: there are enough for now, the next look goes on.
-void heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
-                       const char *proc, bool (*found)(void *userdata, int32_t pid),
+enum heap_target_answer {
+    HEAP_TARGET_DONE,  // not handed out again
+    HEAP_TARGET_LATER, // at the next look
+};
+
+// Calls `found` for every process that the config means and that was not handed out before. False:
+// some were put off.
+bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
+                       const char *proc,
+                       enum heap_target_answer (*found)(void *userdata, int32_t pid),
                        void *userdata);
 void heap_targets_done(struct heap_targets *targets);

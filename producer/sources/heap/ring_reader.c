@@ -225,6 +225,13 @@ void ring_reader_stop(struct ring_reader *ring)
     atomic_store(&ring->header->stop, 1);
 }
 
+void ring_fd_stop(int fd)
+{
+    const unsigned stop = 1;
+    if (pwrite(fd, &stop, sizeof(stop), offsetof(struct heap_header, stop)) < 0)
+        return; // the client ends itself when it finds the ring full
+}
+
 void ring_reader_beat(struct ring_reader *ring)
 {
     atomic_fetch_add_explicit(&ring->header->heartbeat, 1, memory_order_relaxed);

@@ -63,5 +63,8 @@ uint64_t ring_reader_used(const struct ring_reader *ring);
 void ring_reader_stop(struct ring_reader *ring);
 void ring_reader_beat(struct ring_reader *ring);
 
+// The same for a ring that nobody reads: the client behind `fd` is told to end.
+void ring_fd_stop(int fd);
+
 // Gives the memory back to the machine, whoever still has it mapped. Nothing is read after that.
 void ring_reader_release(struct ring_reader *ring);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmheap-attach PID LIBRARY: brings libmmheap.so into a process that was never prepared for it, or,
-// with "detach" as a third argument, takes its hooks out. A program of its own, so that nothing
-// that happens to the process or to it can hold up the recorder, and so that the recorder does not
-// link libunwind.
+// with "detach" as a third argument and the process's ring as descriptor 3, takes its hooks out. A
+// program of its own, so that nothing that happens to the process or to it can hold up the
+// recorder, and so that the recorder does not link libunwind.
 //
 // One thread is borrowed, the others run on. It is tried again and again, with all threads in turn,
 // until one is where it may call dlopen(); for two seconds at most.
@@ -32,6 +32,7 @@
 
 #define SEARCH_TIME  (2 * NSEC_PER_SEC)
 #define DETACH_TIME  (500 * NSEC_PER_MSEC)
+#define LEAVE_TIME   (50 * NSEC_PER_MSEC)
 #define CALL_TIME    (2 * NSEC_PER_SEC)
 #define PAUSE_NS     2000000
 #define STACK_BYTES  (256u << 10)
@@ -274,6 +275,18 @@ static void answer(int result, nsec_t stopped, int fd, const char *text)
     unix_socket_send(ATTACH_SOCKET_FD, &message, sizeof(message), fd, 0);
 }
 
+// A process that allocates takes its hooks out by itself at its next sample, and its ring says so.
+static bool leaves_by_itself(void)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + LEAVE_TIME;
+    unsigned gone = 0;
+    while (pread(ATTACH_SOCKET_FD, &gone, sizeof(gone), offsetof(struct heap_header, gone)) ==
+               (ssize_t)sizeof(gone) &&
+           !gone && nsec_now(CLOCK_MONOTONIC) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return gone;
+}
+
 // Nobody waits for long until the hooks of a process are out that is hard to get hold of: a child
 // goes on with it.
 static bool wait_for_child(void)
@@ -303,7 +316,7 @@ int main(int argc, char **argv)
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_BLOCK, &children, NULL);
-    if (detach && wait_for_child())
+    if (detach && (wait_for_child() || leaves_by_itself()))
         return 0;
     a.library = argv[2];
     if (!detach &&

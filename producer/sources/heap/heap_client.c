@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A ring that makes no sense ends its client's profile (buffer_corrupted). A process that ended is
+// read to its end and kept until the recording stops: its profile is in every dump.
+#include "producer/sources/heap/heap_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define RECORDS_A_LOOK (1u << 18)
+
+struct heap_client *heap_client_free(struct heap_client *client)
+{
+    if (!client)
+        return NULL;
+    close_fd(client->pidfd);
+    ring_reader_done(&client->ring);
+    heap_book_done(&client->book);
+    free(client);
+    return NULL;
+}
+
+int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
+                    struct heap_client **ret, struct err *err)
+{
+    struct heap_client *client = calloc(1, sizeof(*client));
+    if (!client) {
+        close_fd(ring_fd);
+        return -ENOMEM;
+    }
+    *client = (struct heap_client){
+        .pid = pid,
+        .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+        .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
+        .from_startup = ring_fd < 0,
+    };
+    int r = ring_fd < 0 ? ring_reader_new(options, &client->ring, err)
+                        : ring_reader_over(ring_fd, options, &client->ring, err);
+    if (r < 0)
+        heap_client_free(client);
+    else
+        *ret = client;
+    return r;
+}
+
+struct heap_client *heap_client_new_rejected(int32_t pid)
+{
+    struct heap_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return NULL;
+    *client = (struct heap_client){
+        .pid = pid,
+        .pidfd = -1,
+        .ring = {.fd = -1},
+        .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
+        .ended = true,
+        .rejected = true,
+    };
+    return client;
+}
+
+bool heap_client_has_exited(const struct heap_client *client)
+{
+    struct pollfd poll_fd = {.fd = client->pidfd, .events = POLLIN};
+    if (client->pidfd < 0)
+        return kill(client->pid, 0) < 0 && errno == ESRCH;
+    return poll(&poll_fd, 1, 0) == 1;
+}
+
+static void drain(struct heap_client *client, bool is_last)
+{
+    struct ring_record record;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    for (uint32_t n = 0;
+         (is_last || n < RECORDS_A_LOOK) && ring_reader_next(&client->ring, now, is_last, &record);
+         n++) {
+        if (heap_book_add(&client->book, &record) < 0)
+            client->n_failed++;
+        else
+            client->n_samples += record.kind == HEAP_ALLOC;
+    }
+}
+
+// Of a process that lives, what its threads are just writing is left to them.
+void heap_client_end(struct heap_client *client, bool disconnected)
+{
+    ring_reader_stop(&client->ring);
+    drain(client, heap_client_has_exited(client));
+    ring_reader_release(&client->ring);
+    client->pidfd = close_fd(client->pidfd);
+    client->ended = true;
+    client->disconnected = disconnected;
+}
+
+void heap_client_look(struct heap_client *client)
+{
+    bool exited = heap_client_has_exited(client);
+    ring_reader_beat(&client->ring);
+    drain(client, false);
+    if (exited || client->ring.corrupted || atomic_load(&client->ring.header->gone) != 0)
+        heap_client_end(client, true);
+}
+
+bool heap_client_has_left(const struct heap_client *client)
+{
+    return client->rejected || client->from_startup || client->disconnected ||
+           atomic_load(&client->ring.header->gone) != 0;
+}
+
+uint64_t heap_client_lost(const struct heap_client *client)
+{
+    const struct heap_header *header = client->ring.header;
+    if (client->rejected)
+        return 0;
+    return atomic_load(&header->n_lost_allocs) + atomic_load(&header->n_lost_frees) +
+           client->ring.n_skipped + client->book.n_dropped;
+}
+
+struct profile_process heap_client_describe(struct heap_client *client,
+                                            const struct heap_settings *settings,
+                                            bool hit_guardrail)
+{
+    struct heap_header *header = client->ring.header;
+    if (client->rejected)
+        return (struct profile_process){
+            .book = &client->book,
+            .pid = client->pid,
+            .interval_bytes = settings->ring.interval_bytes,
+            .rejected_concurrent = true,
+            .start_coarse = client->start_coarse,
+        };
+    return (struct profile_process){
+        .book = &client->book,
+        .pid = client->pid,
+        .interval_bytes = atomic_load(&header->interval_bytes),
+        .orig_interval_bytes =
+            settings->ring.adaptive_free_bytes ? settings->ring.interval_bytes : 0,
+        .from_startup = client->from_startup,
+        .disconnected = client->disconnected,
+        .buffer_overran = heap_client_lost(client) > 0,
+        .buffer_corrupted = client->ring.corrupted,
+        .hit_guardrail = hit_guardrail,
+        .hit_timeout = atomic_load(&header->hit_timeout) != 0,
+        .n_samples = client->n_samples,
+        .n_unwind_errors = atomic_load(&header->n_unwind_errors),
+        .unwind_us = atomic_load(&header->unwind_ns) / 1000,
+        .blocked_us = atomic_load(&header->blocked_us),
+        .unwind_buckets = (const uint32_t *)header->unwind_buckets,
+        .start_coarse = client->start_coarse,
+    };
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One profiled process as the recorder has it: its ring, and the book of what came through it.
+// Nothing that the process does ends anything but its own profile.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "common/vec.h"
+#include "producer/sources/heap/heap_book.h"
+#include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/profile_writer.h"
+#include "producer/sources/heap/ring_reader.h"
+
+struct heap_client {
+    int32_t pid;
+    int pidfd; // owned; -1: it has ended, or the kernel has no such thing
+    struct ring_reader ring;
+    struct heap_book book;
+    nsec_t start_coarse;
+    uint64_t n_samples, n_failed; // what came, and what there was no memory for
+    bool from_startup;
+    bool ended;        // nothing more comes
+    bool disconnected; // it ended before the recording did
+    bool rejected;     // somebody else profiles it; there is no ring
+};
+
+VEC_DEFINE(heap_client_vec, struct heap_client *);
+
+// `ring_fd` (owned, also on failure): the memory is there already; -1: it is made, the process
+// comes at its startup.
+int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
+                    struct heap_client **ret, struct err *err);
+// One that is in the trace only to say that somebody else profiles it. NULL: no memory.
+struct heap_client *heap_client_new_rejected(int32_t pid);
+struct heap_client *heap_client_free(struct heap_client *client);
+
+// Reads what has come, and ends the profile with its process.
+void heap_client_look(struct heap_client *client);
+// Reads the rest and tells the process to end. `disconnected`: it did so itself.
+void heap_client_end(struct heap_client *client, bool disconnected);
+
+bool heap_client_has_exited(const struct heap_client *client);
+// Whether the process has taken its hooks out, or will do so without help.
+bool heap_client_has_left(const struct heap_client *client);
+// Samples and frees that did not come through.
+uint64_t heap_client_lost(const struct heap_client *client);
+
+// What a dump says of it. Everything is borrowed.
+struct profile_process heap_client_describe(struct heap_client *client,
+                                            const struct heap_settings *settings,
+                                            bool hit_guardrail);
