@@ -26,6 +26,7 @@
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/heap_options.h"
+#include "producer/cli/heap_snapshot.h"
 #include "producer/cli/heap_summary.h"
 #include "producer/cli/readout.h"
 #include "producer/service/roots.h"
@@ -280,6 +281,29 @@ static int profile(struct heap_run *run, struct err *err)
     return CLI_FAILED;
 }
 
+static void tell_asked(int recorder, int profiled)
+{
+    fprintf(stderr, CLI_PROGRAM ": process %d dumps the profile of process %d\n", recorder,
+            profiled);
+}
+
+static void tell_nobody(int recorder, int profiled)
+{
+    (void)recorder;
+    (void)profiled;
+}
+
+static int ask_snapshot(const struct heap_options *o, struct err *err)
+{
+    size_t n;
+    if (heap_snapshot_ask(&o->pids, o->quiet ? tell_nobody : tell_asked, &n, err) < 0)
+        return CLI_FAILED;
+    if (n == 0)
+        err_set(err, -ESRCH, "no heap profile is being recorded%s",
+                o->pids.n > 0 ? " of these processes" : "");
+    return n > 0 ? CLI_DONE : CLI_FAILED;
+}
+
 int cli_heap(int argc, char **argv)
 {
     struct heap_run run = {.signal_fd = -1};
@@ -292,7 +316,7 @@ int cli_heap(int argc, char **argv)
         heap_options_print_help();
         code = CLI_DONE;
     } else {
-        code = profile(&run, &err);
+        code = run.options.snapshot ? ask_snapshot(&run.options, &err) : profile(&run, &err);
         if (err.text[0])
             err_print(&err, CLI_PROGRAM);
     }

@@ -31,6 +31,7 @@ enum {
     OPTION_DUMP_AT_MAX,
     OPTION_NO_RUNNING,
     OPTION_NO_STARTUP,
+    OPTION_SNAPSHOT,
     OPTION_PRINT_CONFIG,
     OPTION_OUT,
     OPTION_QUIET,
@@ -58,6 +59,9 @@ static const struct cli_option options_table[] = {
      "show the moment when most was allocated,\nnot the end"},
     {OPTION_NO_RUNNING, 0, "no-running", NULL, "only processes that start later"},
     {OPTION_NO_STARTUP, 0, "no-startup", NULL, "only processes that run already"},
+    {OPTION_SNAPSHOT, 0, "snapshot", NULL,
+     "record nothing: have the profiles that are being\nrecorded (--pid: of these processes) "
+     "dumped now"},
     {OPTION_PRINT_CONFIG, 0, "print-config", NULL, "print the trace config and do nothing"},
     {OPTION_OUT, 'o', "out", "FILE", "the trace (default heap_profile.pftrace)"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
@@ -161,6 +165,9 @@ static int take_option(void *userdata, int id, const char *value, struct err *er
     case OPTION_NO_STARTUP:
         o->no_startup = true;
         return 0;
+    case OPTION_SNAPSHOT:
+        o->snapshot = true;
+        return 0;
     case OPTION_PRINT_CONFIG:
         o->print_config = true;
         return 0;
@@ -182,6 +189,10 @@ static int check(const struct heap_options *o, struct err *err)
 {
     bool names_some = o->pids.n > 0 || o->names.n > 0;
     if (o->help)
+        return 0;
+    if (o->snapshot && (o->command || o->names.n > 0))
+        return err_set(err, -EINVAL, "--snapshot: recorders are found by --pid alone");
+    if (o->snapshot)
         return 0;
     if (o->command && names_some)
         return err_set(err, -EINVAL, "either a program to run, or --pid and --name");
@@ -225,6 +236,7 @@ void heap_options_print_help(void)
 {
     printf("usage: mmtrace heap [OPTION...] -- COMMAND [ARGUMENT...]\n"
            "       mmtrace heap [OPTION...] --pid PIDS | --name NAMES\n"
+           "       mmtrace heap --snapshot [--pid PIDS]\n"
            "\n"
            "Records which functions of native programs allocate memory and what of it is not\n"
            "freed, as sampled call stacks in a trace, and shows the largest at the end.\n"

@@ -19,7 +19,7 @@ struct heap_options {
     uint64_t interval_bytes, shmem_bytes;
     uint32_t duration_ms, continuous_ms, block_timeout_us;
     bool no_block, all_heaps, dump_at_max, no_running, no_startup;
-    bool print_config, quiet, help;
+    bool snapshot, print_config, quiet, help;
     const char *out_path;
     char **command; // borrowed, NULL-terminated; NULL: no program is started
 };

@@ -110,8 +110,7 @@ static void fill_producer(bool *ok, Pb__TracingServiceState *state)
     producer->sdk_version = new_string(ok, "mmtrace " MMTRACE_VERSION);
 }
 
-static Pb__TracingServiceState__DataSource *make_data_source(bool *ok,
-                                                             const struct source_class *class)
+static Pb__TracingServiceState__DataSource *make_data_source(bool *ok, const char *name)
 {
     Pb__TracingServiceState__DataSource *source =
         new_message(ok, sizeof(*source), &pb__tracing_service_state__data_source__descriptor);
@@ -122,22 +121,25 @@ static Pb__TracingServiceState__DataSource *make_data_source(bool *ok,
     source->ds_descriptor =
         new_message(ok, sizeof(*source->ds_descriptor), &pb__data_source_descriptor__descriptor);
     if (source->ds_descriptor)
-        source->ds_descriptor->name = new_string(ok, class->name);
+        source->ds_descriptor->name = new_string(ok, name);
     return source;
 }
 
+// A config may name a source by each of its names.
 static void fill_data_sources(bool *ok, const struct service *service,
                               Pb__TracingServiceState *state)
 {
     const struct source_class *const *classes = service->env.session.classes;
     size_t n = 0;
-    while (classes[n])
-        n++;
+    for (size_t i = 0; classes[i]; i++, n++)
+        for (const char *const *alias = classes[i]->aliases; alias && *alias; alias++)
+            n++;
     state->data_sources = new_array(ok, n, sizeof(state->data_sources[0]));
-    for (size_t i = 0; *ok && i < n; i++) {
-        Pb__TracingServiceState__DataSource *source = make_data_source(ok, classes[i]);
-        if (source)
-            state->data_sources[state->n_data_sources++] = source;
+    for (size_t i = 0; *ok && classes[i]; i++) {
+        const char *const *alias = classes[i]->aliases;
+        for (const char *name = classes[i]->name; *ok && name; name = alias ? *alias++ : NULL)
+            if ((state->data_sources[state->n_data_sources] = make_data_source(ok, name)))
+                state->n_data_sources++;
     }
 }
 

@@ -83,6 +83,9 @@ static bool is_known(const struct heap_source *heap, int32_t pid)
 
 static void note_rejected(struct heap_source *heap, int32_t pid)
 {
+    vec_foreach(&heap->clients, known)
+        if ((*known)->rejected && (*known)->pid == pid)
+            return;
     struct heap_client *client = heap_client_new_rejected(pid);
     if (client && heap_client_vec_push(&heap->clients, client) < 0)
         heap_client_free(client);

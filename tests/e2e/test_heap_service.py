@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heap profiles on the recorder's side: dumps on request, limits, several recordings, programs that ask the daemon."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+
+from lib import BUILD, MMSQL, MMTRACE, decode, of_kind, run
+from test_heap import HELPER, LIBRARY, TRUTH
+
+CONFIG = """
+buffers {{ size_kb: 16384 }}
+data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ {fields} }} }} }}
+duration_ms: {ms}
+"""
+
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Service(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="heap-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.trace = self.dir / "heap.pftrace"
+
+    def start(self, *argv, **more):
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, **more)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def query(self, sql, trace=None):
+        database = self.dir / "heap.db"
+        database.unlink(missing_ok=True)
+        result = run(MMSQL, "convert", "-q", trace or self.trace, "-o", database)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def n_dumps(self):
+        return self.query("select count(distinct ts_end) from heap_profile")[0][0]
+
+    def config(self, fields, ms, name="heap.cfg"):
+        path = self.dir / name
+        path.write_text(CONFIG.format(
+            fields=fields if "sampling_interval" in fields else "sampling_interval_bytes: 4096 " + fields, ms=ms))
+        return path
+
+    def until(self, condition, timeout_s=20):
+        end = time.monotonic() + timeout_s
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it does not happen")
+            time.sleep(0.05)
+
+
+class Snapshot(Service):
+    def ask(self, *options):
+        return run(MMTRACE, "heap", "--snapshot", *options)
+
+    def test_of_a_running_profile(self):
+        target = self.start(TRUTH, "1", "50000000")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
+        self.until(lambda: self.ask("--pid", str(target.pid)).returncode == 0)
+        time.sleep(0.3)
+        done = self.ask("--pid", str(target.pid))
+        self.assertEqual(done.stderr, f"mmtrace: process {recorder.pid} dumps the profile of process {target.pid}\n")
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGINT)
+        err = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 0, err)
+        # One of the loop's, the two here, and the end's.
+        self.assertEqual(self.n_dumps(), 4)
+        sizes = self.query("select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
+        self.assertEqual(len(sizes), 4)
+        self.assertTrue(all(size > 0 for size, in sizes), sizes)
+
+    def test_nobody_is_there(self):
+        target = self.start("sleep", "30")
+        done = self.ask("--pid", str(target.pid))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mmtrace: no heap profile is being recorded of these processes\n"))
+        self.assertEqual(run(MMTRACE, "heap", "--snapshot", "--", "true").returncode, 2)
+        self.assertIsNone(target.poll())
+
+    def test_a_peak_has_one_dump(self):
+        target = self.start(TRUTH, "1", "50000000")
+        recorder = self.start(MMTRACE, "heap", "--dump-at-max", "-o", self.trace, "-p", target.pid)
+        self.until(lambda: self.ask("--pid", str(target.pid)).returncode == 0)
+        time.sleep(0.2)
+        recorder.send_signal(signal.SIGINT)
+        err = recorder.communicate(timeout=30)[1]
+        self.assertIn("dump_at_max is one dump", err)
+        self.assertEqual(self.n_dumps(), 1)
+
+
+class Limits(Service):
+    def test_cpu(self):
+        """Every allocation of four threads keeps the recorder busy."""
+        target = self.start(TRUTH, "4", "50000000")
+        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 max_heapprofd_cpu_secs: 1", 20000)
+        began = time.monotonic()
+        recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
+        self.until(lambda: "the profile ends" in recorder.stderr.readline(), 20)
+        self.assertLess(time.monotonic() - began, 15)
+        recorder.send_signal(signal.SIGINT)
+        self.assertEqual(recorder.wait(30), 0)
+        self.assertEqual(self.query("select value from stats where name = 'heapprofd_hit_guardrail'"), [(1,)])
+        self.assertIsNone(target.poll())
+
+    def test_continuous_dumps(self):
+        target = self.start(TRUTH, "1", "50000000")
+        config = self.config(f"pid: {target.pid} continuous_dump_config {{ dump_phase_ms: 900 dump_interval_ms: 200 }}",
+                             1600)
+        self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
+        stamps = sorted({p.one("timestamp") for p in of_kind(decode(self.trace), "profile_packet")})
+        # At 900, 1100, 1300, 1500 ms and at the end.
+        self.assertIn(len(stamps), (4, 5))
+        for a, b in zip(stamps, stamps[1:-1]):
+            self.assertAlmostEqual((b - a) / 1e6, 200, delta=100)
+
+
+class Daemon(Service):
+    """Sessions of a daemon with folders and sockets of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment = {**os.environ, "PERFETTO_CONSUMER_SOCK_NAME": f"{self.dir}/consumer",
+                            "PERFETTO_PRODUCER_SOCK_NAME": f"{self.dir}/producer"}
+        (self.dir / "armed").mkdir()
+        self.daemon = self.start(MMTRACE, "daemon", "--armed", self.dir / "armed", "--state-dir", self.dir / "state",
+                                 "--run-dir", self.dir / "run", "--kmem-events", "none", env=self.environment)
+        self.until((self.dir / "consumer").exists)
+        self.socket = self.dir / "run" / "heap.sock"
+
+    def record(self, fields, ms, name):
+        recorder = self.start(MMTRACE, "record", "-c", self.config(fields, ms, name + ".cfg"), "-o",
+                              self.dir / name, env=self.environment)
+        self.until(self.socket.exists)
+        return recorder
+
+    def preloaded(self):
+        return {**os.environ, "LD_PRELOAD": str(LIBRARY), "MMTRACE_HEAP_SOCKET": str(self.socket)}
+
+    def flags(self, name):
+        dumps = [d for p in of_kind(decode(self.dir / name), "profile_packet") for d in p.all("profile_packet", "process_dumps")]
+        return [(bool(d.one("from_startup")), bool(d.one("rejected_concurrent"))) for d in dumps]
+
+    def test_programs_ask_at_startup(self):
+        """The first recording gets the process, the second one says so; afterwards nobody is asked any more."""
+        first = self.record('process_cmdline: "heap_truth" no_running: true', 4000, "first")
+        second = self.record('process_cmdline: "heap_truth" no_running: true', 4000, "second")
+        other = self.record('process_cmdline: "something_else"', 4000, "other")
+        time.sleep(0.5)
+        done = run(TRUTH, "1", "50000", env=self.preloaded())
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([r.wait(30) for r in (first, second, other)], [0, 0, 0])
+        self.assertEqual(self.flags("first"), [(True, False)])
+        self.assertEqual(self.flags("second"), [(False, True)])
+        self.assertEqual(self.flags("other"), [])
+        (kept,), = self.query("select sum(size) from heap_profile_allocation where size > 0", self.dir / "first")
+        self.assertGreater(kept, 1000000)
+        self.assertEqual(self.query("select count(*) from stats where name = 'heapprofd_rejected_concurrent' and value",
+                                    self.dir / "second"), [(1,)])
+        self.until(lambda: not self.socket.exists())
+        self.assertEqual(run(TRUTH, "1", "5", env=self.preloaded()).returncode, 0)
+
+    def test_the_loop_goes_on_while_processes_are_let_go(self):
+        """Sleepers do not take their hooks out by themselves."""
+        sleepers = [self.start("sleep", "60") for _ in range(4)]
+        pids = " ".join(f"pid: {p.pid}" for p in sleepers)
+        recorder = self.record(pids, 1500, "first")
+        longest = 0
+        while recorder.poll() is None:
+            began = time.monotonic()
+            self.assertEqual(run(MMTRACE, "status", env=self.environment).returncode, 0)
+            longest = max(longest, time.monotonic() - began)
+        self.assertLess(longest, 0.4)
+        self.assertEqual(self.flags("first"), [(False, False)] * 4)
+        # Once more, at once: what is still being let go is waited for.
+        recorder = self.record(pids, 2500, "second")
+        self.assertEqual(recorder.wait(30), 0)
+        self.assertEqual(self.flags("second"), [(False, False)] * 4)
+        self.assertEqual([p.poll() for p in sleepers], [None] * 4)
+
+    def test_a_dump_of_all_sessions(self):
+        target = self.start(TRUTH, "1", "50000000")
+        recorder = self.record(f"pid: {target.pid}", 2000, "first")
+        self.until(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0)
+        self.assertEqual(recorder.wait(30), 0)
+        self.trace = self.dir / "first"
+        self.assertEqual(self.n_dumps(), 2)
+        self.assertIsNone(self.daemon.poll())
+
+
+if __name__ == "__main__":
+    unittest.main()
