@@ -46,7 +46,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 }
 
 #ifdef HAVE_BUGREPORT
-#include "producer/service/bugreport.h"
+#include "producer/service/armed/bugreport.h"
 
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
 #define TRACES_MAX  16

@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/service/kmem_watch.h"
+#include "producer/service/armed/kmem_watch.h"
 
 // Borrowed from argv, or constant, but for what is marked.
 struct daemon_options {

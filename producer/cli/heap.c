@@ -30,7 +30,7 @@
 #include "producer/cli/heap_summary.h"
 #include "producer/cli/readout.h"
 #include "producer/service/roots.h"
-#include "producer/service/session.h"
+#include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
 #include "producer/sources/heap/heap_library.h"
 #include "producer/trace/trace_file.h"

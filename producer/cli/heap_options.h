@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "common/vec.h"
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 
 VEC_DEFINE(heap_pid_vec, uint64_t);
 VEC_DEFINE(heap_name_vec, char *);

@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 
 struct light_config {
     nsec_t duration;         // 0: not given

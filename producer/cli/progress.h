@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/str.h"
-#include "producer/service/session.h"
+#include "producer/service/session/session.h"
 
 #define PROGRESS_PERIOD (250 * NSEC_PER_MSEC)
 

@@ -33,10 +33,10 @@
 #include "producer/cli/record_options.h"
 #include "producer/cli/record_remote.h"
 #include "producer/cli/remote.h"
-#include "producer/service/config_check.h"
+#include "producer/service/config/config_check.h"
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
-#include "producer/service/session.h"
+#include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
 #include "producer/trace/trace_file.h"
 

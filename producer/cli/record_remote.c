@@ -25,7 +25,7 @@
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
-#include "producer/service/session_settings.h"
+#include "producer/service/session/session_settings.h"
 #include "producer/sources/source.h"
 
 #define ASK_PERIOD (2 * PROGRESS_PERIOD) // the service has better things to do

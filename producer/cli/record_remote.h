@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "producer/cli/background.h"
 #include "producer/cli/record_options.h"
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 #include "protos/ipc/tracing_service_state.pb-c.h"
 
 struct ipc_client;

@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "producer/service/config.h"
-#include "producer/service/session.h"
+#include "producer/service/config/config.h"
+#include "producer/service/session/session.h"
 #include "protos/ipc/tracing_service_state.pb-c.h"
 #include "protos/trace/trace_stats.pb-c.h"
 

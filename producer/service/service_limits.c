@@ -5,7 +5,7 @@
 // many sessions as there may be; their memory counts until they are destroyed.
 #include <errno.h>
 
-#include "producer/service/config_check.h"
+#include "producer/service/config/config_check.h"
 #include "producer/service/service_private.h"
 
 #define MAX_SESSIONS             15

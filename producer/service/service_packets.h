@@ -13,8 +13,8 @@
 
 #include "common/vec.h"
 #include "common/wire.h"
-#include "producer/service/clock_set.h"
-#include "producer/service/session_settings.h"
+#include "producer/service/session/clock_set.h"
+#include "producer/service/session/session_settings.h"
 #include "producer/trace/packet_buffer.h"
 #include "protos/trace/trace_stats.pb-c.h"
 

@@ -11,8 +11,8 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/service/service.h"
-#include "producer/service/trigger_history.h"
-#include "producer/service/trigger_rules.h"
+#include "producer/service/triggers/trigger_history.h"
+#include "producer/service/triggers/trigger_rules.h"
 
 #define QUOTED_MAX 68
 

@@ -8,8 +8,8 @@
 
 #include "common/pbtext.h"
 #include "common/str.h"
-#include "producer/service/config.h"
-#include "producer/service/config_check.h"
+#include "producer/service/config/config.h"
+#include "producer/service/config/config_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

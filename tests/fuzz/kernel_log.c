@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/service/kernel_log.h"
+#include "producer/service/armed/kernel_log.h"
 
 #define HEAD_MAX 40
 

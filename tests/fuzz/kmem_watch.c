@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/service/kmem_watch.h"
+#include "producer/service/armed/kmem_watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 // The file of trigger times: whatever it holds, what is read is recent and bounded.
 #include <stdlib.h>
 
-#include "producer/service/trigger_history.h"
+#include "producer/service/triggers/trigger_history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

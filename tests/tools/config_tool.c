@@ -12,8 +12,8 @@
 
 #include "common/cleanup.h"
 #include "common/pbtext.h"
-#include "producer/service/config.h"
-#include "producer/service/config_check.h"
+#include "producer/service/config/config.h"
+#include "producer/service/config/config_check.h"
 
 static void print_warning(void *userdata, enum log_level level, const char *line)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The armed folder against a service that a test plays, in a time that the test makes.
-#include "producer/service/armed.h"
+#include "producer/service/armed/armed.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/service/armed_file.h"
+#include "producer/service/armed/armed_file.h"
 #include "tests/unit/unit.h"
 
 #define CONFIG "buffers { size_kb: 64 } data_sources { config { name: \"linux.sys_stats\" } }\n"

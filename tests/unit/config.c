@@ -2,14 +2,14 @@
 //
 // What text configs cannot show: recognition, and structs that only a binary config can hold. The
 // rest is in tests/golden/config.
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/service/config_check.h"
+#include "producer/service/config/config_check.h"
 #include "tests/unit/unit.h"
 
 static int load(const char *bytes, size_t size, enum config_format format, struct config *ret,

@@ -2,7 +2,7 @@
 //
 // What is read is listed here by hand, what is not in config_unread.c; together they are all fields
 // of the messages that make up a config, each in one list.
-#include "producer/service/config_unread.h"
+#include "producer/service/config/config_unread.h"
 
 #include <stdlib.h>
 #include <string.h>

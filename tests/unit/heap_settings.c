@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/pbtext.h"
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 #include "tests/unit/unit.h"
 
 static struct config config;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/service/kernel_log.h"
+#include "producer/service/armed/kernel_log.h"
 
 #include <errno.h>
 #include <string.h>

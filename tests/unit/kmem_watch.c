@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A folder plays the tracefs instance, and a FIFO its trace_pipe.
-#include "producer/service/kmem_watch.h"
+#include "producer/service/armed/kmem_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/service/name_regex.h"
+#include "producer/service/triggers/name_regex.h"
 
 #include <errno.h>
 #include <stdio.h>

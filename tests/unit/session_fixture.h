@@ -5,7 +5,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/service/session.h"
+#include "producer/service/session/session.h"
 #include "tests/unit/unit.h"
 
 #define TWO_SOURCES                                                                                \

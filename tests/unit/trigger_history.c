@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/service/trigger_history.h"
+#include "producer/service/triggers/trigger_history.h"
 
 #include <errno.h>
 #include <fcntl.h>

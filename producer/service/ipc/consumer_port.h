@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "producer/service/config_check.h"
+#include "producer/service/config/config_check.h"
 #include "producer/service/ipc/server.h"
 #include "producer/service/service.h"
 

@@ -6,14 +6,14 @@
 //
 // A machine rarely allows everything that a config asks for. Whatever fails is logged once and left
 // out; a recording is refused only when nothing of it would be left.
-#include "producer/service/source_set.h"
+#include "producer/service/session/source_set.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/str.h"
-#include "producer/service/config.h"
-#include "producer/service/name_regex.h"
+#include "producer/service/config/config.h"
+#include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
 

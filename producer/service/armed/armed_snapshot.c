@@ -2,7 +2,7 @@
 //
 // The service writes the copy, a little each round of the loop. The file gets its name at the end:
 // before that it would be a trace without its last packets.
-#include "producer/service/armed_snapshot.h"
+#include "producer/service/armed/armed_snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 // Android's services, or of shared memory that one process does not need, is passed over in
 // silence. Every field of the config is either read by somebody or stands here; a unit test holds
 // both lists against the descriptors, so that a new field cannot be forgotten.
-#include "producer/service/config_unread.h"
+#include "producer/service/config/config_unread.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 // makes a file without a name, which needs no cleaning up however the process ends; it is linked
 // into the folder when there is something in it. File systems without O_TMPFILE get a named file
 // at once; a crash leaves it empty there, and the next prune finds it.
-#include "producer/service/armed_file.h"
+#include "producer/service/armed/armed_file.h"
 
 #include <dirent.h>
 #include <errno.h>

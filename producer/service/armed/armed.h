@@ -16,9 +16,9 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/nsec.h"
-#include "producer/service/clock_set.h"
 #include "producer/service/loop.h"
 #include "producer/service/service.h"
+#include "producer/service/session/clock_set.h"
 
 #define ARMED_SUFFIX      ".cfg"
 #define ARMED_CONFIGS_MAX 64

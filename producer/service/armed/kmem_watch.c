@@ -12,7 +12,7 @@
 //
 // PSI triggers live as long as their file is open. They are closed for the rest, so that the kernel
 // does not measure for nobody.
-#include "producer/service/kmem_watch.h"
+#include "producer/service/armed/kmem_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 // for ever.
 //
 // A name is kept as a hash: it may hold any bytes, and a line of the file must not.
-#include "producer/service/trigger_history.h"
+#include "producer/service/triggers/trigger_history.h"
 
 #include <errno.h>
 #include <fcntl.h>

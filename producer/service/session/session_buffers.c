@@ -2,14 +2,14 @@
 //
 // What a config says of its buffers, judged where it can be refused: a size that is too small is
 // raised, one that no machine has is an error.
-#include "producer/service/session_buffers.h"
+#include "producer/service/session/session_buffers.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 
 #define BUFFER_BYTES_MIN ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
 

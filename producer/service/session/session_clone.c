@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "producer/service/session_private.h"
+#include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
 static int replace_buffer(struct session *session, size_t i)

@@ -3,7 +3,7 @@
 // A config may come from a client that means harm, and regcomp() trusts its caller: it recurses for
 // each parenthesis, unrolls each counted repetition, and back-references can make regexec() take
 // exponential time. What a name needs is far below the bounds here.
-#include "producer/service/name_regex.h"
+#include "producer/service/triggers/name_regex.h"
 
 #include <errno.h>
 #include <string.h>

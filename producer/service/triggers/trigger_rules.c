@@ -3,13 +3,13 @@
 // Expressions are POSIX extended ones and must match the producer's whole name, as in Perfetto.
 // They are compiled once, when the session is made: one that is wrong is the config's error and is
 // told to whoever wrote it, not found out at the first trigger.
-#include "producer/service/trigger_rules.h"
+#include "producer/service/triggers/trigger_rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/str.h"
-#include "producer/service/name_regex.h"
+#include "producer/service/triggers/name_regex.h"
 
 struct trigger_rule {
     const Pb__TraceConfig__TriggerConfig__Trigger *config; // borrowed

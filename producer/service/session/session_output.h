@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "producer/service/loop.h"
-#include "producer/service/session_reader.h"
+#include "producer/service/session/session_reader.h"
 #include "producer/trace/trace_file.h"
 
 // All zero has no file.

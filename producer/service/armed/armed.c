@@ -18,7 +18,7 @@
 //
 // A look at the folder compares what stat() says with what it said. inotify only says when to look,
 // a moment later, when a config that is copied in is complete.
-#include "producer/service/armed.h"
+#include "producer/service/armed/armed.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,9 +36,9 @@
 #include "common/file.h"
 #include "common/str.h"
 #include "common/vec.h"
-#include "producer/service/armed_file.h"
-#include "producer/service/armed_snapshot.h"
-#include "producer/service/config_check.h"
+#include "producer/service/armed/armed_file.h"
+#include "producer/service/armed/armed_snapshot.h"
+#include "producer/service/config/config_check.h"
 
 #define LOOK_DELAY (100 * NSEC_PER_MSEC)
 #define LOOK_AGAIN (60 * NSEC_PER_SEC) // where the folder cannot be read

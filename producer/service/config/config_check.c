@@ -8,15 +8,15 @@
 //
 // Strings of a binary config are any bytes, so every text from the config passes through
 // str_printable() before a person sees it.
-#include "producer/service/config_check.h"
+#include "producer/service/config/config_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
 
 #include "common/str.h"
-#include "producer/service/config.h"
-#include "producer/service/config_unread.h"
+#include "producer/service/config/config.h"
+#include "producer/service/config/config_unread.h"
 
 #define BUFFERS_MAX             128
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)

@@ -4,7 +4,7 @@
 // in front: the latest records fit into a bound, and no memory beyond one record is taken. The
 // second pass stops where the first did, and the first after RECORDS_MAX, or a chatty kernel could
 // keep them going.
-#include "producer/service/kernel_log.h"
+#include "producer/service/armed/kernel_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

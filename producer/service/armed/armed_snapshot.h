@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/err.h"
-#include "producer/service/armed_file.h"
+#include "producer/service/armed/armed_file.h"
 #include "producer/service/service.h"
 
 struct armed_snapshot {

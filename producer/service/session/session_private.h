@@ -4,11 +4,11 @@
 #pragma once
 
 #include "producer/service/service_packets.h"
-#include "producer/service/session.h"
-#include "producer/service/session_buffers.h"
-#include "producer/service/session_output.h"
-#include "producer/service/session_reader.h"
-#include "producer/service/source_set.h"
+#include "producer/service/session/session.h"
+#include "producer/service/session/session_buffers.h"
+#include "producer/service/session/session_output.h"
+#include "producer/service/session/session_reader.h"
+#include "producer/service/session/source_set.h"
 
 #define PENDING_CLONES_MAX 16
 

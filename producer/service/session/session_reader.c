@@ -2,7 +2,7 @@
 //
 // Sources go on writing while a read-out is under way. So that it ends all the same, it takes no
 // more from a buffer than the buffer could hold when its turn came.
-#include "producer/service/session_reader.h"
+#include "producer/service/session/session_reader.h"
 
 static void enter_buffer(struct session_reader *reader, size_t buffer)
 {

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "producer/service/session_private.h"
+#include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
 #define RETRY_PERIOD (10 * NSEC_PER_MSEC)

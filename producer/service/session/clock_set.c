@@ -3,7 +3,7 @@
 // Readers translate a time with the last snapshot before it, so one snapshot is good until a clock
 // is set or the machine sleeps: MONOTONIC stands still then, REALTIME jumps. 10 ms is what the
 // coarse clocks may lag behind by themselves on a kernel with HZ=100.
-#include "producer/service/clock_set.h"
+#include "producer/service/session/clock_set.h"
 
 #include "protos/fields.h"
 

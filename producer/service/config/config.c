@@ -6,7 +6,7 @@
 // be something else altogether.
 //
 // A binary config is kept as it came, so that fields which are unknown here reach the trace.
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

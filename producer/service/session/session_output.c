@@ -6,7 +6,7 @@
 //
 // Where the file is a pipe whose reader is slow, the session sleeps until there is room; the
 // packets wait in their buffers.
-#include "producer/service/session_output.h"
+#include "producer/service/session/session_output.h"
 
 #include <sys/epoll.h>
 

@@ -5,12 +5,12 @@
 // The rules are Perfetto's: a file is written every 5 s and never more often than every 100 ms;
 // unless write_flush_mode says otherwise, sources are flushed every 5 s where writes come that
 // often, and before each write where they are rarer. An explicit flush_period_ms wins.
-#include "producer/service/session_settings.h"
+#include "producer/service/session/session_settings.h"
 
 #include <errno.h>
 #include <sys/random.h>
 
-#include "producer/service/config.h"
+#include "producer/service/config/config.h"
 #include "protos/fields.h"
 
 #define FLUSH_PERIOD_DEFAULT    (5 * NSEC_PER_SEC)
