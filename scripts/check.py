@@ -26,7 +26,8 @@ CI = os.environ.get("CI") == "true"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
-INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmsql_functions.so")
+INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "man1/mmtrace.1", "man1/mmsql.1",
+             "man1/pintool.1", "mmtrace/mmsql_functions.so")
 TAIL_LINES = 60
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The man pages name each option that --help names, and no other, and are well-formed.
+
+usage: test_man.py FOLDER PROGRAM...
+
+FOLDER has the pages. A verb is a section (.Ss) of its program's page.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+FOLDER = None
+PROGRAMS = []
+EVERYWHERE = {"-h", "--help", "--version"}
+
+
+def options_of_help(program, *verb):
+    """The options in the help text's own lists: lines that begin with one, indented."""
+    text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    found = set()
+    for line in text.splitlines():
+        start = re.match(r"\s+(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
+        if start and (start.group(1) or start.group(2)) and not line.strip().startswith("-- "):
+            found |= {option for option in start.groups() if option}
+    return found - EVERYWHERE
+
+
+def verbs_of_page(text):
+    """Section name -> options of its tagged paragraphs."""
+    sections, name = {}, None
+    for line in text.splitlines():
+        if line.startswith((".Ss ", ".Sh ")):
+            name = line[4:] if line.startswith(".Ss ") else None
+            if name:
+                sections[name] = set()
+        elif name and line.startswith(".It Fl "):
+            words = line.split()
+            flags = [words[i + 1] for i, word in enumerate(words) if word == "Fl"]
+            sections[name] |= {"-" + flag for flag in flags}
+    return sections
+
+
+class ManPages(unittest.TestCase):
+    def test_options_are_those_of_help(self):
+        self.assertTrue(PROGRAMS)
+        for program in PROGRAMS:
+            page = (FOLDER / f"{pathlib.Path(program).name}.1").read_text()
+            for verb, options in verbs_of_page(page).items():
+                with self.subTest(program=pathlib.Path(program).name, verb=verb):
+                    self.assertEqual(options, options_of_help(program, *verb.split(" or ")[:1]))
+
+    def test_verbs_are_those_of_help(self):
+        for program in PROGRAMS:
+            name = pathlib.Path(program).name
+            text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+            verbs = set(re.findall(rf"^  (?:{name} )?([a-z]+)\b(?=  |$| [A-Z\[-])", text, re.MULTILINE)) - {name}
+            self.assertGreater(len(verbs), 3)
+            self.assertEqual(set(verbs_of_page((FOLDER / f"{name}.1").read_text())), verbs)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    def test_pages_are_well_formed(self):
+        for page in sorted(FOLDER.glob("*.1")):
+            with self.subTest(page=page.name):
+                lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, check=False, text=True)
+                self.assertEqual(lint.stdout, "")
+
+
+if __name__ == "__main__":
+    FOLDER = pathlib.Path(sys.argv[1])
+    PROGRAMS = sys.argv[2:]
+    unittest.main(argv=sys.argv[:1], verbosity=2)
