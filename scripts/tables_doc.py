@@ -17,7 +17,7 @@ OUR_TABLES = {
     "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
     "Page residency": ("page_residency",),
     "Pinlists": ("pin",),
-    "Call stacks and heaps": ("stack_frame", "heap_growth"),
+    "Call stacks and heaps": ("stack_frame", "heap_growth", "memory_account"),
     "Perf maps": ("perf_map",),
     "Java allocations": ("alloc_log",),
 }

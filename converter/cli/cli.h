@@ -15,7 +15,8 @@ struct verb {
     int (*run)(int argc, char **argv); // argv[0] is the verb
 };
 
-extern const struct verb verb_convert, verb_flamegraph, verb_pprof, verb_query, verb_tables;
+extern const struct verb verb_convert, verb_flamegraph, verb_memory, verb_pprof, verb_query,
+    verb_tables;
 
 // Says what is wrong with the arguments, and where to read more. Returns EXIT_USAGE.
 __attribute__((format(printf, 2, 3))) int usage_error(const char *verb, const char *format, ...);

@@ -10,8 +10,8 @@
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-static const struct verb *const verbs[] = {&verb_convert, &verb_flamegraph, &verb_pprof,
-                                           &verb_query, &verb_tables};
+static const struct verb *const verbs[] = {&verb_convert, &verb_flamegraph, &verb_memory,
+                                           &verb_pprof,   &verb_query,      &verb_tables};
 
 static void overview(FILE *to)
 {

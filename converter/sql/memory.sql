@@ -379,3 +379,68 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 CREATE VIEW alloc_log_thread AS
 SELECT s.alloc_log_id, r.thread_name, sum(s.n_samples) AS samples, sum(s.n_samples * r.size_bytes) AS bytes
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
+
+-- What profiled processes have in memory beside what their heap profile says, and names for the difference.
+-- The parts add up: profile and difference are what is anonymous, that and the rest is what is resident and swapped.
+--   upid: Process.
+--   pid: Its number.
+--   process_name: Its name.
+--   ts: Moment: of a look at its mappings, or, where there was none, of a dump (ns).
+--   layer: profile, allocator, process, or difference between them.
+--   part: What is counted; parts of the process are kinds of mappings.
+--   bytes: How much. Of a difference: how much more the process has than the layer above it.
+--   meaning: What that is.
+CREATE VIEW memory_account AS
+WITH
+moment AS MATERIALIZED (
+  SELECT DISTINCT h.upid, coalesce(l.ts, h.ts) AS ts
+  FROM heap_profile_allocation h LEFT JOIN (SELECT DISTINCT upid, ts FROM profiler_smaps) l ON l.upid = h.upid),
+mapped AS MATERIALIZED (
+  SELECT s.upid, s.ts,
+    CASE WHEN s.path = '[heap]' THEN 'heap' WHEN s.path = '[anon:malloc arena]' THEN 'malloc arenas'
+      WHEN s.path IN ('[stack]', '[anon:thread stack]') OR s.path GLOB '[[]stack:*' OR s.path GLOB '[[]anon:stack_and_tls*'
+        THEN 'stacks'
+      WHEN s.path = '[anon:libmmheap.so]' THEN 'profiler'
+      WHEN s.path IN ('', '[anon]') OR s.path GLOB '[[]anon*' THEN 'anonymous'
+      WHEN s.path GLOB '/dev/shm/*' OR s.path GLOB '/memfd:*' OR s.path GLOB '/SYSV*' OR s.path GLOB '/dev/zero*'
+        OR s.path GLOB '[[]anon_shmem*' THEN 'shared memory'
+      WHEN s.path GLOB '/*' THEN 'files' ELSE 'others' END AS part,
+    1024 * coalesce(s.rss_kb, s.private_dirty_kb + coalesce(s.private_clean_resident_kb, 0)
+      + coalesce(s.shared_dirty_resident_kb, 0) + coalesce(s.shared_clean_resident_kb, 0)) AS resident,
+    1024 * coalesce(s.swap_kb, 0) AS swap
+  FROM profiler_smaps s JOIN moment m ON m.upid = s.upid AND m.ts = s.ts),
+kind(part, place, is_private, meaning) AS (VALUES
+  ('heap', 1, 1, 'the main heap (brk)'),
+  ('malloc arenas', 2, 1, 'heaps of the C library for further threads'),
+  ('anonymous', 3, 1, 'large allocations, heaps of language runtimes, mappings of no file'),
+  ('stacks', 4, 0, 'of the threads'),
+  ('files', 5, 0, 'code and data of programs, libraries and mapped files'),
+  ('shared memory', 6, 0, 'also of other processes'),
+  ('profiler', 7, 0, 'what the profiler itself keeps in the process'),
+  ('others', 8, 0, 'of the kernel')),
+counted AS (
+  SELECT p.upid, p.ts, k.part, k.place, k.is_private, k.meaning, sum(p.resident) AS resident, sum(p.swap) AS swap
+  FROM mapped p JOIN kind k ON k.part = p.part GROUP BY p.upid, p.ts, k.part),
+whole AS MATERIALIZED (
+  SELECT m.upid, m.ts, (SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.upid = m.upid AND h.ts <= m.ts) AS profiled,
+    (SELECT sum(resident + swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts AND c.is_private) AS anonymous,
+    (SELECT sum(resident) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS resident,
+    (SELECT sum(swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS swap
+  FROM moment m),
+line(upid, ts, layer, place, part, bytes, meaning) AS (
+  SELECT m.upid, m.ts, 'profile', 100 + row_number() OVER (PARTITION BY m.upid, m.ts ORDER BY h.heap_name), h.heap_name,
+    sum(h.size), 'allocated since the profile began, and not freed'
+  FROM moment m JOIN heap_profile_allocation h ON h.upid = m.upid AND h.ts <= m.ts GROUP BY m.upid, m.ts, h.heap_name
+  UNION ALL
+  SELECT upid, ts, 'process', 300 + place, part, resident, 'resident: ' || meaning FROM counted
+  UNION ALL
+  SELECT upid, ts, 'process', 310, 'resident', resident, 'all of it that is in memory' FROM whole WHERE resident IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'process', 311, 'swap', swap, 'of these mappings, in swap space' FROM whole WHERE swap > 0
+  UNION ALL
+  SELECT upid, ts, 'difference', 403, 'not in the profile', anonymous - profiled,
+    'of heap, arenas and anonymous memory: allocated before the profile began, free in the allocator (fragmentation, caches), '
+    || 'and mappings that are not the allocator''s; negative: allocated and never touched, or less than the sampling error'
+  FROM whole WHERE anonymous IS NOT NULL)
+SELECT l.upid, p.pid, p.name AS process_name, l.ts, l.layer, l.part, l.bytes, l.meaning
+FROM line l JOIN process p ON p.upid = l.upid ORDER BY l.upid, l.ts, l.place;

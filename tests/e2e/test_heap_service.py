@@ -36,6 +36,14 @@ class Service(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
+    def start_piped(self, *argv):
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
     def query(self, sql, trace=None):
         database = self.dir / "heap.db"
         database.unlink(missing_ok=True)

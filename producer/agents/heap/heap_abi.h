@@ -19,6 +19,8 @@
 #define HEAP_ABI_VERSION  1
 #define HEAP_HEADER_BYTES 4096
 
+#define HEAP_LIBRARY_FILE "libmmheap.so"
+
 #define HEAP_FRAMES_MAX 256
 #define HEAP_PATH_MAX   4096
 #define HEAP_ID_MAX     64 // bytes of a build id

@@ -22,6 +22,7 @@ struct heap_client {
     struct heap_book book;
     nsec_t start_coarse;
     uint64_t n_samples, n_failed; // what came, and what there was no memory for
+    nsec_t smaps_due;             // boot time; dumps before are without smaps
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did

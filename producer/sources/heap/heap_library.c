@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME "libmmheap.so"
+#include "producer/agents/heap/heap_abi.h"
 
 static int take(char *ret, size_t ret_size, const char *dir, const char *below)
 {
@@ -29,8 +29,8 @@ int heap_library_find(char *ret, size_t ret_size)
     char *slash = strrchr(self, '/');
     if (slash) {
         *slash = 0;
-        if (take(ret, ret_size, self, "/agents/heap/" NAME) == 0)
+        if (take(ret, ret_size, self, "/agents/heap/" HEAP_LIBRARY_FILE) == 0)
             return 0;
     }
-    return take(ret, ret_size, MMTRACE_LIBDIR, "/" NAME);
+    return take(ret, ret_size, MMTRACE_LIBDIR, "/" HEAP_LIBRARY_FILE);
 }

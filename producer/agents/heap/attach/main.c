@@ -30,16 +30,15 @@
 #include "producer/agents/heap/attach/tracee.h"
 #include "producer/agents/heap/heap_abi.h"
 
-#define SEARCH_TIME  (2 * NSEC_PER_SEC)
-#define DETACH_TIME  (500 * NSEC_PER_MSEC)
-#define LEAVE_TIME   (50 * NSEC_PER_MSEC)
-#define CALL_TIME    (2 * NSEC_PER_SEC)
-#define PAUSE_NS     2000000
-#define STACK_BYTES  (256u << 10)
-#define LIBRARY_NAME "libmmheap.so"
-#define ATTACH_NAME  "mmheap_attach"
-#define DETACH_NAME  "mmheap_detach"
-#define NOW          2 // RTLD_NOW
+#define SEARCH_TIME (2 * NSEC_PER_SEC)
+#define DETACH_TIME (500 * NSEC_PER_MSEC)
+#define LEAVE_TIME  (50 * NSEC_PER_MSEC)
+#define CALL_TIME   (2 * NSEC_PER_SEC)
+#define PAUSE_NS    2000000
+#define STACK_BYTES (256u << 10)
+#define ATTACH_NAME "mmheap_attach"
+#define DETACH_NAME "mmheap_detach"
+#define NOW         2 // RTLD_NOW
 
 struct attach {
     struct target target;
@@ -108,7 +107,7 @@ static int copy_library(struct attach *a, char *ret_path, size_t size, struct er
     int here CLEANUP(close_fdp) = open(a->library, O_RDONLY | O_CLOEXEC);
     if (here < 0 || fstat(here, &st) < 0)
         return err_errno(err, -errno, "%s", a->library);
-    int r = make_memfd(a, LIBRARY_NAME, &a->library_there, &there, err);
+    int r = make_memfd(a, HEAP_LIBRARY_FILE, &a->library_there, &there, err);
     if (r < 0)
         return r;
     char part[65536];

@@ -18,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "producer/agents/heap/heap_abi.h"
 #include "producer/sources/heap/elf_symbols.h"
 #include "producer/sources/residency/maps.h"
 
@@ -257,7 +258,7 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
     for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
         if (find_object(&maps, allocators[i], &object))
             deny(ret, object.code_start, object.code_end);
-    if (find_object(&maps, "libmmheap.so", &object)) {
+    if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {
         ret->library_base = object.base;
         deny(ret, object.code_start, object.code_end);
     }

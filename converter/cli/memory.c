@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql memory: the view memory_account for people, one process after the other, of its last moment
+// or the one that is asked for.
+#include <getopt.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/query.h"
+
+#define TEXT_WIDTH  64
+#define TEXT_COLUMN 36
+
+static const char help[] =
+    "usage: mmsql memory [OPTION]... DB|TRACE\n"
+    "\n"
+    "Puts side by side what heap profiles say is allocated and what the processes have in\n"
+    "memory, and names the difference. The view memory_account has the same for SQL.\n"
+    "\n"
+    "      --pid PID        of this process (default: of all that were profiled)\n"
+    "      --process NAME   of processes that match (* and ?)\n"
+    "      --at TS          at the last look up to this moment of the trace (ns; default: its "
+    "end)\n"
+    "  -h, --help           this text\n";
+
+struct options {
+    const char *path, *process; // borrowed; NULL: none
+    int64_t pid;                // -1: all
+    int64_t at;
+};
+
+static const char lines_sql[] =
+    "SELECT upid, pid, coalesce(process_name, ''), ts, layer, part, bytes, meaning, "
+    "(ts - (SELECT start_ts FROM trace_bounds)) / 1e9 FROM memory_account a "
+    "WHERE (?1 < 0 OR pid = ?1) AND (?2 IS NULL OR process_name GLOB ?2) "
+    "AND ts = (SELECT max(ts) FROM memory_account b WHERE b.upid = a.upid AND b.ts <= ?3)";
+
+static const struct {
+    const char *layer, *heading;
+} headings[] = {
+    {"profile", "What the profile has seen"},
+    {"allocator", "What the allocator holds"},
+    {"process", "What the process has in memory"},
+    {"difference", "The difference"},
+};
+
+static void finalizep(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
+static void closep(sqlite3 **handle)
+{
+    sqlite3_close(*handle);
+}
+
+// Broken between words, each line in its column.
+static void wrapped_print(const char *text)
+{
+    size_t left = strlen(text);
+    while (left > TEXT_WIDTH) {
+        size_t n = TEXT_WIDTH;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        n = n ? n : TEXT_WIDTH;
+        printf("%.*s\n%*s", (int)n, text, TEXT_COLUMN, "");
+        text += n + (text[n] == ' ');
+        left = strlen(text);
+    }
+    printf("%s\n", text);
+}
+
+static const char *text_of(sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text ? text : "";
+}
+
+static void heading_print(const char *layer)
+{
+    const char *heading = layer;
+    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+        if (str_eq(headings[i].layer, layer))
+            heading = headings[i].heading;
+    printf("\n  %s\n", heading);
+}
+
+struct place {
+    int64_t upid; // -1: before the first
+    char layer[32];
+};
+
+static void line_print(sqlite3_stmt *row, struct place *place)
+{
+    char name[256], part[64];
+    const char *layer = text_of(row, 4);
+    if (sqlite3_column_int64(row, 0) != place->upid) {
+        str_printable(name, sizeof(name), text_of(row, 2), strlen(text_of(row, 2)));
+        printf("%s%s (%lld), %.3f s after the trace's begin, in kB\n", place->upid < 0 ? "" : "\n",
+               *name ? name : "process", (long long)sqlite3_column_int64(row, 1),
+               sqlite3_column_double(row, 8));
+        place->layer[0] = 0;
+    }
+    place->upid = sqlite3_column_int64(row, 0);
+    if (!str_eq(place->layer, layer))
+        heading_print(layer);
+    snprintf(place->layer, sizeof(place->layer), "%s", layer);
+    str_printable(part, sizeof(part), text_of(row, 5), strlen(text_of(row, 5)));
+    printf("    %-18s %10.1f  ", part, (double)sqlite3_column_int64(row, 6) / 1024);
+    wrapped_print(text_of(row, 7));
+}
+
+static int memory_print(sqlite3 *handle, const struct options *options, struct place *place)
+{
+    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(handle, lines_sql, -1, &row, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(row, 1, options->pid);
+    sqlite3_bind_text(row, 2, options->process, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(row, 3, options->at);
+    while ((code = sqlite3_step(row)) == SQLITE_ROW)
+        line_print(row, place);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int memory_run(const struct options *options)
+{
+    CLEANUP(closep) sqlite3 *handle = NULL;
+    struct place place = {.upid = -1};
+    if (question_open(options->path, &handle) != SQLITE_OK)
+        return EXIT_FAILED;
+    if (memory_print(handle, options, &place) != SQLITE_OK) {
+        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+        return EXIT_FAILED;
+    }
+    if (place.upid < 0) {
+        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+        return EXIT_FAILED;
+    }
+    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int run_memory(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"pid", required_argument, NULL, 'p'},
+        {"process", required_argument, NULL, 'n'},
+        {"at", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct options options = {.pid = -1, .at = INT64_MAX};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (option == '?')
+            return usage_error("memory", "%s: not an option, or it lacks its value",
+                               argv[optind - 1]);
+        if (option == 'n')
+            options.process = optarg;
+        else if (option == 'p' ? str_parse_i64(optarg, &options.pid) < 0 || options.pid < 0
+                               : str_parse_i64(optarg, &options.at) < 0)
+            return usage_error("memory", "%s: not a number that fits here", optarg);
+    }
+    if (argc - optind != 1)
+        return usage_error("memory", "one database or trace is needed");
+    options.path = argv[optind];
+    return memory_run(&options);
+}
+
+const struct verb verb_memory = {
+    .name = "memory",
+    .arguments = "[OPTION]... DB|TRACE",
+    .summary = "compare heap profiles with what processes have in memory",
+    .run = run_memory,
+};

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// /proc/PID/smaps as a SmapsPacket: what a process has mapped and of that in memory, added up by
+// name.
+//
+// Anonymous mappings that glibc made have no name from the kernel, but shapes of their own: they
+// are called [anon:malloc arena] and [anon:thread stack]. All others are [anon].
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "producer/sources/proc_text.h"
+#include "producer/trace/packet_writer.h"
+
+enum smaps_column {
+    SMAPS_SIZE,
+    SMAPS_RSS,
+    SMAPS_PSS,
+    SMAPS_PSS_DIRTY,
+    SMAPS_SHARED_CLEAN,
+    SMAPS_SHARED_DIRTY,
+    SMAPS_PRIVATE_CLEAN,
+    SMAPS_PRIVATE_DIRTY,
+    SMAPS_ANONYMOUS,
+    SMAPS_SWAP,
+    SMAPS_SWAP_PSS,
+    SMAPS_LOCKED,
+    N_SMAPS_COLUMNS,
+};
+
+struct smaps_row {
+    uint32_t n_mappings;
+    uint64_t kb[N_SMAPS_COLUMNS];
+};
+VEC_DEFINE(smaps_row_vec, struct smaps_row);
+
+// One mapping whose name is known when the next one is seen.
+struct smaps_mapping {
+    bool is_open, is_anonymous, is_guard; // guard: nothing may be done with it
+    uint64_t start, end;
+    uint64_t guard_before; // size of the guard right before it
+    uint64_t library_end; // where libmmheap.so ends, if all from there up to here is its data; or 0
+    uint32_t name;
+    uint64_t kb[N_SMAPS_COLUMNS];
+};
+
+// All zero is the state before the first line.
+struct smaps {
+    struct strset names;
+    struct smaps_row_vec rows; // by name
+    struct smaps_mapping mapping;
+    bool failed; // no memory
+};
+
+void smaps_add_line(struct smaps *smaps, struct span line);
+void smaps_finish(struct smaps *smaps); // after the last line
+void smaps_done(struct smaps *smaps);
+
+// Reads and writes. 0, or a negative errno: there is no packet.
+int smaps_write(struct packet_writer *writer, const char *proc, int32_t pid);

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql memory: what a profile says beside what a process has in memory."""
+import re
+import signal
+import time
+import unittest
+
+from lib import MMSQL, MMTRACE, run
+from test_heap_service import Service
+
+MIB = 1 << 20
+# 40 MiB in small pieces before the profile, 24 MiB in it, a thread with an arena, a mapped file.
+PROGRAM = """
+import mmap, sys, threading, time
+before = [bytes(4000) for _ in range(40 * 2**20 // 4000)]
+print("ready", flush=True)
+sys.stdin.readline()
+kept = []
+thread = threading.Thread(target=lambda: (kept.append([bytes(3000) for _ in range(8 * 2**20 // 3000)]), time.sleep(60)))
+thread.start()
+kept.append([bytes(4000) for _ in range(16 * 2**20 // 4000)])
+print("done", flush=True)
+time.sleep(60)
+"""
+
+
+class Memory(Service):
+    def test_a_process_that_is_profiled_late(self):
+        target = self.start_piped("python3", "-c", PROGRAM)
+        self.assertEqual(target.stdout.readline(), "ready\n")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
+        while "attached" not in recorder.stderr.readline():
+            self.assertIsNone(recorder.poll())
+        target.stdin.write("\n")
+        target.stdin.flush()
+        self.assertEqual(target.stdout.readline(), "done\n")
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate(timeout=30)
+        rows = {(layer, part): size for layer, part, size in self.query(
+            f"select layer, part, bytes from memory_account where pid = {target.pid}")}
+        self.assertAlmostEqual(rows["profile", "libc.malloc"], 24 * MIB, delta=3 * MIB)
+        parts = ("heap", "malloc arenas", "anonymous")
+        private = sum(rows["process", part] for part in parts)
+        self.assertGreater(private, 64 * MIB)
+        self.assertGreater(rows["process", "malloc arenas"], 7 * MIB)
+        self.assertGreater(rows["process", "stacks"], 0)
+        self.assertGreater(rows["process", "files"], MIB)
+        with open(f"/proc/{target.pid}/status", encoding="ascii") as status:
+            resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
+        without = rows["process", "resident"] - rows["process", "profiler"]  # which it has given back since
+        self.assertAlmostEqual(without, resident, delta=resident * 0.05)
+        swap = rows.get(("process", "swap"), 0)
+        missing = sum(size for (layer, _), size in rows.items() if layer == "difference")
+        self.assertAlmostEqual(missing, private + swap - rows["profile", "libc.malloc"], delta=max(swap, 1) + MIB)
+        done = run(MMSQL, "memory", "--pid", target.pid, self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for text in (f"({target.pid})", "What the profile has seen", "malloc arenas", "The difference"):
+            self.assertIn(text, done.stdout)
+        self.assertLess(max(map(len, done.stdout.splitlines())), 110)
+
+    def test_what_is_not_there(self):
+        target = self.start("sleep", "30")
+        self.assertEqual(run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "300", "-p", target.pid).returncode, 0)
+        for argv, code, text in ((["--pid", "1", self.trace], 1, "no heap profile that matches"),
+                                 (["--pid", "x", self.trace], 2, "not a number"), ([], 2, "one database")):
+            done = run(MMSQL, "memory", *argv)
+            self.assertEqual((done.returncode, text in done.stderr), (code, True), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
