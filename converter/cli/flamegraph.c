@@ -48,7 +48,10 @@ struct options {
 static const char frames_sql[] =
     "CREATE TEMP TABLE flame_frame(id INTEGER PRIMARY KEY, function);"
     "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(function, '[' || "
-    "coalesce(nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;";
+    // Of a path what is behind the last slash.
+    "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
+    "''), "
+    "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;";
 
 static const char leaves_sql[] =
     "SELECT h.callsite_id, coalesce(p.name, 'process') || ' (' || coalesce(p.pid, '?') || ')', "
@@ -138,14 +141,8 @@ static int flame_write(const struct options *options, const struct flame *flame)
 {
     char title[160];
     const char *unit = options->count ? "allocations" : "bytes";
-    const struct flame_node *root = flame->nodes.items;
-    if (options->diff)
-        snprintf(title, sizeof(title), "%s: %lld to %lld %s (%+lld)",
-                 options->total ? "Allocated" : "Retained", (long long)root->before,
-                 (long long)root->after, unit, (long long)(root->after - root->before));
-    else
-        snprintf(title, sizeof(title), "%s: %lld %s", options->total ? "Allocated" : "Retained",
-                 (long long)root->after, unit);
+    flame_title(title, sizeof(title), flame, options->total ? "Allocated" : "Retained",
+                !options->count);
     CLEANUP(fclosep) FILE *file = options->output ? fopen(options->output, "we") : NULL;
     FILE *out = options->output ? file : stdout;
     if (out && options->folded)

@@ -47,4 +47,8 @@ void flame_done(struct flame *flame);
 // A line per stack: frames joined by ';', a blank, the weight (of a difference: both). ';' and
 // control characters in names become '?'.
 void flame_folded(const struct flame *flame, FILE *out);
+
+// "WHAT: 5.8 MiB, 6,120,288 bytes", or how the two moments of a difference differ; `bytes`, or
+// allocations.
+void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes);
 void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The picture of a flame tree: the root on top, one box a frame, as wide as its weight. Without a
-// script it can be looked at; its script zooms and searches, and needs nothing from elsewhere.
-// Names come from traces: they are escaped, and what is no text in UTF-8 becomes '?'. Boxes below
-// the least share are left out with all below them, which bounds the file.
+// script it can be looked at; its script zooms, searches and takes the window's whole width, and
+// needs nothing from elsewhere. Names come from traces: they are escaped, and what is no text in
+// UTF-8 becomes '?'. Boxes below the least share are left out with all below them, which bounds the
+// file.
 #include <stdlib.h>
 
 #include "common/cleanup.h"
@@ -18,36 +19,43 @@ static const char style[] =
     "g.m rect{fill:#d05ce3!important}g.a{opacity:.55}";
 
 static const char script[] =
-    "var W=1200,P=6.6,F=[].slice.call(document.querySelectorAll('g.f')),"
+    "var D=1200,P=6.6,W=D,V=[0,D,0],R=document.documentElement,"
+    "F=[].slice.call(document.querySelectorAll('g.f')),"
     "$=function(i){return document.getElementById(i)};"
+    "function num(g,k){return +g.getAttribute('data-'+k)}"
     "function full(g){return g.querySelector('title').textContent}"
     "function put(g,x,w){var r=g.querySelector('rect'),t=g.querySelector('text'),"
     "n=g.getAttribute('data-n'),k=Math.floor((w-6)/P);"
     "r.setAttribute('x',x);r.setAttribute('width',Math.max(w-.5,.2));t.setAttribute('x',x+3);"
     "t.textContent=k<3?'':n.length<=k?n:n.slice(0,k-2)+'..'}"
-    "function zoom(x,w,d){F.forEach(function(g){var gx=+g.getAttribute('data-x'),"
-    "gw=+g.getAttribute('data-w'),gd=+g.getAttribute('data-d'),e=1e-6;"
+    "function zoom(x,w,d){V=[x,w,d];F.forEach(function(g){var gx=num(g,'x'),"
+    "gw=num(g,'w'),gd=num(g,'d'),e=1e-4;"
     "var up=gd<d&&gx<=x+e&&gx+gw>=x+w-e,inside=gd>=d&&gx>=x-e&&gx+gw<=x+w+e;"
     "g.style.display=up||inside?'':'none';g.classList.toggle('a',up);"
     "if(up)put(g,0,W);else if(inside)put(g,(gx-x)/w*W,gw/w*W)})}"
-    "function reset(){zoom(0,W,0)}"
+    "function fit(){if(window.parent!==window)return;W=Math.max(400,window.innerWidth);"
+    "var h=R.getAttribute('height');R.setAttribute('width',W);R.setAttribute('viewBox','0 0 '+W+' "
+    "'+h);"
+    "$('reset').setAttribute('x',W-120);$('search').setAttribute('x',W-70);"
+    "$('found').setAttribute('x',W-140);zoom(V[0],V[1],V[2])}"
+    "function reset(){zoom(0,D,0)}"
     "function find(q){var r=null,s=0,end=-1;"
     "if(q)try{r=new RegExp(q,'i')}catch(e){$('found').textContent='not a pattern';return}"
     "var hit=F.filter(function(g){var m=!!r&&r.test(g.getAttribute('data-n'));"
     "g.classList.toggle('m',m);return m});"
-    "hit.sort(function(a,b){return a.getAttribute('data-x')-b.getAttribute('data-x')||"
-    "b.getAttribute('data-w')-a.getAttribute('data-w')});"
-    "hit.forEach(function(g){var x=+g.getAttribute('data-x'),w=+g.getAttribute('data-w');"
-    "if(x>=end-1e-6){s+=w;end=x+w}});"
-    "$('found').textContent=r?'found: '+(s/W*100).toFixed(2)+'%':''}"
+    "hit.sort(function(a,b){return num(a,'x')-num(b,'x')||num(b,'w')-num(a,'w')});"
+    "hit.forEach(function(g){var x=num(g,'x'),w=num(g,'w');"
+    "if(x>=end-1e-4){s+=w;end=x+w}});"
+    "$('found').textContent=r?'found: '+(s/D*100).toFixed(2)+'%':''}"
+    "function ask(){var q=prompt('Regular expression','');if(q!==null)find(q)}"
     "F.forEach(function(g){g.addEventListener('click',function(){"
-    "zoom(+g.getAttribute('data-x'),+g.getAttribute('data-w'),+g.getAttribute('data-d'))});"
-    "g.addEventListener('mouseover',function(){$('say').textContent=full(g).replace(/\\n/g,' "
+    "zoom(num(g,'x'),num(g,'w'),num(g,'d'))});"
+    "g.addEventListener('mouseover',function(){$('say').textContent=full(g).replace(/\\n/g,'   "
     "')})});"
-    "$('reset').addEventListener('click',reset);"
-    "$('search').addEventListener('click',function(){find(prompt('Regular expression',''))});"
+    "$('reset').addEventListener('click',reset);$('search').addEventListener('click',ask);"
+    "window.addEventListener('resize',fit);"
     "window.addEventListener('keydown',function(e){if(e.key=='Escape'){reset();find('')}"
-    "if(e.key=='/'){e.preventDefault();find(prompt('Regular expression',''))}});";
+    "if(e.key=='/'){e.preventDefault();ask()}});fit();";
 
 // At most `max` characters of `text`, escaped.
 static void escaped(const char *text, size_t max, FILE *out)
@@ -82,11 +90,58 @@ static size_t n_characters(const char *text)
     return n;
 }
 
+// With commas between thousands. Returns `ret`.
+static const char *grouped(char *ret, size_t size, int64_t value, bool sign)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof(digits), "%lld", (long long)(value < 0 ? value : -value));
+    size_t k = 0;
+    if (value < 0 || sign)
+        ret[k++] = value < 0 ? '-' : '+';
+    // digits[0] is the sign of all but 0.
+    for (int i = value ? 1 : 0; i < n && k + 2 < size; i++) {
+        ret[k++] = digits[i];
+        if ((n - i) % 3 == 1 && i + 1 < n)
+            ret[k++] = ',';
+    }
+    ret[k] = 0;
+    return ret;
+}
+
+void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes)
+{
+    const struct flame_node *root = flame->nodes.items;
+    char before[40], after[40], change[40], human[40] = "";
+    const char *unit = bytes ? "bytes" : "allocations";
+    int64_t shown = flame->is_diff ? root->after - root->before : root->after;
+    double value = shown < 0 ? -(double)shown : (double)shown;
+    int step = 0;
+    for (; value >= 1024 && step < 5; step++)
+        value /= 1024;
+    if (bytes && step > 0)
+        snprintf(human, sizeof(human), "%s%.1f %ciB, ",
+                 !flame->is_diff ? ""
+                 : shown < 0     ? "-"
+                                 : "+",
+                 value, "BKMGTP"[step]);
+    grouped(before, sizeof(before), root->before, false);
+    grouped(after, sizeof(after), root->after, false);
+    grouped(change, sizeof(change), root->after - root->before, true);
+    if (flame->is_diff)
+        snprintf(ret, size, "%s: %s%s to %s %s (%s)", what, human, before, after, unit, change);
+    else
+        snprintf(ret, size, "%s: %s%s %s", what, human, after, unit);
+}
+
 // Differences: red grew, blue shrank, the stronger the larger the part of the box. Otherwise warm
-// colours that stay with the name.
+// colours that stay with the name; grey where only the file is known.
 static void colour(const struct flame *flame, const struct flame_node *node, const char *name,
                    FILE *out)
 {
+    if (!flame->is_diff && *name == '[') {
+        fputs("hsl(40,14%,82%)", out);
+        return;
+    }
     if (!flame->is_diff) {
         uint64_t hash = hash_bytes(name, strlen(name));
         fprintf(out, "hsl(%u,%u%%,%u%%)", (unsigned)(18 + hash % 34),
@@ -115,13 +170,15 @@ static void box(const struct flame *flame, const struct flame_look *look, uint32
     fputs("\"><title>", out);
     escaped(name, SIZE_MAX, out);
     fputs("\n", out);
+    char a[40], b[40], c[40];
     if (flame->is_diff)
-        fprintf(out, "%lld to %lld %s (%+lld)", (long long)node->before, (long long)node->after,
-                look->unit, (long long)(node->after - node->before));
+        fprintf(out, "%s to %s %s (%s)", grouped(a, sizeof(a), node->before, false),
+                grouped(b, sizeof(b), node->after, false), look->unit,
+                grouped(c, sizeof(c), node->after - node->before, true));
     else
-        fprintf(out, "%lld %s (%.2f%%), itself %lld", (long long)node->after, look->unit,
-                (double)node->after / (double)(root->width > 0 ? root->width : 1) * 100,
-                (long long)node->self_after);
+        fprintf(out, "%s %s (%.2f%%), itself %s", grouped(a, sizeof(a), node->after, false),
+                look->unit, (double)node->after / (double)(root->width > 0 ? root->width : 1) * 100,
+                grouped(b, sizeof(b), node->self_after, false));
     fprintf(out, "</title><rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"",
             x, y, width > 0.7 ? width - 0.5 : 0.2, ROW_HEIGHT - 1);
     colour(flame, node, name, out);
@@ -169,9 +226,10 @@ void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *o
     escaped(look->title, 120, out);
     fprintf(out,
             "</text>\n<text class=\"s\" id=\"say\" x=\"8\" y=\"48\">%zu frames, %zu too small to "
-            "show</text>\n<text class=\"b\" id=\"reset\" x=\"1020\" y=\"24\">reset</text>"
-            "<text class=\"b\" id=\"search\" x=\"1070\" y=\"24\">search</text>"
-            "<text class=\"s\" id=\"found\" x=\"1020\" y=\"48\"></text>\n",
+            "show. Click: zoom; Esc: back; /: search</text>\n"
+            "<text class=\"b\" id=\"reset\" x=\"1080\" y=\"24\">reset</text>"
+            "<text class=\"b\" id=\"search\" x=\"1130\" y=\"24\">search</text>"
+            "<text class=\"s\" id=\"found\" x=\"1060\" y=\"24\" text-anchor=\"end\"></text>\n",
             n ? n - 1 : 0, n_hidden);
     for (size_t i = 0; i < n; i++)
         if (left[i] >= 0)

@@ -46,12 +46,26 @@ class Flamegraph(unittest.TestCase):
         boxes = self.boxes("--total")
         self.assertEqual({n: float(g.get("data-w")) for n, g in boxes.items()},
                          {"all": 1200, "main": 1200, "leaf_a": 914.2857, "leaf_b": 114.2857, "leaf_c": 171.4286})
-        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65536 bytes (76.19%), itself 65536")
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65,536 bytes (76.19%), itself 65,536")
         self.assertEqual(set(self.boxes("--total", "--min-percent", "10")), {"all", "main", "leaf_a", "leaf_c"})
+
+    def test_titles(self):
+        for options, want in ((["--total"], "Allocated: 84.0 KiB, 86,016 bytes"), ([], "Retained: 44.0 KiB, 45,056 bytes"),
+                              (["--count"], "Retained: 11 allocations"),
+                              (["--diff", "1100000100", "1105000100"],
+                               "Retained: -20.0 KiB, 65,536 to 45,056 bytes (-20,480)")):
+            self.assertIn(f">{want}</text>", self.draw(*options))
+
+    def test_frames_without_a_name(self):
+        db = self.dir / "unnamed.db"
+        lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", db)
+        with sqlite3.connect(db) as handle:
+            handle.execute("UPDATE stack_profile_frame SET name = '' WHERE name = 'leaf_a'")
+        self.assertIn("main;[allocator] 32768", self.draw("--folded", trace=db).splitlines())
 
     def test_difference(self):
         boxes = self.boxes("--diff", "1100000100", "1105000100")
-        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65536 to 32768 bytes (-32768)")
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65,536 to 32,768 bytes (-32,768)")
         colours = {n: boxes[n].find(SVG + "rect").get("fill").split(",")[0] for n in ("leaf_a", "leaf_c")}
         self.assertEqual(colours, {"leaf_a": "hsl(215", "leaf_c": "hsl(5"})
 
