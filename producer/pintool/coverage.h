@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/pinconfig.h"
 #include "common/ranges.h"
 #include "common/vec.h"
 
@@ -15,8 +16,9 @@ struct part {
     const char *name; // borrowed
     uint64_t offset;  // its first byte in the file
     uint64_t size_bytes;
-    uint64_t uncompressed_bytes; // of a zip's entry
-    unsigned method;             // of a zip's entry
+    uint64_t uncompressed_bytes;            // of a zip's entry
+    unsigned method;                        // of a zip's entry
+    const struct pinconfig_file *wanted_by; // borrowed; NULL: no pinconfig picked it
 };
 
 struct coverage {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "producer/pintool/listed_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 #include "common/cleanup.h"
@@ -41,6 +42,8 @@ int listed_file_open(const char *list_path, const char *path, struct listed_file
         return err_errno(err, r, "%s", list_path);
     struct stat st;
     r = residency_open(AT_FDCWD, path, &ret->fd, &st);
+    if (r == -EINVAL)
+        return err_set(err, r, "%s: no regular file", path);
     if (r < 0)
         return err_errno(err, r, "%s", path);
     ret->size_bytes = (uint64_t)st.st_size;

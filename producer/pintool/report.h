@@ -15,10 +15,11 @@
 // What every report may want to know.
 struct report_options {
     bool verbose;
-    bool dump;            // also the ranges of files that were found, not named
-    bool zip;             //
-    bool filtered;        // there is a pinconfig
-    const char *svg_path; // borrowed
+    bool dump;      // also the ranges of files that were found, not named
+    bool zip;       //
+    bool gen_probe; // the cache is looked at
+    const char *use_probe, *pinconfig_path, *svg_path; // borrowed; may be NULL
+    const struct pinconfig *pinconfig;                 // borrowed; NULL: none
 };
 
 struct report {

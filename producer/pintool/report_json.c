@@ -111,7 +111,7 @@ static void json_report_subject(struct report *report, const struct subject *sub
         put_ranges(json, "ranges", &subject->resident);
     if (report->options->zip)
         put_entries(json, "entries", subject, &subject->entries);
-    if (report->options->filtered)
+    if (report->options->pinconfig)
         put_entries(json, "filtered", subject, &subject->filtered);
     json_object_end(json);
 }

@@ -79,7 +79,7 @@ static void map_subject(struct report *report, const struct subject *subject)
         print_line(subject, "", &whole, subject->resident.items, subject->resident.n,
                    subject->resident_bytes);
     if (report->options->zip)
-        print_list(subject, report->options->filtered ? &subject->filtered : &subject->entries);
+        print_list(subject, report->options->pinconfig ? &subject->filtered : &subject->entries);
 }
 
 const struct report_kind report_map = {.subject = map_subject};

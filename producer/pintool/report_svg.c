@@ -127,7 +127,7 @@ static void svg_subject(struct report *report, const struct subject *subject)
     if (!report->options->zip)
         return;
     const struct coverages *list =
-        report->options->filtered ? &subject->filtered : &subject->entries;
+        report->options->pinconfig ? &subject->filtered : &subject->entries;
     vec_foreach(&list->items, item)
         add_row(report, subject, &item->part, coverage_ranges(list, item), item->n_ranges,
                 item->covered_bytes);

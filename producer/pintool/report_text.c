@@ -89,6 +89,44 @@ static void print_found(const struct subject *subject)
     }
 }
 
+static void print_probe(const struct report_options *options)
+{
+    if (options->use_probe)
+        printf("Using custom probe file: %s\n", options->use_probe);
+    else if (options->gen_probe)
+        puts("Generating probe");
+}
+
+static void print_pinconfig(const struct report_options *options)
+{
+    const struct pinconfig *config = options->pinconfig;
+    printf("Parsing file: %s\nFinished parsing Pinconfig file\n", options->pinconfig_path);
+    vec_foreach(&config->files, file) {
+        CLEANUP(freep) char *pattern = report_name(file->pattern);
+        printf("file=%s\n", pattern ? pattern : "?");
+        const struct pinconfig_range *ranges = config->ranges.items + file->first_range;
+        for (size_t i = 0; i < file->n_ranges; i++)
+            printf("offset=%" PRIu64 " bytes=%" PRIu64 "\n", ranges[i].offset, ranges[i].length);
+    }
+}
+
+static void print_match(const struct report_options *options, const struct part *part)
+{
+    CLEANUP(freep) char *name = report_name(part->name);
+    CLEANUP(freep) char *pattern = report_name(part->wanted_by->pattern);
+    if (!part->wanted_by->n_ranges)
+        printf("No ranges found for file %s creating entire file range\n", name ? name : "?");
+    if (!options->verbose)
+        return;
+    printf("Found a match: file=%s matching filter=%s\n", name ? name : "?",
+           pattern ? pattern : "?");
+    CLEANUP(page_ranges_done) struct page_ranges wanted = {0};
+    pinconfig_select(options->pinconfig, part->wanted_by, part->offset, part->size_bytes, &wanted);
+    vec_foreach(&wanted, range)
+        printf("zip_offset=%" PRIu64 " bytes=%" PRIu64 "\n", range->start,
+               range->end - range->start);
+}
+
 static void text_subject(struct report *report, const struct subject *subject)
 {
     const struct report_options *options = report->options;
@@ -96,13 +134,19 @@ static void text_subject(struct report *report, const struct subject *subject)
         print_file(report, subject);
         return;
     }
-    if (options->verbose)
+    if (options->verbose) {
+        print_probe(options);
         print_found(subject);
+    }
+    if (options->verbose && options->pinconfig)
+        print_pinconfig(options);
+    vec_foreach(&subject->filtered.items, item)
+        print_match(options, &item->part);
     if (!options->dump)
         return;
     fputs("\n----Unfiltered file coverages----\n\n", stdout);
     print_entries(report, subject, &subject->entries);
-    if (options->filtered) {
+    if (options->pinconfig) {
         fputs("\n----Filtered file coverages----\n\n", stdout);
         print_entries(report, subject, &subject->filtered);
     }
@@ -110,6 +154,9 @@ static void text_subject(struct report *report, const struct subject *subject)
 
 static void text_pinlist(struct report *report, const char *path, const struct pinlist *list)
 {
+    if (report->options->verbose && report->options->zip)
+        puts(report->options->pinconfig ? "Writing pinconfig filtered file coverages"
+                                        : "Writing regular file coverages.");
     vec_foreach(list, range)
         printf("Pinlist Writing start=%" PRIu32 " bytes=%" PRIu32 "\n", range->offset,
                range->length);

@@ -100,6 +100,7 @@ static int cover_entries(struct subject *subject, const struct subject_plan *pla
             plan->pinconfig ? pinconfig_match(plan->pinconfig, entry->name) : NULL;
         if (r == 0 && file)
             r = pinconfig_select(plan->pinconfig, file, part.offset, part.size_bytes, &wanted);
+        part.wanted_by = file;
         if (r == 0 && file)
             r = coverages_add_wanted(&subject->filtered, &part, &wanted, set);
         if (r < 0)

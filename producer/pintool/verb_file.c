@@ -113,8 +113,11 @@ static void choose_reports(struct run *run)
         .verbose = options->verbose,
         .dump = options->dump,
         .zip = options->zip,
-        .filtered = options->pinconfig != NULL,
+        .gen_probe = options->gen_probe,
+        .use_probe = options->use_probe,
+        .pinconfig_path = options->pinconfig,
         .svg_path = options->svg,
+        .pinconfig = options->pinconfig ? &run->pinconfig : NULL,
     };
     if (options->json)
         report_add(run, &report_json);

@@ -49,6 +49,8 @@ CASES = {
     "zip_quota_at_border": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o", "quota.meta",
                              "--quota", "4K"], 0),
     "zip_older_probe": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "--dump"], 0),
+    "zip_older_probe_verbose": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "-o", "again.meta", "-v"],
+                                0),
     "zip_other_version": (["file", "app.apk", "--zip", "--use-probe", "longer.meta", "--dump"], 0),
     "zip_json": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt", "--json", "-o",
                   "json.meta"], 0),
