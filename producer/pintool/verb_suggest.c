@@ -4,7 +4,6 @@
 // left to do here is to choose (choice.h) and to say why.
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "common/str.h"
 #include "producer/cli/options.h"
 #include "producer/pintool/choice.h"
+#include "producer/pintool/explain.h"
 #include "producer/pintool/gather.h"
 #include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"
@@ -24,6 +24,7 @@ enum {
     OPTION_QUOTA,
     OPTION_OUTPUT,
     OPTION_EXPLAIN,
+    OPTION_JSON,
     OPTION_RECORDED_AS,
     OPTION_MMSQL,
     OPTION_HELP,
@@ -34,6 +35,7 @@ static const struct cli_option options[] = {
     {OPTION_QUOTA, 0, "quota", "BYTES", "pin at most so much, as in 40MB"},
     {OPTION_OUTPUT, 'o', NULL, "PINLIST", "the pinlist.meta to write"},
     {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
+    {OPTION_JSON, 0, "json", NULL, "print the same as JSON"},
     {OPTION_RECORDED_AS, 0, "recorded-as", "PATH",
      "the file's name in the recording; default: FILE"},
     {OPTION_MMSQL, 0, "mmsql", "PROGRAM", "mmsql; default: beside pintool, or in PATH"},
@@ -44,7 +46,7 @@ static const struct cli_option options[] = {
 struct command_line {
     const char *recording, *file, *output, *recorded_as, *mmsql;
     uint64_t quota_bytes;
-    bool explain, help;
+    bool explain, json, help;
 };
 
 static int take(void *userdata, int id, const char *value, struct err *err)
@@ -63,6 +65,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     if (id == OPTION_QUOTA && (str_parse_size(value, &line->quota_bytes) < 0 || !line->quota_bytes))
         return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
     line->explain |= id == OPTION_EXPLAIN;
+    line->json |= id == OPTION_JSON;
     line->help |= id == OPTION_HELP;
     return 0;
 }
@@ -75,8 +78,8 @@ static const char *missing(const struct command_line *line)
         return "--file is missing: the file whose pages are to be pinned";
     if (!line->quota_bytes)
         return "--quota is missing: how much may be pinned";
-    if (!line->output && !line->explain)
-        return "neither -o nor --explain: nothing to do";
+    if (!line->output && !line->explain && !line->json)
+        return "neither -o nor --explain nor --json: nothing to do";
     return NULL;
 }
 
@@ -143,6 +146,8 @@ static int look_at_file(struct suggestion *s, struct err *err)
     int r = residency_probe_new(RESIDENCY_AUTO, &s->probe);
     if (r == 0)
         r = residency_open(AT_FDCWD, path, &s->fd, &s->st);
+    if (r == -EINVAL)
+        return err_set(err, r, "%s: no regular file", path);
     if (r < 0)
         return err_errno(err, r, "%s", path);
     s->page_size = residency_page_size(s->probe);
@@ -166,70 +171,29 @@ static int gather(struct suggestion *s, struct err *err)
     return gather_evidence(&mmsql, &subject, &s->evidence, &s->sources, err);
 }
 
-// The end of page `page` in bytes, within the file.
-static uint64_t page_end(const struct suggestion *s, uint64_t page)
+static struct explanation explanation_of(const struct suggestion *s)
 {
-    uint64_t end = page * s->page_size, size = (uint64_t)s->st.st_size;
-    return end < size ? end : size;
+    return (struct explanation){
+        .path = s->line->file,
+        .pinlist_path = s->line->output,
+        .size_bytes = (uint64_t)s->st.st_size,
+        .page_size = s->page_size,
+        .evidence = &s->evidence,
+        .sources = &s->sources,
+        .chosen = &s->chosen,
+        .zip = &s->zip,
+    };
 }
 
-// The entry that has most of the range; NULL if none has any.
-static const struct zipindex_entry *entry_of(const struct suggestion *s, uint64_t start,
-                                             uint64_t end)
-{
-    const struct zipindex_entry *best = NULL;
-    uint64_t most = 0;
-    vec_foreach(&s->zip.entries, entry) {
-        uint64_t from = entry->offset > start ? entry->offset : start;
-        uint64_t behind = entry->offset + entry->size_bytes;
-        uint64_t to = behind < end ? behind : end;
-        if (to > from && to - from > most) {
-            most = to - from;
-            best = entry;
-        }
-    }
-    return best;
-}
-
-static void explain(const struct suggestion *s)
-{
-    puts("suggested ranges");
-    vec_foreach(&s->chosen, range) {
-        uint64_t start = range->start * s->page_size, end = page_end(s, range->end);
-        struct choice_sum sum = choice_sum(&s->evidence, range);
-        double pages = (double)(range->end - range->start);
-        const struct zipindex_entry *entry = entry_of(s, start, end);
-        char name[256] = "-";
-        if (entry)
-            str_printable(name, sizeof(name), entry->name, strlen(entry->name));
-        printf("file_offset=%" PRIu64 " total_bytes=%" PRIu64 " times_resident=%.1f"
-               " times_evicted=%.1f times_read_back=%.1f reads=%.1f entry=%s\n",
-               start, end - start, (double)sum.n_resident / pages, (double)sum.n_evicted / pages,
-               (double)sum.n_read_back / pages, sum.reads, name);
-    }
-}
-
-static void summarize(const struct suggestion *s)
-{
-    double reads = 0;
-    uint64_t bytes = 0;
-    vec_foreach(&s->chosen, range) {
-        reads += choice_sum(&s->evidence, range).reads;
-        bytes += page_end(s, range->end) - range->start * s->page_size;
-    }
-    printf("samples=%" PRIu64 " changes=%" PRIu64 " events=%" PRIu64 "\n", s->sources.n_samples,
-           s->sources.n_changes, s->sources.n_events);
-    printf("ranges=%zu bytes=%" PRIu64 " reads=%.0f of=%.0f\n", s->chosen.n, bytes, reads,
-           s->evidence.n_reads);
-}
-
-static int write_list(const struct suggestion *s, struct err *err)
+static int write_list(const struct suggestion *s, const struct explanation *explanation,
+                      struct err *err)
 {
     CLEANUP(page_ranges_done) struct page_ranges bytes = {0};
     CLEANUP(pinlist_done) struct pinlist list = {0};
     int r = 0;
     vec_foreach(&s->chosen, range) {
-        r = page_ranges_append(&bytes, range->start * s->page_size, page_end(s, range->end));
+        r = page_ranges_append(&bytes, range->start * s->page_size,
+                               explanation_page_end(explanation, range->end));
         if (r < 0)
             return err_errno(err, r, "%s", s->line->output);
     }
@@ -248,14 +212,13 @@ static int suggest(struct suggestion *s, struct err *err)
     r = choice_make(&s->evidence, s->line->quota_bytes / s->page_size, &s->chosen);
     if (r < 0)
         return err_errno(err, r, "%s", s->line->file);
+    struct explanation explanation = explanation_of(s);
     if (s->line->output)
-        r = write_list(s, err);
+        r = write_list(s, &explanation, err);
     if (r < 0)
         return r;
-    if (s->line->explain)
-        explain(s);
-    summarize(s);
-    return 0;
+    return s->line->json ? explanation_print_json(&explanation, err)
+                         : explanation_print(&explanation, s->line->explain, err);
 }
 
 int pintool_suggest(int argc, char **argv)
@@ -266,7 +229,7 @@ int pintool_suggest(int argc, char **argv)
     if (line.help) {
         printf(
             "usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST "
-            "[--explain]\n\n"
+            "[--explain | --json]\n\n"
             "Chooses what to pin: pages that a recording shows to be evicted and read back.\n\n");
         cli_options_print(options, stdout);
         return PINTOOL_DONE;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`pintool suggest`: pages that a recording shows to go and come back are the ones that it chooses."""
+import json
 import os
 import pathlib
 import signal
@@ -95,6 +96,15 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(told["entry"], "lib/hot.so")
         self.assertEqual((told["times_evicted"], told["times_read_back"]), ("5.0", "5.0"))
         self.assertGreater(float(told["times_resident"]), 0)
+
+        said = json.loads(self.suggest(trace, 20, "--json").stdout)
+        self.assertEqual((said["path"], said["pinlist"]), (str(self.file), str(self.list)))
+        self.assertEqual((said["total_bytes"], len(said["ranges"])), (20 * PAGE, 1))
+        one = said["ranges"][0]
+        self.assertEqual((one["file_offset"], one["bytes"], one["entry"]), (40 * PAGE, 20 * PAGE, "lib/hot.so"))
+        self.assertEqual((one["times_evicted"], one["times_read_back"]), (5, 5))
+        self.assertEqual(one["reads"], said["reads"])
+        self.assertLessEqual(said["reads"], said["reads_in_all"])
 
         # A database is as good as the trace, and what went for ever is never chosen.
         db = self.dir / "db"
