@@ -228,7 +228,7 @@ FROM pin_range p JOIN page_residency_change c ON c.file_id = p.file_id
 WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 
 -- Pages outside of the pinlists of a file and how much of the time they were in the page cache all the same. Those at
--- 100 percent are candidates for the list.
+-- 100 percent, and those that were read back often, are candidates for the list.
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   start_page: First page.
@@ -236,29 +236,43 @@ WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 --   n_pages: Pages.
 --   resident_ns: How long they were in the page cache (ns).
 --   resident_percent: Share of the time that the file was watched.
+--   times_resident: Exact samples that show them.
+--   times_evicted: How often samples saw them go.
+--   times_read_back: How often samples saw them come after they had gone.
 CREATE VIEW pin_candidate AS
 WITH
 listed AS (SELECT DISTINCT file_id FROM pin_range),
-span AS MATERIALIZED (
-  SELECT r.file_id, r.start_page, r.end_page, r.dur FROM page_residency_span r JOIN listed USING (file_id)),
+sample AS MATERIALIZED (
+  SELECT s.id, s.file_id, s.detail = 'exact' AS is_exact,
+    sum(s.detail = 'exact') OVER (PARTITION BY s.file_id ORDER BY s.id) AS n_exact
+  FROM page_residency_sample s JOIN listed USING (file_id)),
 watched AS (
-  SELECT file_id, (SELECT end_ts FROM trace_bounds) - min(ts) AS ns
+  SELECT file_id, min(id) AS first_sample_id, (SELECT end_ts FROM trace_bounds) - min(ts) AS ns
   FROM page_residency_sample WHERE detail = 'exact' GROUP BY file_id),
+-- What each run adds to its pages.
+run AS (
+  SELECT r.file_id, r.start_page, r.end_page, r.dur AS ns, z.n_exact - a.n_exact + a.is_exact AS shown,
+    r.first_sample_id = w.first_sample_id AS at_begin, 0 AS went, 0 AS came, 0 AS pins
+  FROM page_residency_span r JOIN watched w USING (file_id)
+  JOIN sample a ON a.id = r.first_sample_id JOIN sample z ON z.id = r.last_sample_id
+  UNION ALL SELECT c.file_id, c.start_page, c.end_page, 0, 0, 0, NOT c.came, c.came, 0
+  FROM page_residency_change c JOIN listed USING (file_id)
+  UNION ALL SELECT file_id, start_page, end_page, 0, 0, 0, 0, 0, 1 FROM pin_range),
 border AS (
-  SELECT file_id, start_page AS page FROM span UNION SELECT file_id, end_page FROM span
-  UNION SELECT file_id, start_page FROM pin_range UNION SELECT file_id, end_page FROM pin_range),
+  SELECT file_id, start_page AS page, ns, shown, at_begin, went, came, pins FROM run
+  UNION ALL SELECT file_id, end_page, -ns, -shown, -at_begin, -went, -came, -pins FROM run),
+step AS (
+  SELECT file_id, page, sum(ns) AS ns, sum(shown) AS shown, sum(at_begin) AS at_begin, sum(went) AS went,
+    sum(came) AS came, sum(pins) AS pins FROM border GROUP BY file_id, page),
 piece AS (
-  SELECT file_id, page AS start_page, lead(page) OVER (PARTITION BY file_id ORDER BY page) AS end_page FROM border),
-measured AS (
-  SELECT p.file_id, p.start_page, p.end_page,
-    (SELECT sum(s.dur) FROM span s
-      WHERE s.file_id = p.file_id AND s.start_page <= p.start_page AND s.end_page >= p.end_page) AS ns
-  FROM piece p WHERE p.end_page IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM pin_range r WHERE r.file_id = p.file_id AND r.start_page <= p.start_page AND r.end_page >= p.end_page))
-SELECT m.file_id, f.path, m.start_page, m.end_page, m.end_page - m.start_page AS n_pages, m.ns AS resident_ns,
-  round(100.0 * m.ns / nullif(w.ns, 0), 1) AS resident_percent
-FROM measured m JOIN page_residency_file f ON f.id = m.file_id JOIN watched w ON w.file_id = m.file_id
-WHERE m.ns > 0;
+  SELECT file_id, page AS start_page, lead(page) OVER w AS end_page, sum(ns) OVER w AS ns, sum(shown) OVER w AS shown,
+    sum(at_begin) OVER w AS at_begin, sum(went) OVER w AS went, sum(came) OVER w AS came, sum(pins) OVER w AS pins
+  FROM step WINDOW w AS (PARTITION BY file_id ORDER BY page))
+SELECT p.file_id, f.path, p.start_page, p.end_page, p.end_page - p.start_page AS n_pages, p.ns AS resident_ns,
+  round(100.0 * p.ns / nullif(w.ns, 0), 1) AS resident_percent, p.shown AS times_resident, p.went AS times_evicted,
+  max(0, min(p.went, p.came - NOT p.at_begin)) AS times_read_back
+FROM piece p JOIN page_residency_file f ON f.id = p.file_id JOIN watched w ON w.file_id = p.file_id
+WHERE p.ns > 0 AND NOT p.pins;
 
 -- Frames with the best name that is known, and where it comes from.
 --   frame_id: Frame, see stack_profile_frame.

@@ -150,6 +150,18 @@ class Pins(Case):
         self.assertEqual({p for p, percent in pages.items() if percent == 83.3}, set(range(60, 65)))
         self.assertEqual(len(pages), 20)
 
+    def test_candidates_that_were_read_back(self):
+        """60-64 are there at first, go and come back twice; 70-74 come later, go, come; 80-84 come only once."""
+        text = residency(100, 'files { id: 1 path: "/data/app/base.apk" device: 5 inode: 6 page_size_bytes: 4096 }')
+        for i, runs in enumerate(((60,), (70, 80), (60, 80), (70,), (60, 70))):
+            pairs = [(start - end, 5) for start, end in zip(runs, (0, *(run + 5 for run in runs)))]
+            text += residency(100 * (i + 1), sample(i + 1, 5 * len(runs), *pairs))
+        text += stats(0, "").replace("timestamp: 0", "timestamp: 600").replace("sys_stats {  }", "sys_stats { num_forks: 1 }")
+        self.convert("--pinlist", f"{self.dir}/pinlist.meta=app/base.apk", text=text)
+        self.assertEqual(self.query("SELECT start_page, end_page, resident_ns, resident_percent, times_resident, "
+                                    "times_evicted, times_read_back FROM pin_candidate ORDER BY 1"),
+                         [(60, 65, 300, 60, 3, 2, 2), (70, 75, 300, 60, 3, 1, 1), (80, 85, 200, 40, 2, 1, 0)])
+
     def test_other_targets_do_not_match(self):
         self.convert("--pinlist", f"{self.dir}/pinlist.meta=ase.apk", self.dir / "trace")
         self.assertEqual(self.query("SELECT * FROM pin_coverage"), [])
