@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
@@ -11,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, decode, of_kind, run
+from lib import MMSQL, MMTRACE, ROOT, decode, of_kind, run
 from test_heap import HELPER, LIBRARY, TRUTH
 
 CONFIG = """
@@ -123,6 +124,48 @@ class Limits(Service):
         self.assertEqual(recorder.wait(30), 0)
         self.assertEqual(self.query("select value from stats where name = 'heapprofd_hit_guardrail'"), [(1,)])
         self.assertIsNone(target.poll())
+
+    def test_every_field_is_explained(self):
+        proto = (ROOT / "protos" / "config" / "profiling_config.proto").read_text()
+        message = proto[proto.index("message HeapprofdConfig {"):proto.index("message JavaHprofConfig")]
+        fields = set(re.findall(r"^    (?:optional|repeated) \S+ (\w+) = \d+;", message, re.MULTILINE))
+        self.assertGreater(len(fields), 20)
+        table = [line for line in (ROOT / "docs" / "heap.md").read_text().splitlines() if line.startswith("| `")]
+        named = {name for line in table for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+        self.assertEqual(fields - named, set())
+
+    def test_small_processes_are_passed_over(self):
+        small, large = self.start("sleep", "60"), self.start(TRUTH, "1", "50000000")
+        self.until(lambda: int(re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{large.pid}/status").read_text())[1])
+                   > 5000)
+        config = self.config(f"pid: {small.pid} pid: {large.pid} min_anonymous_memory_kb: 4000 no_startup: true", 800)
+        self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
+        self.assertEqual(self.query("select pid from process join (select distinct upid from heap_profile) using (upid)"),
+                         [(large.pid,)])
+
+    def test_files_without_names(self):
+        target = self.start(TRUTH, "1", "50000000")
+        config = self.config(f'pid: {target.pid} skip_symbol_prefix: "{TRUTH.parent}/"', 800)
+        self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
+        rows = self.query("select m.name like '%/heap_truth', count(nullif(f.name, '')) from stack_profile_frame f"
+                          " join stack_profile_mapping m on m.id = f.mapping group by 1 order by 1")
+        self.assertEqual(rows[-1], (1, 0), rows)
+
+    def test_waiting_has_an_end(self):
+        """A recorder that stands still for longer than block_client_timeout_us."""
+        target = self.start(TRUTH, "1", "50000000")
+        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 shmem_size_bytes: 65536 block_client: true"
+                             " block_client_timeout_us: 20000", 1500)
+        recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
+        time.sleep(0.7)
+        recorder.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGCONT)
+        recorder.communicate(timeout=30)
+        self.assertEqual(recorder.returncode, 0)
+        dump, = of_kind(decode(self.trace), "profile_packet")[-1].all("profile_packet", "process_dumps")
+        self.assertEqual(dump.one("client_error"), "CLIENT_ERROR_HIT_TIMEOUT")
+        self.assertIs(dump.one("buffer_overran"), True)
 
     def test_continuous_dumps(self):
         target = self.start(TRUTH, "1", "50000000")
