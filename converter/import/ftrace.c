@@ -66,12 +66,15 @@ struct ftrace {
 };
 
 extern const struct ftrace_handler ftrace_buffer_handlers[], ftrace_counter_handlers[],
-    ftrace_cpu_handlers[], ftrace_mm_handlers[], ftrace_print_handlers[], ftrace_sched_handlers[],
-    ftrace_syscall_handlers[], ftrace_task_handlers[];
+    ftrace_cpu_handlers[], ftrace_mm_handlers[], ftrace_power_handlers[], ftrace_print_handlers[],
+    ftrace_sched_handlers[], ftrace_storage_handlers[], ftrace_syscall_handlers[],
+    ftrace_task_handlers[];
 
 static const struct ftrace_handler *const handler_tables[] = {
-    ftrace_buffer_handlers, ftrace_counter_handlers, ftrace_cpu_handlers,     ftrace_mm_handlers,
-    ftrace_print_handlers,  ftrace_sched_handlers,   ftrace_syscall_handlers, ftrace_task_handlers,
+    ftrace_buffer_handlers, ftrace_counter_handlers, ftrace_cpu_handlers,
+    ftrace_mm_handlers,     ftrace_power_handlers,   ftrace_print_handlers,
+    ftrace_sched_handlers,  ftrace_storage_handlers, ftrace_syscall_handlers,
+    ftrace_task_handlers,
 };
 
 // Fields that hold the number of an interned kernel symbol.

@@ -69,6 +69,10 @@ struct import {
     struct map64 cma_of;                       // thread -> index of cma_migrations
     struct cma_migration_vec cma_migrations;
     struct map64 network_bytes; // track -> sum
+    struct map64 file_reads;    // file and place -> tid
+    struct map64 wake_locks;    // string -> times that it is held
+    int64_t suspend_cookie;
+    uint8_t suspend_state;
     uint64_t n_dropped_packets;
     bool cpus[CPUS_MAX];  // seen
     bool keep_old_ftrace; // the recording meant to have events from before its start
