@@ -24,6 +24,7 @@
 #include "converter/input/recognise.h"
 #include "converter/symbols/perf_map_frames.h"
 #include "converter/symbols/symbolize.h"
+#include "converter/tables/bulk.h"
 #include "converter/tables/database.h"
 #include "converter/tables/join.h"
 #include "converter/tables/rows.h"
@@ -58,6 +59,7 @@ struct run {
 };
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
+DEFINE_CLEANUP(bulk_freep, struct bulk, bulk_free);
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
 static void handle_closep(sqlite3 **handle)
@@ -384,11 +386,13 @@ static bool waiting_goes_on(void *userdata)
     return run_goes_on(waiting->run);
 }
 
-static int waiting_import(struct run *run, sqlite3 *handle, const struct content *content)
+static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
+                          const struct content *content)
 {
     struct waiting waiting = {run, content};
     struct file_import in = {
         .handle = handle,
+        .bulk = bulk,
         .path = content->name,
         .argument = content->argument,
         .goes_on = waiting_goes_on,
@@ -415,6 +419,51 @@ static int waiting_import(struct run *run, sqlite3 *handle, const struct content
     return 0;
 }
 
+// Whether files of the same format went before it.
+static bool format_was_seen(const struct run *run, size_t before)
+{
+    for (size_t i = 0; i < before; i++)
+        if (run->waiting.items[i].format == run->waiting.items[before].format)
+            return true;
+    return false;
+}
+
+// All files of a format in one go, past SQLite, if its tables have no rows yet. *ret: they are
+// through.
+static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,
+                       bool *ret)
+{
+    CLEANUP(bulk_freep) struct bulk *bulk = NULL;
+    int r =
+        format->n_tables ? bulk_open(handle, format->tables, format->n_tables, run->err, &bulk) : 0;
+    *ret = bulk != NULL;
+    for (size_t i = 0; i < run->waiting.n && bulk && r == 0; i++)
+        if (run->waiting.items[i].format == format)
+            r = waiting_import(run, handle, bulk, &run->waiting.items[i]);
+    return r == 0 && bulk ? bulk_finish(bulk, run->err) : r;
+}
+
+static int files_import(struct run *run, sqlite3 *handle)
+{
+    int r = 0;
+    for (size_t i = 0; i < run->waiting.n && r == 0; i++) {
+        const struct file_format *format = run->waiting.items[i].format;
+        bool through = false;
+        if (format_was_seen(run, i))
+            continue;
+        r = bulk_import(run, handle, format, &through);
+        if (r < 0 || through)
+            continue;
+        r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
+        for (size_t k = i; k < run->waiting.n && r == 0; k++)
+            if (run->waiting.items[k].format == format)
+                r = waiting_import(run, handle, NULL, &run->waiting.items[k]);
+        if (r == 0)
+            r = sql_run(handle, "COMMIT", run->conversion->output, run->err);
+    }
+    return r;
+}
+
 // What is no trace, and what follows from it for the traces.
 static int rest_import(struct run *run)
 {
@@ -424,9 +473,9 @@ static int rest_import(struct run *run)
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     int r = handle_open(run, run->working, &handle);
     if (r == 0)
+        r = files_import(run, handle);
+    if (r == 0)
         r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
-    for (size_t i = 0; i < run->waiting.n && r == 0; i++)
-        r = waiting_import(run, handle, &run->waiting.items[i]);
     if (r == 0 && conversion->symbolize)
         r = symbolize(handle, conversion->symbols.items, conversion->symbols.n, run_goes_on, run,
                       run->err);

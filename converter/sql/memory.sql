@@ -371,7 +371,7 @@ WITH once AS (
   SELECT s.id, s.alloc_log_id, f.name, s.n_samples, s.n_samples * r.size_bytes AS bytes,
     max(g.depth = s.n_frames - 1) AS is_self
   FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id
-  JOIN alloc_log_stack_frame g ON g.stack_id = s.id JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
+  JOIN alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
 SELECT alloc_log_id, name AS method, sum(iif(is_self, n_samples, 0)) AS self_samples, sum(n_samples) AS total_samples,
   sum(iif(is_self, bytes, 0)) AS self_bytes, sum(bytes) AS total_bytes
 FROM once GROUP BY alloc_log_id, name;

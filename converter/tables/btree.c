@@ -38,14 +38,22 @@ static void inner_cell_add(struct btree_level *level, const struct btree_child *
     put_u16(level->page + INNER_HEADER + POINTER * level->n_cells++, (uint32_t)level->content);
 }
 
+static uint32_t page_put(struct pages *pages, const uint8_t *page, uint32_t place)
+{
+    if (!place)
+        return pages_add(pages, page);
+    pages_replace(pages, place, page);
+    return place;
+}
+
 // Completes the page with its last child, and begins another one.
 static uint32_t inner_close(struct btree *tree, struct pages *pages, struct btree_level *level,
-                            uint32_t last)
+                            uint32_t last, uint32_t place)
 {
     page_close(level->page, tree->is_index ? INDEX_INNER : INNER_TYPE, level->n_cells,
                level->content);
     put_u32(level->page + 8, last);
-    uint32_t number = pages_add(pages, level->page);
+    uint32_t number = page_put(pages, level->page, place);
     memset(level->page, 0, PAGE_BYTES);
     level->n_cells = 0;
     level->content = PAGE_BYTES;
@@ -74,17 +82,17 @@ static int child_add(struct btree *tree, struct pages *pages, size_t at,
     // Room stays for two cells more: the last ones of the tree.
     size_t used = INNER_HEADER + POINTER * level->n_cells;
     if (level->content - used < 3 * (INNER_CELL_MAX + POINTER)) {
-        oldest.page = inner_close(tree, pages, level, oldest.page);
+        oldest.page = inner_close(tree, pages, level, oldest.page, 0);
         return child_add(tree, pages, at + 1, &oldest);
     }
     inner_cell_add(level, &oldest);
     return 0;
 }
 
-static uint32_t leaf_close(struct btree *tree, struct pages *pages)
+static uint32_t leaf_close(struct btree *tree, struct pages *pages, uint32_t place)
 {
     page_close(tree->leaf, tree->is_index ? INDEX_LEAF : LEAF_TYPE, tree->n_cells, tree->content);
-    uint32_t number = pages_add(pages, tree->leaf);
+    uint32_t number = page_put(pages, tree->leaf, place);
     memset(tree->leaf, 0, PAGE_BYTES);
     tree->n_cells = 0;
     tree->content = PAGE_BYTES;
@@ -139,7 +147,7 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
     bool chained = local < record->size;
     size_t size = n_head + local + (chained ? 4 : 0);
     if (leaf_room(tree) < size + POINTER) {
-        struct btree_child child = {.page = leaf_close(tree, pages)};
+        struct btree_child child = {.page = leaf_close(tree, pages, 0)};
         child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
         int r = child_add(tree, pages, 0, &child);
         if (r < 0)
@@ -181,7 +189,7 @@ int btree_add_entry(struct btree *tree, struct pages *pages, const struct record
     if (tree->size && leaf_room(tree) >= 2 * (BTREE_ENTRY_MAX + POINTER)) {
         held_add(tree);
     } else if (tree->size) {
-        struct btree_child child = {.page = leaf_close(tree, pages), .size = tree->size};
+        struct btree_child child = {.page = leaf_close(tree, pages, 0), .size = tree->size};
         memcpy(child.border, tree->held, tree->size);
         r = child_add(tree, pages, 0, &child);
     }
@@ -191,20 +199,33 @@ int btree_add_entry(struct btree *tree, struct pages *pages, const struct record
     return r;
 }
 
+static bool is_top(const struct btree *tree, size_t level)
+{
+    return level == BTREE_LEVELS_MAX || !tree->levels[level].page;
+}
+
 uint32_t btree_finish(struct btree *tree, struct pages *pages)
 {
     if (!tree->leaf && leaf_make(tree) < 0)
         return 0;
     if (tree->size)
         held_add(tree);
-    uint32_t last = leaf_close(tree, pages);
-    for (size_t at = 0; at < BTREE_LEVELS_MAX && tree->levels[at].page; at++) {
+    uint32_t last = leaf_close(tree, pages, is_top(tree, 0) ? tree->root : 0);
+    for (size_t at = 0; !is_top(tree, at); at++) {
         struct btree_level *level = &tree->levels[at];
         for (size_t i = 0; i < level->n_pending; i++)
             inner_cell_add(level, &level->pending[i]);
-        last = inner_close(tree, pages, level, last);
+        last = inner_close(tree, pages, level, last, is_top(tree, at + 1) ? tree->root : 0);
     }
     return pages->failure < 0 ? 0 : last;
+}
+
+int btree_finish_at(struct btree *tree, struct pages *pages, uint32_t root)
+{
+    tree->root = root;
+    if (btree_finish(tree, pages))
+        return 0;
+    return pages->failure < 0 ? pages->failure : -ENOMEM;
 }
 
 void btree_done(struct btree *tree)

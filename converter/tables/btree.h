@@ -34,6 +34,7 @@ struct btree {
     int64_t last;                        // id of the last row
     uint8_t held[BTREE_ENTRY_MAX], size; // the last entry, not in the tree yet
     bool is_index;
+    uint32_t root; // where the root goes; 0: behind the other pages
     struct btree_level levels[BTREE_LEVELS_MAX];
 };
 
@@ -45,4 +46,8 @@ int btree_add_entry(struct btree *tree, struct pages *pages, const struct record
 
 // Number of the root page. 0: no memory, or no room.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);
+
+// The same; the root takes the place of page `root`, which the file has already. 0 or a
+// negative errno.
+int btree_finish_at(struct btree *tree, struct pages *pages, uint32_t root);
 void btree_done(struct btree *tree);

@@ -141,7 +141,7 @@ static int writer_make(struct database *db, struct err *err)
     char *end = strrchr(db->temporary, '/');
     CLEANUP(freep)
     char *folder = end ? strndup(db->temporary, (size_t)(end - db->temporary) + 1) : strdup(".");
-    int r = folder ? writer_start(db->fd, folder, &db->writer) : -ENOMEM;
+    int r = folder ? writer_start(db->fd, folder, 2, &db->writer) : -ENOMEM;
     return r < 0 ? err_errno(err, r, "database") : 0;
 }
 

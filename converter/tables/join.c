@@ -59,6 +59,7 @@ static const struct column_meaning meanings[] = {
     OWN_ROW(stack_profile_callsite, "parent_id", stack_profile_callsite),
     OWN_ROW(stack_profile_callsite, "frame_id", stack_profile_frame),
     OWN_ROW(stack_profile_frame, "mapping", stack_profile_mapping),
+    OWN_ROW(alloc_log_stack, "first_frame", alloc_log_stack_frame),
     OWN_ROW(alloc_log_stack_frame, "frame_id", alloc_log_frame),
     OWN_ROW(perf_map_frame, "frame_id", stack_profile_frame),
     OWN_ROW(heap_graph_object, "type_id", heap_graph_class),

@@ -17,10 +17,14 @@
 #define PAGES_MAX      0xfffffffe
 #define SCHEMA_FORMAT  4
 #define ENCODING_UTF8  1
+// In the file's header. The count of pages is of the change that stands in the last one.
+#define CHANGES_AT       24
+#define N_PAGES_AT       28
+#define N_PAGES_VALID_AT 92
 
-int pages_init(struct pages *pages, int fd)
+int pages_init(struct pages *pages, int fd, uint32_t first)
 {
-    *pages = (struct pages){.fd = fd, .next = 2};
+    *pages = (struct pages){.fd = fd, .next = first};
     pages->buffer = malloc((size_t)BUFFER_PAGES * PAGE_BYTES);
     return pages->buffer ? 0 : -ENOMEM;
 }
@@ -76,6 +80,27 @@ uint32_t pages_add(struct pages *pages, const uint8_t *page)
     return number;
 }
 
+void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page)
+{
+    write_at(pages, page, PAGE_BYTES, (uint64_t)(number - 1) * PAGE_BYTES);
+}
+
+int pages_finish_grown(struct pages *pages)
+{
+    uint8_t head[HEADER_BYTES];
+    buffer_write(pages);
+    if (pages->failure == 0 && pread(pages->fd, head, sizeof(head), 0) != sizeof(head))
+        pages->failure = -EIO;
+    if (pages->failure < 0)
+        return pages->failure;
+    uint32_t n_changes = get_u32(head + CHANGES_AT) + 1;
+    put_u32(head + CHANGES_AT, n_changes);
+    put_u32(head + N_PAGES_AT, pages->next - 1);
+    put_u32(head + N_PAGES_VALID_AT, n_changes);
+    write_at(pages, head, sizeof(head), 0);
+    return pages->failure;
+}
+
 int pages_finish(struct pages *pages, uint32_t application_id)
 {
     uint8_t page[PAGE_BYTES] = "SQLite format 3";
@@ -84,13 +109,13 @@ int pages_finish(struct pages *pages, uint32_t application_id)
     page[18] = page[19] = 1;  // journal, not a log
     page[21] = 64;            // fractions that the format fixes
     page[22] = page[23] = 32; //
-    put_u32(page + 24, 1);    // changes
-    put_u32(page + 28, pages->next - 1);
+    put_u32(page + CHANGES_AT, 1);
+    put_u32(page + N_PAGES_AT, pages->next - 1);
     put_u32(page + 40, 1); // changes of the schema
     put_u32(page + 44, SCHEMA_FORMAT);
     put_u32(page + 56, ENCODING_UTF8);
     put_u32(page + 68, application_id);
-    put_u32(page + 92, 1); // the count of pages is of this change
+    put_u32(page + N_PAGES_VALID_AT, 1);
     put_u32(page + 96, SQLITE_VERSION);
     page[HEADER_BYTES] = 0x0d; // an empty leaf
     put_u16(page + HEADER_BYTES + 5, PAGE_BYTES);

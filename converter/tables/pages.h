@@ -17,8 +17,9 @@ struct pages {
     int failure;       // negative errno of the first failure
 };
 
-// Page 1 is left out until pages_finish(). 0 or -ENOMEM.
-int pages_init(struct pages *pages, int fd);
+// `first` is the page that is added first: 2 in a new file, where page 1 is left out until
+// pages_finish(). 0 or -ENOMEM.
+int pages_init(struct pages *pages, int fd, uint32_t first);
 
 // The page's number. After a failure nothing is written; see ->failure.
 uint32_t pages_add(struct pages *pages, const uint8_t *page);
@@ -26,9 +27,21 @@ uint32_t pages_add(struct pages *pages, const uint8_t *page);
 // The number that the next page but `n` will have.
 uint32_t pages_number(const struct pages *pages, uint32_t n);
 
+// Writes a page that the file has already.
+void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page);
+
 // Writes what is left, and page 1: an empty schema. 0 or a negative errno.
 int pages_finish(struct pages *pages, uint32_t application_id);
+
+// The same for a file that SQLite knows: page 1 says that it has grown, and that what readers have
+// in memory is old.
+int pages_finish_grown(struct pages *pages);
 void pages_done(struct pages *pages);
+
+static inline uint32_t get_u32(const uint8_t *from)
+{
+    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
+}
 
 static inline void put_u16(uint8_t *to, uint32_t value)
 {

@@ -13,10 +13,22 @@
 
 #define REPLACEMENT 0xfffd
 
+int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
+                   enum table_id table, struct err *err)
+{
+    if (!bulk_has(bulk, table))
+        return rows_open(rows, handle, table, err);
+    *rows = (struct rows){.def = &table_defs[table], .table = table, .bulk = bulk};
+    rows->next_id = bulk_next_id(bulk, table);
+    return rows->def->n_stored <= ROWS_CELLS_MAX
+               ? 0
+               : err_set(err, -EIO, "%s: too many columns", rows->def->name);
+}
+
 int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, struct err *err)
 {
     const struct table_def *def = &table_defs[table];
-    *rows = (struct rows){.def = def};
+    *rows = (struct rows){.def = def, .table = table};
     CLEANUP(strbuf_done) struct strbuf sql = {0}, values = {0};
     strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
     for (size_t i = 0, n = 0; i < def->n_columns; i++) {
@@ -49,6 +61,10 @@ static void rows_failed(struct rows *rows, int code)
 
 void rows_int(struct rows *rows, size_t column, int64_t value)
 {
+    if (rows->bulk) {
+        cell_int(rows->cells, column, value);
+        return;
+    }
     rows_failed(rows, sqlite3_bind_int64(rows->insert, (int)column + 1, value));
 }
 
@@ -72,6 +88,10 @@ static void text_bind_mended(struct rows *rows, size_t column, const char *text,
 
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size)
 {
+    if (rows->bulk) {
+        cell_bytes(rows->cells, column, text, size);
+        return;
+    }
     const char *at = text, *end = text + size;
     while (at < end) {
         size_t n = (unsigned char)*at < 0x80 ? 1 : str_utf8_decode(at, end, NULL);
@@ -88,6 +108,12 @@ void rows_text(struct rows *rows, size_t column, const char *text, size_t size)
 int64_t rows_put(struct rows *rows)
 {
     int64_t id = rows->next_id++;
+    if (rows->bulk) {
+        bulk_put(rows->bulk, rows->table, rows->cells);
+        for (size_t i = 0; i < rows->def->n_stored; i++)
+            rows->cells[i].type = CELL_NULL;
+        return id;
+    }
     if (rows->def->columns[0].key)
         rows_int(rows, 0, id);
     if (rows->code == SQLITE_OK && sqlite3_step(rows->insert) != SQLITE_DONE)
@@ -99,6 +125,8 @@ int64_t rows_put(struct rows *rows)
 
 int rows_error(const struct rows *rows, struct err *err)
 {
+    if (rows->bulk && bulk_error(rows->bulk) < 0)
+        return err_errno(err, bulk_error(rows->bulk), "%s", rows->def->name);
     if (rows->code == SQLITE_OK)
         return 0;
     int r = rows->code == SQLITE_NOMEM ? -ENOMEM : rows->code == SQLITE_FULL ? -ENOSPC : -EIO;

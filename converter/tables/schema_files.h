@@ -47,10 +47,13 @@
     C(alloc_log_stack, alloc_log_id, INT, "Log, see alloc_log.")                                   \
     C(alloc_log_stack, key, INT, "Number of the stack in the log.")                                \
     C(alloc_log_stack, record_id, INT, "Thread, type and size, see alloc_log_record.")             \
+    C(alloc_log_stack, first_frame, INT,                                                           \
+      "Its outermost method, see alloc_log_stack_frame; the others follow it there.")              \
     C(alloc_log_stack, n_frames, INT, "Methods in it.")                                            \
     C(alloc_log_stack, n_samples, INT, "How often it was sampled.")
 
 #define COLUMNS_alloc_log_stack_frame(K, C, G)                                                     \
+    K(alloc_log_stack_frame, id, "Row; those of a stack follow each other.")                       \
     C(alloc_log_stack_frame, stack_id, INT, "Stack, see alloc_log_stack.")                         \
     C(alloc_log_stack_frame, depth, INT, "Distance from the outermost method, from 0.")            \
     C(alloc_log_stack_frame, frame_id, INT, "Method, see alloc_log_frame.")

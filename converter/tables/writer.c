@@ -212,7 +212,7 @@ static void *writer_run(void *userdata)
     return NULL;
 }
 
-int writer_start(int fd, const char *folder, struct writer **ret)
+int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
     if (!writer)
@@ -222,7 +222,7 @@ int writer_start(int fd, const char *folder, struct writer **ret)
     *ret = writer;
     if (folder && !(writer->folder = strdup(folder)))
         return -ENOMEM;
-    int r = pages_init(&writer->pages, fd);
+    int r = pages_init(&writer->pages, fd, first_page);
     if (r == 0)
         r = -pthread_create(&writer->thread, NULL, writer_run, writer);
     writer->started = r == 0;
@@ -278,29 +278,47 @@ void writer_abandon(struct writer *writer)
     pthread_mutex_unlock(&writer->lock);
 }
 
+// No row comes any more: those that wait are written, and `root` is where the tree's root goes (0:
+// behind the rest).
+static int sink_finish(struct writer *writer, struct sink *sink, uint32_t *root)
+{
+    int r = 0;
+    while (sink->backlog.n && r == 0) { // ids that nobody used
+        sink->next++;
+        r = backlog_follow(writer, sink);
+    }
+    if (r == 0 && *root)
+        r = btree_finish_at(&sink->tree, &writer->pages, *root);
+    else if (r == 0 && !(*root = btree_finish(&sink->tree, &writer->pages)))
+        r = writer->pages.failure < 0 ? writer->pages.failure : -ENOMEM;
+    backlog_done(&sink->backlog);
+    btree_done(&sink->tree);
+    return r;
+}
+
 int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
                   struct writer_roots *ret)
 {
     *ret = (struct writer_roots){0};
     int r = writer_drain(writer);
-    for (size_t i = 0; i < N_TABLES && r == 0; i++) {
-        struct sink *sink = &writer->sinks[i];
-        while (sink->backlog.n && r == 0) { // ids that nobody used
-            sink->next++;
-            r = backlog_follow(writer, sink);
-        }
-        if (r == 0)
-            ret->tables[i] = btree_finish(&sink->tree, &writer->pages);
-        if (r == 0 && !ret->tables[i])
-            r = writer->pages.failure < 0 ? writer->pages.failure : -ENOMEM;
-        backlog_done(&sink->backlog);
-        btree_done(&sink->tree);
-    }
+    for (size_t i = 0; i < N_TABLES && r == 0; i++)
+        r = sink_finish(writer, &writer->sinks[i], &ret->tables[i]);
     for (size_t i = 0; i < N_WRITER_INDEXES && with_indexes && r == 0; i++) {
         r = row_index_finish(&writer->indexes[i], writer->folder, &writer->pages, &ret->indexes[i]);
         row_index_done(&writer->indexes[i]);
     }
     return r < 0 ? r : pages_finish(&writer->pages, application_id);
+}
+
+int writer_finish_grown(struct writer *writer, const uint32_t roots[N_TABLES])
+{
+    int r = writer_drain(writer);
+    for (size_t i = 0; i < N_TABLES && r == 0; i++) {
+        uint32_t root = roots[i];
+        if (root)
+            r = sink_finish(writer, &writer->sinks[i], &root);
+    }
+    return r < 0 ? r : pages_finish_grown(&writer->pages);
 }
 
 struct writer *writer_free(struct writer *writer)

@@ -28,9 +28,9 @@ struct cell *batch_row(struct batch *batch, size_t width);
 
 struct writer;
 
-// Writes into `fd`, which is borrowed; what has to wait goes into files in `folder`, which is
-// copied. 0 or a negative errno.
-int writer_start(int fd, const char *folder, struct writer **ret);
+// Writes into `fd`, which is borrowed, from page `first_page` on: 2 in a new file. What has to wait
+// goes into files in `folder`, which is copied. 0 or a negative errno.
+int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret);
 
 // An empty batch, or NULL if memory is out.
 struct batch *writer_batch(struct writer *writer);
@@ -62,6 +62,11 @@ struct writer_roots {
 // Completes the file, without indexes if they are not wanted. 0 or a negative errno.
 int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
                   struct writer_roots *ret);
+
+// Completes a file that SQLite has made: trees of the tables that have a page in `roots` take the
+// place of what is there, which must be a single page. Other tables have no rows here. 0 or a
+// negative errno.
+int writer_finish_grown(struct writer *writer, const uint32_t roots[N_TABLES]);
 
 // Ends the thread.
 struct writer *writer_free(struct writer *writer);

@@ -379,6 +379,18 @@ class Files(Case):
                 self.assertIn(f"perf-5.map: line 2: {why}" if "MiB" not in why else why, said)
                 self.assertEqual(self.query("SELECT n_symbols, n_bad_lines FROM perf_map"), [(2, 1)])
 
+    def test_several_maps_and_logs_at_once_and_later(self):
+        """The first ones take the fast road, past SQLite; those that are added later do not."""
+        maps = [self.write(f"perf-{pid}.map", "".join(f"{i:x} 10 f{pid}.{i}\n" for i in range(3000))) for pid in (1, 2, 3)]
+        logs = [self.write("log1", self.LOG), self.write("log2", self.LOG)]
+        self.convert(maps[0], logs[0], maps[1])
+        self.convert("-a", logs[1], maps[2])
+        self.assertEqual(self.query("SELECT pid, count(*), sum(s.name = 'f' || pid || '.' || start) FROM perf_map m "
+                                    "JOIN perf_map_symbol s ON s.perf_map_id = m.id GROUP BY 1"),
+                         [(1, 3000, 3000), (2, 3000, 3000), (3, 3000, 3000)])
+        self.assertEqual(self.query("SELECT alloc_log_id, max(total_samples) FROM alloc_log_method GROUP BY 1"), [(0, 3), (1, 3)])
+        self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+
     def test_perf_map_without_pid(self):
         self.assertIn("no process id", self.convert("--perf-map", self.write("jit.map", "10 10 f\n"), code=1))
 

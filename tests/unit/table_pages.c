@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "converter/tables/bulk.h"
 #include "converter/tables/database.h"
 #include "tests/unit/unit.h"
 
@@ -281,9 +283,87 @@ static void broken_utf8_is_mended(void **state)
     database_free(db);
 }
 
+static sqlite3 *file_make(char *path)
+{
+    struct err err = {0};
+    struct database *db;
+    sqlite3 *handle;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(database_create(path, &err, &db), 0);
+    cell_int(database_row(db, TABLE_counter, NULL), COL_counter_ts, 77);
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
+    database_free(db);
+    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    return handle;
+}
+
+static const enum table_id map_tables[] = {TABLE_perf_map, TABLE_perf_map_symbol};
+
+// The root alone, a level, two levels: it takes the place of the page that was there.
+static void empty_tables_are_filled_in_bulk(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, 1, 2, 200, 400, 60000, 100000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char path[] = "/tmp/bulk.XXXXXX";
+        struct err err = {0};
+        struct bulk *bulk;
+        sqlite3 *handle = file_make(path);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM perf_map_symbol"), 0);
+        assert_int_equal(bulk_open(handle, map_tables, 2, &err, &bulk), 0);
+        assert_non_null(bulk);
+        assert_true(bulk_has(bulk, TABLE_perf_map));
+        assert_false(bulk_has(bulk, TABLE_counter));
+        for (int k = 0; k < sizes[i]; k++) {
+            struct cell row[N_COL_perf_map_symbol] = {0};
+            cell_int(row, COL_perf_map_symbol_start, 1000 + k);
+            cell_text(row, COL_perf_map_symbol_name, "\xc3\xa4\xff");
+            assert_int_equal(bulk_put(bulk, TABLE_perf_map_symbol, row), k);
+        }
+        assert_int_equal(bulk_finish(bulk, &err), 0);
+        bulk_free(bulk);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM perf_map_symbol WHERE "
+                                           "start = 1000 + id AND name = char(228, 65533)"),
+                         sizes[i]);
+        assert_int_equal(
+            sqlite3_exec(handle, "INSERT INTO perf_map_symbol(start) VALUES(1)", NULL, NULL, NULL),
+            SQLITE_OK);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT ts FROM counter"), 77);
+        sqlite3_close(handle);
+        unlink(path);
+    }
+}
+
+static void tables_with_rows_or_indexes_take_no_bulk(void **state)
+{
+    (void)state;
+    static const char *const statements[] = {
+        "INSERT INTO perf_map(pid) VALUES(1)",
+        "CREATE INDEX symbols ON perf_map_symbol(start)",
+    };
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        char path[] = "/tmp/bulk.XXXXXX";
+        struct err err = {0};
+        struct bulk *bulk;
+        sqlite3 *handle = file_make(path);
+        assert_int_equal(sqlite3_exec(handle, statements[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(bulk_open(handle, map_tables, 2, &err, &bulk), 0);
+        assert_null(bulk);
+        assert_false(bulk_has(bulk, TABLE_perf_map));
+        sqlite3_close(handle);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_tables_are_filled_in_bulk),
+        cmocka_unit_test(tables_with_rows_or_indexes_take_no_bulk),
         cmocka_unit_test(trees_of_every_height_are_whole),
         cmocka_unit_test(texts_of_every_size_are_kept),
         cmocka_unit_test(numbers_are_kept),

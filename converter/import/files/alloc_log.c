@@ -21,22 +21,25 @@
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       65536
 #define FRAMES_MAX      65536
+#define GAP_MAX         1024 // keys that are left out
 
-enum kind { KIND_RECORD, KIND_FRAME, KIND_STACK };
+enum kind { KIND_RECORD = 1, KIND_FRAME, KIND_STACK };
 #define KIND_BITS 2
 
 struct stack {
-    int64_t key, record, n_samples;
-    uint32_t n_frames;
+    uint64_t key, n_samples;
+    uint32_t record, n_frames; // the record's row, from the log's first one
 };
 VEC_DEFINE(stack_vec, struct stack);
 VEC_DEFINE(frame_id_vec, int64_t);
+VEC_DEFINE(key_vec, uint64_t);
 
 struct alloc_log {
     struct file_import *in;
-    int64_t id, n_samples;
+    int64_t id, n_samples, first_record, first_stack_frame; // rows
     struct rows records, frames, stacks, stack_frames;
-    struct map64 keys;       // id << KIND_BITS | kind; of stacks, the id is an index in `items`
+    struct key_vec dense;    // what keys mean, by key; 0: nothing
+    struct map64 sparse;     // the same for keys that are far beyond those before
     struct stack_vec items;  // stacks, written at the end
     int64_t first_stack;     // row of items[0]
     struct frame_id_vec ids; // of the stack at hand
@@ -86,12 +89,29 @@ static bool record_read(struct text text, struct record *ret)
            text_decimal(size, &ret->size) && ret->size <= INT64_MAX;
 }
 
+// What the key means: id << KIND_BITS | kind; of stacks, the id is an index in `items`. 0: nothing.
+static uint64_t key_find(const struct alloc_log *log, uint64_t key)
+{
+    if (key < log->dense.n && log->dense.items[key])
+        return log->dense.items[key];
+    const uint64_t *value = log->sparse.n ? map64_find(&log->sparse, key) : NULL;
+    return value ? *value : 0;
+}
+
 static int key_define(struct alloc_log *log, uint64_t number, uint64_t key, int64_t id,
                       enum kind kind)
 {
-    if (map64_find(&log->keys, key))
+    uint64_t value = (uint64_t)id << KIND_BITS | kind;
+    if (key_find(log, key))
         file_bad(log->in, number, "key %" PRIu64 " is defined again; the new meaning holds", key);
-    return map64_set(&log->keys, key, (uint64_t)id << KIND_BITS | kind);
+    if (key >= log->dense.n && key - log->dense.n > GAP_MAX)
+        return map64_set(&log->sparse, key, value);
+    int r = 0;
+    while (key >= log->dense.n && r == 0)
+        r = key_vec_push(&log->dense, 0);
+    if (r == 0)
+        log->dense.items[key] = value;
+    return r;
 }
 
 static int definition_import(struct alloc_log *log, uint64_t number, uint64_t key, struct text text)
@@ -116,7 +136,9 @@ static int definition_import(struct alloc_log *log, uint64_t number, uint64_t ke
     if (record.file.at)
         rows_text(rows, COL_alloc_log_record_file, record.file.at, text_size(record.file));
     rows_int(rows, COL_alloc_log_record_size_bytes, (int64_t)record.size);
-    return key_define(log, number, key, rows_put(rows), KIND_RECORD);
+    int64_t id = rows_put(rows);
+    return id - log->first_record > UINT32_MAX ? -EFBIG
+                                               : key_define(log, number, key, id, KIND_RECORD);
 }
 
 // The next number of a list; false: there is none, or it is no number. *ret_last: no more follow.
@@ -138,11 +160,11 @@ static const char *stack_read(struct alloc_log *log, struct text list, int64_t *
     do {
         if (!list_next(&list, &key, &last))
             return "a stack with something else than keys in it";
-        const uint64_t *value = map64_find(&log->keys, key);
+        uint64_t value = key_find(log, key);
         if (!value)
             return "a stack with a key that is not defined";
-        enum kind kind = *value & ((1 << KIND_BITS) - 1);
-        int64_t id = (int64_t)(*value >> KIND_BITS);
+        enum kind kind = value & ((1 << KIND_BITS) - 1);
+        int64_t id = (int64_t)(value >> KIND_BITS);
         if (kind != (has_record ? KIND_FRAME : KIND_RECORD))
             return has_record ? "a stack with a key in it that is no frame"
                               : "a stack that does not begin with a record";
@@ -165,7 +187,9 @@ static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, st
         file_bad(log->in, number, "%s", wrong);
         return 0;
     }
-    struct stack stack = {.key = (int64_t)key, .record = record, .n_frames = (uint32_t)log->ids.n};
+    struct stack stack = {.key = key,
+                          .record = (uint32_t)(record - log->first_record),
+                          .n_frames = (uint32_t)log->ids.n};
     size_t index = log->items.n;
     for (size_t i = 0; i < log->ids.n; i++) {
         rows_int(&log->stack_frames, COL_alloc_log_stack_frame_stack_id,
@@ -185,12 +209,12 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct text li
         file_bad(log->in, number, "no definition and no key of a stack");
         return;
     }
-    const uint64_t *value = map64_find(&log->keys, key);
-    if (!value || (*value & ((1 << KIND_BITS) - 1)) != KIND_STACK) {
+    uint64_t value = key_find(log, key);
+    if ((value & ((1 << KIND_BITS) - 1)) != KIND_STACK) {
         file_bad(log->in, number, "key %" PRIu64 " is not a stack", key);
         return;
     }
-    log->items.items[*value >> KIND_BITS].n_samples++;
+    log->items.items[value >> KIND_BITS].n_samples++;
     log->n_samples++;
 }
 
@@ -237,12 +261,15 @@ static bool alloc_log_recognise(const char *path, const uint8_t *bytes, size_t s
 
 static int stacks_write(struct alloc_log *log, struct err *err)
 {
+    int64_t first_frame = log->first_stack_frame;
     vec_foreach(&log->items, stack) {
         rows_int(&log->stacks, COL_alloc_log_stack_alloc_log_id, log->id);
-        rows_int(&log->stacks, COL_alloc_log_stack_key, stack->key);
-        rows_int(&log->stacks, COL_alloc_log_stack_record_id, stack->record);
+        rows_int(&log->stacks, COL_alloc_log_stack_key, (int64_t)stack->key);
+        rows_int(&log->stacks, COL_alloc_log_stack_record_id, log->first_record + stack->record);
+        rows_int(&log->stacks, COL_alloc_log_stack_first_frame, first_frame);
         rows_int(&log->stacks, COL_alloc_log_stack_n_frames, stack->n_frames);
-        rows_int(&log->stacks, COL_alloc_log_stack_n_samples, stack->n_samples);
+        rows_int(&log->stacks, COL_alloc_log_stack_n_samples, (int64_t)stack->n_samples);
+        first_frame += stack->n_frames;
         rows_put(&log->stacks);
     }
     return rows_error(&log->stacks, err);
@@ -276,7 +303,8 @@ static void alloc_log_done(struct alloc_log *log)
     rows_close(&log->frames);
     rows_close(&log->stacks);
     rows_close(&log->stack_frames);
-    map64_done(&log->keys);
+    key_vec_done(&log->dense);
+    map64_done(&log->sparse);
     stack_vec_done(&log->items);
     frame_id_vec_done(&log->ids);
 }
@@ -286,17 +314,20 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
 {
     CLEANUP(rows_close) struct rows rows = {0};
     CLEANUP(alloc_log_done) struct alloc_log log = {.in = in};
-    int r = rows_open(&rows, in->handle, TABLE_alloc_log, err);
+    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_alloc_log, err);
     log.id = rows.next_id;
     if (r == 0)
-        r = rows_open(&log.records, in->handle, TABLE_alloc_log_record, err);
+        r = rows_open_bulk(&log.records, in->handle, in->bulk, TABLE_alloc_log_record, err);
     if (r == 0)
-        r = rows_open(&log.frames, in->handle, TABLE_alloc_log_frame, err);
+        r = rows_open_bulk(&log.frames, in->handle, in->bulk, TABLE_alloc_log_frame, err);
     if (r == 0)
-        r = rows_open(&log.stacks, in->handle, TABLE_alloc_log_stack, err);
+        r = rows_open_bulk(&log.stacks, in->handle, in->bulk, TABLE_alloc_log_stack, err);
     if (r == 0)
-        r = rows_open(&log.stack_frames, in->handle, TABLE_alloc_log_stack_frame, err);
+        r = rows_open_bulk(&log.stack_frames, in->handle, in->bulk, TABLE_alloc_log_stack_frame,
+                           err);
     log.first_stack = log.stacks.next_id;
+    log.first_record = log.records.next_id;
+    log.first_stack_frame = log.stack_frames.next_id;
     if (r == 0)
         r = lines_import(&log, bytes, size, err);
     if (r == 0)
@@ -307,12 +338,7 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
     rows_int(&rows, COL_alloc_log_n_samples, log.n_samples);
     rows_int(&rows, COL_alloc_log_n_bad_lines, (int64_t)in->n_bad);
     rows_put(&rows);
-    r = rows_error(&rows, err);
-    return r < 0 ? r
-                 : sql_run(in->handle,
-                           "CREATE INDEX IF NOT EXISTS alloc_log_stack_frame_by_stack "
-                           "ON alloc_log_stack_frame(stack_id, depth)",
-                           in->path, err);
+    return rows_error(&rows, err);
 }
 
 const struct file_format file_format_alloc_log = {
@@ -320,4 +346,7 @@ const struct file_format file_format_alloc_log = {
     .option = "alloc-log",
     .recognise = alloc_log_recognise,
     .import = alloc_log_import,
+    .tables = {TABLE_alloc_log, TABLE_alloc_log_frame, TABLE_alloc_log_record,
+               TABLE_alloc_log_stack, TABLE_alloc_log_stack_frame},
+    .n_tables = 5,
 };

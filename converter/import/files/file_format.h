@@ -13,11 +13,14 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "converter/tables/schema.h"
 
+struct bulk;
 struct sqlite3;
 
 struct file_import {
-    struct sqlite3 *handle;          // borrowed, in a transaction
+    struct sqlite3 *handle;          // borrowed; in a transaction, unless there is a bulk
+    struct bulk *bulk;               // borrowed: where the rows go; NULL: into the handle
     const char *path;                // borrowed, for people
     const char *argument;            // borrowed: what was said of the file (a target), or NULL
     bool (*goes_on)(void *userdata); // NULL: always
@@ -27,6 +30,8 @@ struct file_import {
     char first_why[160]; // what is wrong with it
 };
 
+#define FILE_TABLES_MAX 8
+
 struct file_format {
     const char *name;   // "perf map"
     const char *option; // that names it: "perf-map"
@@ -34,6 +39,9 @@ struct file_format {
     bool (*recognise)(const char *path, const uint8_t *bytes, size_t size);
     // 0 or a negative errno, with a text that begins with the file's path.
     int (*import)(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err);
+    // Tables that it fills in bulk: all that it fills, or none.
+    enum table_id tables[FILE_TABLES_MAX];
+    size_t n_tables;
 };
 
 extern const struct file_format *const file_formats[]; // NULL at the end

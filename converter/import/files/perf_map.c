@@ -79,7 +79,7 @@ static int symbols_import(struct file_import *in, int64_t map, const uint8_t *by
                           int64_t *ret_n, struct err *err)
 {
     CLEANUP(rows_close) struct rows rows = {0};
-    int r = rows_open(&rows, in->handle, TABLE_perf_map_symbol, err);
+    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_symbol, err);
     struct lines lines = lines_over(bytes, size);
     struct text line;
     while (r == 0 && lines_next(&lines, &line)) {
@@ -112,7 +112,7 @@ static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t 
     int64_t pid = 0, n = 0;
     bool has_pid = pid_of_path(in->path, &pid);
     CLEANUP(rows_close) struct rows rows = {0};
-    int r = rows_open(&rows, in->handle, TABLE_perf_map, err);
+    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map, err);
     if (r == 0)
         r = symbols_import(in, rows.next_id, bytes, size, &n, err);
     if (r == 0 && !n && in->n_bad)
@@ -142,4 +142,6 @@ const struct file_format file_format_perf_map = {
     .option = "perf-map",
     .recognise = perf_map_recognise,
     .import = perf_map_import,
+    .tables = {TABLE_perf_map, TABLE_perf_map_symbol},
+    .n_tables = 2,
 };

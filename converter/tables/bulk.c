@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table without rows is a single page. The new tree's pages go behind the end of the file, but
+// its root takes that page's place: the schema stays as it is, and no page is left over. SQLite
+// learns of it from the header, whose counter of changes makes it forget what it has read.
+//
+// What must stay true: between bulk_open() and bulk_free() nobody else makes the file longer.
+#include "converter/tables/bulk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/tables/pages.h"
+#include "converter/tables/rows.h"
+#include "converter/tables/writer.h"
+
+struct bulk {
+    int fd;                   // owned
+    struct writer *writer;    // owned
+    const char *path;         // borrowed from SQLite, for people
+    uint32_t roots[N_TABLES]; // 0: not ours
+    struct batch *batches[N_TABLES];
+    int64_t next_ids[N_TABLES];
+    int failure;
+};
+
+// The table's page; 0: it has rows, or an index.
+static uint32_t empty_root(sqlite3 *handle, enum table_id table)
+{
+    const char *name = table_defs[table].stored_name;
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    strbuf_addf(&sql,
+                "SELECT iif(EXISTS (SELECT 1 FROM main.\"%s\") OR EXISTS (SELECT 1 FROM "
+                "sqlite_master WHERE type = 'index' AND tbl_name = '%s'), 0, rootpage) "
+                "FROM sqlite_master WHERE type = 'table' AND name = '%s'",
+                name, name, name);
+    return sql.failed ? 0 : (uint32_t)sql_number(handle, sql.text, 0);
+}
+
+int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables, struct err *err,
+              struct bulk **ret)
+{
+    CLEANUP(freep) char *folder = NULL;
+    uint32_t roots[N_TABLES] = {0};
+    *ret = NULL;
+    for (size_t i = 0; i < n_tables; i++)
+        if (!(roots[tables[i]] = empty_root(handle, tables[i])))
+            return 0;
+    if (sql_number(handle, "PRAGMA page_size", 0) != PAGE_BYTES)
+        return 0;
+    struct bulk *bulk = calloc(1, sizeof(*bulk));
+    if (!bulk)
+        return err_errno(err, -ENOMEM, "database");
+    memcpy(bulk->roots, roots, sizeof(roots));
+    bulk->path = sqlite3_db_filename(handle, "main");
+    bulk->fd = open(bulk->path, O_RDWR | O_CLOEXEC);
+    int r = bulk->fd < 0 ? -errno : 0;
+    const char *slash = strrchr(bulk->path, '/');
+    folder = slash ? strndup(bulk->path, (size_t)(slash - bulk->path) + 1) : strdup(".");
+    uint32_t n_pages = (uint32_t)sql_number(handle, "PRAGMA page_count", 0);
+    if (r == 0)
+        r = folder ? writer_start(bulk->fd, folder, n_pages + 1, &bulk->writer) : -ENOMEM;
+    if (r < 0) {
+        err_errno(err, r, "%s", bulk->path);
+        bulk_free(bulk);
+        return r;
+    }
+    *ret = bulk;
+    return 0;
+}
+
+bool bulk_has(const struct bulk *bulk, enum table_id table)
+{
+    return bulk && bulk->roots[table];
+}
+
+int64_t bulk_next_id(const struct bulk *bulk, enum table_id table)
+{
+    return bulk->next_ids[table];
+}
+
+static void bulk_failed(struct bulk *bulk, int r)
+{
+    if (bulk->failure == 0)
+        bulk->failure = r;
+}
+
+static struct cell *row_make(struct bulk *bulk, enum table_id table, size_t width)
+{
+    struct batch **batch = &bulk->batches[table];
+    struct cell *row = *batch ? batch_row(*batch, width) : NULL;
+    if (row)
+        return row;
+    if (*batch)
+        bulk_failed(bulk, writer_put(bulk->writer, table, STEAL(*batch)));
+    *batch = writer_batch(bulk->writer);
+    if (!*batch)
+        bulk_failed(bulk, -ENOMEM);
+    return *batch ? batch_row(*batch, width) : NULL;
+}
+
+int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row)
+{
+    size_t width = table_defs[table].n_stored;
+    int64_t id = bulk->next_ids[table]++;
+    struct cell *to = bulk->failure == 0 ? row_make(bulk, table, width) : NULL;
+    if (!to)
+        return id;
+    memcpy(to, row, width * sizeof(*to));
+    if (table_defs[table].columns[0].key)
+        cell_int(to, 0, id);
+    return id;
+}
+
+int bulk_error(const struct bulk *bulk)
+{
+    return bulk->failure;
+}
+
+int bulk_finish(struct bulk *bulk, struct err *err)
+{
+    for (size_t i = 0; i < N_TABLES; i++)
+        if (bulk->batches[i])
+            bulk_failed(bulk, writer_put(bulk->writer, (enum table_id)i, STEAL(bulk->batches[i])));
+    if (bulk->failure == 0)
+        bulk_failed(bulk, writer_finish_grown(bulk->writer, bulk->roots));
+    return bulk->failure < 0 ? err_errno(err, bulk->failure, "%s", bulk->path) : 0;
+}
+
+struct bulk *bulk_free(struct bulk *bulk)
+{
+    if (!bulk)
+        return NULL;
+    if (bulk->writer)
+        writer_abandon(bulk->writer);
+    writer_free(bulk->writer);
+    for (size_t i = 0; i < N_TABLES; i++)
+        batch_free(bulk->batches[i]);
+    close_fd(bulk->fd);
+    free(bulk);
+    return NULL;
+}
