@@ -66,16 +66,6 @@ static const char leaves_sql[] =
 static const char up_sql[] = "SELECT c.parent_id, n.function FROM stack_profile_callsite c "
                              "LEFT JOIN flame_frame n ON n.id = c.frame_id WHERE c.id = ?1";
 
-static void finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
-
-static void closep(sqlite3 **handle)
-{
-    sqlite3_close(*handle);
-}
-
 // The names from `callsite` out, innermost first, in `arena`. Returns how many.
 static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
                          const char **names)
@@ -115,8 +105,8 @@ static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_s
 
 static int profile_read(sqlite3 *handle, const struct options *options, struct flame *flame)
 {
-    CLEANUP(finalizep) sqlite3_stmt *leaf = NULL;
-    CLEANUP(finalizep) sqlite3_stmt *up = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
     int code = sqlite3_exec(handle, frames_sql, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
@@ -162,7 +152,7 @@ static int flame_write(const struct options *options, const struct flame *flame)
 
 static int flamegraph_run(const struct options *options)
 {
-    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;

@@ -49,16 +49,6 @@ static const struct {
     {"difference", "The difference"},
 };
 
-static void finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
-
-static void closep(sqlite3 **handle)
-{
-    sqlite3_close(*handle);
-}
-
 // Broken between words, each line in its column.
 static void wrapped_print(const char *text)
 {
@@ -117,7 +107,7 @@ static void line_print(sqlite3_stmt *row, struct place *place)
 
 static int memory_print(sqlite3 *handle, const struct options *options, struct place *place)
 {
-    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(handle, lines_sql, -1, &row, NULL);
     if (code != SQLITE_OK)
         return code;
@@ -131,7 +121,7 @@ static int memory_print(sqlite3 *handle, const struct options *options, struct p
 
 static int memory_run(const struct options *options)
 {
-    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(question_closep) sqlite3 *handle = NULL;
     struct place place = {.upid = -1};
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;

@@ -88,16 +88,6 @@ static const char times_sql[] =
     "WHERE clock_name = 'REALTIME' LIMIT 1) FROM heap_profile), "
     "(SELECT min(max(ts_end), ?2) - max(min(ts), ?1) FROM heap_profile)";
 
-static void finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
-
-static void closep(sqlite3 **handle)
-{
-    sqlite3_close(*handle);
-}
-
 static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
@@ -146,8 +136,8 @@ static int sample_write(sqlite3_stmt *leaf, sqlite3_stmt *up, struct used *used,
 static int samples_write(sqlite3 *handle, const struct options *options, struct used *used,
                          struct pprof *pprof)
 {
-    CLEANUP(finalizep) sqlite3_stmt *leaf = NULL;
-    CLEANUP(finalizep) sqlite3_stmt *up = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
     int code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
@@ -208,7 +198,7 @@ static void line_add(sqlite3_stmt *row, struct used *used, struct location *loca
 
 static int locations_write(sqlite3 *handle, struct used *used, struct pprof *pprof)
 {
-    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     struct location location = {.frame = -1};
     int code = sqlite3_prepare_v2(handle, frames_sql, -1, &row, NULL);
     while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
@@ -228,7 +218,7 @@ static int locations_write(sqlite3 *handle, struct used *used, struct pprof *ppr
 
 static int mappings_write(sqlite3 *handle, const struct used *used, struct pprof *pprof)
 {
-    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(handle, mappings_sql, -1, &row, NULL);
     while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
         code = SQLITE_OK;
@@ -254,7 +244,7 @@ static int mappings_write(sqlite3 *handle, const struct used *used, struct pprof
 
 static int times_write(sqlite3 *handle, const struct options *options, struct pprof *pprof)
 {
-    CLEANUP(finalizep) sqlite3_stmt *row = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(handle, times_sql, -1, &row, NULL);
     if (code != SQLITE_OK)
         return code;
@@ -316,7 +306,7 @@ static void output_remove(const char *path, int fd)
 
 static int pprof_run(const struct options *options)
 {
-    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(close_fdp) int file = -1;
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;

@@ -68,11 +68,6 @@ static char *text_read(const char *path)
     return strbuf_steal(&text);
 }
 
-static void closep(sqlite3 **handle)
-{
-    sqlite3_close(*handle);
-}
-
 // Whether it is worth a try as a trace: a readable file that does not begin as a database.
 static bool is_database(const char *path)
 {
@@ -137,6 +132,16 @@ static int database_open(const char *path, sqlite3 **ret)
     return code;
 }
 
+void question_closep(sqlite3 **handle)
+{
+    sqlite3_close(*handle);
+}
+
+void statement_finalizep(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
 int question_open(const char *path, sqlite3 **ret)
 {
     return is_database(path) ? database_open(path, ret) : trace_open(path, ret);
@@ -149,7 +154,7 @@ static int query_run(const struct query *query)
         fprintf(stderr, "mmsql: %s: %s\n", query->file, strerror(errno));
         return EXIT_FAILED;
     }
-    CLEANUP(closep) sqlite3 *handle = NULL;
+    CLEANUP(question_closep) sqlite3 *handle = NULL;
     int code = question_open(query->path, &handle);
     if (code != SQLITE_OK)
         return EXIT_FAILED;

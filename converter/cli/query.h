@@ -4,7 +4,12 @@
 #pragma once
 
 struct sqlite3;
+struct sqlite3_stmt;
 
 // Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
 // wrong is on stderr. The caller closes *ret, also on failure.
 int question_open(const char *path, struct sqlite3 **ret);
+
+// For CLEANUP().
+void question_closep(struct sqlite3 **handle);
+void statement_finalizep(struct sqlite3_stmt **statement);

@@ -57,13 +57,15 @@ static const struct cli_option options[] = {
     {.id = OPTION_HEADING, .help = "Who may ask for more:"},
     {OPTION_GROUP, 0, "consumer-group", "GROUP",
      "members of GROUP may record, besides root; default: nobody"},
-    {OPTION_NO_IPC, 0, "no-ipc", NULL, "listen on no socket"},
+    {OPTION_NO_IPC, 0, "no-ipc", NULL, "listen on no socket",
+     .sets = CLI_SETS(struct daemon_options, no_ipc)},
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_STATE, 0, "state-dir", "DIR", "what must survive a restart; default: " STATE_FOLDER},
     {OPTION_RUN, 0, "run-dir", "DIR",
      "the lock, and what to put back after a crash; default:\n" TRACEFS_STATE_DIR},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and warnings"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and warnings",
+     .sets = CLI_SETS(struct daemon_options, quiet)},
+    {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct daemon_options, help)},
     {0},
 };
 
@@ -139,20 +141,11 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     case OPTION_GROUP:
         o->consumer_group = value;
         return 0;
-    case OPTION_NO_IPC:
-        o->no_ipc = true;
-        return 0;
     case OPTION_STATE:
         o->state_folder = value;
         return 0;
     case OPTION_RUN:
         o->run_folder = value;
-        return 0;
-    case OPTION_QUIET:
-        o->quiet = true;
-        return 0;
-    case OPTION_HELP:
-        o->help = true;
         return 0;
     default:
         return err_set(err, -EINVAL, "\"%s\": daemon takes options only", value);

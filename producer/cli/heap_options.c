@@ -53,19 +53,26 @@ static const struct cli_option options_table[] = {
      "it goes on, and what does not fit is lost and\ncounted"},
     {OPTION_BLOCK_TIMEOUT, 0, "block-client-timeout", "US",
      "waits at most so many microseconds, then\nnot any more"},
-    {OPTION_ALL_HEAPS, 0, "all-heaps", NULL, "all heaps that a program has registered"},
+    {OPTION_ALL_HEAPS, 0, "all-heaps", NULL, "all heaps that a program has registered",
+     .sets = CLI_SETS(struct heap_options, all_heaps)},
     {OPTION_HEAPS, 0, "heaps", "NAMES", "heaps by name (libc.malloc)"},
     {OPTION_DUMP_AT_MAX, 0, "dump-at-max", NULL,
-     "show the moment when most was allocated,\nnot the end"},
-    {OPTION_NO_RUNNING, 0, "no-running", NULL, "only processes that start later"},
-    {OPTION_NO_STARTUP, 0, "no-startup", NULL, "only processes that run already"},
+     "show the moment when most was allocated,\nnot the end",
+     .sets = CLI_SETS(struct heap_options, dump_at_max)},
+    {OPTION_NO_RUNNING, 0, "no-running", NULL, "only processes that start later",
+     .sets = CLI_SETS(struct heap_options, no_running)},
+    {OPTION_NO_STARTUP, 0, "no-startup", NULL, "only processes that run already",
+     .sets = CLI_SETS(struct heap_options, no_startup)},
     {OPTION_SNAPSHOT, 0, "snapshot", NULL,
      "record nothing: have the profiles that are being\nrecorded (--pid: of these processes) "
-     "dumped now"},
-    {OPTION_PRINT_CONFIG, 0, "print-config", NULL, "print the trace config and do nothing"},
+     "dumped now",
+     .sets = CLI_SETS(struct heap_options, snapshot)},
+    {OPTION_PRINT_CONFIG, 0, "print-config", NULL, "print the trace config and do nothing",
+     .sets = CLI_SETS(struct heap_options, print_config)},
     {OPTION_OUT, 'o', "out", "FILE", "the trace (default heap_profile.pftrace)"},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
+     .sets = CLI_SETS(struct heap_options, quiet)},
+    {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct heap_options, help)},
     {0},
 };
 
@@ -153,32 +160,8 @@ static int take_option(void *userdata, int id, const char *value, struct err *er
     case OPTION_NO_BLOCK:
         o->no_block = true;
         return 0;
-    case OPTION_ALL_HEAPS:
-        o->all_heaps = true;
-        return 0;
-    case OPTION_DUMP_AT_MAX:
-        o->dump_at_max = true;
-        return 0;
-    case OPTION_NO_RUNNING:
-        o->no_running = true;
-        return 0;
-    case OPTION_NO_STARTUP:
-        o->no_startup = true;
-        return 0;
-    case OPTION_SNAPSHOT:
-        o->snapshot = true;
-        return 0;
-    case OPTION_PRINT_CONFIG:
-        o->print_config = true;
-        return 0;
     case OPTION_OUT:
         o->out_path = value;
-        return 0;
-    case OPTION_QUIET:
-        o->quiet = true;
-        return 0;
-    case OPTION_HELP:
-        o->help = true;
         return 0;
     default:
         return 0;

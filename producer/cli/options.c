@@ -75,6 +75,16 @@ static int bad_option(const struct getopt_tables *tables, const struct cli_optio
     return unknown_option(tables, word, err);
 }
 
+static int take_option(const struct cli_option *option,
+                       int (*take)(void *userdata, int id, const char *value, struct err *err),
+                       void *userdata, struct err *err)
+{
+    if (!option->sets)
+        return take(userdata, option->id, optarg, err);
+    *(bool *)((char *)userdata + option->sets - 1) = true;
+    return 0;
+}
+
 int cli_options_parse(const struct cli_option *table, int argc, char **argv,
                       int (*take)(void *userdata, int id, const char *value, struct err *err),
                       void *userdata, struct err *err)
@@ -99,7 +109,7 @@ int cli_options_parse(const struct cli_option *table, int argc, char **argv,
         else if (option->refusal)
             r = err_set(err, -EINVAL, "%s: %s", argv[at], option->refusal);
         else
-            r = take(userdata, option->id, optarg, err);
+            r = take_option(option, take, userdata, err);
         if (r < 0)
             return r;
     }

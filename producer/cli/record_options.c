@@ -51,7 +51,8 @@ enum {
 static const struct cli_option options[] = {
     {.id = OPTION_HEADING, .help = "What to record:"},
     {OPTION_CONFIG, 'c', "config", "FILE", "trace config, text or binary; - reads standard input"},
-    {OPTION_TXT, 0, "txt", NULL, "the config is text (this is recognised without it)"},
+    {OPTION_TXT, 0, "txt", NULL, "the config is text (this is recognised without it)",
+     .sets = CLI_SETS(struct record_options, text)},
     {OPTION_TIME, 't', "time", "TIME",
      "stop after TIME: 500ms, 10s, 2m, 1h; default: what the config\n"
      "says, 10s without a config"},
@@ -60,16 +61,19 @@ static const struct cli_option options[] = {
      "the config says, 32mb without a config"},
     {.id = OPTION_HEADING, .help = "Where to:"},
     {OPTION_OUT, 'o', "out", "FILE", "trace file; - writes to standard output"},
-    {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists"},
+    {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists",
+     .sets = CLI_SETS(struct record_options, no_clobber)},
     {OPTION_SIZE, 's', "size", "SIZE",
      "write into the file while recording, and stop when it has SIZE"},
     {.id = OPTION_HEADING, .help = "While other things happen:"},
     {OPTION_BACKGROUND, 'd', "background", NULL,
      "print the pid of a process that goes on, and return; kill -TERM\n"
-     "ends the recording"},
+     "ends the recording",
+     .sets = CLI_SETS(struct record_options, background)},
     {OPTION_BACKGROUND_WAIT, 'D', "background-wait", NULL,
      "the same, but return when all data sources have started, or fail\n"
-     "after 30s"},
+     "after 30s",
+     .sets = CLI_SETS(struct record_options, background_wait)},
     {OPTION_NOTIFY_FD, 0, "notify-fd", "FD",
      "write a byte to FD when all data sources have started: 0, or\n"
      "another one if that failed"},
@@ -78,25 +82,29 @@ static const struct cli_option options[] = {
      "leave the session to the service, and return; needs\n"
      "write_into_file (or -s)"},
     {OPTION_ATTACH, 0, "attach", "KEY", "wait for the end of a session that was detached"},
-    {OPTION_STOP, 0, "stop", NULL, "with --attach: end it"},
+    {OPTION_STOP, 0, "stop", NULL, "with --attach: end it",
+     .sets = CLI_SETS(struct record_options, stop)},
     {OPTION_IS_DETACHED, 0, "is_detached", "KEY",
      "exit code 0 if there is such a session, 2 if not, 1 on errors"},
     {OPTION_CLONE, 0, "clone", "ID", "as mmtrace clone ID"},
     {OPTION_CLONE_BY_NAME, 0, "clone-by-name", "NAME", "as mmtrace clone --name NAME"},
     {OPTION_CLONE_FOR_BUGREPORT, 0, "clone-for-bugreport", NULL,
-     "with --clone or --clone-by-name: no trace filter"},
+     "with --clone or --clone-by-name: no trace filter",
+     .sets = CLI_SETS(struct record_options, clone_for_bugreport)},
     {OPTION_SAVE_FOR_BUGREPORT, 0, "save-for-bugreport", NULL, "as mmtrace clone --bugreport"},
     {OPTION_QUERY, 0, "query", NULL, "as mmtrace status"},
     {OPTION_QUERY_RAW, 0, "query-raw", NULL, "as mmtrace status --raw"},
     {OPTION_LONG, 0, "long", NULL, NULL},
-    {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process even where a service runs"},
+    {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process even where a service runs",
+     .sets = CLI_SETS(struct record_options, no_daemon)},
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_CHECK, 0, "check", NULL,
      "check the config, print it as it was understood, record nothing"},
     {OPTION_DRY_RUN, 0, "dry-run", NULL, "the same"},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
+    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
+     .sets = CLI_SETS(struct record_options, quiet)},
     {OPTION_NO_GUARDRAILS, 0, "no-guardrails", NULL, "accepted, without effect"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct record_options, help)},
 
     {OPTION_REFUSED, 0, "upload", NULL, NULL, UPLOAD_REFUSAL},
     {OPTION_REFUSED + 1, 0, "dropbox", "TAG", NULL, UPLOAD_REFUSAL},
@@ -209,15 +217,6 @@ static int take_service_option(struct record_options *o, int id, const char *val
 {
     int r;
     switch (id) {
-    case OPTION_NO_DAEMON:
-        o->no_daemon = true;
-        return 0;
-    case OPTION_BACKGROUND_WAIT:
-        o->background_wait = true;
-        return 0;
-    case OPTION_BACKGROUND:
-        o->background = true;
-        return 0;
     case OPTION_NOTIFY_FD:
         return take_notify_fd(o, value, err);
     case OPTION_DETACH:
@@ -227,16 +226,10 @@ static int take_service_option(struct record_options *o, int id, const char *val
         r = set_action(o, id == OPTION_ATTACH ? RECORD_ACTION_ATTACH : RECORD_ACTION_IS_DETACHED,
                        err);
         return r < 0 ? r : take_key(&o->key, value, err);
-    case OPTION_STOP:
-        o->stop = true;
-        return 0;
     case OPTION_CLONE:
     case OPTION_CLONE_BY_NAME:
     case OPTION_SAVE_FOR_BUGREPORT:
         return take_clone(o, id, value, err);
-    case OPTION_CLONE_FOR_BUGREPORT:
-        o->clone_for_bugreport = true;
-        return 0;
     case OPTION_QUERY:
         return set_action(o, RECORD_ACTION_QUERY, err);
     case OPTION_QUERY_RAW:
@@ -254,14 +247,8 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         return take_event(&o->light, value, err);
     case OPTION_CONFIG:
         return take_name("--config", value, &o->config_path, err);
-    case OPTION_TXT:
-        o->text = true;
-        return 0;
     case OPTION_OUT:
         return take_name("--out", value, &o->out_path, err);
-    case OPTION_NO_CLOBBER:
-        o->no_clobber = true;
-        return 0;
     case OPTION_TIME:
         return take_time(value, &o->light.duration, err);
     case OPTION_BUFFER:
@@ -271,12 +258,6 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     case OPTION_CHECK:
     case OPTION_DRY_RUN:
         o->check = true;
-        return 0;
-    case OPTION_QUIET:
-        o->quiet = true;
-        return 0;
-    case OPTION_HELP:
-        o->help = true;
         return 0;
     default:
         return take_service_option(o, id, value, err);

@@ -52,6 +52,26 @@ static void options_and_operands_come_in_order(void **state)
     strbuf_done(&seen);
 }
 
+static void a_flag_needs_nobody(void **state)
+{
+    (void)state;
+    struct flags {
+        int before;
+        bool wanted, other;
+    } flags = {7, false, false};
+    static const struct cli_option own[] = {
+        {1, 'w', "wanted", NULL, "a flag", .sets = CLI_SETS(struct flags, wanted)},
+        {2, 'o', "other", NULL, "another", .sets = CLI_SETS(struct flags, other)},
+        {0},
+    };
+    char *argv[] = {"verb", "-w", NULL};
+    struct err err = {0};
+    assert_int_equal(cli_options_parse(own, 2, argv, take, &flags, &err), 0);
+    assert_int_equal(flags.before, 7);
+    assert_true(flags.wanted);
+    assert_false(flags.other);
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -176,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_operands_come_in_order),
+        cmocka_unit_test(a_flag_needs_nobody),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(help_is_aligned),
         cmocka_unit_test(record_takes_the_light_flags),
