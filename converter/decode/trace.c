@@ -489,9 +489,11 @@ static int packets_inflate(struct reader *reader, const struct wire_field *field
     z_stream z = {.next_in = (Bytef *)(uintptr_t)field->data, .avail_in = (uInt)field->size};
     if (!chunk || inflateInit(&z) != Z_OK)
         return -ENOMEM;
+    uint64_t inflated_max = input_inflated_max(input_size(reader->input)); // of all packets
     size_t start = reader->spill.size;
     int code = Z_OK, r = 0;
-    while (r == 0 && code == Z_OK && reader->spill.size - start <= INFLATED_MAX) {
+    while (r == 0 && code == Z_OK && reader->spill.size - start <= INFLATED_MAX &&
+           reader->spill.size <= inflated_max) {
         z.next_out = chunk;
         z.avail_out = (uInt)INFLATE_CHUNK;
         code = inflate(&z, Z_NO_FLUSH);

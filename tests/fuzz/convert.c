@@ -9,6 +9,7 @@
 
 #include "converter/import/import.h"
 #include "converter/input/input.h"
+#include "converter/tables/join.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,8 +24,29 @@ static void expect_none(sqlite3 *handle, const char *sql)
     sqlite3_finalize(statement);
 }
 
+// Every column that holds ids of rows holds those of rows that are there.
+static void references_check(sqlite3 *handle)
+{
+    for (enum table_id table = 0; table < N_TABLES; table++)
+        for (size_t i = 0; i < table_defs[table].n_columns; i++) {
+            const struct column_def *column = &table_defs[table].columns[i];
+            struct column_meaning meaning = column_meaning_of(table, column);
+            const struct table_def *of = &table_defs[meaning.of];
+            char sql[512];
+            if (meaning.sense != SENSE_ROW || column->generated || !of->columns[0].key)
+                continue;
+            snprintf(sql, sizeof(sql),
+                     "SELECT 1 FROM \"%s\" WHERE \"%s\" NOT IN (SELECT \"%s\" FROM \"%s\") AND "
+                     "\"%s\" IS NOT NULL",
+                     table_defs[table].stored_name, column->name, of->columns[0].name,
+                     of->stored_name, column->name);
+            expect_none(handle, sql);
+        }
+}
+
 static void database_check(struct database *db)
 {
+    references_check(database_handle(db));
     static const char *const wrong[] = {
         "SELECT 1 FROM pragma_integrity_check WHERE integrity_check != 'ok'",
         "SELECT 1 FROM counter LEFT JOIN _track t ON t.id = track_id WHERE t.id IS NULL",
@@ -38,6 +60,12 @@ static void database_check(struct database *db)
         "SELECT 1 FROM (SELECT ts, lag(ts) OVER (ORDER BY id) AS before FROM ftrace_event) "
         "WHERE ts < before",
         "SELECT 1 FROM _arg_set s LEFT JOIN _arg_kind k ON k.id = s.kind_id WHERE k.id IS NULL",
+        "SELECT 1 FROM sched_slice WHERE dur < -1",
+        "SELECT 1 FROM thread_state WHERE dur < -1",
+        "SELECT 1 FROM slice WHERE dur < -1",
+        "SELECT 1 FROM stack_profile_callsite WHERE parent_id >= id",
+        "SELECT 1 FROM slice WHERE parent_id >= id",
+        "SELECT 1 FROM args WHERE key IS NULL",
         "SELECT 1 FROM counter c LEFT JOIN _arg_set s ON s.id = c.arg_set_id WHERE "
         "c.arg_set_id IS NOT NULL AND s.id IS NULL",
     };
