@@ -13,6 +13,7 @@ extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_heap_graph;
+extern const struct importer importer_malloc_info;
 extern const struct importer importer_module_symbols;
 extern const struct importer importer_packages_list;
 extern const struct importer importer_page_residency;
@@ -58,6 +59,7 @@ const struct importer *const importers[] = {
     &importer_perf_sample,
     &importer_stack_sample,
     &importer_smaps,
+    &importer_malloc_info,
     &importer_heap_graph,
     &importer_packages_list,
     &importer_module_symbols,

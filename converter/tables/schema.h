@@ -36,6 +36,7 @@
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
     T(machine, "Machines the trace comes from.")                                                   \
+    T(malloc_arena, "What the allocator of profiled processes held, by arena.")                    \
     T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
     T(metadata, "Facts about the trace as a whole.")                                               \
     T(package_list, "Installed Android packages.")                                                 \
@@ -192,6 +193,22 @@
     C(machine, system_ram_bytes, INT, "Memory (bytes).")                                           \
     C(machine, system_ram_gb, INT, "Memory, rounded to 10^9 bytes.")                               \
     C(machine, label_index, INT, "Position in lists of machines.")
+
+#define COLUMNS_malloc_arena(K, C, G)                                                              \
+    K(malloc_arena, id, "Row.")                                                                    \
+    C(malloc_arena, ts, INT, "When the process was asked (ns).")                                   \
+    C(malloc_arena, upid, INT, "Process.")                                                         \
+    C(malloc_arena, arena, INT,                                                                    \
+      "Number of the arena, from 0; NULL: allocations that have a mapping of their own.")          \
+    C(malloc_arena, system_bytes, INT, "Taken from the kernel.")                                   \
+    C(malloc_arena, max_system_bytes, INT, "The most it was; NULL where it is not kept.")          \
+    C(malloc_arena, free_bytes, INT, "Free in the arena, its unused end included.")                \
+    C(malloc_arena, free_chunks, INT, "In so many pieces.")                                        \
+    C(malloc_arena, fast_bytes, INT, "Free and not yet joined with what is around it.")            \
+    C(malloc_arena, fast_chunks, INT, "In so many pieces.")                                        \
+    C(malloc_arena, mapped_chunks, INT, "Allocations with a mapping of their own.")                \
+    G(malloc_arena, used_bytes, INT, "system_bytes - free_bytes - fast_bytes",                     \
+      "In use, as far as the allocator knows: caches of threads count as used.")
 
 #define COLUMNS_memory_snapshot(K, C, G)                                                           \
     K(memory_snapshot, id, "Row.")                                                                 \

@@ -18,6 +18,8 @@ SELECT * FROM stack_profile_symbol;
 
 SELECT ts, path, path_trimmed, aggregate_count, is_deleted, size_kb, private_dirty_kb, rss_kb, proportional_resident_kb FROM profiler_smaps;
 
+SELECT m.*, p.pid FROM malloc_arena m JOIN process p USING (upid);
+
 SELECT * FROM package_list;
 
 SELECT name, idx, value FROM stats WHERE value AND (name LIKE 'perf%' OR name LIKE 'stackprofile%' OR name LIKE 'smaps%' OR name LIKE 'packages%') ORDER BY name, idx;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MallocInfo: what the allocator of a profiled process held. A row for each arena, and one for what
+// lies outside of them.
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static struct cell *begin_row(struct import *im, int64_t ts, int64_t upid)
+{
+    struct cell *row = database_row(im->db, TABLE_malloc_arena, NULL);
+    cell_int(row, COL_malloc_arena_ts, ts);
+    cell_int(row, COL_malloc_arena_upid, upid);
+    return row;
+}
+
+static void arena_read(struct import *im, int64_t ts, int64_t upid,
+                       const struct wire_field *message)
+{
+    MESSAGE(arena, PB_MallocInfo_Arena_fast_chunks, message);
+    static const struct {
+        uint32_t field, column;
+    } columns[] = {
+        {PB_MallocInfo_Arena_system_bytes, COL_malloc_arena_system_bytes},
+        {PB_MallocInfo_Arena_max_system_bytes, COL_malloc_arena_max_system_bytes},
+        {PB_MallocInfo_Arena_free_bytes, COL_malloc_arena_free_bytes},
+        {PB_MallocInfo_Arena_free_chunks, COL_malloc_arena_free_chunks},
+        {PB_MallocInfo_Arena_fast_bytes, COL_malloc_arena_fast_bytes},
+        {PB_MallocInfo_Arena_fast_chunks, COL_malloc_arena_fast_chunks},
+    };
+    struct cell *row = begin_row(im, ts, upid);
+    cell_int(row, COL_malloc_arena_arena, field_i64(&arena[PB_MallocInfo_Arena_index]));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        if (field_present(&arena[columns[i].field]))
+            cell_int(row, columns[i].column, field_i64(&arena[columns[i].field]));
+}
+
+static int malloc_info_sorted(struct import *im, void *state, const struct packet *packet,
+                              const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(info, PB_MallocInfo_mapped_chunks, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info[PB_MallocInfo_pid]));
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (wire_next(&reader, &field))
+        if (field.number == PB_MallocInfo_arenas)
+            arena_read(im, packet->ts, upid, &field);
+    struct cell *row = begin_row(im, packet->ts, upid);
+    cell_int(row, COL_malloc_arena_system_bytes, field_i64(&info[PB_MallocInfo_mapped_bytes]));
+    cell_int(row, COL_malloc_arena_free_bytes, 0);
+    cell_int(row, COL_malloc_arena_fast_bytes, 0);
+    cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info[PB_MallocInfo_mapped_chunks]));
+    import_bounds(im, packet->ts);
+    return 0;
+}
+
+const struct importer importer_malloc_info = {
+    .field = PB_TracePacket_malloc_info,
+    .sorted = malloc_info_sorted,
+};
