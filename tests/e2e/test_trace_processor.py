@@ -75,10 +75,10 @@ class TraceProcessorTest(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-test-"))
         self.addCleanup(shutil.rmtree, self.dir)
 
-    def record(self, text):
+    def record(self, text, size_kb):
         """A trace of half a second and more, with the load in it."""
         path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
-        path.write_text("buffers { size_kb: 32768 fill_policy: DISCARD }\nduration_ms: 900\n" + text)
+        path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\nduration_ms: 900\n" + text)
         with subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", "-c", path, "-o", trace)],
                               stderr=subprocess.PIPE, text=True) as child:
             time.sleep(0.3)
@@ -88,10 +88,10 @@ class TraceProcessorTest(unittest.TestCase):
         self.assertEqual(child.returncode, 0, said)
         return trace
 
-    def compare(self, text, *filled, without=()):
+    def compare(self, text, *filled, without=(), size_kb=32768):
         """Records, and compares all tables; those named must have rows, or there is little to compare."""
         columns = {table: names for table, names in test_peer.tables().items() if table not in without}
-        trace, database = self.record(text), self.dir / "trace.db"
+        trace, database = self.record(text, size_kb), self.dir / "trace.db"
         done = lib.run(lib.MMSQL, "convert", "-q", trace, "-o", database)
         self.assertEqual(done.returncode, 0, done.stderr)
         with contextlib.closing(sqlite3.connect(database)) as db:
@@ -119,6 +119,15 @@ class TraceProcessorTest(unittest.TestCase):
             "unique_session_name")[0] + ftrace("vmscan/*", "compaction/*", "oom/*", "kmem/rss_stat", "ftrace/print",
                                                "kmem/mm_page_alloc", "kmem/mm_page_free") + PROCESSES,
                      "ftrace_event", "counter")
+
+    @lib.needs_root
+    @lib.needs_tracefs
+    def test_many_kinds_of_events(self):
+        # However much the machine does, the buffer bounds what there is to compare; it also shows what is lost.
+        self.compare(ftrace("raw_syscalls/*", "irq/*", "workqueue/*", "signal/*", "power/*", "block/*", "cgroup/*",
+                            "ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit", "writeback/*", "net/*", "sock/*",
+                            "tcp/*", "cpuhp/*", "ftrace/print", "sched/*", "task/*"),
+                     "ftrace_event", "slice", "thread_state", size_kb=1024)
 
     def test_counters(self):
         self.compare("""
