@@ -133,7 +133,7 @@ static int make_host(struct heap_run *run, struct err *err)
     if (o->command)
         options.socket_name = run->socket_name;
     else if (o->names.n > 0)
-        options.socket_name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
+        options.socket_name = heap_host_socket_name();
     int r = heap_host_new(&options, &run->host);
     run->roots.heap_host = run->host;
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;

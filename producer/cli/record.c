@@ -24,7 +24,6 @@
 #include "common/file.h"
 #include "common/pbtext.h"
 #include "common/str.h"
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/background.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
@@ -278,7 +277,7 @@ static int prepare(struct record *record, struct err *err)
     struct heap_host_options heap = {
         .loop = record->loop,
         .log = &record->log,
-        .socket_name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE,
+        .socket_name = heap_host_socket_name(),
         .is_alone = true,
     };
     r = heap_host_new(&heap, &record->heap_host);

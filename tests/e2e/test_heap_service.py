@@ -179,6 +179,21 @@ class Limits(Service):
             self.assertAlmostEqual((b - a) / 1e6, 200, delta=100)
 
 
+class Startup(Service):
+    def test_a_preloaded_program_is_profiled_from_its_beginning(self):
+        socket = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{os.getpid()}"}
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-d", "2500", "-n", "heap_truth", env=socket)
+        time.sleep(0.5)
+        for _ in range(2):
+            done = run(TRUTH, "1", "2000", env={**socket, "LD_PRELOAD": str(LIBRARY)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+        err = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 0, err)
+        rows = self.query("select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c on c.id = a.callsite_id"
+                          " join stack_profile_frame f on f.id = c.frame_id where f.name = 'keep_small' group by a.upid")
+        self.assertEqual(rows, [(200000,), (200000,)])
+
+
 class Daemon(Service):
     """Sessions of a daemon with folders and sockets of its own."""
 

@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 #include "common/vec.h"
+#include "producer/agents/heap/heap_abi.h"
 #include "producer/sources/heap/heap_attach.h"
 
 struct guest {
@@ -47,6 +48,12 @@ struct heap_host {
     struct departure_vec departures; // owned
     struct orphan_vec orphans;       // owned
 };
+
+const char *heap_host_socket_name(void)
+{
+    const char *name = secure_getenv(HEAP_SOCKET_VARIABLE);
+    return name && *name ? name : HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
+}
 
 int heap_host_new(const struct heap_host_options *options, struct heap_host **ret)
 {

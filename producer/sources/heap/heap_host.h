@@ -16,6 +16,10 @@
 struct heap_attach;
 struct heap_host;
 
+// Where preloaded programs look for a recorder that did not start them: MMTRACE_HEAP_SOCKET, or a
+// path. Borrowed from the environment, or constant.
+const char *heap_host_socket_name(void);
+
 struct heap_host_options {
     struct loop *loop; // borrowed, as the others
     const struct log *log;
