@@ -131,6 +131,34 @@ class GroundTruth(Heap):
         self.assertLessEqual(rows.get("drop_small", 0), 300)
 
 
+class Allocator(Heap):
+    """What the C library says of its own memory."""
+
+    def test_what_is_free_and_what_has_its_own_mapping(self):
+        code = (
+            "import ctypes, threading\n"
+            "libc = ctypes.CDLL(None)\n"
+            "libc.malloc.restype = ctypes.c_void_p\n"
+            "libc.free.argtypes = [ctypes.c_void_p]\n"
+            "large = libc.malloc(40 << 20)\n"
+            "pieces = [libc.malloc(5000) for _ in range(8000)]\n"
+            "[libc.free(p) for p in pieces[::2]]\n"
+            "threading.Thread(target=lambda: libc.malloc(100)).start()\n"
+        )
+        self.profile("python3", "-c", code)
+        rows = self.query("select arena, system_bytes, free_bytes, mapped_chunks from malloc_arena order by ts, id")
+        (main,) = [r for r in rows[-3:] if r[0] == 0]
+        mapped = rows[-1]
+        # 20 MB of holes that neither the system gets back nor anything is in.
+        self.assertGreater(main[2], 19 << 20)
+        self.assertGreater(main[1] - main[2], 19 << 20)
+        self.assertLess(main[2], 40 << 20)
+        self.assertIsNone(mapped[0])
+        self.assertGreaterEqual(mapped[1], 40 << 20)
+        self.assertGreaterEqual(mapped[3], 1)
+        self.assertIn(1, [r[0] for r in rows], "the thread has an arena of its own")
+
+
 class FullRing(Heap):
     def test_what_does_not_fit_is_counted(self):
         options = ("--shmem-size", "8192", "--no-block-client", "-i", "1")

@@ -216,6 +216,42 @@ static void threads_keep_their_order(void **state)
         pthread_join(threads[i], NULL);
 }
 
+static void write_arenas(uint32_t n_told, uint32_t n_there)
+{
+    struct heap_arenas *record = ring_reserve(&writer, HEAP_ARENAS, HEAP_ARENAS_BYTES(n_there), 0);
+    assert_non_null(record);
+    record->n_arenas = n_told;
+    record->mapped_bytes = 7;
+    for (uint32_t i = 0; i < n_there; i++)
+        record->arenas[i] = (struct heap_arena){.index = i, .free_bytes = 100 + i};
+    ring_commit(record);
+}
+
+static void arenas_are_judged_by_their_number(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    write_arenas(HEAP_ARENAS_MAX, HEAP_ARENAS_MAX);
+    assert_true(read_one(&record));
+    assert_int_equal(record.kind, HEAP_ARENAS);
+    assert_int_equal(record.arenas->n_arenas, HEAP_ARENAS_MAX);
+    assert_int_equal(record.arenas->arenas[HEAP_ARENAS_MAX - 1].free_bytes, 163);
+    write_arenas(3, 2);
+    assert_false(read_one(&record));
+    assert_true(reader.corrupted);
+}
+
+static void a_question_stands_until_it_is_answered(void **state)
+{
+    (void)state;
+    assert_true(ring_reader_is_answered(&reader));
+    ring_reader_ask(&reader);
+    ring_reader_ask(&reader);
+    assert_false(ring_reader_is_answered(&reader));
+    atomic_store(&reader.header->answered, atomic_load(&reader.header->ask));
+    assert_true(ring_reader_is_answered(&reader));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_ring, free_ring)
 
 int main(void)
@@ -229,6 +265,8 @@ int main(void)
         TEST(nor_for_a_process_that_is_gone),
         TEST(a_hole_cannot_be_passed),
         TEST(nonsense_is_seen),
+        TEST(arenas_are_judged_by_their_number),
+        TEST(a_question_stands_until_it_is_answered),
         TEST(threads_keep_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/agents/heap/arenas.h"
 #include "producer/agents/heap/got.h"
 #include "producer/agents/heap/hooks.h"
 #include "producer/agents/heap/objects.h"
@@ -34,6 +35,7 @@
 #define WAIT_NS        100000
 #define SILENCE_NS     INT64_C(10000000000) // of the recorder, after which it counts as dead
 #define TIMED_SAMPLES  16                   // one in so many is timed, and counts for all
+#define ARENAS_REST    50                   // times what counting takes, between two counts
 
 struct client {
     struct client_gate gate;
@@ -47,6 +49,8 @@ struct client {
     // Since the ring is full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
+    atomic_bool counting; // somebody asks the allocator
+    int64_t count_due_ns;
 };
 
 static union {
@@ -219,9 +223,45 @@ static int prepare(void)
         madvise(&client_table, sizeof(client_table), MADV_WIPEONFORK) < 0)
         return -errno;
     hooks_resolve();
+    arenas_prepare(hooks_allocator());
     dl_iterate_phdr(find_own_code, NULL);
     lasting.prepared = true;
     return 0;
+}
+
+// What the allocator holds. It takes the locks of all arenas in turn, and the longer the more free
+// pieces there are: so it is at most a part of the time.
+static void tell_arenas(bool is_last)
+{
+    static union {
+        struct heap_arenas arenas;
+        char bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX)];
+    } room;
+    struct heap_header *header = client->ring.header;
+    int64_t before = now_ns();
+    if (atomic_exchange_explicit(&client->counting, true, memory_order_acquire))
+        return;
+    unsigned ask = atomic_load_explicit(&header->ask, memory_order_relaxed);
+    if ((is_last || before >= client->count_due_ns) && arenas_read(&room.arenas)) {
+        size_t size = HEAP_ARENAS_BYTES(room.arenas.n_arenas);
+        struct heap_arenas *record = ring_reserve(&client->ring, HEAP_ARENAS, size, 0);
+        if (record) {
+            memcpy((char *)record + sizeof(record->head), room.bytes + sizeof(record->head),
+                   size - sizeof(record->head));
+            ring_commit(record);
+        }
+        int64_t after = now_ns();
+        client->count_due_ns = after + ARENAS_REST * (after - before);
+    }
+    atomic_store_explicit(&header->answered, ask, memory_order_release);
+    atomic_store_explicit(&client->counting, false, memory_order_release);
+}
+
+static bool is_asked(void)
+{
+    const struct heap_header *header = client->ring.header;
+    return atomic_load_explicit(&header->ask, memory_order_relaxed) !=
+           atomic_load_explicit(&header->answered, memory_order_relaxed);
 }
 
 static void set_interval(uint64_t interval)
@@ -249,15 +289,26 @@ int client_start(int fd)
         client->adaptive_free_bytes = header.adaptive_free_bytes;
         client->adaptive_interval_bytes = header.adaptive_interval_bytes;
         atomic_store(&client->full_since_ns, 0);
+        client->count_due_ns = 0;
         set_interval(header.interval_bytes ? header.interval_bytes : 1);
         objects_reset();
         uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
         atomic_store(&client->epoch, epoch ? epoch : 1);
         install_hooks();
+        tell_arenas(false);
     }
     client_thread.inside--;
     end_walk();
     return r;
+}
+
+void client_finish(void)
+{
+    if (!atomic_load(&client->epoch))
+        return;
+    client_thread.inside++;
+    tell_arenas(true);
+    client_thread.inside--;
 }
 
 void client_stop(void)
@@ -427,6 +478,8 @@ static void look_after(struct thread_state *thread, void *p, size_t size)
         send_sample(p, sampler_take(&thread->sampler, interval));
     if (client_objects_pending())
         client_objects_changed();
+    if (is_asked())
+        tell_arenas(false);
 }
 
 void client_allocated(void *p, size_t size)

@@ -41,6 +41,9 @@ int client_start(int fd);
 // The hooks are taken out, the memory is given back. Any thread, at any time.
 void client_stop(void);
 
+// The program ends: what can only be told now is told.
+void client_finish(void);
+
 // Objects have come or gone: hooks are put into those that are new.
 void client_objects_changed(void);
 void client_objects_changed_soon(void); // when somebody next has reason to look

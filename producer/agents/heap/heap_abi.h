@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  1
+#define HEAP_ABI_VERSION  2
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_LIBRARY_FILE "libmmheap.so"
@@ -46,6 +46,7 @@ struct heap_header {
     // By the recorder, at any time.
     _Alignas(64) atomic_uint stop;
     atomic_uint heartbeat; // changes with every look at the ring
+    atomic_uint ask;       // changes when ARENAS are wanted
     _Atomic uint64_t read_pos;
     // By the client.
     _Alignas(64) _Atomic uint64_t write_pos;
@@ -54,7 +55,8 @@ struct heap_header {
     _Atomic uint64_t n_lost_allocs, lost_bytes, n_lost_frees;
     _Atomic uint64_t blocked_us;
     atomic_uint hit_timeout;
-    atomic_uint gone; // the hooks are out
+    atomic_uint gone;     // the hooks are out
+    atomic_uint answered; // `ask` as it was when ARENAS were written, or could not be
     _Atomic uint64_t unwind_ns;
     _Atomic uint32_t unwind_buckets[HEAP_TIME_BUCKETS];
 };
@@ -70,6 +72,7 @@ enum heap_record_kind {
     HEAP_FREE,
     HEAP_OBJECT,  // a mapping of code has come
     HEAP_OBJECTS, // mappings may have gone; those that are there follow
+    HEAP_ARENAS,  // what the allocator holds
 };
 
 struct heap_record {
@@ -98,3 +101,21 @@ struct heap_object {
     uint64_t load_bias;   // addresses in the file's symbol table minus offsets in the file
     uint32_t id_size, path_size;
 };
+
+// The last of HEAP_ARENAS_MAX is the sum of those behind it, too.
+struct heap_arena {
+    uint64_t index;
+    uint64_t system_bytes, max_system_bytes; // taken from the kernel
+    uint64_t free_bytes, n_free;             // without those of `fast`
+    uint64_t fast_bytes, n_fast;
+};
+
+struct heap_arenas {
+    struct heap_record head;
+    uint32_t n_arenas, unused;
+    uint64_t mapped_bytes, n_mapped; // allocations with mappings of their own
+    struct heap_arena arenas[];
+};
+
+#define HEAP_ARENAS_MAX      64
+#define HEAP_ARENAS_BYTES(n) (sizeof(struct heap_arenas) + (size_t)(n) * sizeof(struct heap_arena))

@@ -246,3 +246,8 @@ void hooks_resolve(void)
         if (!hooks_table[i].real)
             hooks_table[i].real = real_function(hooks_table[i].name);
 }
+
+const void *hooks_allocator(void)
+{
+    return hooks_table[REAL_MALLOC].real;
+}

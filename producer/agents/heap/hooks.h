@@ -12,3 +12,5 @@ extern const size_t hooks_n;
 
 // Finds the real functions. Before the first walk over the objects.
 void hooks_resolve(void);
+// The program's malloc. After hooks_resolve().
+const void *hooks_allocator(void);

@@ -77,6 +77,12 @@ __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, 
     errno = saved;
 }
 
+// Behind all other destructors, as the constructor comes before all others.
+__attribute__((destructor)) static void end_program(void)
+{
+    client_finish();
+}
+
 // Begins a profile with the ring behind `fd`, which is closed. 0 or a negative errno.
 __attribute__((visibility("default"))) int mmheap_attach(int fd);
 int mmheap_attach(int fd)

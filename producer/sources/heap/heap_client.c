@@ -80,6 +80,10 @@ static void drain(struct heap_client *client, bool is_last)
     for (uint32_t n = 0;
          (is_last || n < RECORDS_A_LOOK) && ring_reader_next(&client->ring, now, is_last, &record);
          n++) {
+        if (record.kind == HEAP_ARENAS) {
+            malloc_info_keep(&client->malloc_info, record.arenas, nsec_now(CLOCK_BOOTTIME));
+            continue;
+        }
         if (heap_book_add(&client->book, &record) < 0)
             client->n_failed++;
         else

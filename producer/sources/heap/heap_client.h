@@ -12,6 +12,7 @@
 #include "common/vec.h"
 #include "producer/sources/heap/heap_book.h"
 #include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/malloc_info.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/ring_reader.h"
 
@@ -21,8 +22,9 @@ struct heap_client {
     struct ring_reader ring;
     struct heap_book book;
     nsec_t start_coarse;
-    uint64_t n_samples, n_failed; // what came, and what there was no memory for
-    nsec_t smaps_due;             // boot time; dumps before are without smaps
+    uint64_t n_samples, n_failed;   // what came, and what there was no memory for
+    struct malloc_info malloc_info; // the last that came
+    nsec_t smaps_due;               // boot time; dumps before are without smaps
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -33,8 +34,10 @@
 #define CLIENTS_MAX   4096
 #define CMDLINE_MAX   4096
 #define TARGETS_EVERY (500 * NSEC_PER_MSEC)
-#define ATTACHES_MAX  4  // at a time
-#define SMAPS_REST    20 // times what a look takes, between two looks
+#define ATTACHES_MAX  4 // at a time
+#define ASK_EVERY     NSEC_PER_SEC
+#define ANSWER_TIME   (50 * NSEC_PER_MSEC) // that the end of a recording waits for answers
+#define SMAPS_REST    20                   // times what a look takes, between two looks
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 
@@ -50,7 +53,7 @@ struct heap_source {
     struct heap_targets targets;
     struct heap_attach_vec attaches; // owned; those that are under way
     struct loop_timer *look_timer, *dump_timer, *target_timer;
-    nsec_t look_period;
+    nsec_t look_period, ask_due;
     bool running, loss_logged;
     bool passing_over; // what runs already is not wanted
     uint64_t n_lost;
@@ -130,6 +133,36 @@ static nsec_t period_for(const struct heap_source *heap)
     return slower < LOOK_SLOW ? slower : LOOK_SLOW;
 }
 
+// What allocators hold is asked for ahead: a dump has what came last.
+static void ask_all(struct heap_source *heap)
+{
+    vec_foreach(&heap->clients, client)
+        if (!(*client)->ended)
+            ring_reader_ask(&(*client)->ring);
+}
+
+static bool all_answered(const struct heap_source *heap)
+{
+    vec_foreach(&heap->clients, client)
+        if (!(*client)->ended && !heap_client_has_exited(*client) &&
+            !ring_reader_is_answered(&(*client)->ring))
+            return false;
+    return true;
+}
+
+static void wait_for_answers(const struct heap_source *heap)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_TIME;
+    while (!all_answered(heap) && nsec_now(CLOCK_MONOTONIC) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = NSEC_PER_MSEC}, NULL);
+}
+
+static void write_malloc_infos(struct heap_source *heap)
+{
+    vec_foreach(&heap->clients, client)
+        malloc_info_write(&(*client)->malloc_info, heap->env.writer, (*client)->pid);
+}
+
 static void look(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct heap_source *heap = userdata;
@@ -144,6 +177,10 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
         log_loss(heap, *client);
     }
     check_guard(heap, now);
+    if (now >= heap->ask_due) {
+        ask_all(heap);
+        heap->ask_due = now + ASK_EVERY;
+    }
     loop_set_timer(heap->look_timer, now + heap->look_period, 0);
 }
 
@@ -194,6 +231,7 @@ static void dump_all(struct heap_source *heap, bool is_last)
     if (n > 0 && !profile_write(&heap->profile, processes, n))
         heap->n_lost++;
     free(processes);
+    write_malloc_infos(heap);
     write_smaps(heap, is_last);
 }
 
@@ -435,6 +473,10 @@ static void heap_stop(struct source *source)
 {
     struct heap_source *heap = of_source(source);
     stop_looking(heap);
+    if (heap_host_is_alone(heap->host)) {
+        ask_all(heap);
+        wait_for_answers(heap);
+    }
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
             heap_client_end(*client, heap_client_has_exited(*client));

@@ -24,7 +24,8 @@
 #define BUSY_MAX   (2 * NSEC_PER_SEC)
 #define RECORD_MAX (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
 
-_Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeof(uint64_t),
+_Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeof(uint64_t) &&
+                   RECORD_MAX >= HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX),
                "the copy holds any record");
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -159,6 +160,10 @@ static bool judge(const void *copy, size_t size, struct ring_record *ret)
                size >= sizeof(ret->object) + ret->object.id_size + ret->object.path_size &&
                ret->object.start < ret->object.end;
     }
+    case HEAP_ARENAS:
+        ret->arenas = copy;
+        return size >= sizeof(*ret->arenas) && ret->arenas->n_arenas <= HEAP_ARENAS_MAX &&
+               size == HEAP_ARENAS_BYTES(ret->arenas->n_arenas);
     case HEAP_OBJECTS:
         return true;
     default:
@@ -235,6 +240,17 @@ void ring_fd_stop(int fd)
 void ring_reader_beat(struct ring_reader *ring)
 {
     atomic_fetch_add_explicit(&ring->header->heartbeat, 1, memory_order_relaxed);
+}
+
+void ring_reader_ask(struct ring_reader *ring)
+{
+    if (ring_reader_is_answered(ring))
+        atomic_fetch_add(&ring->header->ask, 1);
+}
+
+bool ring_reader_is_answered(const struct ring_reader *ring)
+{
+    return atomic_load(&ring->header->answered) == atomic_load(&ring->header->ask);
 }
 
 void ring_reader_release(struct ring_reader *ring)

@@ -35,10 +35,11 @@ struct ring_options {
 
 // One judged record; everything is borrowed until the next call.
 struct ring_record {
-    enum heap_record_kind kind; // ALLOC, FREE, OBJECT or OBJECTS
+    enum heap_record_kind kind; // all but PAD
     uint64_t address, weight;
     const uint64_t *frames;
     size_t n_frames;
+    const struct heap_arenas *arenas;
     struct heap_object object;
     const uint8_t *id;
     const char *path;
@@ -62,6 +63,10 @@ uint64_t ring_reader_used(const struct ring_reader *ring);
 // Tells the client to end, and that somebody reads.
 void ring_reader_stop(struct ring_reader *ring);
 void ring_reader_beat(struct ring_reader *ring);
+
+// Asks the client for ARENAS; a client that allocates answers at its next sample.
+void ring_reader_ask(struct ring_reader *ring);
+bool ring_reader_is_answered(const struct ring_reader *ring);
 
 // The same for a ring that nobody reads: the client behind `fd` is told to end.
 void ring_fd_stop(int fd);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the allocator of a profiled process holds, on its way from the process into the trace
+// (protos/trace/malloc_info.proto).
+#pragma once
+
+#include "common/nsec.h"
+#include "producer/agents/heap/heap_abi.h"
+#include "producer/trace/packet_writer.h"
+
+struct malloc_info {
+    nsec_t time; // boot time; 0: nothing came, or it has been written
+    uint64_t mapped_bytes, n_mapped;
+    uint32_t n_arenas;
+    struct heap_arena arenas[HEAP_ARENAS_MAX];
+};
+
+// `arenas` has been judged (ring_reader.h).
+void malloc_info_keep(struct malloc_info *info, const struct heap_arenas *arenas, nsec_t time);
+
+// Writes what came since the last time, if anything did.
+void malloc_info_write(struct malloc_info *info, struct packet_writer *writer, int32_t pid);
