@@ -436,11 +436,18 @@ counted AS (
   SELECT p.upid, p.ts, k.part, k.place, k.is_private, k.meaning, sum(p.resident) AS resident, sum(p.swap) AS swap
   FROM mapped p JOIN kind k ON k.part = p.part GROUP BY p.upid, p.ts, k.part),
 whole AS MATERIALIZED (
-  SELECT m.upid, m.ts, (SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.upid = m.upid AND h.ts <= m.ts) AS profiled,
+  SELECT m.upid, m.ts,
+    (SELECT coalesce(sum(h.size) FILTER (WHERE h.heap_name = 'libc.malloc'), sum(h.size)) FROM heap_profile_allocation h
+     WHERE h.upid = m.upid AND h.ts <= m.ts) AS profiled,
+    (SELECT max(a.ts) FROM malloc_arena a WHERE a.upid = m.upid AND a.ts <= m.ts + 200000000) AS asked,
     (SELECT sum(resident + swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts AND c.is_private) AS anonymous,
     (SELECT sum(resident) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS resident,
     (SELECT sum(swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS swap
   FROM moment m),
+held AS MATERIALIZED (
+  SELECT w.*, (SELECT sum(system_bytes) FROM malloc_arena a WHERE a.upid = w.upid AND a.ts = w.asked) AS held,
+    (SELECT sum(used_bytes) FROM malloc_arena a WHERE a.upid = w.upid AND a.ts = w.asked) AS used
+  FROM whole w),
 line(upid, ts, layer, place, part, bytes, meaning) AS (
   SELECT m.upid, m.ts, 'profile', 100 + row_number() OVER (PARTITION BY m.upid, m.ts ORDER BY h.heap_name), h.heap_name,
     sum(h.size), 'allocated since the profile began, and not freed'
@@ -452,9 +459,27 @@ line(upid, ts, layer, place, part, bytes, meaning) AS (
   UNION ALL
   SELECT upid, ts, 'process', 311, 'swap', swap, 'of these mappings, in swap space' FROM whole WHERE swap > 0
   UNION ALL
+  SELECT upid, ts, 'allocator', 200, 'in use', used, 'by the allocator''s own count; caches of threads count as used'
+  FROM held WHERE held IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'allocator', 201, 'free', held - used, 'kept for later allocations' FROM held WHERE held IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'allocator', 202, 'held', held, 'all that it has from the kernel' FROM held WHERE held IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'difference', 400, 'not profiled', used - profiled,
+    'in use and not in the profile: allocated before it began, caches of threads, and the sampling error'
+  FROM held WHERE held IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'difference', 401, 'fragmentation', held - used, 'free in the allocator: between what is in use, and at the end'
+  FROM held WHERE held IS NOT NULL
+  UNION ALL
+  SELECT upid, ts, 'difference', 402, 'other mappings', anonymous - held,
+    'of heap, arenas and anonymous memory: what the allocator does not hold; negative: what it holds and nobody has touched'
+  FROM held WHERE held IS NOT NULL AND anonymous IS NOT NULL
+  UNION ALL
   SELECT upid, ts, 'difference', 403, 'not in the profile', anonymous - profiled,
     'of heap, arenas and anonymous memory: allocated before the profile began, free in the allocator (fragmentation, caches), '
     || 'and mappings that are not the allocator''s; negative: allocated and never touched, or less than the sampling error'
-  FROM whole WHERE anonymous IS NOT NULL)
+  FROM held WHERE anonymous IS NOT NULL AND held IS NULL)
 SELECT l.upid, p.pid, p.name AS process_name, l.ts, l.layer, l.part, l.bytes, l.meaning
 FROM line l JOIN process p ON p.upid = l.upid ORDER BY l.upid, l.ts, l.place;

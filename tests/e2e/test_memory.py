@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmsql memory: what a profile says beside what a process has in memory."""
+import contextlib
 import re
 import signal
+import sqlite3
 import time
 import unittest
 
-from lib import MMSQL, MMTRACE, run
+from lib import MMSQL, MMTRACE, ROOT, run
 from test_heap_service import Service
 
 MIB = 1 << 20
@@ -58,6 +60,36 @@ class Memory(Service):
         for text in (f"({target.pid})", "What the profile has seen", "malloc arenas", "The difference"):
             self.assertIn(text, done.stdout)
         self.assertLess(max(map(len, done.stdout.splitlines())), 110)
+
+    def test_the_parts_add_up(self):
+        """Of numbers that are known: a profile of 45,056 bytes at its second dump, 65,536 at its first."""
+        db = self.dir / "known.db"
+        run(MMSQL, "convert", "-q", ROOT / "tests" / "golden" / "heap_continuous.pftrace", "-o", db)
+        with contextlib.closing(sqlite3.connect(db)) as handle, handle:
+            (upid, ts), = handle.execute("select upid, max(ts) + 1000 from heap_profile_allocation group by upid")
+            handle.executemany(
+                f"insert into profiler_smaps(upid, ts, path, size_kb, rss_kb, swap_kb) values ({upid}, {ts}, ?, 1000, ?, ?)",
+                [("[heap]", 200, 50), ("[anon:malloc arena]", 30, 0), ("[anon]", 70, 0), ("[anon:thread stack]", 8, 0),
+                 ("[stack]", 4, 0), ("/usr/lib/libc.so.6", 90, 0), ("/dev/shm/x", 5, 2), ("[anon:libmmheap.so]", 3, 0),
+                 ("[vdso]", 1, 0)])
+            handle.execute("insert into _malloc_arena(upid, ts, arena, system_bytes, free_bytes, fast_bytes)"
+                           f" values ({upid}, {ts} - 500, 0, 240000, 100000, 40000), ({upid}, {ts} - 500, NULL, 60000, 0, 0)")
+        with contextlib.closing(sqlite3.connect(db)) as handle:
+            rows = handle.execute("select layer, part, bytes from memory_account").fetchall()
+            with handle:
+                handle.execute("delete from _malloc_arena")
+            without = dict(handle.execute("select part, bytes from memory_account where layer = 'difference'"))
+        private = (200 + 50 + 30 + 70) * 1024
+        self.assertEqual(rows, [
+            ("profile", "libc.malloc", 45056),
+            ("allocator", "in use", 160000), ("allocator", "free", 140000), ("allocator", "held", 300000),
+            ("process", "heap", 200 * 1024), ("process", "malloc arenas", 30 * 1024), ("process", "anonymous", 70 * 1024),
+            ("process", "stacks", 12 * 1024), ("process", "files", 90 * 1024), ("process", "shared memory", 5 * 1024),
+            ("process", "profiler", 3 * 1024), ("process", "others", 1024), ("process", "resident", 411 * 1024),
+            ("process", "swap", 52 * 1024),
+            ("difference", "not profiled", 160000 - 45056), ("difference", "fragmentation", 140000),
+            ("difference", "other mappings", private - 300000)])
+        self.assertEqual(without, {"not in the profile": private - 45056})
 
     def test_what_is_not_there(self):
         target = self.start("sleep", "30")
