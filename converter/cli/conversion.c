@@ -206,10 +206,12 @@ static void damage_print(struct run *run, const char *trace, const struct input 
 }
 
 static int trace_import(struct run *run, const struct content *content, const char *path,
-                        struct trace_result *ret)
+                        const struct id_shifts *shifts, struct trace_result *ret)
 {
     CLEANUP(database_freep) struct database *db = NULL;
     int r = database_create(path, run->err, &db);
+    if (r == 0 && shifts)
+        database_shift_ids(db, shifts);
     if (r == 0)
         database_select(db, &run->conversion->selection);
     if (r == 0)
@@ -251,10 +253,24 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
     return 0;
 }
 
+// What ids of the next trace grow by.
+static int shifts_find(struct run *run, struct id_shifts **ret)
+{
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    int r = handle_open(run, run->working, &handle);
+    if (r < 0)
+        return r;
+    *ret = malloc(sizeof(**ret));
+    if (!*ret)
+        return err_errno(run->err, -ENOMEM, "database");
+    join_shifts_find(handle, *ret);
+    return 0;
+}
+
 static int part_join(struct run *run, const char *part, const char *name)
 {
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
-    struct join join = {.trace_id = run->n_traces};
+    struct join join = {.shifted = true, .trace_id = run->n_traces};
     int r = handle_open(run, run->working, &handle);
     if (r == 0 && run->conversion->merge_clocks)
         r = shift_find(run, handle, part, name, &join.ts_shift);
@@ -270,12 +286,15 @@ static int trace_convert(struct run *run, const struct content *content)
 {
     struct trace_result result = {0};
     CLEANUP(freep) char *part = NULL;
+    CLEANUP(freep) struct id_shifts *shifts = NULL;
     if (!input_size(content->input))
         return err_set(run->err, -EINVAL, "%s: empty", content->name);
     int r = run->has_base ? working_file_make(run->conversion->output, run->err, &part) : 0;
     const char *path = part ? part : run->working;
+    if (r == 0 && part)
+        r = shifts_find(run, &shifts);
     if (r == 0)
-        r = trace_import(run, content, path, &result);
+        r = trace_import(run, content, path, shifts, &result);
     if (r == 0 && part)
         r = part_join(run, part, content->name);
     if (part)

@@ -6,6 +6,7 @@
 #include "converter/import/process_counters.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -108,13 +109,15 @@ int process_counters_finish(struct import *im)
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     strbuf_add_str(&sql, "CREATE TABLE temp.moved(old INTEGER PRIMARY KEY, new INTEGER);");
     size_t n = 0;
+    int64_t shift = database_id_shift(im->db, TABLE__track);
     vec_foreach(&counters->waiting, waiting) {
         int64_t upid = processes_thread_at(&im->processes, waiting->utid)->upid;
         if (upid == UPID_NONE)
             continue;
         uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
         im->tracks.items.items[waiting->track].replaced = true;
-        strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%u,%u);", waiting->track, track);
+        strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%" PRId64 ",%" PRId64 ");",
+                    waiting->track + shift, track + shift);
         n++;
     }
     if (!n || counters->failure < 0)

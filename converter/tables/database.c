@@ -39,6 +39,7 @@ struct database {
         int64_t next_id;
     } tables[N_TABLES];
     const struct selection *selection;     // borrowed
+    const struct id_shifts *shifts;        // borrowed; NULL: none
     struct strbuf later;                   // SQL that is run when the tables are there
     struct batch *current;                 // of the row made last
     struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
@@ -148,6 +149,17 @@ static int writer_make(struct database *db, struct err *err)
 void database_select(struct database *db, const struct selection *selection)
 {
     db->selection = selection;
+}
+
+void database_shift_ids(struct database *db, const struct id_shifts *shifts)
+{
+    db->shifts = shifts;
+    writer_shift_ids(db->writer, shifts);
+}
+
+int64_t database_id_shift(const struct database *db, enum table_id table)
+{
+    return db->shifts ? db->shifts->add[table][0] : 0;
 }
 
 const struct selection *database_selection(const struct database *db)

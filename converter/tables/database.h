@@ -49,6 +49,14 @@ void cell_text(struct cell *row, size_t column, const char *text); // NULL: stay
 
 struct database;
 
+#define TABLE_CELLS_MAX 128
+
+// What numbers of each stored column grow by when they are written, so that the rows can stand
+// beside those of another database.
+struct id_shifts {
+    int64_t add[N_TABLES][TABLE_CELLS_MAX];
+};
+
 // -EEXIST or another error, unless `path` is absent, empty, or a database that this program made.
 int database_target_check(const char *path, struct err *err);
 
@@ -59,6 +67,12 @@ int database_create(const char *path, struct err *err, struct database **ret);
 // Rows of tables that are not selected lead nowhere from here on. Borrowed.
 void database_select(struct database *db, const struct selection *selection);
 const struct selection *database_selection(const struct database *db);
+
+// Before the first row. Ids that callers see count from 0 all the same. Borrowed.
+void database_shift_ids(struct database *db, const struct id_shifts *shifts);
+
+// What an id of the table grows by.
+int64_t database_id_shift(const struct database *db, enum table_id table);
 
 // A new row with all cells NULL but the key, which is *ret_id (may be NULL): ids count from 0. The
 // cells are valid until the next call. Never NULL: after a failure the row leads nowhere and

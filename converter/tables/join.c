@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each trace is converted on its own, into a database whose ids count from 0. Joining is then plain
-// SQL: every column of every table is copied, with what has to be added for what the number means.
-// So importers know nothing of other traces, and one trace alone pays nothing.
+// Each trace is converted on its own, and importers count ids from 0. What has to be added to a
+// number for what it means is added when its row is written, or else in the SQL that copies it. So
+// importers know nothing of other traces, and one trace alone pays nothing.
 //
 // What must stay true: every column that holds an id is in the list below; a unit test sees to it.
 #include "converter/tables/join.h"
@@ -168,61 +168,84 @@ static struct offsets offsets_find(struct sqlite3 *handle)
     return offsets;
 }
 
-// What a stored column of the part becomes.
-static void column_add(struct strbuf *sql, enum table_id table, const struct column_def *column,
-                       const struct offsets *offsets, const struct join *join)
+// What is added to the numbers of a column, besides times.
+static int64_t column_shift(enum table_id table, const struct column_def *column,
+                            const struct offsets *offsets)
 {
     struct column_meaning meaning = column_meaning_of(table, column);
-    int64_t add = 0;
     switch (meaning.sense) {
-    case SENSE_PLAIN:
-        break;
     case SENSE_ID:
-        add = offsets->rows[table];
-        break;
+        return offsets->rows[table];
     case SENSE_ROW:
-        add = offsets->rows[meaning.of];
-        break;
+        return offsets->rows[meaning.of];
     case SENSE_SPACE:
-        add = meaning.of == TABLE_clock_snapshot          ? offsets->snapshots
-              : meaning.of == TABLE_stack_profile_symbol  ? offsets->symbol_sets
-              : meaning.of == TABLE__profiler_counter_set ? offsets->counter_sets
-                                                          : offsets->track_groups;
-        break;
+        return meaning.of == TABLE_clock_snapshot          ? offsets->snapshots
+               : meaning.of == TABLE_stack_profile_symbol  ? offsets->symbol_sets
+               : meaning.of == TABLE__profiler_counter_set ? offsets->counter_sets
+                                                           : offsets->track_groups;
     case SENSE_MACHINE:
-        add = offsets->machines;
-        break;
+        return offsets->machines;
     case SENSE_UCPU:
-        add = offsets->machines * UCPUS_PER_MACHINE;
-        break;
+        return offsets->machines * UCPUS_PER_MACHINE;
+    case SENSE_PLAIN:
     case SENSE_TIME:
-        add = join->ts_shift;
-        break;
     case SENSE_TRACE:
-        strbuf_addf(sql, "%" PRId64, join->trace_id);
-        return;
+        break;
     }
+    return 0;
+}
+
+void join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret)
+{
+    struct offsets offsets = offsets_find(handle);
+    *ret = (struct id_shifts){0};
+    for (enum table_id table = 0; table < N_TABLES; table++)
+        for (size_t i = 0, n = 0; i < table_defs[table].n_columns; i++)
+            if (!table_defs[table].columns[i].generated)
+                ret->add[table][n++] = column_shift(table, &table_defs[table].columns[i], &offsets);
+}
+
+// What a stored column of the part becomes. Returns whether it becomes anything else.
+static bool column_add(struct strbuf *sql, enum table_id table, const struct column_def *column,
+                       const struct offsets *offsets, const struct join *join)
+{
+    enum column_sense sense = column_meaning_of(table, column).sense;
+    if (sense == SENSE_TRACE) {
+        strbuf_addf(sql, "%" PRId64, join->trace_id);
+        return true;
+    }
+    int64_t add = sense == SENSE_TIME ? join->ts_shift
+                  : join->shifted     ? 0
+                                      : column_shift(table, column, offsets);
     strbuf_addf(sql, "\"%s\"", column->name);
     if (add)
         strbuf_addf(sql, " + %" PRId64, add);
+    return add;
 }
 
+// A table that is copied as it is takes SQLite's short way: records are moved without being read.
 static int table_join(struct sqlite3 *handle, enum table_id table, const struct offsets *offsets,
                       const struct join *join, struct err *err)
 {
     const struct table_def *def = &table_defs[table];
-    CLEANUP(strbuf_done) struct strbuf sql = {0}, values = {0};
-    strbuf_addf(&sql, "INSERT INTO main.\"%s\"(", def->stored_name);
+    CLEANUP(strbuf_done) struct strbuf sql = {0}, names = {0}, values = {0};
+    bool changed = false;
     for (size_t i = 0, n = 0; i < def->n_columns; i++) {
         if (def->columns[i].generated)
             continue;
-        strbuf_addf(&sql, "%s\"%s\"", n ? "," : "", def->columns[i].name);
+        strbuf_addf(&names, "%s\"%s\"", n ? "," : "", def->columns[i].name);
         strbuf_add_str(&values, n++ ? "," : "");
-        column_add(&values, table, &def->columns[i], offsets, join);
+        changed |= column_add(&values, table, &def->columns[i], offsets, join);
     }
-    strbuf_addf(&sql, ") SELECT %s FROM part.\"%s\"", values.text ? values.text : "",
-                def->stored_name);
-    if (sql.failed || values.failed)
+    if (names.failed || values.failed)
+        return err_errno(err, -ENOMEM, "%s", def->name);
+    if (changed)
+        strbuf_addf(&sql, "INSERT INTO main.\"%s\"(%s) SELECT %s FROM part.\"%s\"",
+                    def->stored_name, names.text, values.text, def->stored_name);
+    else
+        strbuf_addf(&sql, "INSERT INTO main.\"%s\" SELECT * FROM part.\"%s\"", def->stored_name,
+                    def->stored_name);
+    if (sql.failed)
         return err_errno(err, -ENOMEM, "%s", def->name);
     return sql_run(handle, sql.text, def->name, err);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "converter/tables/database.h"
 #include "converter/tables/schema.h"
 
 struct sqlite3;
@@ -37,7 +38,12 @@ struct column_meaning column_meaning_of(enum table_id table, const struct column
 // Whether a number with this name could be taken for an id, so that it must be in a list.
 bool column_must_have_meaning(const char *name);
 
+// Numbers of the rows that come next in the database `handle`: given to database_shift_ids(), they
+// make one whose rows join() copies as they are.
+void join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret);
+
 struct join {
+    bool shifted;     // the part's rows have their final ids already
     int64_t ts_shift; // added to times
     int64_t trace_id; // that the rows get
 };

@@ -9,7 +9,7 @@
 #include "converter/tables/database.h"
 
 #define VARINT_MAX       9
-#define RECORD_CELLS_MAX 128
+#define RECORD_CELLS_MAX TABLE_CELLS_MAX
 
 struct record {
     const uint8_t *ready;     // borrowed: the record itself; NULL: it is made of the cells

@@ -83,9 +83,10 @@ static int entries_write(const struct row_index *index, const struct scratch *pl
     int r = 0;
     for (size_t i = 0; i < index->n && r == 0; i++) {
         struct cell cells[3];
-        cell_int(cells, 0, entries(placed)[i].group);
-        cell_int(cells, 1, index->with_value ? entries(placed)[i].value : entries(placed)[i].id);
-        cell_int(cells, 2, entries(placed)[i].id);
+        int64_t id = entries(placed)[i].id + index->add_id;
+        cell_int(cells, 0, entries(placed)[i].group + index->add_group);
+        cell_int(cells, 1, index->with_value ? entries(placed)[i].value : id);
+        cell_int(cells, 2, id);
         record_measure(&record, cells, index->with_value ? 3 : 2);
         r = btree_add_entry(&tree, pages, &record);
         if (i % FORGET_N == FORGET_N - 1)

@@ -15,6 +15,8 @@ struct row_index {
     struct scratch log; // entries as they came
     size_t n, n_forget; // entries; and those when memory was given back last
     int64_t n_groups;   // largest first number + 1
+    int64_t add_group;  // to the first numbers
+    int64_t add_id;     // to the ids
     bool with_value;    // two numbers, not one
     bool given_up;      // something that this cannot do: let SQLite make the index
 };

@@ -39,7 +39,8 @@ struct writer {
     struct sink sinks[N_TABLES];
     struct row_index indexes[N_WRITER_INDEXES];
     struct record record;
-    char *folder; // owned; may be NULL
+    const struct id_shifts *shifts; // borrowed; NULL: none
+    char *folder;                   // owned; may be NULL
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
     pthread_cond_t changed;
@@ -110,13 +111,26 @@ static int texts_mend(struct cell *row, size_t width, struct arena *copies)
     return r;
 }
 
-// Those that waited for the row written last.
-static int backlog_follow(struct writer *writer, struct sink *sink)
+static int64_t id_shift(const struct writer *writer, enum table_id table)
 {
+    return writer->shifts ? writer->shifts->add[table][0] : 0;
+}
+
+static int tree_add(struct writer *writer, enum table_id table, const struct record *record)
+{
+    struct sink *sink = &writer->sinks[table];
+    int64_t id = sink->next++;
+    return btree_add(&sink->tree, &writer->pages, id + id_shift(writer, table), record);
+}
+
+// Those that waited for the row written last.
+static int backlog_follow(struct writer *writer, enum table_id table)
+{
+    struct sink *sink = &writer->sinks[table];
     struct record waiting;
     int r = 0;
     while (r == 0 && backlog_take(&sink->backlog, sink->next, &waiting))
-        r = btree_add(&sink->tree, &writer->pages, sink->next++, &waiting);
+        r = tree_add(writer, table, &waiting);
     return r;
 }
 
@@ -132,6 +146,16 @@ static int row_note(struct writer *writer, enum table_id table, const struct cel
     return 0;
 }
 
+// Numbers from the trace may be anything: they wrap.
+static void row_shift(const struct writer *writer, enum table_id table, struct cell *row,
+                      size_t width)
+{
+    const int64_t *add = writer->shifts->add[table];
+    for (size_t i = 0; i < width; i++)
+        if (add[i] && row[i].type == CELL_INT)
+            row[i].integer = (int64_t)((uint64_t)row[i].integer + (uint64_t)add[i]);
+}
+
 static int row_write(struct writer *writer, enum table_id table, struct cell *row, size_t width)
 {
     struct sink *sink = &writer->sinks[table];
@@ -140,17 +164,18 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
         id = row[0].integer;
         row[0].type = CELL_NULL; // it is the key of the tree already
     }
-    record_measure(&writer->record, row, width);
     if (id < sink->next)
         return -EEXIST;
     int r = row_note(writer, table, row, id);
     if (r < 0)
         return r;
+    if (writer->shifts)
+        row_shift(writer, table, row, width);
+    record_measure(&writer->record, row, width);
     if (id > sink->next)
         return backlog_put(&sink->backlog, writer->folder, id, &writer->record);
-    sink->next++;
-    r = btree_add(&sink->tree, &writer->pages, id, &writer->record);
-    return r == 0 && sink->backlog.n ? backlog_follow(writer, sink) : r;
+    r = tree_add(writer, table, &writer->record);
+    return r == 0 && sink->backlog.n ? backlog_follow(writer, table) : r;
 }
 
 static int batch_write(struct writer *writer, enum table_id table, struct batch *batch)
@@ -229,6 +254,11 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
     return r;
 }
 
+void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
+{
+    writer->shifts = shifts;
+}
+
 struct batch *writer_batch(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
@@ -280,12 +310,13 @@ void writer_abandon(struct writer *writer)
 
 // No row comes any more: those that wait are written, and `root` is where the tree's root goes (0:
 // behind the rest).
-static int sink_finish(struct writer *writer, struct sink *sink, uint32_t *root)
+static int sink_finish(struct writer *writer, enum table_id table, uint32_t *root)
 {
+    struct sink *sink = &writer->sinks[table];
     int r = 0;
     while (sink->backlog.n && r == 0) { // ids that nobody used
         sink->next++;
-        r = backlog_follow(writer, sink);
+        r = backlog_follow(writer, table);
     }
     if (r == 0 && *root)
         r = btree_finish_at(&sink->tree, &writer->pages, *root);
@@ -296,14 +327,23 @@ static int sink_finish(struct writer *writer, struct sink *sink, uint32_t *root)
     return r;
 }
 
+static void index_shift(struct writer *writer, enum writer_index index)
+{
+    enum table_id table = index == INDEX_COUNTER_BY_TRACK ? TABLE_counter : TABLE__arg_set;
+    size_t group = index == INDEX_COUNTER_BY_TRACK ? COL_counter_track_id : COL__arg_set_kind_id;
+    writer->indexes[index].add_id = id_shift(writer, table);
+    writer->indexes[index].add_group = writer->shifts ? writer->shifts->add[table][group] : 0;
+}
+
 int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
                   struct writer_roots *ret)
 {
     *ret = (struct writer_roots){0};
     int r = writer_drain(writer);
     for (size_t i = 0; i < N_TABLES && r == 0; i++)
-        r = sink_finish(writer, &writer->sinks[i], &ret->tables[i]);
+        r = sink_finish(writer, i, &ret->tables[i]);
     for (size_t i = 0; i < N_WRITER_INDEXES && with_indexes && r == 0; i++) {
+        index_shift(writer, i);
         r = row_index_finish(&writer->indexes[i], writer->folder, &writer->pages, &ret->indexes[i]);
         row_index_done(&writer->indexes[i]);
     }
@@ -316,7 +356,7 @@ int writer_finish_grown(struct writer *writer, const uint32_t roots[N_TABLES])
     for (size_t i = 0; i < N_TABLES && r == 0; i++) {
         uint32_t root = roots[i];
         if (root)
-            r = sink_finish(writer, &writer->sinks[i], &root);
+            r = sink_finish(writer, i, &root);
     }
     return r < 0 ? r : pages_finish_grown(&writer->pages);
 }

@@ -32,6 +32,9 @@ struct writer;
 // goes into files in `folder`, which is copied. 0 or a negative errno.
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret);
 
+// Of all rows; before the first. Borrowed.
+void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts);
+
 // An empty batch, or NULL if memory is out.
 struct batch *writer_batch(struct writer *writer);
 

@@ -45,7 +45,7 @@ static void test_every_id_has_a_meaning(void **state)
         }
 }
 
-static void database_make(char *path, int64_t ts)
+static void database_make(char *path, int64_t ts, const struct id_shifts *shifts)
 {
     struct err err = {0};
     struct database *db;
@@ -54,6 +54,8 @@ static void database_make(char *path, int64_t ts)
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(database_create(path, &err, &db), 0);
+    if (shifts)
+        database_shift_ids(db, shifts);
     struct cell *row = database_row(db, TABLE_process, &upid);
     cell_int(row, COL_process_pid, 10);
     row = database_row(db, TABLE_process, &upid);
@@ -70,6 +72,15 @@ static void database_make(char *path, int64_t ts)
     row = database_row(db, TABLE_sched_slice, NULL);
     cell_int(row, COL_sched_slice_utid, utid);
     cell_int(row, COL_sched_slice_ucpu, 3);
+    int64_t early = database_reserve_id(db, TABLE_counter); // waits for its turn
+    row = database_row(db, TABLE_counter, NULL);
+    cell_int(row, COL_counter_track_id, 1);
+    cell_int(row, COL_counter_ts, ts);
+    row = database_row_with_id(db, TABLE_counter, early);
+    cell_int(row, COL_counter_track_id, 0);
+    cell_int(row, COL_counter_ts, ts);
+    database_row(db, TABLE__track, NULL);
+    database_row(db, TABLE__track, NULL);
     row = database_row(db, TABLE_trace, NULL);
     cell_int(row, COL_trace_start_ts, ts);
     cell_int(row, COL_trace_end_ts, ts + 1);
@@ -79,17 +90,20 @@ static void database_make(char *path, int64_t ts)
     database_free(db);
 }
 
-static void test_join_moves_ids_and_times(void **state)
+static void join_and_check(bool shifted)
 {
-    (void)state;
     char first[] = "/tmp/mmsql-join.XXXXXX", second[] = "/tmp/mmsql-join.XXXXXX";
     struct err err = {0};
     sqlite3 *handle;
-    database_make(first, 1000);
-    database_make(second, 50);
+    database_make(first, 1000, NULL);
     assert_int_equal(sqlite3_open(first, &handle), SQLITE_OK);
+    struct id_shifts *shifts = calloc(1, sizeof(*shifts));
+    assert_non_null(shifts);
+    join_shifts_find(handle, shifts);
+    database_make(second, 50, shifted ? shifts : NULL);
+    free(shifts);
     assert_int_equal(database_same_schema(handle, first, &err), 0);
-    struct join join = {.trace_id = 1, .ts_shift = 7};
+    struct join join = {.shifted = shifted, .trace_id = 1, .ts_shift = 7};
     if (database_join(handle, second, &join, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(sql_number(handle, "SELECT count(*) FROM process", -1), 4);
@@ -106,9 +120,26 @@ static void test_join_moves_ids_and_times(void **state)
     assert_int_equal(sql_number(handle, "SELECT start_ts FROM trace WHERE id = 1", -1), 57);
     assert_int_equal(sql_number(handle, "SELECT start_ts FROM trace_bounds", -1), 57);
     assert_int_equal(sql_number(handle, "SELECT end_ts FROM trace_bounds", -1), 1001);
+    assert_int_equal(sql_number(handle, "SELECT track_id FROM counter WHERE id = 2", -1), 2);
+    assert_int_equal(sql_number(handle, "SELECT track_id FROM counter WHERE id = 3", -1), 3);
+    assert_int_equal(sql_number(handle, "SELECT ts FROM counter WHERE track_id = 2", -1), 57);
+    assert_int_equal(
+        sql_number(handle, "SELECT integrity_check = 'ok' FROM pragma_integrity_check", -1), 1);
     sqlite3_close(handle);
     unlink(first);
     unlink(second);
+}
+
+static void test_join_moves_ids_and_times(void **state)
+{
+    (void)state;
+    join_and_check(false);
+}
+
+static void test_ids_that_were_shifted_when_written(void **state)
+{
+    (void)state;
+    join_and_check(true);
 }
 
 static void test_other_versions_are_refused(void **state)
@@ -127,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_id_has_a_meaning),
         cmocka_unit_test(test_join_moves_ids_and_times),
+        cmocka_unit_test(test_ids_that_were_shifted_when_written),
         cmocka_unit_test(test_other_versions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
