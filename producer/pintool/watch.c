@@ -31,7 +31,8 @@ struct watched {
     struct look_memory memory;
     struct stat st; // as of the last look
     bool seen, gone, unknown;
-    bool ignored; // found in a directory, and no zip
+    bool ignored; // no zip, or not any more
+    bool was_indexed;
     struct zipindex zip;
     struct coverages entries; // all of each entry, for their places
 };
@@ -199,7 +200,7 @@ static void forget(struct watched *file)
 {
     look_memory_done(&file->memory);
     file->memory = (struct look_memory){0};
-    file->seen = file->unknown = file->ignored = false;
+    file->seen = file->unknown = false;
 }
 
 static int index_entries(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
@@ -216,6 +217,23 @@ static int index_entries(struct watch *watch, struct watched *file, int fd, uint
         if (coverages_add(&file->entries, &part, NULL) < 0)
             return err_errno(err, -ENOMEM, "%s", file->target.path);
     }
+    return 0;
+}
+
+// Who names what is no zip is told at once. A zip that stops to be one is being written, perhaps.
+static int index_again(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
+                       struct err *err)
+{
+    struct err problem = {0};
+    int r = index_entries(watch, file, fd, size_bytes, &problem);
+    if (r == -ENOMEM || (r < 0 && file->target.named && !file->was_indexed)) {
+        *err = problem;
+        return r;
+    }
+    if (r < 0 && !file->ignored && file->was_indexed)
+        print_state(watch, file, "no zip");
+    file->ignored = r < 0;
+    file->was_indexed |= r == 0;
     return 0;
 }
 
@@ -262,12 +280,9 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
     if (file->gone || is_other(watch, &file->st, &st)) {
         forget(file);
         file->gone = false;
-        if (watch->options->zip) {
-            r = index_entries(watch, file, fd, (uint64_t)st.st_size, err);
-            if (r < 0 && file->target.named)
-                return r;
-            file->ignored = r < 0;
-        }
+        r = watch->options->zip ? index_again(watch, file, fd, (uint64_t)st.st_size, err) : 0;
+        if (r < 0)
+            return r;
     }
     file->st = st;
     if (file->ignored)

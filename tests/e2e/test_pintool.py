@@ -668,6 +668,25 @@ class Watch(Case):
         self.assertRegex(line, rf"^came zip_offset={7 * PAGE} file_offset=\d+ total_bytes={PAGE} name=second$")
         self.end(process, signal.SIGINT)
 
+    def test_zip_that_is_none_for_a_while(self):
+        path = self.dir / "app.apk"
+        with zipfile.ZipFile(path, "w") as app:
+            app.writestr("one", bytes(3 * PAGE))
+        data = path.read_bytes()
+        process = self.watch("app.apk", "--zip")
+        process.stdout.readline()
+        path.write_bytes(data[:PAGE])
+        while not process.stdout.readline().endswith(" app.apk no zip\n"):
+            self.assertIsNone(process.poll())
+        path.write_bytes(data)
+        while " app.apk resident(B)=" not in process.stdout.readline():
+            self.assertIsNone(process.poll())
+        self.end(process, signal.SIGINT)
+
+        path.write_bytes(data[:PAGE])
+        done = self.pintool("file", "app.apk", "--zip", "--watch", "100ms", code=1)
+        self.assertIn("no zip", done.stderr)
+
     def test_so_many_looks(self):
         self.file("a.so", PAGE)
         before = time.monotonic()
