@@ -88,9 +88,15 @@ static int stop_read_ahead(struct measurement *m, dev_t device)
     for (size_t i = 0; i < devices->n; i++)
         if (devices->items[i] == device)
             return 0;
-    if (m->keep_read_ahead || devices->n == sizeof(devices->items) / sizeof(devices->items[0]))
+    if (m->keep_read_ahead)
         return 0;
     struct err err = {0};
+    if (devices->n == sizeof(devices->items) / sizeof(devices->items[0])) {
+        err_set(&err, -E2BIG, "the files lie on more than %zu devices", devices->n);
+        err_hint(&err, -E2BIG, "read-ahead of the others stays on: more pages may be found");
+        err_print(&err, PINTOOL);
+        return 0;
+    }
     size_t i = devices->n++;
     devices->items[i] = device;
     int r = read_ahead_stop("/sys", device, &devices->stopped[i], &err);

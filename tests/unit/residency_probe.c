@@ -141,6 +141,45 @@ static void mixed_and_calm_stretches_take_turns(void **state)
     }
 }
 
+static struct residency_probe_stats stats_of_walk(int fd, uint64_t pages)
+{
+    CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
+    assert_int_equal(residency_probe_new(RESIDENCY_AUTO, &probe), 0);
+    if (!residency_has_cachestat(probe))
+        skip();
+    struct residency_counts counts;
+    struct residency_probe_stats stats;
+    CLEANUP(page_ranges_done) struct page_ranges ranges = {0};
+    assert_int_equal(residency_probe_ranges(probe, fd, &counts, &ranges), 0);
+    assert_int_equal(counts.pages, pages);
+    residency_probe_get_stats(probe, &stats);
+    return stats;
+}
+
+// Uniform files are told by a few counts, and no page of a mixed one is read off twice.
+static void asking_pays_for_itself(void **state)
+{
+    (void)state;
+    const uint64_t pages = 100000;
+    CLEANUP(close_fdp) int fd = make_file((off_t)(pages * PAGE));
+    struct residency_probe_stats stats = stats_of_walk(fd, pages);
+    assert_int_equal(stats.n_mincores, 0);
+    assert_true(stats.n_cachestats < 32);
+
+    bring_in(fd, 70000, 1); // one page: found where it is, at the price of its surroundings
+    stats = stats_of_walk(fd, pages);
+    assert_in_range(stats.n_mincore_pages, 1, 4096);
+    assert_true(stats.n_cachestats < 64);
+
+    for (uint64_t i = 0; i < pages; i++)
+        if (random_below(2))
+            bring_in(fd, i, 1);
+    stats = stats_of_walk(fd, pages);
+    assert_true(stats.n_mincore_pages <= pages);
+    assert_true(stats.n_mincores < 64);
+    assert_true(stats.n_cachestats < 64);
+}
+
 static void halves_go_and_come_back(void **state)
 {
     (void)state;
@@ -358,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_holes_are_found_to_the_page),
         cmocka_unit_test(mixed_and_calm_stretches_take_turns),
+        cmocka_unit_test(asking_pays_for_itself),
         cmocka_unit_test(halves_go_and_come_back),
         cmocka_unit_test(empty_and_growing_and_shrinking_files),
         cmocka_unit_test(verify_sees_a_silent_exchange),
