@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agent inside the VM: from its loading to the sample in the log.
+//
+// HotSpot and OpenJ9 tell of sampled allocations at an interval of bytes. For a rate the interval
+// is 0, which tells of all of them, and of each `sample_rate` in a row on a thread one is taken, at
+// a place that is drawn anew each time: every allocation has the same chance, also in threads that
+// allocate less than that, and a program with a rhythm cannot hide from it. ART tells of each
+// allocation by another event.
+//
+// What a sample needs is numbers until a stack is new: the thread's name is kept in its JVMTI
+// storage, a class's in its tag, and methods are their ids. So nothing here asks for a string
+// twice, and no lock is held while the VM walks a stack. A thread's name is asked for again now and
+// then, since threads may be renamed.
+//
+// Nothing is ever freed when sampling ends: a callback may be under way in any thread until the
+// process is gone. The VM must live on whatever goes wrong here, so that loading never fails at its
+// start; there is one message.
+#include <errno.h>
+#include <jvmti.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "producer/agents/jvm/agent_options.h"
+#include "producer/agents/jvm/perf_map.h"
+#include "producer/agents/jvm/sample_log.h"
+#include "producer/agents/jvm/vm_names.h"
+
+_Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
+
+#define FLUSH_PERIOD_S              1
+#define NAME_USES                   256 // samples after which a thread is asked for its name again
+#define CAN_SUPPORT_VIRTUAL_THREADS 44  // place among the capabilities; newer than some jvmti.h
+
+struct agent {
+    struct agent_options options;
+    JavaVM *vm;
+    jvmtiEnv *jvmti;
+    struct sample_log *log;    // NULL: only the perf map
+    struct perf_map *perf_map; // NULL: not wanted
+    atomic_bool running;
+    pthread_mutex_t lock; // of starting and stopping
+    pthread_cond_t stopped;
+};
+
+// One for each time that the agent was loaded; only the last runs.
+static _Atomic(struct agent *) current_agent;
+
+struct draw {
+    uint32_t at, taken; // of the allocations in a row
+    uint64_t random;
+    bool inside; // allocations of our own questions
+};
+
+static __thread struct draw thread_draw;
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    fprintf(stderr, "tiallocsample: %s\n", line);
+}
+
+static uint64_t random_next(struct draw *draw)
+{
+    if (draw->random == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        draw->random = ((uint64_t)(uintptr_t)draw * 0x9e3779b97f4a7c15u) ^ (uint64_t)now.tv_nsec;
+        draw->random |= 1;
+    }
+    draw->random ^= draw->random << 13;
+    draw->random ^= draw->random >> 7;
+    draw->random ^= draw->random << 17;
+    return draw->random * 0x2545f4914f6cdd1du;
+}
+
+static bool draw_take(struct draw *draw, uint32_t rate)
+{
+    if (draw->at == 0)
+        draw->taken = (uint32_t)(((random_next(draw) >> 32) * rate) >> 32);
+    bool taken = draw->at == draw->taken;
+    draw->at = draw->at + 1 < rate ? draw->at + 1 : 0;
+    return taken;
+}
+
+static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
+{
+    char text[SAMPLE_TEXT_MAX];
+    void *kept = NULL;
+    if ((*jvmti)->GetThreadLocalStorage(jvmti, thread, &kept) != JVMTI_ERROR_NONE)
+        kept = NULL;
+    uint64_t number = (uintptr_t)kept / NAME_USES, n_uses = (uintptr_t)kept % NAME_USES;
+    if (number == 0 || n_uses + 1 == NAME_USES) {
+        number = sample_log_intern(agent->log, text,
+                                   vm_thread_name(jvmti, jni, thread, text, sizeof(text)));
+        n_uses = 0;
+    }
+    (*jvmti)->SetThreadLocalStorage(jvmti, thread,
+                                    (void *)(uintptr_t)(number * NAME_USES + n_uses + 1));
+    return number;
+}
+
+static uint64_t class_number(struct agent *agent, jvmtiEnv *jvmti, jclass klass)
+{
+    char text[SAMPLE_TEXT_MAX];
+    jlong tag = 0;
+    if ((*jvmti)->GetTag(jvmti, klass, &tag) == JVMTI_ERROR_NONE && tag > 0)
+        return (uint64_t)tag;
+    uint64_t number =
+        sample_log_intern(agent->log, text, vm_class_name(jvmti, klass, text, sizeof(text)));
+    (*jvmti)->SetTag(jvmti, klass, (jlong)number);
+    return number;
+}
+
+struct name_request {
+    struct agent *agent;
+    JNIEnv *jni;
+};
+
+static size_t frame_name(void *userdata, const struct sample_frame *frame, char *text, size_t size)
+{
+    const struct name_request *request = userdata;
+    const struct agent_options *o = &request->agent->options;
+    struct vm_method_style style = {.short_name = o->short_names, .line = o->lines};
+    return vm_method_name(request->agent->jvmti, request->jni, (jmethodID)(uintptr_t)frame->method,
+                          frame->place, style, text, size);
+}
+
+static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jclass klass, jlong size)
+{
+    jvmtiEnv *jvmti = agent->jvmti;
+    jvmtiFrameInfo frames[AGENT_DEPTH_MAX];
+    struct sample sample;
+    struct name_request request = {agent, jni};
+    jint n = 0;
+    if ((*jvmti)->GetStackTrace(jvmti, NULL, 0, (jint)agent->options.depth_limit, frames, &n) !=
+        JVMTI_ERROR_NONE)
+        n = 0;
+    sample.thread = thread_number(agent, jvmti, jni, thread);
+    sample.type = class_number(agent, jvmti, klass);
+    sample.size_bytes = size;
+    sample.n_frames = (uint64_t)n;
+    for (jint i = 0; i < n; i++)
+        sample.frames[i] = (struct sample_frame){(uintptr_t)frames[i].method,
+                                                 agent->options.lines ? frames[i].location : 0};
+    sample_log_add(agent->log, &sample, frame_name, &request);
+}
+
+static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, jobject object,
+                                  jclass klass, jlong size)
+{
+    struct agent *agent = atomic_load_explicit(&current_agent, memory_order_acquire);
+    struct draw *draw = &thread_draw;
+    (void)object;
+    if (!agent || agent->jvmti != jvmti || draw->inside ||
+        (agent->options.bytes == 0 && !draw_take(draw, agent->options.sample_rate)))
+        return;
+    draw->inside = true;
+    sample_take(agent, jni, thread, klass, size);
+    draw->inside = false;
+}
+
+// A thread of its own, which the VM does not know: lines are in the file soon, also of a program
+// that does nothing now.
+static void *flush_run(void *userdata)
+{
+    struct agent *agent = userdata;
+    bool open = true;
+    pthread_mutex_lock(&agent->lock);
+    while (open && atomic_load(&agent->running)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += FLUSH_PERIOD_S;
+        pthread_cond_timedwait(&agent->stopped, &agent->lock, &until);
+        if (agent->log)
+            open = sample_log_flush(agent->log);
+        if (agent->perf_map)
+            perf_map_flush(agent->perf_map);
+    }
+    bool failed = !open && atomic_load(&agent->running);
+    pthread_mutex_unlock(&agent->lock);
+    if (failed)
+        say("%s cannot be written any more; it ends here", agent->options.log_path);
+    return NULL;
+}
+
+static void flush_begin(struct agent *agent)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    // Without it the lines are written when the buffer is full and at the end.
+    (void)!pthread_create(&thread, &attr, flush_run, agent);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void event_set(jvmtiEnv *jvmti, jvmtiEventMode mode, jvmtiEvent event)
+{
+    (*jvmti)->SetEventNotificationMode(jvmti, mode, event, NULL);
+}
+
+static void agent_stop(struct agent *agent)
+{
+    if (!atomic_exchange(&agent->running, false))
+        return;
+    jvmtiEnv *jvmti = agent->jvmti;
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    pthread_mutex_lock(&agent->lock);
+    if (agent->log)
+        sample_log_close(agent->log);
+    if (agent->perf_map)
+        perf_map_close(agent->perf_map);
+    pthread_cond_broadcast(&agent->stopped);
+    pthread_mutex_unlock(&agent->lock);
+}
+
+static void agent_begin(struct agent *agent)
+{
+    jvmtiEnv *jvmti = agent->jvmti;
+    jvmtiCapabilities have;
+    atomic_store(&agent->running, true);
+    flush_begin(agent);
+    if (agent->perf_map) {
+        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+    }
+    if (!agent->log || (*jvmti)->GetCapabilities(jvmti, &have) != JVMTI_ERROR_NONE)
+        return;
+    if (have.can_generate_sampled_object_alloc_events) {
+        (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
+        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
+    } else {
+        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
+    }
+}
+
+static void JNICALL on_vm_init(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
+{
+    struct agent *agent = atomic_load(&current_agent);
+    (void)jni;
+    (void)thread;
+    if (agent && agent->jvmti == jvmti)
+        agent_begin(agent);
+}
+
+static void JNICALL on_vm_death(jvmtiEnv *jvmti, JNIEnv *jni)
+{
+    struct agent *agent = atomic_load(&current_agent);
+    (void)jni;
+    if (agent && agent->jvmti == jvmti)
+        agent_stop(agent);
+}
+
+static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, const void *address,
+                                jint map_length, const jvmtiAddrLocationMap *map, const void *info)
+{
+    struct agent *agent = atomic_load(&current_agent);
+    char text[SAMPLE_TEXT_MAX];
+    JNIEnv *jni = NULL;
+    (void)map_length;
+    (void)map;
+    (void)info;
+    if (!agent || agent->jvmti != jvmti || !agent->perf_map)
+        return;
+    // Local references need the thread's own JNI environment.
+    if ((*agent->vm)->GetEnv(agent->vm, (void **)&jni, JNI_VERSION_1_6) != JNI_OK)
+        return;
+    size_t n =
+        vm_method_name(jvmti, jni, method, 0, (struct vm_method_style){0}, text, sizeof(text));
+    perf_map_add(agent->perf_map, address, (size_t)size, text, n);
+}
+
+static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const void *address,
+                                    jint size)
+{
+    struct agent *agent = atomic_load(&current_agent);
+    if (agent && agent->jvmti == jvmti && agent->perf_map)
+        perf_map_add(agent->perf_map, address, (size_t)size, name, strlen(name));
+}
+
+static bool capability_has(const jvmtiCapabilities *all, unsigned int place)
+{
+    return ((const uint8_t *)all)[place / 8] >> place % 8 & 1;
+}
+
+// What the agent uses of what the VM offers. False: it does not tell of allocations (now).
+static bool capabilities_take(struct agent *agent)
+{
+    jvmtiEnv *jvmti = agent->jvmti;
+    jvmtiCapabilities offered = {0}, wanted = {0};
+    if ((*jvmti)->GetPotentialCapabilities(jvmti, &offered) != JVMTI_ERROR_NONE)
+        return false;
+    wanted.can_tag_objects = offered.can_tag_objects;
+    wanted.can_get_source_file_name = offered.can_get_source_file_name;
+    wanted.can_get_line_numbers = offered.can_get_line_numbers;
+    if (agent->perf_map)
+        wanted.can_generate_compiled_method_load_events =
+            offered.can_generate_compiled_method_load_events;
+    wanted.can_generate_sampled_object_alloc_events =
+        offered.can_generate_sampled_object_alloc_events;
+    if (!offered.can_generate_sampled_object_alloc_events)
+        wanted.can_generate_vm_object_alloc_events = offered.can_generate_vm_object_alloc_events;
+    if (capability_has(&offered, CAN_SUPPORT_VIRTUAL_THREADS))
+        ((uint8_t *)&wanted)[CAN_SUPPORT_VIRTUAL_THREADS / 8] |= 1u
+                                                                 << CAN_SUPPORT_VIRTUAL_THREADS % 8;
+    return (*jvmti)->AddCapabilities(jvmti, &wanted) == JVMTI_ERROR_NONE &&
+           (wanted.can_generate_sampled_object_alloc_events ||
+            wanted.can_generate_vm_object_alloc_events);
+}
+
+static bool files_open(struct agent *agent)
+{
+    int r = sample_log_open(agent->options.log_path, &agent->log);
+    if (r < 0) {
+        say("%s: %s; allocations are not recorded", agent->options.log_path, strerror(-r));
+        return false;
+    }
+    r = agent->options.perf_map ? perf_map_open(getpid(), &agent->perf_map) : 0;
+    if (r < 0)
+        say("no perf map: %s", strerror(-r));
+    return true;
+}
+
+// Ready to begin, or NULL after a message.
+static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
+{
+    static const jvmtiEventCallbacks callbacks = {
+        .VMInit = on_vm_init,
+        .VMDeath = on_vm_death,
+        .VMObjectAlloc = on_allocation,
+        .SampledObjectAlloc = on_allocation,
+        .CompiledMethodLoad = on_compiled,
+        .DynamicCodeGenerated = on_dynamic_code,
+    };
+    struct agent *agent = calloc(1, sizeof(*agent));
+    if (!agent || (*vm)->GetEnv(vm, (void **)&agent->jvmti, JVMTI_VERSION_1_2) != JNI_OK) {
+        say("this VM has no JVMTI; allocations are not recorded");
+        free(agent);
+        return NULL;
+    }
+    agent->vm = vm;
+    agent->options = *options;
+    pthread_mutex_init(&agent->lock, NULL);
+    pthread_cond_init(&agent->stopped, NULL);
+    if (!files_open(agent)) {
+        (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
+        free(agent);
+        return NULL;
+    }
+    if (!capabilities_take(agent)) {
+        say("this VM does not tell of allocations, or another agent has them");
+        sample_log_close(agent->log);
+        (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
+        return NULL;
+    }
+    (*agent->jvmti)->SetEventCallbacks(agent->jvmti, &callbacks, sizeof(callbacks));
+    event_set(agent->jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_DEATH);
+    return agent;
+}
+
+static bool options_take(const char *text, struct agent_options *ret)
+{
+    char why[512];
+    if (agent_options_parse(text, getpid(), ret, why, sizeof(why)) == 0)
+        return true;
+    say("%s; allocations are not recorded", why);
+    return false;
+}
+
+JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
+{
+    struct agent_options options;
+    struct agent *agent;
+    (void)reserved;
+    if (options_take(text, &options) && !options.stop && (agent = agent_new(vm, &options))) {
+        atomic_store(&current_agent, agent);
+        event_set(agent->jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_INIT);
+    }
+    return JNI_OK;
+}
+
+JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
+{
+    struct agent_options options;
+    struct agent *agent, *last = atomic_load(&current_agent);
+    (void)reserved;
+    if (!options_take(text, &options))
+        return JNI_ERR;
+    if (last) {
+        // Gives the event, which only one can have, back to the VM.
+        agent_stop(last);
+        jvmtiCapabilities all;
+        if ((*last->jvmti)->GetCapabilities(last->jvmti, &all) == JVMTI_ERROR_NONE)
+            (*last->jvmti)->RelinquishCapabilities(last->jvmti, &all);
+    }
+    if (options.stop)
+        return JNI_OK;
+    agent = agent_new(vm, &options);
+    if (!agent)
+        return JNI_ERR;
+    atomic_store(&current_agent, agent);
+    agent_begin(agent);
+    return JNI_OK;
+}

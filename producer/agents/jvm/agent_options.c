@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The three options of the original go by place and may be left out or empty. A name is known by
+// its spelling, so it can stand anywhere. What is neither is refused: a misspelt option that is
+// ignored would only be noticed after the run.
+#include "producer/agents/jvm/agent_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __ANDROID__
+#define LOG_DIR "/data/local/tmp"
+#else
+#define LOG_DIR "/tmp"
+#endif
+
+// Decimal, 1..max, with an optional k, m or g for a number of bytes.
+static bool number_parse(const char *text, bool units, uint64_t max, uint64_t *ret)
+{
+    char *end;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    unsigned int shift = 0;
+    if (units && *end)
+        shift = *end == 'k' ? 10 : *end == 'm' ? 20 : *end == 'g' ? 30 : 0;
+    if (shift)
+        end++;
+    if (errno != 0 || *end || n == 0 || n > max >> shift)
+        return false;
+    *ret = (uint64_t)n << shift;
+    return true;
+}
+
+static bool place_take(struct agent_options *o, unsigned int place, const char *item)
+{
+    uint64_t n;
+    if (!item[0])
+        return true;
+    if (place == 0 && number_parse(item, false, UINT32_MAX, &n))
+        o->sample_rate = (uint32_t)n;
+    else if (place == 1 && number_parse(item, false, AGENT_DEPTH_MAX, &n))
+        o->depth_limit = (uint32_t)n;
+    else if (place == 2 && strlen(item) < sizeof(o->log_path))
+        strcpy(o->log_path, item);
+    else
+        return false;
+    return true;
+}
+
+static bool item_take(struct agent_options *o, unsigned int *place, const char *item)
+{
+    uint64_t n;
+    if (strncmp(item, "bytes=", 6) == 0) {
+        if (!number_parse(item + 6, true, INT32_MAX, &n))
+            return false;
+        o->bytes = (int32_t)n;
+        return true;
+    }
+    bool *flag = strcmp(item, "lines") == 0     ? &o->lines
+                 : strcmp(item, "short") == 0   ? &o->short_names
+                 : strcmp(item, "perfmap") == 0 ? &o->perf_map
+                 : strcmp(item, "stop") == 0    ? &o->stop
+                                                : NULL;
+    if (flag)
+        return *flag = true;
+    return place_take(o, (*place)++, item);
+}
+
+int agent_options_parse(const char *text, int pid, struct agent_options *ret, char *why,
+                        size_t why_size)
+{
+    char item[PATH_MAX];
+    unsigned int place = 0;
+    *ret = (struct agent_options){.sample_rate = 10, .depth_limit = 50};
+    snprintf(ret->log_path, sizeof(ret->log_path), LOG_DIR "/tiallocsample.%d.log", pid);
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        if (n >= sizeof(item)) {
+            snprintf(why, why_size, "an option is too long");
+            return -EINVAL;
+        }
+        memcpy(item, text, n);
+        item[n] = '\0';
+        if (!item_take(ret, &place, item)) {
+            snprintf(why, why_size,
+                     "'%.200s' is no option here (" AGENT_OPTIONS_USAGE
+                     "; the depth is at most %d)",
+                     item, AGENT_DEPTH_MAX);
+            return -EINVAL;
+        }
+        text += n + (text[n] == ',');
+    }
+    return 0;
+}

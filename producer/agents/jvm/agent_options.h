@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands behind the `=` of -agentpath: SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH as Android's
+// agent has it, and NAME or NAME=VALUE in any place.
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AGENT_LIBRARY_FILE "libtiallocsample.so"
+#define AGENT_DEPTH_MAX    512
+
+#define AGENT_OPTIONS_USAGE                                                                        \
+    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,lines,short,perfmap,stop"
+
+struct agent_options {
+    uint32_t sample_rate; // every so many-th allocation; unused with bytes
+    uint32_t depth_limit; // methods of a stack, the innermost
+    int32_t bytes;        // a sample per so many allocated bytes on average; 0: by sample_rate
+    bool lines;           // frames have file and line
+    bool short_names;     // frames have no class
+    bool perf_map;        // also write /tmp/perf-PID.map
+    bool stop;            // end what runs, begin nothing
+    char log_path[PATH_MAX];
+};
+
+// Defaults, then what the text says; NULL is no text. `pid` is for the log's name. 0, or -EINVAL
+// with a sentence in why[why_size].
+int agent_options_parse(const char *text, int pid, struct agent_options *ret, char *why,
+                        size_t why_size);

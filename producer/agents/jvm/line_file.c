@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The places of these files are known to everybody and often in /tmp, so that what is there already
+// is judged before a byte of it is thrown away: only a plain file with one name is taken over.
+#include "producer/agents/jvm/line_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int line_file_open(struct line_file *file, const char *path)
+{
+    struct stat st;
+    file->size = 0;
+    file->n_buffer = 0;
+    file->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int r = file->fd < 0 || fstat(file->fd, &st) < 0 ? -errno : 0;
+    if (r == 0 && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
+        r = -EINVAL;
+    if (r == 0 && ftruncate(file->fd, 0) < 0)
+        r = -errno;
+    if (r < 0)
+        line_file_close(file);
+    return r;
+}
+
+bool line_file_flush(struct line_file *file)
+{
+    size_t done = 0;
+    while (file->fd >= 0 && done < file->n_buffer) {
+        ssize_t n = write(file->fd, file->buffer + done, file->n_buffer - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            while (done && file->buffer[done - 1] != '\n')
+                done--;
+            // What cannot be taken back is a cut line, which readers pass over.
+            (void)!ftruncate(file->fd, file->size + (off_t)done);
+            file->n_buffer = 0;
+            line_file_close(file);
+            return false;
+        }
+        done += (size_t)n;
+    }
+    file->size += (off_t)done;
+    file->n_buffer = 0;
+    return file->fd >= 0;
+}
+
+char *line_begin(struct line_file *file, size_t size)
+{
+    if (file->n_buffer + size + 1 > LINE_FILE_BUFFER)
+        line_file_flush(file);
+    return file->fd < 0 ? NULL : file->buffer + file->n_buffer;
+}
+
+void line_end(struct line_file *file, char *end)
+{
+    *end++ = '\n';
+    file->n_buffer = (size_t)(end - file->buffer);
+}
+
+void line_file_close(struct line_file *file)
+{
+    if (file->fd < 0)
+        return;
+    if (file->n_buffer)
+        line_file_flush(file);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}

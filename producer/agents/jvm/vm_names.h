@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the VM calls its threads, classes and methods, as the log has it. Each returns the length of
+// the text, cut to size, which is not terminated. Only while the VM is live.
+#pragma once
+
+#include <jvmti.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+size_t vm_thread_name(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, char *text, size_t size);
+
+// Signature and source: `[I file: <UNKNOWN_FILE>`.
+size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size);
+
+struct vm_method_style {
+    bool short_name; // run()V, not Ljava/lang/Thread;::run()V
+    bool line;       // (Thread.java:829) behind it, of the place in the method
+};
+
+size_t vm_method_name(jvmtiEnv *jvmti, JNIEnv *jni, jmethodID method, jlocation place,
+                      struct vm_method_style style, char *text, size_t size);

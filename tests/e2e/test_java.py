@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libtiallocsample.so in real JVMs: counts against what the program is known to allocate."""
+import collections
+import os
+import pathlib
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+from lib import BUILD, MMSQL, run
+
+AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
+
+KNOWN = """
+public class Known {
+    static volatile Object sink;
+    static void alpha() { sink = new byte[1000]; }
+    static void beta() { sink = new long[100]; }
+    static void deep(int n) { if (n == 0) alpha(); else deep(n - 1); }
+    static void run(int n, int depth) {
+        for (int i = 0; i < n; i++) { deep(depth); beta(); beta(); }
+    }
+    public static void main(String[] args) throws Exception {
+        int n = Integer.parseInt(args[0]), depth = Integer.parseInt(args[1]);
+        Thread[] threads = new Thread[Integer.parseInt(args[2])];
+        for (int i = 0; i < threads.length; i++) {
+            threads[i] = new Thread(() -> run(n, depth), args[3].replace("\\\\n", "\\n") + i);
+            threads[i].start();
+        }
+        for (Thread thread : threads)
+            thread.join();
+    }
+}
+"""
+
+LOADER = """
+import java.util.function.Supplier;
+public class Loader extends ClassLoader {
+    static volatile Object sink;
+    public static class Made implements Supplier<Object> { public Object get() { return new int[99]; } }
+    Loader() { super(Loader.class.getClassLoader()); }
+    Class<?> make(byte[] code) { return defineClass("Loader$Made", code, 0, code.length); }
+    public static void main(String[] args) throws Exception {
+        byte[] code = Loader.class.getResourceAsStream("Loader$Made.class").readAllBytes();
+        for (int i = 0; i < Integer.parseInt(args[0]); i++) {
+            Class<?> made = new Loader().make(code);
+            sink = ((Supplier<?>) made.getDeclaredConstructor().newInstance()).get();
+        }
+    }
+}
+"""
+
+VIRTUAL = """
+public class Virtual {
+    static volatile Object sink;
+    public static void main(String[] args) throws Exception {
+        Thread[] threads = new Thread[50];
+        for (int i = 0; i < threads.length; i++)
+            threads[i] = Thread.ofVirtual().name("virtual" + i).start(() -> {
+                for (int n = 0; n < 100; n++) { sink = new char[33]; Thread.yield(); }
+            });
+        for (Thread thread : threads)
+            thread.join();
+    }
+}
+"""
+
+
+def jdk():
+    """The newest JDK here, as a folder; None without one."""
+    homes = [os.environ["JAVA_HOME"]] if os.environ.get("JAVA_HOME") else []
+    javac = shutil.which("javac")
+    if javac:
+        homes.append(os.path.dirname(os.path.dirname(os.path.realpath(javac))))
+    homes += sorted(map(str, pathlib.Path("/usr/lib/jvm").glob("*")))
+    homes = [home for home in homes if os.access(f"{home}/bin/javac", os.X_OK)]
+    return max(homes, key=jdk_version) if homes else None
+
+
+def jdk_version(home):
+    found = re.search(r"(\d+)", run(f"{home}/bin/javac", "-version").stdout)
+    return int(found.group(1)) if found else 0
+
+
+class Log:
+    """A log as its readers have it: keys to definitions, and how often each stack was sampled."""
+
+    def __init__(self, path):
+        self.text = pathlib.Path(path).read_bytes().decode("utf-8", "surrogateescape")
+        self.keys, self.samples = {}, collections.Counter()
+        for line in self.text.splitlines():
+            if line[0] == "+":
+                key, text = line[1:].split(",", 1)
+                self.keys[int(key)] = text
+            elif line[0] == "=":
+                key, stack = line[1:].split(",")
+                self.keys[int(key)] = [self.keys[int(k)] for k in stack.split(";")]
+            else:
+                self.samples[int(line)] += 1
+
+    def stacks(self):
+        """(record, frames from the outermost in, samples)"""
+        return [(self.keys[k][0], self.keys[k][1:], n) for k, n in self.samples.items()]
+
+    def count(self, wanted):
+        return sum(n for record, frames, n in self.stacks() if wanted(record, frames))
+
+    def by_innermost(self):
+        counts = collections.Counter()
+        for _, frames, n in self.stacks():
+            counts[frames[-1] if frames else None] += n
+        return counts
+
+
+@unittest.skipUnless(AGENT.exists(), "libtiallocsample.so is not in this build (no JDK's headers)")
+class Java(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = jdk()
+        if not cls.home:
+            raise unittest.SkipTest("no JDK: no javac")
+        cls.folder = tempfile.TemporaryDirectory(prefix="mmtrace-java-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+        sources = {"Known": KNOWN, "Loader": LOADER}
+        if jdk_version(cls.home) >= 21:
+            sources["Virtual"] = VIRTUAL
+        for name, text in sources.items():
+            (cls.path / f"{name}.java").write_text(text)
+        made = run(f"{cls.home}/bin/javac", *[f"{n}.java" for n in sources], cwd=cls.path)
+        if made.returncode != 0:
+            raise AssertionError(made.stderr)
+
+    def java(self, options, *argv, **more):
+        """Runs a program with the agent, which logs into log; returns what came of it."""
+        return run(f"{self.home}/bin/java", "-Xmx128m", f"-agentpath:{AGENT}={options}", *argv,
+                   cwd=self.path, **more)
+
+    def log(self, options, *argv):
+        done = self.java(options, *argv)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return Log(self.path / "log")
+
+    def check_known(self, log, n, rate):
+        counts = log.by_innermost()
+        for method, allocations in (("alpha", n), ("beta", 2 * n)):
+            # One of each `rate` in a row on a thread is taken: five deviations of a binomial.
+            expected = allocations / rate
+            self.assertAlmostEqual(counts[f"LKnown;::{method}()V"], expected,
+                                   delta=5 * expected**0.5, msg=method)
+        sizes = {record.split("], ")[-1] for record, frames, _ in log.stacks()
+                 if frames and frames[-1].endswith("alpha()V")}
+        self.assertEqual(sizes, {"size[1016, hex: 0x3f8]"})
+
+    def test_counts_are_those_of_the_program(self):
+        log = self.log("10,50,log", "Known", 20000, 3, 1, "worker")
+        self.check_known(log, 20000, 10)
+        self.assertEqual(max(log.keys), len(log.keys) - 1)
+        stack = next(f for _, f, _ in log.stacks() if f and f[-1].endswith("alpha()V"))
+        self.assertEqual([f.split("::")[1] for f in stack[-6:]],
+                         ["run(II)V"] + ["deep(I)V"] * 4 + ["alpha()V"])
+
+    def test_every_allocation(self):
+        log = self.log("1,4,log", "Known", 1000, 9, 1, "worker")
+        self.assertAlmostEqual(log.by_innermost()["LKnown;::alpha()V"], 1000, delta=10)
+        self.assertEqual(max(len(frames) for _, frames, _ in log.stacks()), 4)
+
+    def test_vms_of_all_kinds(self):
+        for flags in (["-Xint"], ["-Xcheck:jni"], ["-XX:+UseSerialGC"], ["-XX:+UseParallelGC"],
+                      ["-XX:+UseG1GC"]):
+            with self.subTest(flags=flags):
+                log = self.log("10,50,log", *flags, "Known", 5000, 1, 2, "worker")
+                self.check_known(log, 10000, 10)
+
+    def test_many_threads(self):
+        log = self.log("20,50,log", "Known", 1000, 300, 64, "worker")
+        self.check_known(log, 64000, 20)
+        threads = {r.split("]")[0] for r, f, _ in log.stacks() if f and "Known" in f[-1]}
+        self.assertEqual(threads, {f"jthread[worker{i}" for i in range(64)})
+        self.assertEqual(max(len(frames) for _, frames, _ in log.stacks()), 50)
+
+    def test_lines_and_short_names(self):
+        log = self.log("1,50,log,lines,short", "Known", 10, 1, 1, "worker")
+        self.assertEqual(log.by_innermost()["alpha()V (Known.java:4)"], 10)
+
+    def test_bytes(self):
+        log = self.log("bytes=64k,,,log", "Known", 200000, 1, 1, "worker")
+        counts = log.by_innermost()
+        for method, size in (("alpha", 1016), ("beta", 2 * 816)):
+            expected = 200000 * size / 65536
+            self.assertAlmostEqual(counts[f"LKnown;::{method}()V"], expected,
+                                   delta=5 * expected**0.5, msg=method)
+
+    def test_odd_names_stay_on_their_line(self):
+        name = "x\\n+1,y; ], jclass[z], size[5, hex: 0x5]"
+        log = self.log("1,50,log", "Known", 10, 1, 1, name)
+        self.assertEqual(log.by_innermost()["LKnown;::alpha()V"], 10)
+        self.assertIn("jthread[x?+1,y; ], jclass[z], size[5, hex: 0x5]0], jclass[[B file", log.text)
+        made = run(MMSQL, "convert", self.path / "log", "-o", self.path / "odd.db")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        with sqlite3.connect(self.path / "odd.db") as db:
+            threads = [row[0] for row in db.execute("select distinct thread_name from alloc_log_record")]
+        self.assertIn("x?+1,y; ], jclass[z], size[5, hex: 0x5]0", threads)
+
+    def test_classes_that_come_and_go(self):
+        log = self.log("1,50,log", "-XX:MaxMetaspaceSize=48m", "-Xmx64m", "Loader", 20000)
+        # Around a collection HotSpot lets some allocations pass without telling.
+        self.assertAlmostEqual(log.by_innermost()["LLoader$Made;::get()Ljava/lang/Object;"], 20000,
+                               delta=200)
+
+    def test_virtual_threads(self):
+        if not (self.path / "Virtual.class").exists():
+            self.skipTest("virtual threads come with JDK 21")
+        log = self.log("1,50,log", "Virtual")
+        threads = collections.Counter()
+        for record, frames, n in log.stacks():
+            if "size[88," in record and any("Virtual" in frame for frame in frames):
+                threads[record.split("]")[0]] += n
+        self.assertEqual(set(threads), {f"jthread[virtual{i}" for i in range(50)})
+        self.assertAlmostEqual(sum(threads.values()), 5000, delta=50)
+
+    def test_log_that_cannot_be_written(self):
+        done = self.java("10,50,/nonexistent/log", "Known", 1, 1, 1, "worker")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "tiallocsample: /nonexistent/log: No such file or directory; "
+                                      "allocations are not recorded\n")
+        done = self.java("rate=10", "Known", 1, 1, 1, "worker")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("'rate=10' is no option here", done.stderr)
+
+    def test_full_disk(self):
+        done = self.java("1,50,log", "Known", 200000, 1, 1, "worker", preexec_fn=lambda:
+                         resource.setrlimit(resource.RLIMIT_FSIZE, (100001, 100001)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cannot be written any more", done.stderr)
+        log = Log(self.path / "log")
+        self.assertTrue(log.text.endswith("\n"))
+        self.assertGreater(len(log.text), 90000)
+
+    def test_killed_vm_leaves_whole_lines(self):
+        vm = subprocess.Popen([f"{self.home}/bin/java", f"-agentpath:{AGENT}=1,50,killed", "Known",
+                               "100000000", "1", "4", "worker"], cwd=self.path)
+        try:
+            log = self.path / "killed"
+            with self.assertRaises(subprocess.TimeoutExpired):
+                vm.wait(2)
+        finally:
+            vm.kill()
+            vm.wait()
+        self.assertTrue(Log(log).text.endswith("\n"))
+
+    def test_perf_map(self):
+        vm = subprocess.Popen([f"{self.home}/bin/java", f"-agentpath:{AGENT}=1000,50,log,perfmap",
+                               "Known", "1000000", "1", "1", "worker"], cwd=self.path)
+        self.assertEqual(vm.wait(60), 0)
+        path = pathlib.Path(f"/tmp/perf-{vm.pid}.map")
+        self.addCleanup(path.unlink)
+        rows = [line.split(" ", 2) for line in path.read_text().splitlines()]
+        names = {name for _, size, name in rows if int(size, 16) > 0}
+        self.assertIn("LKnown;::run(II)V", names)
+        self.assertIn("Interpreter", names)
+
+
+if __name__ == "__main__":
+    unittest.main()

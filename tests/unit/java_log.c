@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the agent in a JVM reads as options and writes as a log.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "producer/agents/jvm/agent_options.h"
+#include "producer/agents/jvm/sample_log.h"
+
+static char folder[] = "/tmp/java_log_XXXXXX";
+static char path[64];
+static char text_of_file[4096];
+
+static const char *file_text(void)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    ssize_t n = read(fd, text_of_file, sizeof(text_of_file) - 1);
+    assert_true(n >= 0);
+    text_of_file[n] = '\0';
+    close(fd);
+    return text_of_file;
+}
+
+static size_t name(void *userdata, const struct sample_frame *frame, char *text, size_t size)
+{
+    ++*(int *)userdata;
+    return (size_t)snprintf(text, size, "m%d\n()V", (int)frame->method);
+}
+
+static uint64_t intern(struct sample_log *log, const char *text)
+{
+    char copy[64];
+    strcpy(copy, text);
+    return sample_log_intern(log, copy, strlen(copy));
+}
+
+static void lines_are_as_documented(void **state)
+{
+    struct sample_log *log;
+    int n_named = 0;
+    (void)state;
+    assert_int_equal(sample_log_open(path, &log), 0);
+    struct sample sample = {.thread = intern(log, "main\nloop"),
+                            .type = intern(log, "[I file: <UNKNOWN_FILE>"),
+                            .size_bytes = 24,
+                            .n_frames = 2,
+                            .frames = {{7, 0}, {8, 0}}};
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    sample.frames[0].method = 9;
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    sample.n_frames = 0;
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    assert_int_equal(n_named, 3);
+    assert_string_equal(file_text(), "");
+    sample_log_close(log);
+    assert_string_equal(file_text(),
+                        "+0,jthread[main?loop], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: "
+                        "0x18]\n+1,m7?()V\n+2,m8?()V\n=3,0;2;1\n3\n3\n+4,m9?()V\n=5,0;2;4\n5\n"
+                        "=6,0\n6\n");
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), -EIO);
+}
+
+// Runs last: the limit on file sizes stays.
+static void full_disk_leaves_whole_lines(void **state)
+{
+    struct sample_log *log;
+    int n_named = 0;
+    (void)state;
+    assert_int_equal(sample_log_open(path, &log), 0);
+    struct sample sample = {.thread = intern(log, "main"), .type = intern(log, "I"), .n_frames = 1};
+    for (int i = 0; i < 40; i++) {
+        sample.frames[0].method = (uint64_t)i;
+        assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    }
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){333, 333});
+    assert_false(sample_log_flush(log));
+    const char *text = file_text();
+    assert_in_range(strlen(text), 300, 333);
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named), -EIO);
+    sample_log_close(log);
+}
+
+static void places_of_others_are_refused(void **state)
+{
+    struct sample_log *log;
+    char other[80];
+    (void)state;
+    snprintf(other, sizeof(other), "%s/other", folder);
+    assert_int_equal(symlink("/dev/null", other), 0);
+    assert_int_equal(sample_log_open(other, &log), -ELOOP);
+    unlink(other);
+    assert_int_equal(sample_log_open(path, &log), 0);
+    sample_log_close(log);
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(sample_log_open(other, &log), -EINVAL);
+    unlink(other);
+    assert_int_equal(sample_log_open("/dev/null", &log), -EINVAL);
+    assert_int_equal(sample_log_open("/nonexistent/log", &log), -ENOENT);
+}
+
+static void options_go_by_place_or_name(void **state)
+{
+    struct agent_options o;
+    char why[256];
+    (void)state;
+    assert_int_equal(agent_options_parse(NULL, 12, &o, why, sizeof(why)), 0);
+    assert_int_equal(o.sample_rate, 10);
+    assert_int_equal(o.depth_limit, 50);
+    assert_string_equal(o.log_path, "/tmp/tiallocsample.12.log");
+    assert_int_equal(agent_options_parse("100,20,/x/y.log", 1, &o, why, sizeof(why)), 0);
+    assert_int_equal(o.sample_rate, 100);
+    assert_int_equal(o.depth_limit, 20);
+    assert_string_equal(o.log_path, "/x/y.log");
+    assert_int_equal(agent_options_parse("bytes=512k,,7,lines,perfmap", 1, &o, why, sizeof(why)),
+                     0);
+    assert_int_equal(o.sample_rate, 10);
+    assert_int_equal(o.depth_limit, 7);
+    assert_int_equal(o.bytes, 512 * 1024);
+    assert_true(o.lines && o.perf_map && !o.short_names);
+}
+
+static void wrong_options_are_named(void **state)
+{
+    static const char *const wrong[] = {
+        "0",           "x",      "-1",       "10,513",     "10,5k",          "bytes=0",
+        "bytes=4096m", "bytes=", "10,5,a,b", "4294967296", "10,50,a,lines=1"};
+    struct agent_options o;
+    char why[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(agent_options_parse(wrong[i], 1, &o, why, sizeof(why)), -EINVAL);
+        assert_non_null(strstr(why, "is no option here"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_go_by_place_or_name),
+        cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(lines_are_as_documented),
+        cmocka_unit_test(places_of_others_are_refused),
+        cmocka_unit_test(full_disk_leaves_whole_lines),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(path, sizeof(path), "%s/log", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    rmdir(folder);
+    return failed;
+}
