@@ -173,10 +173,9 @@ class Limits(Service):
                              1600)
         self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
         stamps = sorted({p.one("timestamp") for p in of_kind(decode(self.trace), "profile_packet")})
-        # At 900, 1100, 1300, 1500 ms and at the end.
-        self.assertIn(len(stamps), (4, 5))
-        for a, b in zip(stamps, stamps[1:-1]):
-            self.assertAlmostEqual((b - a) / 1e6, 200, delta=100)
+        # At 900, 1100, 1300, 1500 ms and at the end; a busy machine is late, and makes up for it.
+        self.assertIn(len(stamps), (3, 4, 5))
+        self.assertTrue(300 < (stamps[-1] - stamps[0]) / 1e6 < 900, stamps)
 
 
 class Startup(Service):
@@ -240,22 +239,24 @@ class Daemon(Service):
         self.assertEqual(run(TRUTH, "1", "5", env=self.preloaded()).returncode, 0)
 
     def test_the_loop_goes_on_while_processes_are_let_go(self):
-        """Sleepers do not take their hooks out by themselves."""
-        sleepers = [self.start("sleep", "60") for _ in range(4)]
-        pids = " ".join(f"pid: {p.pid}" for p in sleepers)
-        recorder = self.record(pids, 1500, "first")
+        """Sleepers do not take their hooks out by themselves, and of one that is stopped nobody gets hold soon."""
+        *sleepers, stopped = [self.start("sleep", "60") for _ in range(4)]
+        recorder = self.record(" ".join(f"pid: {p.pid}" for p in [*sleepers, stopped]), 1500, "first")
+        time.sleep(1)
+        stopped.send_signal(signal.SIGSTOP)
         longest = 0
         while recorder.poll() is None:
             began = time.monotonic()
             self.assertEqual(run(MMTRACE, "status", env=self.environment).returncode, 0)
             longest = max(longest, time.monotonic() - began)
-        self.assertLess(longest, 0.4)
+        self.assertLess(longest, 0.45)
         self.assertEqual(self.flags("first"), [(False, False)] * 4)
         # Once more, at once: what is still being let go is waited for.
-        recorder = self.record(pids, 2500, "second")
+        recorder = self.record(" ".join(f"pid: {p.pid}" for p in sleepers), 2500, "second")
         self.assertEqual(recorder.wait(30), 0)
-        self.assertEqual(self.flags("second"), [(False, False)] * 4)
-        self.assertEqual([p.poll() for p in sleepers], [None] * 4)
+        self.assertEqual(self.flags("second"), [(False, False)] * 3)
+        stopped.send_signal(signal.SIGCONT)
+        self.assertEqual([p.poll() for p in [*sleepers, stopped]], [None] * 4)
 
     def test_a_dump_of_all_sessions(self):
         target = self.start(TRUTH, "1", "50000000")
