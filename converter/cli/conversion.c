@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything goes into one working file beside the output, which takes the output's name when all
-// is well. The first trace is written there directly. Others are converted into files of their own
-// and joined; what is no trace is added last, because it refers to processes and frames. So the
-// old database is never touched, and whoever is killed leaves it as it was.
+// Everything goes into one working file in a folder beside the output, which takes the output's
+// name when all is well. The first trace is written there directly. Others are converted into files
+// of their own and joined; what is no trace is added last, because it refers to processes and
+// frames. So the old database is never touched, and whoever is killed leaves it as it was.
 #include "converter/cli/conversion.h"
 
 #include <errno.h>
@@ -46,7 +46,8 @@ VEC_DEFINE(content_vec, struct content);
 
 struct run {
     const struct conversion *conversion;
-    char *folder;  // owned
+    char *folder; // owned
+    struct working_folder beside;
     char *working; // owned; the file that becomes the output
     bool has_base; // there is a database in it
     struct content_vec waiting;
@@ -289,7 +290,7 @@ static int trace_convert(struct run *run, const struct content *content)
     CLEANUP(freep) struct id_shifts *shifts = NULL;
     if (!input_size(content->input))
         return err_set(run->err, -EINVAL, "%s: empty", content->name);
-    int r = run->has_base ? working_file_make(run->conversion->output, run->err, &part) : 0;
+    int r = run->has_base ? working_file_make(&run->beside, "part", run->err, &part) : 0;
     const char *path = part ? part : run->working;
     if (r == 0 && part)
         r = shifts_find(run, &shifts);
@@ -527,7 +528,9 @@ static int everything_convert(struct run *run)
     if (r == 0)
         r = journals_settle(run);
     if (r == 0)
-        r = working_file_make(conversion->output, run->err, &run->working);
+        r = working_folder_make(conversion->output, run->err, &run->beside);
+    if (r == 0)
+        r = working_file_make(&run->beside, "database", run->err, &run->working);
     if (r == 0 && conversion->append && file_size(conversion->output))
         r = base_copy(run);
     for (size_t i = 0; i < conversion->files.n && r == 0; i++)
@@ -549,8 +552,7 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     progress_wipe(&run);
     if (r == 0)
         r = working_file_publish(run.working, conversion->output, conversion->append, err);
-    if (r < 0 && run.working)
-        unlink(run.working);
+    working_folder_remove(&run.beside);
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
     if (r == 0 && !conversion->quiet)

@@ -3,23 +3,30 @@
 // rename() replaces a file whole or not at all. Where what is in the old file is in the new one as
 // well, and nowhere else, the new one is on the disk before it takes the name.
 //
+// Whoever is killed leaves his folder behind, but not the lock on it: the next conversion to the
+// same output removes it.
+//
 // A database that somebody has opened meanwhile may have a journal beside it, which belongs to the
 // file of that name, whichever it is. Such a one is therefore not replaced but rewritten through
 // SQLite, in one transaction.
 #include "converter/cli/working_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 
 #define BUSY_TIMEOUT_MS 5000
+#define FOLDER_MARK     ".mmsql-"
 
 char *folder_of(const char *path)
 {
@@ -29,18 +36,93 @@ char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-int working_file_make(const char *output, struct err *err, char **ret)
+// Folders have no folders in them.
+static void folder_empty(int fd)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    if (!dir) {
+        close_fd(own);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));)
+        unlinkat(fd, entry->d_name, 0);
+    closedir(dir);
+}
+
+static bool is_working_folder(const char *name, const char *output)
+{
+    const char *mark = str_starts_with(name, output) ? name + strlen(output) : "";
+    return str_starts_with(mark, FOLDER_MARK) && strlen(mark) == strlen(FOLDER_MARK "XXXXXX");
+}
+
+// What can be locked belongs to nobody that lives. Where locks do not work nothing is removed.
+static void left_folders_remove(const char *output)
+{
+    CLEANUP(freep) char *folder = folder_of(output);
+    const char *slash = strrchr(output, '/');
+    DIR *dir = folder ? opendir(folder) : NULL;
+    if (!dir)
+        return;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (!is_working_folder(entry->d_name, slash ? slash + 1 : output))
+            continue;
+        CLEANUP(close_fdp)
+        int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        folder_empty(fd);
+        unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(dir);
+}
+
+int working_folder_make(const char *output, struct err *err, struct working_folder *ret)
+{
+    left_folders_remove(output);
+    struct working_folder folder = {.fd = -1};
+    struct stat st;
+    do { // until nobody took it for one that was left, between its making and its lock
+        working_folder_remove(&folder);
+        if (asprintf(&folder.path, "%s" FOLDER_MARK "XXXXXX", output) < 0)
+            return err_errno(err, -ENOMEM, "%s", output);
+        if (!mkdtemp(folder.path)) {
+            int r = err_errno(err, -errno, "%s", output);
+            free(folder.path);
+            return r;
+        }
+        folder.fd = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder.fd >= 0)
+            flock(folder.fd, LOCK_EX | LOCK_NB);
+    } while (folder.fd < 0 ? errno == ENOENT : fstat(folder.fd, &st) == 0 && st.st_nlink == 0);
+    *ret = folder;
+    return 0;
+}
+
+void working_folder_remove(struct working_folder *folder)
+{
+    if (folder->path && folder->fd >= 0)
+        folder_empty(folder->fd);
+    if (folder->path) {
+        rmdir(folder->path);
+        close_fd(folder->fd);
+    }
+    free(folder->path);
+    *folder = (struct working_folder){.fd = -1};
+}
+
+int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
+                      char **ret)
 {
     char *path;
-    if (asprintf(&path, "%s.XXXXXX", output) < 0)
-        return err_errno(err, -ENOMEM, "%s", output);
-    int fd = mkostemp(path, O_CLOEXEC);
+    if (asprintf(&path, "%s/%s", folder->path, name) < 0)
+        return err_errno(err, -ENOMEM, "%s", name);
+    CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
-        int r = err_errno(err, -errno, "%s", output);
+        int r = err_errno(err, -errno, "%s", path);
         free(path);
         return r;
     }
-    close_fd(fd);
     *ret = path;
     return 0;
 }

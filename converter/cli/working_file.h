@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files beside the one that is to be written, which take its name when all is well.
+// Files in a folder beside the one that is to be written, which take its name when all is well.
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,21 @@
 // The folder of `path`. Freed by the caller; NULL: no memory.
 char *folder_of(const char *path);
 
-// A new empty file beside `output`. The caller frees the path and removes the file.
-int working_file_make(const char *output, struct err *err, char **ret);
+// Where the files are while they are made. All zero is none.
+struct working_folder {
+    char *path; // owned
+    int fd;     // owned, where there is a path; locked, so that others see that somebody is at it
+};
+
+// A new folder beside `output`. Those that were left there by who was killed go.
+int working_folder_make(const char *output, struct err *err, struct working_folder *ret);
+
+// Removes it with what is in it.
+void working_folder_remove(struct working_folder *folder);
+
+// A new empty file in the folder. The caller frees the path.
+int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
+                      char **ret);
 
 // Bytes of a file; 0 if there is none.
 uint64_t file_size(const char *path);

@@ -175,6 +175,58 @@ class Append(Case):
             self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
             self.db.write_bytes(before)
         self.assertTrue(n_killed)
+        self.convert("-a", SCHED)
+        self.nothing_left("out.db")
+
+    def test_what_others_do_meanwhile_stays(self):
+        """Folders of who was killed go, that of a conversion that runs does not, nor what looks like one."""
+        argv = [str(arg) for arg in (lib.MMSQL, "convert", "-q", "-", "-o", self.db)]
+        children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+        for child in children:
+            child.stdin.write(SCHED.read_bytes()[:1000])
+            child.stdin.flush()
+        while len(list(self.dir.glob("out.db.mmsql-??????/database"))) < 2:
+            time.sleep(0.01)
+        self.write("out.db.mmsql-backup.db", "mine")
+        self.write("out.db.mmsql-mine66", "mine")
+        (self.dir / "other.db.mmsql-123456").mkdir()
+        children[0].kill()
+        children[0].communicate()
+        self.convert(PRESSURE)
+        self.assertEqual(len(list(self.dir.glob("out.db.mmsql-??????/database"))), 1)
+        said = children[1].communicate(SCHED.read_bytes()[1000:])[1]
+        self.assertEqual(children[1].returncode, 0, said)
+        self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+        self.nothing_left("out.db", "out.db.mmsql-backup.db", "out.db.mmsql-mine66", "other.db.mmsql-123456")
+
+    @lib.needs_root
+    def test_disk_full_and_read_only(self):
+        """A mount of its own that has room for a part of it, of all sizes; then one that cannot be written."""
+        self.convert(PRESSURE)
+        size_kb = self.db.stat().st_size // 1024
+        script = """
+            set -eu
+            mount -t tmpfs -o size=$((5 * $2))k tmpfs "$1/mount"
+            cd "$1/mount"
+            cp ../out.db . ; before=$(sha256sum < out.db); failed=0
+            for left in 4 100 $2 $(($2 + 100)) $(($2 * 5 / 4)) $(($2 * 3 / 2)) $(($2 * 3)); do
+                head -c $(($(df --output=avail -k . | tail -1) - left))k /dev/zero > filler 2>/dev/null || true
+                if "$3" convert -q -a "$4" "$5" -o out.db 2>> said; then cp -f ../out.db .
+                else failed=$((failed + 1)); fi
+                rm filler
+                [ "$(sha256sum < out.db)" = "$before" ] || { echo changed with $left; exit 1; }
+                [ "$(ls | grep -vc '^said$')" = 1 ] || { ls; exit 1; }
+            done
+            cat said; [ $failed -gt 2 ] || { echo "failed $failed times"; exit 1; }
+            mount -o remount,ro tmpfs "$1/mount"
+            if "$3" convert -q -a "$4" -o out.db; then exit 1; fi
+            [ "$(sha256sum < out.db)" = "$before" ]
+        """
+        (self.dir / "mount").mkdir()
+        done = lib.run("unshare", "-m", "sh", "-c", script, "sh", self.dir, size_kb, lib.MMSQL, SCHED, HEAP)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "database or disk is full|no space left")
+        self.assertIn("Read-only file system", done.stderr)
 
     def test_what_somebody_wrote_into_the_database_stays(self):
         self.convert(PRESSURE)
