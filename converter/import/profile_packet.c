@@ -158,6 +158,26 @@ static void header_write(struct import *im, struct profile *profile, const struc
         cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump->heap));
 }
 
+// Their numbers are too high for a table of fields.
+static void loss_stats(struct stats *stats, uint32_t pid, const struct wire_field *message)
+{
+    static const struct {
+        uint32_t field;
+        enum stat stat;
+    } losses[] = {
+        {PB_ProfilePacket_ProcessStats_lost_allocations, STAT_mmsql_heap_lost_allocations},
+        {PB_ProfilePacket_ProcessStats_lost_frees, STAT_mmsql_heap_lost_frees},
+        {PB_ProfilePacket_ProcessStats_lost_bytes, STAT_mmsql_heap_lost_bytes},
+        {PB_ProfilePacket_ProcessStats_uncounted_bytes, STAT_mmsql_heap_uncounted_bytes},
+    };
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (wire_next(&reader, &field))
+        for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+            if (field.number == losses[i].field)
+                stats_set_at(stats, losses[i].stat, pid, field_i64(&field));
+}
+
 static void dump_stats(struct import *im, const struct wire_field *head, uint32_t pid, int64_t ts)
 {
     enum { ERROR_HIT_TIMEOUT = 1 };
@@ -189,6 +209,7 @@ static void dump_stats(struct import *im, const struct wire_field *head, uint32_
     if (asked)
         stats_set_at(stats, STAT_heapprofd_sampling_interval_adjusted, pid,
                      (int64_t)(interval - asked));
+    loss_stats(stats, pid, &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
     MESSAGE(own, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us,
             &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
     stats_add_at(stats, STAT_heapprofd_unwind_time_us, pid,

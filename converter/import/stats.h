@@ -205,6 +205,14 @@
       "Packets compressed in a way that this program cannot read.")                                \
     S(mmsql_debug_annotations_cut, false, "data_loss", "analysis",                                 \
       "Debug annotations with more values or longer keys than are kept; the rest is left out.")    \
+    S(mmsql_heap_lost_allocations, true, "data_loss", "trace",                                     \
+      "Sampled allocations that did not fit into the buffer of a heap profile; the samples after " \
+      "them stand for them, too.")                                                                 \
+    S(mmsql_heap_lost_bytes, true, "info", "trace", "Bytes that these stood for.")                 \
+    S(mmsql_heap_lost_frees, true, "data_loss", "trace",                                           \
+      "Frees of samples that did not fit; what they freed counts as alive.")                       \
+    S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
+      "Of the lost bytes, those that no later sample stands for.")                                 \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \

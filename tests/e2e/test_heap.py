@@ -166,6 +166,20 @@ class FullRing(Heap):
         self.assertIn("samples are lost", result.stderr)
         self.assertGreater(self.stat("heapprofd_buffer_overran"), 0)
 
+    def test_the_samples_that_come_through_stand_for_those_that_do_not(self):
+        rounds = 20 * ROUNDS
+        self.profile(TRUTH, "2", rounds, options=("--shmem-size", "65536", "--no-block-client", "-i", "64"))
+        self.assertGreater(self.stat("mmsql_heap_lost_allocations"), 1000)
+        real = sum(bytes_ * 40 for bytes_, _ in ALLOCATED.values())
+        lost, uncounted = self.stat("mmsql_heap_lost_bytes"), self.stat("mmsql_heap_uncounted_bytes")
+        self.assertGreater(lost, real / 20)
+        rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
+        got = sum(rows[name] for name in ALLOCATED)
+        self.assertLess(abs(got + uncounted - real), real / 50, f"{got} and {uncounted} instead of {real}")
+        for name in ("keep_small", "drop_small", "grow"):
+            share = (rows[name] / got) / (ALLOCATED[name][0] * 40 / real)
+            self.assertTrue(0.7 < share < 1.4, f"{name}: {share} of its share")
+
     def test_a_client_that_waits_loses_nothing(self):
         self.profile(TRUTH, "2", 2000, options=("--shmem-size", "65536", "-i", "1"), timeout_s=120)
         rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}

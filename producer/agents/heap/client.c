@@ -35,6 +35,9 @@
 #define WAIT_NS        100000
 #define SILENCE_NS     INT64_C(10000000000) // of the recorder, after which it counts as dead
 #define TIMED_SAMPLES  16                   // one in so many is timed, and counts for all
+#define OWED_PARTS     4096                 // samples over which a loss is spread, about
+#define MEAN_OF        64                   // samples, about
+#define WEIGHT_SURE    (UINT64_C(1) << 40)  // more than that is not counted in the mean
 #define ARENAS_REST    50                   // times what counting takes, between two counts
 
 struct client {
@@ -49,7 +52,8 @@ struct client {
     // Since the ring is full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
-    atomic_bool counting; // somebody asks the allocator
+    _Atomic uint64_t weights; // of samples, the mean times MEAN_OF
+    atomic_bool counting;     // somebody asks the allocator
     int64_t count_due_ns;
 };
 
@@ -421,6 +425,43 @@ static size_t unwind_timed(uint64_t *frames)
     return n_frames;
 }
 
+// Of the samples that come through. Threads that change it at once lose a step of one.
+static uint64_t mean_weight(void)
+{
+    return atomic_load_explicit(&client->weights, memory_order_relaxed) / MEAN_OF;
+}
+
+static void note_weight(uint64_t weight)
+{
+    uint64_t sum = atomic_load_explicit(&client->weights, memory_order_relaxed);
+    weight = weight < WEIGHT_SURE ? weight : WEIGHT_SURE;
+    atomic_store_explicit(&client->weights, sum - sum / MEAN_OF + weight, memory_order_relaxed);
+}
+
+// What was lost is carried by the samples that come through after it, each a part as large as it is
+// itself among some thousands: so the sums stay right, and no single stack gets it all.
+static uint64_t take_owed(struct heap_header *header, uint64_t weight)
+{
+    uint64_t owed = atomic_load_explicit(&header->owed_bytes, memory_order_relaxed);
+    if (__builtin_expect(owed == 0, 1))
+        return 0;
+    double times = (double)owed / (OWED_PARTS * ((double)mean_weight() + 1));
+    note_weight(weight); // not in its own mean: large ones would get less
+    double share = (double)weight * (times > 1 ? times : 1);
+    uint64_t part = share < (double)owed ? (uint64_t)share : owed;
+    return atomic_compare_exchange_strong_explicit(&header->owed_bytes, &owed, owed - part,
+                                                   memory_order_relaxed, memory_order_relaxed)
+               ? part
+               : 0;
+}
+
+static void note_loss(struct heap_header *header, uint64_t weight)
+{
+    atomic_fetch_add_explicit(&header->n_lost_allocs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&header->lost_bytes, weight, memory_order_relaxed);
+    atomic_fetch_add_explicit(&header->owed_bytes, weight, memory_order_relaxed);
+}
+
 static void send_sample(void *p, uint64_t weight)
 {
     uint64_t frames[HEAP_FRAMES_MAX], address = (uint64_t)(uintptr_t)p;
@@ -435,13 +476,12 @@ static void send_sample(void *p, uint64_t weight)
             record->head.kind = HEAP_PAD;
             ring_commit(record);
         }
-        atomic_fetch_add_explicit(&header->n_lost_allocs, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&header->lost_bytes, weight, memory_order_relaxed);
+        note_loss(header, weight);
         return;
     }
     record->head.n_frames = (uint16_t)n;
     record->address = address;
-    record->weight = weight;
+    record->weight = weight + take_owed(header, weight);
     memcpy(record->frames, frames, n * sizeof(frames[0]));
     ring_commit(record);
     adapt_interval();
@@ -452,7 +492,19 @@ static void begin_thread(struct thread_state *thread, uint32_t epoch, uint64_t i
     uint64_t seed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9e3779b97f4a7c15) ^
                     (uint64_t)now_ns() ^ (uint64_t)epoch << 32;
     sampler_reset(&thread->sampler, seed, interval);
+    thread->interval = interval;
     thread->epoch = epoch;
+}
+
+// The point that was reached was drawn with the interval of then, and stands for that.
+static uint64_t take_points(struct thread_state *thread, uint64_t interval)
+{
+    uint64_t weight = sampler_take(&thread->sampler, thread->interval);
+    if (thread->interval != interval) {
+        sampler_reset(&thread->sampler, thread->sampler.random, interval);
+        thread->interval = interval;
+    }
+    return weight;
 }
 
 static void look_after(struct thread_state *thread, void *p, size_t size)
@@ -475,7 +527,7 @@ static void look_after(struct thread_state *thread, void *p, size_t size)
     if (size >= sampler_threshold(interval))
         send_sample(p, size);
     else if (thread->sampler.left <= 0)
-        send_sample(p, sampler_take(&thread->sampler, interval));
+        send_sample(p, take_points(thread, interval));
     if (client_objects_pending())
         client_objects_changed();
     if (is_asked())

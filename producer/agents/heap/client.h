@@ -16,7 +16,8 @@
 // All zero before the thread's first allocation: that one is taken for a sample and finds out.
 struct thread_state {
     struct sampler sampler;
-    uint32_t epoch; // of the profile that `sampler` belongs to
+    uint64_t interval; // of `sampler`
+    uint32_t epoch;    // of the profile that `sampler` belongs to
     uint32_t n_samples;
     uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
     uint8_t

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  2
+#define HEAP_ABI_VERSION  3
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_LIBRARY_FILE "libmmheap.so"
@@ -53,6 +53,7 @@ struct heap_header {
     _Alignas(64) _Atomic uint64_t interval_bytes;
     _Atomic uint64_t n_unwind_errors;
     _Atomic uint64_t n_lost_allocs, lost_bytes, n_lost_frees;
+    _Atomic uint64_t owed_bytes; // of lost_bytes, what later samples do not stand for yet
     _Atomic uint64_t blocked_us;
     atomic_uint hit_timeout;
     atomic_uint gone;     // the hooks are out

@@ -223,6 +223,16 @@ static void intern_sites(struct dump *dump, const struct profile_process *proces
 
 // Samples.
 
+static void put_loss(struct wire_writer *w, const struct profile_process *process)
+{
+    if (!process->buffer_overran)
+        return;
+    wire_uint(w, PB_ProfilePacket_ProcessStats_lost_allocations, process->n_lost_allocs);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_lost_frees, process->n_lost_frees);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_lost_bytes, process->lost_bytes);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_uncounted_bytes, process->owed_bytes);
+}
+
 static void put_unwinding(struct wire_writer *w, const struct profile_process *process)
 {
     size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_stats);
@@ -241,6 +251,7 @@ static void put_unwinding(struct wire_writer *w, const struct profile_process *p
     wire_end(w, histogram);
     wire_uint(w, PB_ProfilePacket_ProcessStats_total_unwinding_time_us, process->unwind_us);
     wire_uint(w, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us, process->blocked_us);
+    put_loss(w, process);
     wire_end(w, mark);
 }
 

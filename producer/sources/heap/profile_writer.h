@@ -20,6 +20,7 @@ struct profile_process {
     bool from_startup, disconnected, buffer_overran, buffer_corrupted, hit_guardrail;
     bool rejected_concurrent, hit_timeout;
     uint64_t n_samples, n_unwind_errors, unwind_us, blocked_us;
+    uint64_t n_lost_allocs, n_lost_frees, lost_bytes, owed_bytes;
     const uint32_t *unwind_buckets; // HEAP_TIME_BUCKETS of them
     nsec_t start_coarse;            // CLOCK_MONOTONIC_COARSE
 };
