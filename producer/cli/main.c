@@ -8,6 +8,7 @@ static const struct program_verb verbs[] = {
     {"daemon", NULL, "keep configs armed and wait for memory pressure", cli_daemon},
     {"record", NULL, "record a trace into a file", cli_record},
     {"heap", NULL, "profile the heap of native programs", cli_heap},
+    {"java", NULL, "sample what a running Java program allocates", cli_java},
     {"trigger", NULL, "tell the tracing service that something has happened", cli_trigger},
     {"clone", NULL, "write what a running session has so far into a file", cli_clone},
     {"status", NULL, "show the tracing service and its sessions", cli_status},

@@ -50,6 +50,7 @@ static void lines_are_as_documented(void **state)
 {
     struct sample_log *log;
     int n_named = 0;
+    uint64_t key;
     (void)state;
     assert_int_equal(sample_log_open(path, &log), 0);
     struct sample sample = {.thread = intern(log, "main\nloop"),
@@ -57,12 +58,12 @@ static void lines_are_as_documented(void **state)
                             .size_bytes = 24,
                             .n_frames = 2,
                             .frames = {{7, 0}, {8, 0}}};
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
     sample.frames[0].method = 9;
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
     sample.n_frames = 0;
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
     assert_int_equal(n_named, 3);
     assert_string_equal(file_text(), "");
     sample_log_close(log);
@@ -70,7 +71,7 @@ static void lines_are_as_documented(void **state)
                         "+0,jthread[main?loop], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: "
                         "0x18]\n+1,m7?()V\n+2,m8?()V\n=3,0;2;1\n3\n3\n+4,m9?()V\n=5,0;2;4\n5\n"
                         "=6,0\n6\n");
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), -EIO);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -EIO);
 }
 
 // Runs last: the limit on file sizes stays.
@@ -78,12 +79,13 @@ static void full_disk_leaves_whole_lines(void **state)
 {
     struct sample_log *log;
     int n_named = 0;
+    uint64_t key;
     (void)state;
     assert_int_equal(sample_log_open(path, &log), 0);
     struct sample sample = {.thread = intern(log, "main"), .type = intern(log, "I"), .n_frames = 1};
     for (int i = 0; i < 40; i++) {
         sample.frames[0].method = (uint64_t)i;
-        assert_int_equal(sample_log_add(log, &sample, name, &n_named), 0);
+        assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
     }
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){333, 333});
@@ -91,7 +93,7 @@ static void full_disk_leaves_whole_lines(void **state)
     const char *text = file_text();
     assert_in_range(strlen(text), 300, 333);
     assert_int_equal(text[strlen(text) - 1], '\n');
-    assert_int_equal(sample_log_add(log, &sample, name, &n_named), -EIO);
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -EIO);
     sample_log_close(log);
 }
 

@@ -16,6 +16,7 @@
 // Nothing is ever freed when sampling ends: a callback may be under way in any thread until the
 // process is gone. The VM must live on whatever goes wrong here, so that loading never fails at its
 // start; there is one message.
+#include <dirent.h>
 #include <errno.h>
 #include <jvmti.h>
 #include <pthread.h>
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #include "producer/agents/jvm/agent_options.h"
+#include "producer/agents/jvm/live_set.h"
 #include "producer/agents/jvm/perf_map.h"
 #include "producer/agents/jvm/sample_log.h"
 #include "producer/agents/jvm/vm_names.h"
@@ -37,14 +39,17 @@ _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 
 #define FLUSH_PERIOD_S              1
 #define NAME_USES                   256 // samples after which a thread is asked for its name again
-#define CAN_SUPPORT_VIRTUAL_THREADS 44  // place among the capabilities; newer than some jvmti.h
+#define SMALL_INTERVAL              (256 << 10)
+#define CAN_SUPPORT_VIRTUAL_THREADS 44 // place among the capabilities; newer than some jvmti.h
 
 struct agent {
     struct agent_options options;
     JavaVM *vm;
     jvmtiEnv *jvmti;
     struct sample_log *log;    // NULL: only the perf map
+    struct live_set *live;     // NULL: not wanted
     struct perf_map *perf_map; // NULL: not wanted
+    bool collects_beside;      // see there
     atomic_bool running;
     pthread_mutex_t lock; // of starting and stopping
     pthread_cond_t stopped;
@@ -139,12 +144,14 @@ static size_t frame_name(void *userdata, const struct sample_frame *frame, char 
                           frame->place, style, text, size);
 }
 
-static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jclass klass, jlong size)
+static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobject object,
+                        jclass klass, jlong size)
 {
     jvmtiEnv *jvmti = agent->jvmti;
     jvmtiFrameInfo frames[AGENT_DEPTH_MAX];
     struct sample sample;
     struct name_request request = {agent, jni};
+    uint64_t key;
     jint n = 0;
     if ((*jvmti)->GetStackTrace(jvmti, NULL, 0, (jint)agent->options.depth_limit, frames, &n) !=
         JVMTI_ERROR_NONE)
@@ -156,7 +163,8 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jclass
     for (jint i = 0; i < n; i++)
         sample.frames[i] = (struct sample_frame){(uintptr_t)frames[i].method,
                                                  agent->options.lines ? frames[i].location : 0};
-    sample_log_add(agent->log, &sample, frame_name, &request);
+    if (sample_log_add(agent->log, &sample, frame_name, &request, &key) == 0 && agent->live)
+        live_set_add(agent->live, jni, object, key);
 }
 
 static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, jobject object,
@@ -164,12 +172,11 @@ static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, 
 {
     struct agent *agent = atomic_load_explicit(&current_agent, memory_order_acquire);
     struct draw *draw = &thread_draw;
-    (void)object;
     if (!agent || agent->jvmti != jvmti || draw->inside ||
         (agent->options.bytes == 0 && !draw_take(draw, agent->options.sample_rate)))
         return;
     draw->inside = true;
-    sample_take(agent, jni, thread, klass, size);
+    sample_take(agent, jni, thread, object, klass, size);
     draw->inside = false;
 }
 
@@ -217,7 +224,39 @@ static void event_set(jvmtiEnv *jvmti, jvmtiEventMode mode, jvmtiEvent event)
     (*jvmti)->SetEventNotificationMode(jvmti, mode, event, NULL);
 }
 
-static void agent_stop(struct agent *agent)
+// Collectors that run beside the program have ended when the VM tells of its death, and then wait
+// for ever to be done with what they are asked for. Their threads have names of their own.
+static bool collects_beside(void)
+{
+    char path[300], name[32];
+    bool found = false;
+    DIR *dir = opendir("/proc/self/task");
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        found = file && fgets(name, sizeof(name), file) &&
+                (strncmp(name, "ZD", 2) == 0 || strncmp(name, "Shenandoah", 10) == 0);
+        if (file)
+            fclose(file);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static void live_write(struct agent *agent, JNIEnv *jni, bool is_death)
+{
+    sample_log_flush(agent->log);
+    if (!is_death || !agent->collects_beside)
+        (*agent->jvmti)->ForceGarbageCollection(agent->jvmti);
+    int r = live_set_write(agent->live, jni, agent->options.log_path);
+    if (r < 0)
+        say("%s.live: %s", agent->options.log_path, strerror(-r));
+    if (live_set_n_lost(agent->live))
+        say("%s.live: too many objects are in use; some are missing", agent->options.log_path);
+}
+
+static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
     if (!atomic_exchange(&agent->running, false))
         return;
@@ -226,6 +265,8 @@ static void agent_stop(struct agent *agent)
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    if (agent->live)
+        live_write(agent, jni, is_death);
     pthread_mutex_lock(&agent->lock);
     if (agent->log)
         sample_log_close(agent->log);
@@ -249,8 +290,14 @@ static void agent_begin(struct agent *agent)
     }
     if (!agent->log || (*jvmti)->GetCapabilities(jvmti, &have) != JVMTI_ERROR_NONE)
         return;
+    agent->collects_beside = collects_beside();
     if (have.can_generate_sampled_object_alloc_events) {
         (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
+        // A thread's piece of the heap, once it has one, is handed out without a word up to its
+        // end; collecting garbage takes all of them away. Where samples are far apart it is no
+        // matter.
+        if (agent->options.bytes < SMALL_INTERVAL)
+            (*jvmti)->ForceGarbageCollection(jvmti);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
     } else {
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
@@ -269,9 +316,8 @@ static void JNICALL on_vm_init(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
 static void JNICALL on_vm_death(jvmtiEnv *jvmti, JNIEnv *jni)
 {
     struct agent *agent = atomic_load(&current_agent);
-    (void)jni;
     if (agent && agent->jvmti == jvmti)
-        agent_stop(agent);
+        agent_stop(agent, jni, true);
 }
 
 static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, const void *address,
@@ -326,9 +372,14 @@ static bool capabilities_take(struct agent *agent)
     if (capability_has(&offered, CAN_SUPPORT_VIRTUAL_THREADS))
         ((uint8_t *)&wanted)[CAN_SUPPORT_VIRTUAL_THREADS / 8] |= 1u
                                                                  << CAN_SUPPORT_VIRTUAL_THREADS % 8;
-    return (*jvmti)->AddCapabilities(jvmti, &wanted) == JVMTI_ERROR_NONE &&
-           (wanted.can_generate_sampled_object_alloc_events ||
-            wanted.can_generate_vm_object_alloc_events);
+    if ((*jvmti)->AddCapabilities(jvmti, &wanted) != JVMTI_ERROR_NONE)
+        return false;
+    // Before the first thread is made: each keeps the interval that it begins with up to its first
+    // sample.
+    if (wanted.can_generate_sampled_object_alloc_events)
+        (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
+    return wanted.can_generate_sampled_object_alloc_events ||
+           wanted.can_generate_vm_object_alloc_events;
 }
 
 static bool files_open(struct agent *agent)
@@ -338,6 +389,8 @@ static bool files_open(struct agent *agent)
         say("%s: %s; allocations are not recorded", agent->options.log_path, strerror(-r));
         return false;
     }
+    if (agent->options.live && !(agent->live = live_set_new()))
+        say("no .live: %s", strerror(ENOMEM));
     r = agent->options.perf_map ? perf_map_open(getpid(), &agent->perf_map) : 0;
     if (r < 0)
         say("no perf map: %s", strerror(-r));
@@ -406,18 +459,21 @@ JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
 {
     struct agent_options options;
     struct agent *agent, *last = atomic_load(&current_agent);
+    JNIEnv *jni = NULL;
     (void)reserved;
+    if ((*vm)->GetEnv(vm, (void **)&jni, JNI_VERSION_1_6) != JNI_OK)
+        return JNI_EDETACHED;
     if (!options_take(text, &options))
         return JNI_ERR;
     if (last) {
         // Gives the event, which only one can have, back to the VM.
-        agent_stop(last);
+        agent_stop(last, jni, false);
         jvmtiCapabilities all;
         if ((*last->jvmti)->GetCapabilities(last->jvmti, &all) == JVMTI_ERROR_NONE)
             (*last->jvmti)->RelinquishCapabilities(last->jvmti, &all);
     }
     if (options.stop)
-        return JNI_OK;
+        return last ? JNI_OK : JNI_ERR;
     agent = agent_new(vm, &options);
     if (!agent)
         return JNI_ERR;

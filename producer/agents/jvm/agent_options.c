@@ -64,6 +64,7 @@ static bool item_take(struct agent_options *o, unsigned int *place, const char *
                  : strcmp(item, "short") == 0   ? &o->short_names
                  : strcmp(item, "perfmap") == 0 ? &o->perf_map
                  : strcmp(item, "stop") == 0    ? &o->stop
+                 : strcmp(item, "live") == 0    ? &o->live
                                                 : NULL;
     if (flag)
         return *flag = true;

@@ -13,12 +13,13 @@
 #define AGENT_DEPTH_MAX    512
 
 #define AGENT_OPTIONS_USAGE                                                                        \
-    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,lines,short,perfmap,stop"
+    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap,stop"
 
 struct agent_options {
     uint32_t sample_rate; // every so many-th allocation; unused with bytes
     uint32_t depth_limit; // methods of a stack, the innermost
     int32_t bytes;        // a sample per so many allocated bytes on average; 0: by sample_rate
+    bool live;            // also write LOG_PATH.live: the samples that are still in use at the end
     bool lines;           // frames have file and line
     bool short_names;     // frames have no class
     bool perf_map;        // also write /tmp/perf-PID.map

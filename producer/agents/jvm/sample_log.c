@@ -172,7 +172,7 @@ static int stack_define(struct sample_log *log, const struct sample *sample, siz
 }
 
 int sample_log_add(struct sample_log *log, const struct sample *sample, sample_frame_fn name,
-                   void *userdata)
+                   void *userdata, uint64_t *ret_key)
 {
     uint64_t key = 0;
     size_t size = offsetof(struct sample, frames) + sample->n_frames * sizeof(sample->frames[0]);
@@ -190,6 +190,7 @@ int sample_log_add(struct sample_log *log, const struct sample *sample, sample_f
     if (r == 0)
         r = sample_put(log, key);
     pthread_mutex_unlock(&log->lock);
+    *ret_key = key;
     return r;
 }
 

@@ -37,9 +37,10 @@ typedef size_t (*sample_frame_fn)(void *userdata, const struct sample_frame *fra
 // under way until the process ends. 0 or negative errno.
 int sample_log_open(const char *path, struct sample_log **ret);
 
-// One more sample. -ENOMEM: lost. -EIO: the log cannot be written (any more), or is closed.
+// One more sample; the key of its stack goes to *ret_key. -ENOMEM: lost. -EIO: the log cannot be
+// written (any more), or is closed.
 int sample_log_add(struct sample_log *log, const struct sample *sample, sample_frame_fn name,
-                   void *userdata);
+                   void *userdata, uint64_t *ret_key);
 
 // What was added goes to the file. False: the log is closed.
 bool sample_log_flush(struct sample_log *log);

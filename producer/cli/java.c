@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `mmtrace java`: what jcmd PID JVMTI.agent_load does, without a JDK on the machine, and an end to
+// it.
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/nsec.h"
+#include "common/str.h"
+#include "producer/agents/jvm/attach/vm_attach.h"
+#include "producer/cli/cli.h"
+#include "producer/cli/options.h"
+
+#define LIBRARY_FILE "libtiallocsample.so"
+
+enum {
+    OPTION_OUT = 1,
+    OPTION_BYTES,
+    OPTION_RATE,
+    OPTION_DEPTH,
+    OPTION_TIME,
+    OPTION_LIVE,
+    OPTION_LINES,
+    OPTION_PERF_MAP,
+    OPTION_STOP,
+    OPTION_QUIET,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {OPTION_BYTES, 'b', "bytes", "BYTES",
+     "a sample for so many allocated bytes, on average, as\nin 512k; the default is 512k"},
+    {OPTION_RATE, 'r', "rate", "N",
+     "instead: every N-th allocation of a thread is a\nsample; slows the program down"},
+    {OPTION_DEPTH, 0, "depth", "N", "innermost methods of a stack; default 50, at most 512"},
+    {OPTION_TIME, 't', "time", "TIME",
+     "stop after TIME: 500ms, 10s, 2m, 1h; without it the\nprogram's end or --stop"},
+    {OPTION_LIVE, 0, "live", NULL,
+     "at the end also write FILE.live: what of the\nsamples is still in use (collects garbage "
+     "then)"},
+    {OPTION_LINES, 0, "lines", NULL, "methods with source file and line"},
+    {OPTION_PERF_MAP, 0, "perfmap", NULL,
+     "also write /tmp/perf-PID.map, the names of the\nprogram's compiled code"},
+    {OPTION_OUT, 'o', "out", "FILE", "the log; default /tmp/tiallocsample.PID.log"},
+    {OPTION_STOP, 0, "stop", NULL, "end what an earlier call has begun"},
+    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
+    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0},
+};
+
+struct java_options {
+    pid_t pid;
+    const char *out, *bytes, *rate, *depth; // borrowed; NULL: the default
+    nsec_t duration;                        // 0: no end
+    bool live, lines, perf_map, stop, quiet, help;
+};
+
+static int take_time(const char *text, nsec_t *ret, struct err *err)
+{
+    if (str_parse_duration(text, ret) == 0 && *ret > 0)
+        return 0;
+    err_set(err, -EINVAL, "--time %s: not a time", text);
+    return err_hint(err, -EINVAL, "like 500ms, 0.5s, 10s, 2m or 1h");
+}
+
+static int take(void *userdata, int id, const char *value, struct err *err)
+{
+    struct java_options *o = userdata;
+    char *end;
+    switch (id) {
+    case OPTION_OUT:
+        o->out = value;
+        return strchr(value, ',') ? err_set(err, -EINVAL, "-o %s: a comma ends the name", value)
+                                  : 0;
+    case OPTION_BYTES:
+        o->bytes = value;
+        return 0;
+    case OPTION_RATE:
+        o->rate = value;
+        return 0;
+    case OPTION_DEPTH:
+        o->depth = value;
+        return 0;
+    case OPTION_TIME:
+        return take_time(value, &o->duration, err);
+    case OPTION_LIVE:
+        return o->live = true, 0;
+    case OPTION_LINES:
+        return o->lines = true, 0;
+    case OPTION_PERF_MAP:
+        return o->perf_map = true, 0;
+    case OPTION_STOP:
+        return o->stop = true, 0;
+    case OPTION_QUIET:
+        return o->quiet = true, 0;
+    case OPTION_HELP:
+        return o->help = true, 0;
+    default:
+        break;
+    }
+    long pid = strtol(value, &end, 10);
+    if (o->pid || pid <= 0 || pid > INT_MAX || *end)
+        return err_set(err, -EINVAL, o->pid ? "%s: one process at a time" : "%s: no process id",
+                       value);
+    o->pid = (pid_t)pid;
+    return 0;
+}
+
+static void print_help(void)
+{
+    printf("usage: mmtrace java PID [OPTION...]\n"
+           "\n"
+           "Samples what a running Java program allocates, into a log that mmsql convert reads:\n"
+           "loads libtiallocsample.so into its VM, as jcmd does. Programs that are to be sampled\n"
+           "from their start load it themselves: java -agentpath:.../libtiallocsample.so=...\n"
+           "\n");
+    cli_options_print(options, stdout);
+    printf("\n"
+           "Exit code: 0 done, 1 failed, 2 wrong usage.\n"
+           "\n"
+           "Examples:\n"
+           "  mmtrace java 1234 -t 30s -o /tmp/shop.log\n"
+           "  mmsql convert /tmp/shop.log -o shop.db\n");
+}
+
+static int library_find(char *ret, size_t size, struct err *err)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash &&
+        snprintf(ret, size, "%.*s/agents/jvm/" LIBRARY_FILE, (int)(slash - self), self) <
+            (int)size &&
+        access(ret, R_OK) == 0)
+        return 0;
+    if (snprintf(ret, size, "%s/" LIBRARY_FILE, MMTRACE_LIBDIR) < (int)size &&
+        access(ret, R_OK) == 0)
+        return 0;
+    err_set(err, -ENOENT, LIBRARY_FILE " is not there");
+    return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
+}
+
+// The log as the VM names it: its own pid, and a path from the root.
+static int out_path(const struct java_options *o, char *ret, size_t size, struct err *err)
+{
+    char cwd[PATH_MAX];
+    pid_t own_pid;
+    int n, r = vm_attach_own_pid(o->pid, &own_pid, err);
+    if (r < 0)
+        return r;
+    if (!o->out)
+        n = snprintf(ret, size, "/tmp/tiallocsample.%d.log", (int)own_pid);
+    else if (o->out[0] == '/')
+        n = snprintf(ret, size, "%s", o->out);
+    else if (getcwd(cwd, sizeof(cwd)))
+        n = snprintf(ret, size, "%s/%s", cwd, o->out);
+    else
+        return err_errno(err, -errno, "%s", o->out);
+    return n < (int)size ? 0 : err_errno(err, -ENAMETOOLONG, "%s", o->out);
+}
+
+static int agent_load(const struct java_options *o, const char *out, struct err *err)
+{
+    char library[PATH_MAX], text[PATH_MAX + 256], bytes[64] = "";
+    int r = library_find(library, sizeof(library), err);
+    if (r < 0)
+        return r;
+    if (!o->rate)
+        snprintf(bytes, sizeof(bytes), ",bytes=%.32s", o->bytes ? o->bytes : "512k");
+    snprintf(text, sizeof(text), "%.32s,%.32s,%s%s%s%s%s", o->rate ? o->rate : "",
+             o->depth ? o->depth : "", out, bytes, o->live ? ",live" : "", o->lines ? ",lines" : "",
+             o->perf_map ? ",perfmap" : "");
+    return vm_attach_load(o->pid, library, text, err);
+}
+
+static int agent_stop(const struct java_options *o, struct err *err)
+{
+    char library[PATH_MAX];
+    int r = library_find(library, sizeof(library), err);
+    return r < 0 ? r : vm_attach_load(o->pid, library, "stop", err);
+}
+
+// The time is over, or somebody ends it.
+static void wait_for_end(nsec_t duration)
+{
+    sigset_t signals;
+    struct timespec time = {
+        .tv_sec = (time_t)(duration / NSEC_PER_SEC),
+        .tv_nsec = (long)(duration % NSEC_PER_SEC),
+    };
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigtimedwait(&signals, NULL, &time);
+}
+
+static int run(const struct java_options *o, struct err *err)
+{
+    char out[PATH_MAX];
+    sigset_t signals;
+    if (o->stop)
+        return agent_stop(o, err);
+    int r = out_path(o, out, sizeof(out), err);
+    if (r < 0)
+        return r;
+    if (o->duration) {
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGINT);
+        sigaddset(&signals, SIGTERM);
+        sigprocmask(SIG_BLOCK, &signals, NULL);
+    }
+    r = agent_load(o, out, err);
+    if (r < 0)
+        return r;
+    if (!o->quiet)
+        fprintf(stderr, CLI_PROGRAM ": %d: samples go to %s%s\n", (int)o->pid, out,
+                o->duration ? "" : "; mmtrace java --stop ends that");
+    if (!o->duration)
+        return 0;
+    wait_for_end(o->duration);
+    return agent_stop(o, err);
+}
+
+int cli_java(int argc, char **argv)
+{
+    struct java_options o = {0};
+    struct err err = {0};
+    int r = cli_options_parse(options, argc, argv, take, &o, &err);
+    if (r == 0 && !o.help && !o.pid)
+        r = err_set(&err, -EINVAL, "no process named");
+    if (r == 0 && o.rate && o.bytes)
+        r = err_set(&err, -EINVAL, "either --rate or --bytes");
+    if (r < 0) {
+        err_hint(&err, r, "see mmtrace java --help");
+        err_print(&err, CLI_PROGRAM " java");
+        return CLI_USAGE;
+    }
+    if (o.help) {
+        print_help();
+        return CLI_DONE;
+    }
+    if (run(&o, &err) < 0) {
+        err_print(&err, CLI_PROGRAM);
+        return CLI_FAILED;
+    }
+    return CLI_DONE;
+}
