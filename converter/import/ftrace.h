@@ -77,3 +77,6 @@ uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event);
 
 // The thread writes into trace_marker: its write(2) ends here.
 void ftrace_end_write(struct import *im, const struct ftrace_event *event);
+
+struct binder; // the state of binder's handlers, owned by struct import; NULL: none yet
+struct binder *binder_free(struct binder *binder);

@@ -259,6 +259,7 @@ static void import_done(struct import *im)
     map64_done(&im->writing);
     map64_done(&im->cma_of);
     map64_done(&im->network_bytes);
+    im->binder = binder_free(im->binder);
     map64_done(&im->file_reads);
     map64_done(&im->wake_locks);
     cma_migration_vec_done(&im->cma_migrations);

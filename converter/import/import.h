@@ -30,6 +30,7 @@
 
 #define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
 
+struct binder;
 struct ftrace;
 struct syscall_names;
 
@@ -69,6 +70,7 @@ struct import {
     struct map64 cma_of;                       // thread -> index of cma_migrations
     struct cma_migration_vec cma_migrations;
     struct map64 network_bytes; // track -> sum
+    struct binder *binder;      // owned
     struct map64 file_reads;    // file and place -> tid
     struct map64 wake_locks;    // string -> times that it is held
     int64_t suspend_cookie;

@@ -258,6 +258,19 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
     return SLICE_NONE;
 }
 
+void slice_add_args(struct slices *slices, const struct slice_spec *spec)
+{
+    struct slice_stack *stack = stack_find(slices, spec->track);
+    for (size_t i = stack ? stack->open.n : 0; i-- > 0;) {
+        struct open_slice *slice = &stack->open.items[i];
+        if (slice->dur != DUR_PENDING || !name_fits(spec->category, slice->category, false) ||
+            !name_fits(spec->name, slice->name, true))
+            continue;
+        args_append(slices, slice, spec->args, spec->n_args);
+        return;
+    }
+}
+
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts)
 {
     const struct slice_stack *stack = stack_find(slices, track);

@@ -58,6 +58,10 @@ int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 // the args. SLICE_NONE: there is none.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
 
+// Adds the spec's args to the innermost open slice of exactly its category and name, if there is
+// one.
+void slice_add_args(struct slices *slices, const struct slice_spec *spec);
+
 // A slice whose duration is known. dur 0 is a moment.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 
