@@ -92,6 +92,8 @@ meant to differ:
 - A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
 - Objects of a Java heap that are only referred to have no size and no class. Java names are not deobfuscated,
   and fields of bitmaps are not kept.
+- As in newer versions, a thread that a scan of /proc shows in its process again is what its tid means from
+  then on, even if another one had that tid in between.
 - Other machines than the one that recorded are not told apart.
 - filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.

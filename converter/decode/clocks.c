@@ -269,6 +269,11 @@ bool clocks_convert(struct clocks *clocks, clock_key_t clock, int64_t timestamp,
     return convert_along(clocks, series, series_ns(series, timestamp), ret);
 }
 
+bool clocks_know(const struct clocks *clocks, clock_key_t clock)
+{
+    return series_find(clocks, clock) != NULL;
+}
+
 const char *clock_name(uint32_t clock_id)
 {
     static const char *const names[] = {

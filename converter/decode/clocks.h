@@ -64,6 +64,9 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
 // `timestamp` of `clock` as trace time; false: nothing connects the two.
 bool clocks_convert(struct clocks *clocks, clock_key_t clock, int64_t timestamp, int64_t *ret);
 
+// Whether a snapshot has had this clock.
+bool clocks_know(const struct clocks *clocks, clock_key_t clock);
+
 const char *clock_name(uint32_t clock_id); // NULL: not a well-known one
 
 void clocks_done(struct clocks *clocks);

@@ -281,7 +281,7 @@ static int snapshot_add(struct reader *reader, const struct header *header)
 
 // The packet's trace time; false: its clock is unknown.
 static bool packet_time(struct reader *reader, const struct header *header,
-                        const struct generation *state, int64_t *ret)
+                        const struct generation *state, int64_t *ret, clock_key_t *ret_clock)
 {
     if (!header->has_timestamp) {
         *ret = reader->latest_ts;
@@ -296,8 +296,14 @@ static bool packet_time(struct reader *reader, const struct header *header,
     *ret = header->timestamp;
     if (!clock_id)
         return true;
-    return clocks_convert(reader->clocks, clock_key(clock_id, header->sequence_id),
-                          header->timestamp, ret);
+    *ret_clock = clock_key(clock_id, header->sequence_id);
+    return clocks_convert(reader->clocks, *ret_clock, header->timestamp, ret);
+}
+
+static void clock_problem(struct reader *reader, clock_key_t clock)
+{
+    bool known = clocks_know(reader->clocks, clock);
+    problem(reader, known ? PROBLEM_CLOCK_UNRELATED : PROBLEM_CLOCK_UNKNOWN, 0);
 }
 
 static bool bundle_clock(struct reader *reader, const struct bundle_measure *bundle,
@@ -409,7 +415,7 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
         if (!run->n)
             continue;
         if (!clocks_convert(reader->clocks, clock, run->min_ts, &item.ts)) {
-            problem(reader, PROBLEM_CLOCK_UNKNOWN, 0);
+            clock_problem(reader, clock);
             continue;
         }
         if (item.ts > reader->latest_ts)
@@ -436,10 +442,11 @@ static int packet_defer(struct reader *reader, const struct header *header, uint
 static int packet_place(struct reader *reader, const struct header *header, uint32_t generation)
 {
     const struct generation *state = sequences_generation(&reader->sequences, generation);
+    clock_key_t clock = 0;
     int64_t ts;
-    if (!packet_time(reader, header, state, &ts)) {
+    if (!packet_time(reader, header, state, &ts, &clock)) {
         if (reader->final) {
-            problem(reader, PROBLEM_CLOCK_UNKNOWN, 0);
+            clock_problem(reader, clock);
             return 0;
         }
         return packet_defer(reader, header, generation);
@@ -470,6 +477,10 @@ static int packet_place(struct reader *reader, const struct header *header, uint
     }
     if (!later)
         return 0;
+    if (ts < 0) {
+        problem(reader, PROBLEM_TIME_NEGATIVE, 0);
+        return 0;
+    }
     struct timeline_item item = {
         .ts = ts,
         .data = header->fields.pos,

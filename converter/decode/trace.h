@@ -44,7 +44,9 @@ enum trace_problem {
     PROBLEM_PACKET_DAMAGED,         // its fields cannot be read
     PROBLEM_COMPRESSED_DAMAGED,     // compressed packets cannot be inflated
     PROBLEM_COMPRESSED_UNSUPPORTED, // another compression than deflate
-    PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that nothing connects
+    PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that no snapshot has
+    PROBLEM_CLOCK_UNRELATED,        // that nothing connects with the trace's
+    PROBLEM_TIME_NEGATIVE,          // before the trace's clock began
     PROBLEM_CLOCK_SNAPSHOT,         // contradicts itself or earlier ones
     PROBLEM_STATE_MISSING,          // needs interned data that was lost
     PROBLEM_BUNDLE_DAMAGED,         // ftrace bundle without processor, or unreadable

@@ -353,9 +353,10 @@ static void call_failed(struct import *im, struct binder *binder, const struct f
 {
     if (frame->step == S_RECEIVED || frame->step == R_RECEIVED || frame->step == R_RETURN)
         return;
-    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
-    if (frame->step != S_COMMAND && frame->known && !frame->one_way && !frame->is_reply)
+    if (frame->step != S_COMMAND && frame->known && !frame->one_way && !frame->is_reply) {
+        struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
         slice_end(&im->slices, &spec);
+    }
     frame_pop(im, binder, event->pid);
 }
 

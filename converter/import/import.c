@@ -131,7 +131,9 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         [PROBLEM_PACKET_DAMAGED] = STAT_mmsql_packets_damaged,
         [PROBLEM_COMPRESSED_DAMAGED] = STAT_mmsql_compressed_damaged,
         [PROBLEM_COMPRESSED_UNSUPPORTED] = STAT_mmsql_compression_unknown,
-        [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure,
+        [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure_unknown_source_clock,
+        [PROBLEM_CLOCK_UNRELATED] = STAT_clock_sync_failure_no_path,
+        [PROBLEM_TIME_NEGATIVE] = STAT_trace_sorter_negative_timestamp_dropped,
         [PROBLEM_CLOCK_SNAPSHOT] = STAT_invalid_clock_snapshots,
         [PROBLEM_STATE_MISSING] = STAT_packet_skipped_seq_needs_incremental_state_invalid,
         [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
@@ -142,6 +144,8 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
     else
         stats_add(&im->stats, counted[problem], 1);
+    if (problem == PROBLEM_CLOCK_UNKNOWN || problem == PROBLEM_CLOCK_UNRELATED)
+        stats_add(&im->stats, STAT_clock_sync_failure_undeferrable_packet_loss, 1);
 }
 
 int64_t gpus_get(struct import *im, uint32_t gpu)

@@ -238,7 +238,7 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
     };
     if (field_present(timestamp) &&
         !clocks_convert(&im->clocks, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
-        stats_add(&im->stats, STAT_clock_sync_failure, 1);
+        stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
         return 0;
     }
     header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],

@@ -72,9 +72,14 @@
       "Slices nested more than 512 deep; left out.")                                               \
     S(slice_negative_duration, false, "error", "analysis", NULL)                                   \
     S(misplaced_end_event, false, "data_loss", "analysis", NULL)                                   \
-    S(clock_sync_failure, false, "error", "analysis",                                              \
-      "A time stamp of a clock that nothing "                                                      \
-      "connects to the trace's; left out.")                                                        \
+    S(clock_sync_failure_unknown_source_clock, false, "error", "analysis",                         \
+      "A time stamp of a clock that no snapshot has; left out.")                                   \
+    S(clock_sync_failure_no_path, false, "error", "analysis",                                      \
+      "A time stamp of a clock that nothing connects to the trace's; left out.")                   \
+    S(clock_sync_failure_undeferrable_packet_loss, false, "data_loss", "analysis",                 \
+      "Packets and runs of events left out because of their clocks.")                              \
+    S(trace_sorter_negative_timestamp_dropped, false, "error", "trace",                            \
+      "Packets from before the trace's clock began; left out.")                                    \
     S(invalid_clock_snapshots, false, "error", "analysis", NULL)                                   \
     S(packet_skipped_seq_needs_incremental_state_invalid, false, "info", "analysis",               \
       "Packets that build on data that was lost; left out.")                                       \

@@ -299,7 +299,7 @@ class Shapes(unittest.TestCase):
                      event(60, b"b") + snapshot(2**63 - 1, 2**63 - 1) + event(2**63 - 1, b"c") +
                      snapshot(2**64 - 1, 0) + event(70, b"d"))
         self.assertEqual(self.query("SELECT ts, name FROM slice"), [(1050, "a")])
-        self.assertEqual(self.stat("clock_sync_failure"), 3)
+        self.assertEqual(self.stat("clock_sync_failure_no_path"), 3)
         self.assertEqual(self.stat("invalid_clock_snapshots"), 1)
 
 
