@@ -140,8 +140,7 @@ class Limits(Service):
                    > 5000)
         config = self.config(f"pid: {small.pid} pid: {large.pid} min_anonymous_memory_kb: 4000 no_startup: true", 800)
         self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
-        self.assertEqual(self.query("select pid from process join (select distinct upid from heap_profile) using (upid)"),
-                         [(large.pid,)])
+        self.assertEqual(self.query("select distinct pid from process join heap_profile using (upid)"), [(large.pid,)])
 
     def test_files_without_names(self):
         target = self.start(TRUTH, "1", "50000000")
@@ -181,15 +180,17 @@ class Limits(Service):
 class Startup(Service):
     def test_a_preloaded_program_is_profiled_from_its_beginning(self):
         socket = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{os.getpid()}"}
-        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-d", "2500", "-n", "heap_truth", env=socket)
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-d", "2500", "-n", "heap_truth",
+                              env=socket)
         time.sleep(0.5)
         for _ in range(2):
             done = run(TRUTH, "1", "2000", env={**socket, "LD_PRELOAD": str(LIBRARY)})
             self.assertEqual(done.returncode, 0, done.stderr)
         err = recorder.communicate(timeout=30)[1]
         self.assertEqual(recorder.returncode, 0, err)
-        rows = self.query("select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c on c.id = a.callsite_id"
-                          " join stack_profile_frame f on f.id = c.frame_id where f.name = 'keep_small' group by a.upid")
+        rows = self.query("select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c"
+                          " on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id"
+                          " where f.name = 'keep_small' group by a.upid")
         self.assertEqual(rows, [(200000,), (200000,)])
 
 
@@ -216,7 +217,8 @@ class Daemon(Service):
         return {**os.environ, "LD_PRELOAD": str(LIBRARY), "MMTRACE_HEAP_SOCKET": str(self.socket)}
 
     def flags(self, name):
-        dumps = [d for p in of_kind(decode(self.dir / name), "profile_packet") for d in p.all("profile_packet", "process_dumps")]
+        packets = of_kind(decode(self.dir / name), "profile_packet")
+        dumps = [d for p in packets for d in p.all("profile_packet", "process_dumps")]
         return [(bool(d.one("from_startup")), bool(d.one("rejected_concurrent"))) for d in dumps]
 
     def test_programs_ask_at_startup(self):

@@ -68,12 +68,14 @@ class Memory(Service):
         with contextlib.closing(sqlite3.connect(db)) as handle, handle:
             (upid, ts), = handle.execute("select upid, max(ts) + 1000 from heap_profile_allocation group by upid")
             handle.executemany(
-                f"insert into profiler_smaps(upid, ts, path, size_kb, rss_kb, swap_kb) values ({upid}, {ts}, ?, 1000, ?, ?)",
+                "insert into profiler_smaps(upid, ts, path, size_kb, rss_kb, swap_kb)"
+                f" values ({upid}, {ts}, ?, 1000, ?, ?)",
                 [("[heap]", 200, 50), ("[anon:malloc arena]", 30, 0), ("[anon]", 70, 0), ("[anon:thread stack]", 8, 0),
                  ("[stack]", 4, 0), ("/usr/lib/libc.so.6", 90, 0), ("/dev/shm/x", 5, 2), ("[anon:libmmheap.so]", 3, 0),
                  ("[vdso]", 1, 0)])
             handle.execute("insert into _malloc_arena(upid, ts, arena, system_bytes, free_bytes, fast_bytes)"
-                           f" values ({upid}, {ts} - 500, 0, 240000, 100000, 40000), ({upid}, {ts} - 500, NULL, 60000, 0, 0)")
+                           f" values ({upid}, {ts} - 500, 0, 240000, 100000, 40000),"
+                           f" ({upid}, {ts} - 500, NULL, 60000, 0, 0)")
         with contextlib.closing(sqlite3.connect(db)) as handle:
             rows = handle.execute("select layer, part, bytes from memory_account").fetchall()
             with handle:
@@ -83,7 +85,8 @@ class Memory(Service):
         self.assertEqual(rows, [
             ("profile", "libc.malloc", 45056),
             ("allocator", "in use", 160000), ("allocator", "free", 140000), ("allocator", "held", 300000),
-            ("process", "heap", 200 * 1024), ("process", "malloc arenas", 30 * 1024), ("process", "anonymous", 70 * 1024),
+            ("process", "heap", 200 * 1024), ("process", "malloc arenas", 30 * 1024),
+            ("process", "anonymous", 70 * 1024),
             ("process", "stacks", 12 * 1024), ("process", "files", 90 * 1024), ("process", "shared memory", 5 * 1024),
             ("process", "profiler", 3 * 1024), ("process", "others", 1024), ("process", "resident", 411 * 1024),
             ("process", "swap", 52 * 1024),

@@ -4,7 +4,6 @@ import gzip
 import pathlib
 import shutil
 import sqlite3
-import subprocess
 import tempfile
 import unittest
 
@@ -115,8 +114,8 @@ class Pprof(unittest.TestCase):
         rows = [line.split() for line in done.stdout.splitlines() if line.endswith(("leaf_a", "leaf_c", "main"))]
         self.assertEqual([(r[0], r[3], r[-1]) for r in rows],
                          [("64kB", "64kB", "leaf_a"), ("12kB", "12kB", "leaf_c"), ("0", "84kB", "main")])
-        raw = subprocess.run(["go", "tool", "pprof", "-raw", self.out], capture_output=True, text=True, check=True).stdout
-        self.assertIn("/usr/bin/allocator 8f123456aabbccdd [FN]", raw)
+        raw = lib.run("go", "tool", "pprof", "-raw", self.out)
+        self.assertIn("/usr/bin/allocator 8f123456aabbccdd [FN]", raw.stdout)
 
 
 if __name__ == "__main__":
