@@ -49,6 +49,7 @@ struct run {
     char *folder; // owned
     struct working_folder beside;
     char *working; // owned; the file that becomes the output
+    bool has_maps; // a trace had perf maps
     bool has_base; // there is a database in it
     struct content_vec waiting;
     bool damaged;
@@ -224,6 +225,7 @@ static int trace_import(struct run *run, const struct content *content, const ch
     }
     if (r == 0)
         r = database_finish(db, run_goes_on, run, run->err);
+    run->has_maps |= database_n_rows(db, TABLE_perf_map) > 0;
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
         run->n_rows += database_n_rows(db, table);
     return r;
@@ -488,7 +490,7 @@ static int files_import(struct run *run, sqlite3 *handle)
 static int rest_import(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
-    if (!run->waiting.n && !conversion->append && !conversion->symbolize)
+    if (!run->waiting.n && !run->has_maps && !conversion->append && !conversion->symbolize)
         return 0;
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     int r = handle_open(run, run->working, &handle);

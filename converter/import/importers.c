@@ -16,6 +16,7 @@ extern const struct importer importer_heap_graph;
 extern const struct importer importer_malloc_info;
 extern const struct importer importer_module_symbols;
 extern const struct importer importer_packages_list;
+extern const struct importer importer_perf_map;
 extern const struct importer importer_page_residency;
 extern const struct importer importer_perf_sample;
 extern const struct importer importer_process_descriptor;
@@ -62,6 +63,7 @@ const struct importer *const importers[] = {
     &importer_malloc_info,
     &importer_heap_graph,
     &importer_packages_list,
+    &importer_perf_map,
     &importer_module_symbols,
     &importer_deobfuscation_mapping,
     &importer_extension_descriptor,

@@ -218,6 +218,7 @@
       "Frees of samples that did not fit; what they freed counts as alive.")                       \
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
+    S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \

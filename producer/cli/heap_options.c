@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "producer/cli/options.h"
 
+#define N_SOURCES        3
 #define BUFFER_KB        (128u << 10)
 #define INTERVAL_DEFAULT 4096
 #define SHMEM_DEFAULT    (UINT64_C(8) << 20)
@@ -244,8 +245,8 @@ struct messages {
     Pb__TraceConfig__BufferConfig buffer, *buffers[1];
     Pb__HeapprofdConfig heap;
     Pb__HeapprofdConfig__ContinuousDumpConfig dump;
-    Pb__DataSourceConfig sources[2];
-    Pb__TraceConfig__DataSource entries[2], *entry_ptrs[2];
+    Pb__DataSourceConfig sources[N_SOURCES];
+    Pb__TraceConfig__DataSource entries[N_SOURCES], *entry_ptrs[N_SOURCES];
 };
 
 static void set_heap(const struct heap_options *o, struct messages *m)
@@ -291,7 +292,7 @@ int heap_options_config(const struct heap_options *o, struct config *ret, struct
     m.trace.buffers = m.buffers;
     m.trace.has_duration_ms = o->duration_ms > 0;
     m.trace.duration_ms = o->duration_ms;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < N_SOURCES; i++) {
         pb__data_source_config__init(&m.sources[i]);
         pb__trace_config__data_source__init(&m.entries[i]);
         m.entries[i].config = &m.sources[i];
@@ -299,8 +300,9 @@ int heap_options_config(const struct heap_options *o, struct config *ret, struct
     }
     m.sources[0].name = "linux.process_stats";
     m.sources[1].name = "android.heapprofd";
+    m.sources[2].name = "linux.perf_map"; // of what is profiled
     m.sources[1].heapprofd_config = &m.heap;
-    m.trace.n_data_sources = 2;
+    m.trace.n_data_sources = N_SOURCES;
     m.trace.data_sources = m.entry_ptrs;
     Pb__TraceConfig *copy = config_copy_message(&m.trace);
     return copy ? config_from_message(copy, ret, err) : err_errno(err, -ENOMEM, "config");

@@ -16,7 +16,17 @@ struct pid_feed {
     // As `seen`; called each time that a pid ended or changed its name.
     void (*changed)(void *userdata, int32_t pid);
     void *userdata;
+    // The process is being profiled: called again when another program is executed in it. Borrowed;
+    // NULL while nobody listens.
+    void (*profiled)(void *userdata, int32_t pid);
+    void *profiled_userdata;
 };
+
+static inline void pid_feed_profiled(struct pid_feed *feed, int32_t pid)
+{
+    if (feed->profiled)
+        feed->profiled(feed->profiled_userdata, pid);
+}
 
 static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
 {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of data sources. process_stats comes first: it must listen before others publish pids.
+// The table of data sources. process_stats comes first: it must listen before others publish
+// pids; perf_map before heap profiles do.
 #include "common/str.h"
 #include "producer/sources/ftrace/ftrace_source.h"
 #include "producer/sources/heap/heap_source.h"
+#include "producer/sources/perf_map/perf_map_source.h"
 #include "producer/sources/process_stats.h"
 #include "producer/sources/residency/sampler.h"
 #include "producer/sources/source.h"
@@ -16,6 +18,7 @@ const struct source_class *const source_classes[] = {
     &ftrace_source_class,
     &sys_stats_class,
     &page_residency_class,
+    &perf_map_class,
     &heap_source_class,
     &system_info_class,
     NULL,

@@ -32,7 +32,7 @@ static const struct {
      " trigger_mode triggers trigger_timeout_ms use_clone_snapshot_if_available "},
     {&pb__data_source_config__descriptor,
      " name target_buffer trace_duration_ms target_buffer_name ftrace_config process_stats_config "
-     "sys_stats_config system_info_config page_residency_config "},
+     "sys_stats_config system_info_config page_residency_config perf_map_config "},
     {&pb__ftrace_config__descriptor,
      " ftrace_events atrace_categories atrace_apps buffer_size_kb drain_period_ms compact_sched "
      "symbolize_ksyms throttle_rss_stat disable_generic_events ksyms_mem_policy syscall_events "
@@ -49,6 +49,7 @@ static const struct {
      " quirks scan_all_processes_on_start record_thread_names proc_stats_poll_ms "
      "proc_stats_cache_ttl_ms resolve_process_fds scan_smaps_rollup record_process_age "
      "record_process_runtime record_process_dmabuf_rss skip_main_thread_message "},
+    {&pb__perf_map_config__descriptor, " pids process_cmdlines period_ms max_map_kb "},
     {&pb__page_residency_config__descriptor,
      " paths pids process_cmdlines period_ms detail rescan_period_ms max_files min_file_size_bytes "
      "disable_counter_tracks max_differences verify_every "},

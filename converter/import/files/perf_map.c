@@ -6,6 +6,8 @@
 //
 // The pid is in the file's name. Where the trace has several processes with it, the map is the last
 // one's: a runtime that starts writes its map anew.
+#include "converter/import/files/perf_map.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,19 +15,12 @@
 
 #include "common/cleanup.h"
 #include "converter/import/files/file_format.h"
-#include "converter/import/files/lines.h"
 #include "converter/tables/rows.h"
 
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       65536
-#define NAME_BYTES_MAX  ((size_t)4096)
 
-struct symbol {
-    uint64_t start, size;
-    struct text name;
-};
-
-static const char *symbol_read(struct text line, struct symbol *ret)
+const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret)
 {
     if (text_size(line) > LINE_MAX_BYTES)
         return "the line is longer than 1 MiB";
@@ -66,11 +61,11 @@ static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t si
     struct text line;
     size_t n = 0, n_good = 0;
     while (n < LINES_LOOKED_AT && lines_next(&lines, &line)) {
-        struct symbol symbol;
+        struct perf_map_symbol symbol;
         if (line.at == line.end)
             continue;
         n++;
-        n_good += symbol_read(line, &symbol) == NULL;
+        n_good += perf_map_symbol_read(line, &symbol) == NULL;
     }
     return n_good && n_good * 2 > n;
 }
@@ -83,10 +78,10 @@ static int symbols_import(struct file_import *in, int64_t map, const uint8_t *by
     struct lines lines = lines_over(bytes, size);
     struct text line;
     while (r == 0 && lines_next(&lines, &line)) {
-        struct symbol symbol;
+        struct perf_map_symbol symbol;
         if (line.at == line.end)
             continue;
-        const char *wrong = symbol_read(line, &symbol);
+        const char *wrong = perf_map_symbol_read(line, &symbol);
         if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
             return -ECANCELED;
         if (wrong) {
@@ -98,7 +93,7 @@ static int symbols_import(struct file_import *in, int64_t map, const uint8_t *by
         rows_int(&rows, COL_perf_map_symbol_start, (int64_t)symbol.start);
         rows_int(&rows, COL_perf_map_symbol_size, (int64_t)symbol.size);
         rows_text(&rows, COL_perf_map_symbol_name, symbol.name.at,
-                  n < NAME_BYTES_MAX ? n : NAME_BYTES_MAX);
+                  n < PERF_MAP_NAME_MAX ? n : PERF_MAP_NAME_MAX);
         rows_put(&rows);
         ++*ret_n;
         r = rows_error(&rows, err);

@@ -181,6 +181,7 @@ static const struct {
     {"linux.ftrace", "ftrace_config"},
     {"linux.inode_file_map", "inode_file_config"},
     {"linux.page_residency", "page_residency_config"},
+    {"linux.perf_map", "perf_map_config"},
     {"linux.perf", "perf_event_config"},
     {"linux.process_stats", "process_stats_config"},
     {"linux.sys_stats", "sys_stats_config"},

@@ -77,9 +77,9 @@ static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no
 
 static bool is_provided(const char *field)
 {
-    static const char *const provided[] = {"ftrace_config", "page_residency_config",
-                                           "process_stats_config", "sys_stats_config",
-                                           "system_info_config"};
+    static const char *const provided[] = {"ftrace_config",    "page_residency_config",
+                                           "perf_map_config",  "process_stats_config",
+                                           "sys_stats_config", "system_info_config"};
     for (size_t i = 0; i < sizeof(provided) / sizeof(*provided); i++)
         if (str_eq(provided[i], field))
             return true;

@@ -270,6 +270,14 @@ static void end_former(struct heap_source *heap, int32_t pid)
             heap_client_end(*client, true);
 }
 
+static void publish(struct heap_source *heap, int32_t pid)
+{
+    if (!heap->env.pids)
+        return;
+    pid_feed_publish(heap->env.pids, pid);
+    pid_feed_profiled(heap->env.pids, pid);
+}
+
 static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 {
     struct heap_source *heap = userdata;
@@ -291,8 +299,7 @@ static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool ta
                     err.text[0] ? err.text : strerror(-r));
         return false;
     }
-    if (heap->env.pids)
-        pid_feed_publish(heap->env.pids, pid);
+    publish(heap, pid);
     return true;
 }
 
@@ -324,8 +331,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     }
     log_info(heap->env.log, "linux.heap: process %d: attached, one thread stood still for %lld us",
              pid, (long long)(stopped / NSEC_PER_USEC));
-    if (heap->env.pids)
-        pid_feed_publish(heap->env.pids, pid);
+    publish(heap, pid);
 }
 
 static enum heap_target_answer target_found(void *userdata, int32_t pid)

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A line of a perf map.
+#pragma once
+
+#include <stdint.h>
+
+#include "converter/import/files/lines.h"
+
+#define PERF_MAP_NAME_MAX ((size_t)4096) // bytes of a name that are kept
+
+struct perf_map_symbol {
+    uint64_t start, size;
+    struct text name; // borrowed from the line
+};
+
+// `line` as lines_next() gives it, not empty. NULL, or what is wrong with it.
+const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PerfMap: perf maps that were read while they grew (protos/trace/perf_map.proto). A piece is whole
+// lines, so each is read by itself; all that connects them is the row of their map.
+#include <errno.h>
+
+#include "common/vec.h"
+#include "converter/import/files/perf_map.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct traced_map {
+    uint32_t sequence_id;
+    uint64_t map_id;
+    int64_t id; // row
+    int64_t upid, pid, n_symbols, n_bad;
+    uint64_t next;       // where the next piece begins
+    const uint8_t *path; // borrowed from the trace
+    size_t path_size;
+};
+VEC_DEFINE(traced_map_vec, struct traced_map);
+
+static struct traced_map *map_of(struct import *im, struct traced_map_vec *maps,
+                                 uint32_t sequence_id, const struct wire_field *head)
+{
+    uint64_t map_id = field_u64(&head[PB_PerfMap_map_id]);
+    for (size_t i = maps->n; i-- > 0;)
+        if (maps->items[i].sequence_id == sequence_id && maps->items[i].map_id == map_id)
+            return &maps->items[i];
+    struct traced_map map = {
+        .sequence_id = sequence_id,
+        .map_id = map_id,
+        .id = database_reserve_id(im->db, TABLE_perf_map),
+        .pid = (uint32_t)field_u64(&head[PB_PerfMap_pid]),
+        .path = head[PB_PerfMap_path].data,
+        .path_size = head[PB_PerfMap_path].size,
+    };
+    map.upid = processes_process(&im->processes, map.pid);
+    return traced_map_vec_push(maps, map) < 0 ? NULL : &maps->items[maps->n - 1];
+}
+
+static void symbol_write(struct import *im, const struct traced_map *map, int64_t ts,
+                         const struct perf_map_symbol *symbol)
+{
+    struct cell *row = database_row(im->db, TABLE_perf_map_symbol, NULL);
+    size_t n = text_size(symbol->name);
+    cell_int(row, COL_perf_map_symbol_perf_map_id, map->id);
+    cell_int(row, COL_perf_map_symbol_start, (int64_t)symbol->start);
+    cell_int(row, COL_perf_map_symbol_size, (int64_t)symbol->size);
+    cell_bytes(row, COL_perf_map_symbol_name, symbol->name.at,
+               n < PERF_MAP_NAME_MAX ? n : PERF_MAP_NAME_MAX);
+    cell_int(row, COL_perf_map_symbol_first_ts, ts);
+}
+
+static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
+                           const struct wire_field *message)
+{
+    MESSAGE(head, PB_PerfMap_cut, message);
+    const struct wire_field *text = &head[PB_PerfMap_text];
+    struct traced_map *map = map_of(im, userdata, packet->sequence_id, head);
+    if (!map)
+        return -ENOMEM;
+    uint64_t offset = field_u64(&head[PB_PerfMap_offset]);
+    if (offset > map->next || field_u64(&head[PB_PerfMap_cut]))
+        stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
+    map->next = offset + text->size;
+    struct lines lines = lines_over(text->data, text->size);
+    struct text line;
+    while (lines_next(&lines, &line)) {
+        struct perf_map_symbol symbol;
+        if (line.at == line.end)
+            continue;
+        if (perf_map_symbol_read(line, &symbol)) {
+            map->n_bad++;
+            continue;
+        }
+        symbol_write(im, map, packet->ts, &symbol);
+        map->n_symbols++;
+    }
+    return 0;
+}
+
+static int perf_map_finish(struct import *im, void *userdata)
+{
+    struct traced_map_vec *maps = userdata;
+    vec_foreach(maps, map) {
+        struct cell *row = database_row_with_id(im->db, TABLE_perf_map, map->id);
+        cell_bytes(row, COL_perf_map_path, map->path, map->path_size);
+        cell_int(row, COL_perf_map_pid, map->pid);
+        cell_int(row, COL_perf_map_upid, map->upid);
+        cell_int(row, COL_perf_map_n_symbols, map->n_symbols);
+        cell_int(row, COL_perf_map_n_bad_lines, map->n_bad);
+    }
+    return 0;
+}
+
+static void perf_map_done(void *userdata)
+{
+    traced_map_vec_done(userdata);
+}
+
+const struct importer importer_perf_map = {
+    .field = PB_TracePacket_perf_map,
+    .sorted = perf_map_sorted,
+    .state_size = sizeof(struct traced_map_vec),
+    .finish = perf_map_finish,
+    .done = perf_map_done,
+};

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The root directory of a process is held open from the first sight of it, and so is its map: both
+// can be read when the process has ended, and in whatever mount namespace it lived. In its name the
+// map has the pid that the process knows of itself.
+//
+// /tmp belongs to everybody, so what lies there is judged: it must be a regular file, of the
+// process's own user or root's, no link, and not older than the process. An older one was left
+// behind by another process that had the pid.
+#include "producer/sources/perf_map/perf_map_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/nsec.h"
+#include "producer/sources/proc_text.h"
+
+#define TEXT_MAX    4096
+#define START_FIELD 22
+#define SLACK_S     2 // clocks of file systems are coarse
+
+uint64_t perf_map_start_ticks(const char *proc, int32_t pid)
+{
+    char text[TEXT_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/stat", pid);
+    text[n > 0 ? n : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); // what is in parentheses may hold anything
+    if (!name_end)
+        return 0;
+    struct span rest = span_over(name_end + 1, strlen(name_end + 1)), word;
+    for (int field = 3; field < START_FIELD; field++)
+        if (!span_take_word(&rest, &word))
+            return 0;
+    uint64_t ticks = 0;
+    return span_take_u64(&rest, &ticks) ? ticks : 0;
+}
+
+// The last number of NSpid: the innermost namespace's.
+static int32_t inner_pid(const char *proc, int32_t pid)
+{
+    char text[TEXT_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    uint64_t number = 0, last = (uint64_t)pid;
+    while (span_take_line(&rest, &line)) {
+        if (!span_take_prefix(&line, "NSpid:"))
+            continue;
+        while (span_take_u64(&line, &number))
+            last = number;
+    }
+    return last <= INT32_MAX ? (int32_t)last : pid;
+}
+
+// An app's process is called after its package, perhaps with :PART behind it.
+static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
+{
+    char text[TEXT_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/cmdline", pid);
+    text[n > 0 ? n : 0] = '\0';
+    size_t length = strcspn(text, ":");
+    bool is_name = length > 0 && length < size && strchr(text, '.') && !memchr(text, '/', length) &&
+                   text[0] != '.';
+    snprintf(ret, size, "%.*s", is_name ? (int)length : 0, text);
+}
+
+int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid)
+{
+    char path[TEXT_MAX];
+    struct stat st;
+    *file = (struct perf_map_file){.pid = pid, .fd = -1, .root_fd = -1};
+    file->start_ticks = perf_map_start_ticks(proc, pid);
+    snprintf(path, sizeof(path), "%s/%d", proc, pid);
+    if (!file->start_ticks || stat(path, &st) < 0)
+        return -ESRCH;
+    file->uid = st.st_uid;
+    int64_t booted = (nsec_now(CLOCK_REALTIME) - nsec_now(CLOCK_BOOTTIME)) / NSEC_PER_SEC;
+    file->start_realtime = booted + (int64_t)file->start_ticks / sysconf(_SC_CLK_TCK);
+    file->inner_pid = inner_pid(proc, pid);
+    package_read(proc, pid, file->package, sizeof(file->package));
+    snprintf(path, sizeof(path), "%s/%d/root", proc, pid);
+    file->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return file->root_fd < 0 ? -errno : 0;
+}
+
+// Links are followed within the process's root only, and not at the end.
+static int open_below(int root_fd, const char *path)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
+static bool is_own_map(const struct perf_map_file *file, const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && (st->st_uid == file->uid || st->st_uid == 0) &&
+           st->st_mtime + SLACK_S >= file->start_realtime;
+}
+
+// Opens the map at `path` if it is not the one that is being read.
+static bool place_try(struct perf_map_file *file, const char *path)
+{
+    CLEANUP(close_fdp) int fd = open_below(file->root_fd, path);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !is_own_map(file, &st))
+        return false;
+    bool is_same = file->fd >= 0 && st.st_dev == file->device && st.st_ino == file->inode &&
+                   (uint64_t)st.st_size >= file->offset;
+    if (is_same)
+        return false;
+    close_fd(file->fd);
+    file->fd = steal_fd(&fd);
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    file->offset = 0;
+    snprintf(file->path, sizeof(file->path), "/%s", path);
+    return true;
+}
+
+bool perf_map_file_find(struct perf_map_file *file)
+{
+    char path[PERF_MAP_PATH_MAX - 1];
+    if (file->fd >= 0)
+        return place_try(file, file->path + 1);
+    snprintf(path, sizeof(path), "tmp/perf-%d.map", file->inner_pid);
+    if (place_try(file, path))
+        return true;
+    snprintf(path, sizeof(path), "data/data/%s/perf-%d.map", file->package, file->inner_pid);
+    if (file->package[0] && place_try(file, path))
+        return true;
+    snprintf(path, sizeof(path), "data/local/tmp/perf-%d.map", file->inner_pid);
+    return place_try(file, path);
+}
+
+size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last)
+{
+    ssize_t n = file->fd < 0 ? 0 : pread(file->fd, buffer, size, (off_t)file->offset);
+    if (n <= 0)
+        return 0;
+    const char *newline = memrchr(buffer, '\n', (size_t)n);
+    if (newline)
+        return (size_t)(newline - buffer) + (size_t)1;
+    // A line that fills the buffer is cut: it is no symbol, whatever it is.
+    return last || (size_t)n == size ? (size_t)n : 0;
+}
+
+void perf_map_file_close(struct perf_map_file *file)
+{
+    file->fd = close_fd(file->fd);
+    file->root_fd = close_fd(file->root_fd);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The perf map of one process: where it is, and what of it is new.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+#define PERF_MAP_PATH_MAX 512
+
+struct perf_map_file {
+    int32_t pid;
+    int32_t inner_pid;      // as the process itself sees it
+    uint64_t start_ticks;   // when the process started; tells it from another of the same pid
+    int64_t start_realtime; // the same as seconds of the real-time clock
+    uid_t uid;              // of the process
+    int root_fd;            // owned: its root directory
+    int fd;                 // owned; -1: no map yet
+    dev_t device;           // of the map
+    ino_t inode;            //
+    uint64_t offset;        // up to which it was read
+    bool ended;             // the process is no more
+    char package[256];      // "": none
+    char path[PERF_MAP_PATH_MAX];
+};
+
+// Ticks from the machine's start to that of the process; 0: there is none.
+uint64_t perf_map_start_ticks(const char *proc, int32_t pid);
+
+// Of the process `pid` in `proc` ("/proc", or a directory that looks like it). 0 or a negative
+// errno; after 0 perf_map_file_close() is called.
+int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid);
+
+// Looks whether there is a map, or another one than before. True: a map was found that is to be
+// read from its beginning.
+bool perf_map_file_find(struct perf_map_file *file);
+
+// Whole lines from file->offset on, which the caller moves; with `last`, also what is behind the
+// last newline. Returns their size; 0: there is nothing new, or it is not to be read.
+size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
+
+void perf_map_file_close(struct perf_map_file *file);

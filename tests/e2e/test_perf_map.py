@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of code that runtimes make: their perf maps get into traces, and name frames."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from lib import BUILD, MMSQL, MMTRACE, needs_root, run
+
+LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
+
+APP = """
+const kept = [];
+function inner_hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); return kept.length; }
+function outer_loop(n) { let s = 0; for (let i = 0; i < n; i++) s += inner_hungry(i % 10); return s; }
+outer_loop(300);
+"""
+
+# Stands for a runtime: appends to its map from time to time, under the pid that it knows of itself.
+WRITER = """
+import os, sys, time
+with open(f"/tmp/perf-{os.getpid()}.map", "w") as out:
+    for i in range(int(sys.argv[1])):
+        print(f"{4096 + 16 * i:x} 10 function {i}", file=out, flush=True)
+        time.sleep(0.1)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="perf-map-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.trace, self.db = self.dir / "trace", self.dir / "db"
+
+    def convert(self):
+        done = run(MMSQL, "convert", "-q", self.trace, "-o", self.db)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def query(self, sql):
+        with contextlib.closing(sqlite3.connect(self.db)) as handle:
+            return handle.execute(sql).fetchall()
+
+
+@unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
+@unittest.skipUnless(shutil.which("node"), "node is not installed")
+class Node(Case):
+    """A real runtime: native allocations have the JavaScript functions that made them."""
+
+    def test_heap_profile_names_javascript(self):
+        app = self.dir / "app.js"
+        app.write_text(APP)
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "node", "--perf-basic-prof",
+                   "--interpreted-frames-native-stack", app)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.convert()
+        [(path, n_bad)] = self.query("SELECT path, n_bad_lines FROM perf_map")
+        pathlib.Path(path).unlink()
+        self.assertRegex(path, "^/tmp/perf-[0-9]+[.]map$")
+        self.assertEqual(n_bad, 0)
+        allocated = dict(self.query("""
+            WITH RECURSIVE up(size, id, parent_id, frame_id) AS (
+              SELECT h.size, c.id, c.parent_id, c.frame_id FROM heap_profile_allocation h
+              JOIN stack_profile_callsite c ON c.id = h.callsite_id WHERE h.size > 0
+              UNION ALL SELECT u.size, c.id, c.parent_id, c.frame_id FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id)
+            SELECT function, sum(size) FROM up JOIN stack_frame USING (frame_id)
+            WHERE source = 'perf map' AND function GLOB '*app.js:*' GROUP BY 1"""))
+        hungry = [size for name, size in allocated.items() if "inner_hungry" in name]
+        self.assertTrue(30e6 * 0.95 < sum(hungry) < 30e6 * 1.1, allocated)
+        self.assertTrue(any("outer_loop" in name for name in allocated), allocated)
+        folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
+        stacks = [line for line in folded.splitlines() if "inner_hungry" in line]
+        self.assertTrue(any(re.search(r"outer_loop [^;]*app\.js:4:\d+;[^;]*inner_hungry [^;]*app\.js:3:\d+;", line)
+                            for line in stacks), stacks[:1])
+
+
+@needs_root
+class Source(Case):
+    CONFIG = ('buffers { size_kb: 4096 } duration_ms: 60000 data_sources { config { name: "linux.perf_map" perf_map_config { '
+              'process_cmdlines: "%s" period_ms: 50 } } }')
+
+    def record(self, name):
+        config = self.dir / "config"
+        config.write_text(self.CONFIG % name)
+        recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "--txt", "-o", self.trace], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        return recorder
+
+    def end(self, recorder):
+        recorder.send_signal(2)
+        _, said = recorder.communicate(timeout=20)
+        self.assertEqual(recorder.returncode, 0, said)
+        self.convert()
+
+    def start(self, *front, lines, stay):
+        """A writer under a name of its own."""
+        name = self.dir / f"writer{os.getpid()}"
+        if not name.exists():
+            name.symlink_to(os.path.realpath(sys.executable))
+        child = subprocess.Popen([*front, name, "-c", WRITER, str(lines), str(stay)])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child, name.name
+
+    def test_a_map_that_grows(self):
+        child, name = self.start(lines=10, stay=60)
+        self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
+        recorder = self.record(name)
+        time.sleep(2)
+        self.end(recorder)
+        [(path, n, n_bad, pid)] = self.query("SELECT path, n_symbols, n_bad_lines, p.pid FROM perf_map m JOIN process p USING (upid)")
+        self.assertEqual((path, n, n_bad, pid), (f"/tmp/perf-{child.pid}.map", 10, 0, child.pid))
+        rows = self.query("SELECT start, size, name, first_ts FROM perf_map_symbol ORDER BY id")
+        self.assertEqual([r[:3] for r in rows], [(4096 + 16 * i, 16, f"function {i}") for i in range(10)])
+        self.assertGreater(rows[-1][3] - rows[0][3], 200_000_000)
+
+    def test_namespaces_and_a_process_that_ends(self):
+        """Its /tmp is its own, and its pid there is not the one that others see."""
+        script = 'mount -t tmpfs none /tmp && exec "$@"'
+        name = self.dir / f"writer{os.getpid()}"
+        recorder = self.record(name.name)
+        time.sleep(0.5)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="perf-map-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.dir = folder  # /tmp is hidden in there
+        child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "-", lines=5, stay=0.5)
+        self.assertEqual(child.wait(timeout=20), 0)
+        time.sleep(0.3)
+        self.end(recorder)
+        [(path, n)] = self.query("SELECT path, n_symbols FROM perf_map")
+        self.assertEqual((path, n), ("/tmp/perf-1.map", 5))
+
+
+if __name__ == "__main__":
+    unittest.main()
