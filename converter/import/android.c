@@ -2,6 +2,8 @@
 //
 // What Android recorders poll beside processes: lines of the log, the screen, the battery, memory
 // of GPUs. The messages are small and not in protos/, so their numbers stand here.
+#include <math.h>
+
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
@@ -178,8 +180,8 @@ static int battery_sorted(struct import *im, void *state, const struct packet *p
     if (field_present(voltage))
         battery_push(im, ts, name, "voltage_uv", (double)uv);
     if (field_present(current) && field_present(voltage)) {
-        double mw = (double)field_i64(current) * (double)uv / 1e9;
-        battery_push(im, ts, name, "power_mw", mw < 0 ? -mw : mw);
+        double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // as Perfetto: whole ones
+        battery_push(im, ts, name, "power_mw", fabs(mw));
     }
     return 0;
 }

@@ -175,7 +175,9 @@ static void bounds_write(struct import *im)
     }
     struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
     cell_int(row, COL_trace_bounds_start_ts, im->has_bounds ? im->start_ts : 0);
-    cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? im->end_ts : 0);
+    // As Perfetto: a trace of one moment is not empty.
+    int64_t end = im->end_ts + (im->start_ts == im->end_ts && im->end_ts < INT64_MAX);
+    cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? end : 0);
 }
 
 // The only trace of this database. What a path is made of does not end with the import.

@@ -58,6 +58,14 @@ bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int
     return value != NULL;
 }
 
+// As Perfetto has it.
+static bool is_of_all_traces(enum stat stat)
+{
+    return stat == STAT_invalid_clock_snapshots ||
+           stat == STAT_trace_sorter_negative_timestamp_dropped ||
+           strncmp(stat_defs[stat].name, "heap_graph_", strlen("heap_graph_")) == 0;
+}
+
 static void stat_write(struct database *db, enum stat stat, const uint32_t *index, int64_t value)
 {
     const struct stat_def *def = &stat_defs[stat];
@@ -70,8 +78,8 @@ static void stat_write(struct database *db, enum stat stat, const uint32_t *inde
     cell_text(row, COL_stats_source, def->source);
     cell_int(row, COL_stats_value, value);
     cell_text(row, COL_stats_description, def->description ? def->description : "");
-    if (strncmp(def->name, "heap_graph_", 11) == 0)
-        return; // of all traces, as Perfetto has it
+    if (is_of_all_traces(stat))
+        return;
     cell_int(row, COL_stats_machine_id, 0);
     cell_int(row, COL_stats_trace_id, 0);
 }
