@@ -179,8 +179,9 @@ class Java(unittest.TestCase):
     def test_many_threads(self):
         log = self.log("20,50,log", "Known", 1000, 300, 64, "worker")
         self.check_known(log, 64000, 20)
-        threads = {r.split("]")[0] for r, f, _ in log.stacks() if f and "Known" in f[-1]}
-        self.assertEqual(threads - {"jthread[main"}, {f"jthread[worker{i}" for i in range(64)})
+        threads = {r.split("]")[0] for r, f, _ in log.stacks()
+                   if f and f[-1] in ("LKnown;::alpha()V", "LKnown;::beta()V")}
+        self.assertEqual(threads, {f"jthread[worker{i}" for i in range(64)})
         self.assertEqual(max(len(frames) for _, frames, _ in log.stacks()), 50)
 
     def test_lines_and_short_names(self):
@@ -210,7 +211,7 @@ class Java(unittest.TestCase):
         log = self.log("1,50,log", "-XX:MaxMetaspaceSize=48m", "-Xmx64m", "Loader", 20000)
         # Around a collection HotSpot lets some allocations pass without telling.
         self.assertAlmostEqual(log.by_innermost()["LLoader$Made;::get()Ljava/lang/Object;"], 20000,
-                               delta=200)
+                               delta=1000)
 
     def test_virtual_threads(self):
         if not (self.path / "Virtual.class").exists():
@@ -218,9 +219,9 @@ class Java(unittest.TestCase):
         log = self.log("1,50,log", "Virtual")
         threads = collections.Counter()
         for record, frames, n in log.stacks():
-            if "size[88," in record and any("Virtual" in frame for frame in frames):
+            if "jclass[[C " in record and frames and "Virtual;::lambda" in frames[-1]:
                 threads[record.split("]")[0]] += n
-        self.assertEqual(set(threads) - {"jthread[main"}, {f"jthread[virtual{i}" for i in range(50)})
+        self.assertEqual(set(threads), {f"jthread[virtual{i}" for i in range(50)})
         self.assertAlmostEqual(sum(threads.values()), 5000, delta=50)
 
     def test_log_that_cannot_be_written(self):
