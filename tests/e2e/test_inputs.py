@@ -535,6 +535,16 @@ class PerfMapFrames(Case):
         self.assertEqual(rows, [(0x10, "in_memfd", 2500), (0x100, "new", 2500), (0x10f, "new", 2500), (0x200, "unused", 2500),
                                 (0x700, "in_anon", 2500)])
 
+    def test_a_file_and_code_at_one_address(self):
+        """A library was unloaded and code was made where it had been: each keeps to its own names."""
+        text = heap_trace([(0x10000, 0x20000, "usr/lib/libx.so"), (0x10000, 0x20000, "")],
+                          [(1, 0x100, ""), (1, 0x200, "of_libx"), (2, 0x100, ""), (2, 0x200, "")])
+        self.convert_text(text, self.write("perf-99.map", "10100 10 made\n10200 10 made_too\n"))
+        self.assertEqual(self.query("SELECT m.name, rel_pc, f.name FROM stack_profile_frame f "
+                                    "JOIN stack_profile_mapping m ON m.id = f.mapping ORDER BY f.id"),
+                         [("/usr/lib/libx.so", 0x100, ""), ("/usr/lib/libx.so", 0x200, "of_libx"),
+                          ("/", 0x100, "made"), ("/", 0x200, "made_too")])
+
     def test_maps_of_other_processes_do_not_count(self):
         text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, "")])
         self.convert_text(text, self.write("perf-98.map", "10100 10 other\n"))
