@@ -58,7 +58,7 @@ class Node(Case):
         app = self.dir / "app.js"
         app.write_text(APP)
         done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "node", "--perf-basic-prof",
-                   "--interpreted-frames-native-stack", app)
+                   "--interpreted-frames-native-stack", app, cwd=self.dir)  # node leaves a log there
         self.assertEqual(done.returncode, 0, done.stderr)
         self.convert()
         [(path, n_bad)] = self.query("SELECT path, n_bad_lines FROM perf_map")
