@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values go to the process's track at once if the process is known, which is the rule. Otherwise
-// they go to a track of the thread; if the process turns up later, one UPDATE at the end moves them
-// over.
+// they go to a track of the thread. If the process turns up later, that track becomes the
+// process's; only where the process has one already, an UPDATE at the end moves the values over.
 #include "converter/import/process_counters.h"
 
 #include <errno.h>
@@ -60,12 +60,17 @@ static size_t kind_get(struct process_counters *counters, enum process_counter c
     return i;
 }
 
+static uint64_t track_key(bool of_process, int64_t id, uint64_t kind)
+{
+    return (uint64_t)id << 16 | kind << 1 | of_process;
+}
+
 static uint32_t track_get(struct import *im, bool of_process, int64_t id,
                           enum process_counter counter, const char *key, const char *metric)
 {
     struct process_counters *counters = &im->process_counters;
     uint64_t kind = kind_get(counters, counter, key, metric);
-    uint64_t at = (uint64_t)id << 16 | kind << 1 | of_process;
+    uint64_t at = track_key(of_process, id, kind);
     const uint64_t *known = map64_find(&counters->tracks, at);
     if (known)
         return (uint32_t)*known;
@@ -103,6 +108,25 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
     counter_push(im, ts, track, value, set);
 }
 
+// The process's track for values that went to the thread's: the thread's own if there is no other.
+static uint32_t waiting_settle(struct import *im, const struct waiting_track *waiting, int64_t upid)
+{
+    struct track_vec *tracks = &im->tracks.items;
+    size_t n_before = tracks->n;
+    uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
+    if (tracks->n == n_before || im->tracks.failure < 0) {
+        tracks->items[waiting->track].replaced = true;
+        return track;
+    }
+    tracks->items[waiting->track] = tracks->items[track];
+    tracks->items[track].replaced = true;
+    uint64_t kind =
+        kind_get(&im->process_counters, waiting->counter, waiting->key, waiting->metric);
+    if (map64_set(&im->process_counters.tracks, track_key(true, upid, kind), waiting->track) < 0)
+        im->process_counters.failure = -ENOMEM;
+    return waiting->track;
+}
+
 int process_counters_finish(struct import *im)
 {
     struct process_counters *counters = &im->process_counters;
@@ -114,8 +138,9 @@ int process_counters_finish(struct import *im)
         int64_t upid = processes_thread_at(&im->processes, waiting->utid)->upid;
         if (upid == UPID_NONE)
             continue;
-        uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
-        im->tracks.items.items[waiting->track].replaced = true;
+        uint32_t track = waiting_settle(im, waiting, upid);
+        if (track == waiting->track)
+            continue;
         strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%" PRId64 ",%" PRId64 ");",
                     waiting->track + shift, track + shift);
         n++;

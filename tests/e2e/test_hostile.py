@@ -278,6 +278,24 @@ class Shapes(unittest.TestCase):
         self.assertEqual(self.query("SELECT count(*) FROM process WHERE pid NOT BETWEEN 0 AND 4294967295"), [(0,)])
         self.assertEqual(self.query("SELECT pid FROM process WHERE upid > 7 ORDER BY 1"), [(7,), (4294967295,)])
 
+    def test_processes_that_turn_up_after_their_values(self):
+        """Values of several threads come onto one track of the process, whichever came first."""
+        def rss(ts, pid, size):
+            return text(2, number(1, ts) + number(2, pid) + text(313, number(1, 0) + number(2, size) + number(3, 1)))
+
+        values = rss(10, 50, 4096) + rss(20, 51, 8192) + rss(30, 50, 12288) + rss(40, 60, 4096)
+        tree = text(1, number(1, 50) + text(3, b"/late")) + text(2, number(1, 51) + text(2, b"t") + number(3, 50))
+        ftrace = text(1, number(10, 1) + text(1, number(1, 0) + values))
+        self.convert(ftrace + packet(2, tree, ts=2000))
+        self.assertEqual(self.query("SELECT t.name, pid, c.ts, value FROM counter c JOIN process_counter_track t ON "
+                                    "t.id = track_id JOIN process USING (upid) ORDER BY c.ts"),
+                         [("mem.rss.file", 50, 10, 4096), ("mem.rss.file", 50, 20, 8192),
+                          ("mem.rss.file", 50, 30, 12288)])
+        self.assertEqual(self.query("SELECT count(*) FROM counter c LEFT JOIN track t ON t.id = track_id "
+                                    "WHERE t.id IS NULL"), [(0,)])
+        self.assertEqual(self.query("SELECT upid, count(*) FROM process_counter_track WHERE name = 'mem.rss.file' "
+                                    "GROUP BY 1 HAVING count(*) > 1"), [])
+
     def test_packets_that_inflate_without_end(self):
         """Neither one nor many may fill the disk; what is behind them is read."""
         bomb = zlib.compress(bytes(80 << 20), 9)
