@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of the importer of Java heap graphs: what a dump holds while it is read
+// (heap_graph_read.c), what follows from the whole of it (heap_graph_resolve.c), its rows
+// (heap_graph_write.c).
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/importer.h"
+
+enum { // fields of HeapGraph
+    GRAPH_PID = 1,
+    GRAPH_OBJECTS = 2,
+    GRAPH_FIELD_NAMES = 4,
+    GRAPH_CONTINUED = 5,
+    GRAPH_INDEX = 6,
+    GRAPH_ROOTS = 7,
+    GRAPH_LOCATION_NAMES = 8,
+    GRAPH_TYPES = 9,
+    GRAPH_HEAP_SIZE = 10,
+};
+
+#define NOTHING UINT32_MAX
+
+// Numbers of types, kinds and heaps that have names; those beyond are read as 0.
+#define N_ROOTS 15
+#define N_KINDS 12
+#define N_HEAPS 4
+
+#define ROOT_VM_INTERNAL    13
+#define KIND_NOREFERENCES   2
+#define KIND_STRING         3
+#define KIND_ARRAY          4
+#define KIND_WEAK_REFERENCE 9 // those from here on do not keep what they refer to
+#define HEAP_ZYGOTE         2 // from here on nothing is ever collected
+
+struct graph_object {
+    int64_t self_size, native_size;
+    uint32_t type;         // NOTHING: only referred to
+    uint32_t refs, n_refs; // begin and number of its references
+    uint8_t heap, root;    // N_ROOTS: none
+    int32_t distance;      // from a root; -1: none leads to it
+    bool fields_of_type;   // its references are the fields of its type, in order
+};
+VEC_DEFINE(graph_object_vec, struct graph_object);
+
+struct graph_ref {
+    uint32_t owner, owned, field, set;
+};
+VEC_DEFINE(graph_ref_vec, struct graph_ref);
+
+struct graph_field {
+    uint32_t name, type; // strings
+};
+VEC_DEFINE(graph_field_vec, struct graph_field);
+
+struct graph_type {
+    uint64_t location, object_size, superclass, classloader;
+    uint32_t name;             // string
+    uint32_t fields, n_fields; // in fields_of_types
+    uint32_t location_name;    // string
+    uint32_t super;            // class, NOTHING: unknown
+    uint32_t loader;           // object
+    uint8_t kind;
+    bool has_location, is_known;
+};
+VEC_DEFINE(graph_type_vec, struct graph_type);
+
+struct graph_root {
+    uint64_t object;
+    uint8_t type;
+};
+VEC_DEFINE(graph_root_vec, struct graph_root);
+VEC_DEFINE(graph_index_vec, uint32_t);
+VEC_DEFINE(graph_number_vec, uint64_t);
+
+// A dump that is being read, of one sequence.
+struct graph {
+    int64_t upid, ts;
+    bool has_begun, has_index, truncated, has_size, failed;
+    uint64_t index;
+    int64_t heap_size;
+    uint64_t last_object;
+    uint8_t last_heap;
+    struct map64 object_ids, type_ids, field_ids, location_ids;
+    struct map64 registry_sizes; // by object
+    struct graph_object_vec objects;
+    struct graph_ref_vec refs;
+    struct graph_type_vec types;
+    struct graph_field_vec fields;
+    struct graph_index_vec fields_of_types;
+    struct graph_root_vec roots;
+    struct graph_number_vec numbers; // of the message at hand
+};
+
+// Rows that were written before: the first of the next dump follow on them.
+struct graph_ids {
+    int64_t n_classes, n_objects, n_refs;
+};
+
+// A part of the dump, of a packet at `ts`. False: it is broken, and what follows in its list is not
+// to be believed.
+bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
+                     const struct wire_field *field);
+
+// False: the dump at hand is of another process or moment.
+bool graph_begin(struct import *im, struct graph *graph, int64_t upid, int64_t ts);
+
+// Index of what has this id, made if it is new; NOTHING: too many, or graph->failed.
+uint32_t graph_object_get(struct graph *graph, uint64_t id);
+uint32_t graph_field_get(struct graph *graph, uint64_t id);
+
+void graph_malformed(struct import *im, const struct graph *graph);
+
+// Names of fields, what is reachable, superclasses, native sizes: once the dump is whole. Sets
+// graph->failed if memory is out.
+void graph_resolve(struct import *im, struct graph *graph);
+
+// Rows of classes, objects and references; moves *ids on.
+void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
+
+void graph_free(struct graph *graph);
