@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql flamegraph: heap profiles as a picture, or as folded text for other tools. A dump's rows
+// mmsql flamegraph: heap profiles, or logs of Java allocations, as a picture, or as folded text for
+// other tools. A dump's rows
 // say what changed since the dump before, so a moment is the sum of all rows up to it.
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +14,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
+#include "converter/profile/alloc_stacks.h"
 #include "converter/profile/flame.h"
 
 #define MAX_FRAMES 4096 // of a stack; what goes on is cut
@@ -20,7 +22,9 @@
 static const char help[] =
     "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
     "\n"
-    "Draws heap profiles as a flame graph, an SVG that zooms (click) and searches ('/').\n"
+    "Draws heap profiles, or logs of Java allocations, as a flame graph, an SVG that zooms "
+    "(click)\n"
+    "and searches ('/').\n"
     "\n"
     "  -o, --output FILE    write there (default: standard output)\n"
     "      --folded         text instead: a line per stack and its weight\n"
@@ -34,7 +38,14 @@ static const char help[] =
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
     "      --min-percent P  leave out frames below this part of the whole (default 0.02)\n"
-    "  -h, --help           this text\n";
+    "  -h, --help           this text\n"
+    "\n"
+    "Of logs of Java allocations (where there is no heap profile, or with one of these):\n"
+    "      --alloc-log      samples: thread, methods, type of the object\n"
+    "      --use-size       bytes of the sampled objects instead of samples\n"
+    "      --ignore-type    without the type\n"
+    "      --type-only      the type alone\n"
+    "      --thread-only    the thread alone\n";
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
@@ -43,6 +54,7 @@ struct options {
     uint32_t depth_limit;
     double min_percent;
     bool folded, total, count, reverse, diff;
+    bool alloc_log, use_size, ignore_type, type_only, thread_only;
 };
 
 static const char frames_sql[] =
@@ -62,6 +74,13 @@ static const char leaves_sql[] =
     "WHERE h.ts <= ?2 AND (NOT ?4 OR h.size > 0 OR h.count > 0) AND (?5 < 0 OR p.pid = ?5) "
     "AND (?6 IS NULL OR p.name GLOB ?6) AND (?7 IS NULL OR h.heap_name = ?7) "
     "GROUP BY h.upid, h.callsite_id ORDER BY h.upid, h.callsite_id";
+
+// Options that only heap profiles have.
+static bool names_profiles(const struct options *o)
+{
+    return o->total || o->count || o->diff || o->pid >= 0 || o->process || o->heap ||
+           o->at != INT64_MAX;
+}
 
 static const char up_sql[] = "SELECT c.parent_id, n.function FROM stack_profile_callsite c "
                              "LEFT JOIN flame_frame n ON n.id = c.frame_id WHERE c.id = ?1";
@@ -127,12 +146,32 @@ static int profile_read(sqlite3 *handle, const struct options *options, struct f
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+// Samples of logs if they are asked for, or are all that there is.
+static int stacks_read(sqlite3 *handle, struct options *options, struct flame *flame)
+{
+    int code = options->alloc_log ? SQLITE_OK : profile_read(handle, options, flame);
+    if (code != SQLITE_OK || flame->nodes.n > 0 || names_profiles(options))
+        return code;
+    options->alloc_log = true;
+    return alloc_stacks_read(handle,
+                             &(struct alloc_stacks){
+                                 .use_size = options->use_size,
+                                 .ignore_type = options->ignore_type,
+                                 .type_only = options->type_only,
+                                 .thread_only = options->thread_only,
+                                 .reverse = options->reverse,
+                                 .depth_limit = options->depth_limit,
+                             },
+                             flame);
+}
+
 static int flame_write(const struct options *options, const struct flame *flame)
 {
     char title[160];
-    const char *unit = options->count ? "allocations" : "bytes";
-    flame_title(title, sizeof(title), flame, options->total ? "Allocated" : "Retained",
-                !options->count);
+    bool bytes = options->alloc_log ? options->use_size : !options->count;
+    const char *unit = bytes ? "bytes" : options->alloc_log ? "samples" : "allocations";
+    const char *what = options->alloc_log ? "Sampled" : options->total ? "Allocated" : "Retained";
+    flame_title(title, sizeof(title), flame, what, bytes);
     CLEANUP(fclosep) FILE *file = options->output ? fopen(options->output, "we") : NULL;
     FILE *out = options->output ? file : stdout;
     if (out && options->folded)
@@ -150,18 +189,20 @@ static int flame_write(const struct options *options, const struct flame *flame)
     return EXIT_DONE;
 }
 
-static int flamegraph_run(const struct options *options)
+static int flamegraph_run(struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
-    if (profile_read(handle, options, &flame) != SQLITE_OK) {
+    if (stacks_read(handle, options, &flame) != SQLITE_OK) {
         fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
     if (flame.nodes.n == 0) {
-        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+        fprintf(stderr, "mmsql: %s: no %s\n", options->path,
+                options->alloc_log && !names_profiles(options) ? "samples of allocations"
+                                                               : "heap profile that matches");
         return EXIT_FAILED;
     }
     flame_finish(&flame);
@@ -192,7 +233,7 @@ static bool number_options(int option, int argc, char **argv, struct options *op
 
 static int run_flamegraph(int argc, char **argv)
 {
-    enum { FOLDED = 256, TOTAL, COUNT, PROCESS, HEAP, REVERSE };
+    enum { FOLDED = 256, TOTAL, COUNT, PROCESS, HEAP, REVERSE, LOG, SIZE, NO_TYPE, TYPE, THREAD };
     static const struct option longs[] = {
         {"output", required_argument, NULL, 'o'},
         {"folded", no_argument, NULL, FOLDED},
@@ -206,6 +247,11 @@ static int run_flamegraph(int argc, char **argv)
         {"reverse-stack", no_argument, NULL, REVERSE},
         {"depth-limit", required_argument, NULL, 'l'},
         {"min-percent", required_argument, NULL, 'm'},
+        {"alloc-log", no_argument, NULL, LOG},
+        {"use-size", no_argument, NULL, SIZE},
+        {"ignore-type", no_argument, NULL, NO_TYPE},
+        {"type-only", no_argument, NULL, TYPE},
+        {"thread-only", no_argument, NULL, THREAD},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -231,7 +277,18 @@ static int run_flamegraph(int argc, char **argv)
         options.total |= option == TOTAL;
         options.count |= option == COUNT;
         options.reverse |= option == REVERSE;
+        options.use_size |= option == SIZE;
+        options.ignore_type |= option == NO_TYPE;
+        options.type_only |= option == TYPE;
+        options.thread_only |= option == THREAD;
+        options.alloc_log |= option >= LOG;
     }
+    if (options.alloc_log && names_profiles(&options))
+        return usage_error("flamegraph",
+                           "options of heap profiles and of allocation logs together");
+    if (options.type_only && (options.thread_only || options.ignore_type))
+        return usage_error("flamegraph",
+                           "--type-only leaves nothing to --thread-only, --ignore-type");
     if (argc - optind != 1)
         return usage_error("flamegraph", "one database or trace is needed");
     options.path = argv[optind];
@@ -241,6 +298,6 @@ static int run_flamegraph(int argc, char **argv)
 const struct verb verb_flamegraph = {
     .name = "flamegraph",
     .arguments = "[OPTION]... DB|TRACE -o FILE.svg",
-    .summary = "draw heap profiles as a flame graph",
+    .summary = "draw heap profiles or Java allocations as a flame graph",
     .run = run_flamegraph,
 };

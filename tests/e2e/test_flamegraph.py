@@ -56,6 +56,30 @@ class Flamegraph(unittest.TestCase):
                                "Retained: -20.0 KiB, 65,536 to 45,056 bytes (-20,480)")):
             self.assertIn(f">{want}</text>", self.draw(*options))
 
+    def test_allocation_logs(self):
+        log = self.dir / "alloc.log"
+        log.write_text("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
+                       "+1,LA;::run()V\n+2,LA;::make()V\n=3,0;1;2\n3\n3\n"
+                       "+4,jthread[pool;1], jclass[LB; file: B.java], size[16, hex: 0x10]\n=5,4;1\n5\n=6,4\n")
+        db = self.dir / "alloc.db"
+        lib.run(lib.MMSQL, "convert", "-q", log, "-o", db)
+        for options, want in (
+                ([], ["main;A.run();A.make();int[] 2", "pool?1;A.run();B 1"]),
+                (["--use-size"], ["main;A.run();A.make();int[] 48", "pool?1;A.run();B 16"]),
+                (["--ignore-type"], ["main;A.run();A.make() 2", "pool?1;A.run() 1"]),
+                (["--type-only"], ["int[] 2", "B 1"]),
+                (["--thread-only", "--use-size"], ["main 48", "pool?1 16"]),
+                (["--reverse-stack"], ["int[];A.make();A.run();main 2", "B;A.run();pool?1 1"]),
+                (["--depth-limit", "1"], ["main;A.make();int[] 2", "pool?1;A.run();B 1"])):
+            with self.subTest(options):
+                for trace in (log, db):
+                    self.assertEqual(self.draw("--folded", *options, trace=trace).splitlines(), want)
+        self.assertIn(">Sampled: 64 bytes</text>", self.draw("--use-size", trace=log))
+        self.assertEqual(set(self.boxes("--type-only", trace=log)), {"all", "int[]", "B"})
+        self.assertIn("together", self.draw("--use-size", "--total", trace=log, code=2))
+        self.assertIn("no samples of allocations", self.draw("--alloc-log", code=1))
+        self.assertIn("no heap profile", self.draw("--total", trace=log, code=1))
+
     def test_frames_without_a_name(self):
         db = self.dir / "unnamed.db"
         lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", db)

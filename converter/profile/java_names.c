@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signatures are read from the left by one pass; a position of NULL says that it was none. The type
+// that a method returns is left out: callers cannot tell methods apart by it.
+#include "converter/profile/java_names.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIMENSIONS_MAX 255
+
+struct writer {
+    char *at, *end; // room for the zero is behind `end`
+};
+
+static void put(struct writer *w, const char *text, size_t n)
+{
+    for (; n > 0 && w->at < w->end; n--, text++)
+        *w->at++ = *text == '/' ? '.' : *text;
+}
+
+static const char *primitive(char letter)
+{
+    static const char *const names[] = {"Zboolean", "Bbyte",  "Cchar",   "Sshort", "Iint",
+                                        "Jlong",    "Ffloat", "Ddouble", "Vvoid"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i][0] == letter)
+            return names[i] + 1;
+    return NULL;
+}
+
+// Behind the type at `at`; NULL: there is none.
+static const char *type_put(struct writer *w, const char *at)
+{
+    size_t n_dimensions = strspn(at, "[");
+    at += n_dimensions;
+    const char *semicolon = *at == 'L' ? strchr(at, ';') : NULL;
+    const char *name = primitive(*at);
+    if (n_dimensions > DIMENSIONS_MAX || (!semicolon && (!*at || !name)))
+        return NULL;
+    if (semicolon)
+        put(w, at + 1, (size_t)(semicolon - at - 1));
+    else
+        put(w, name, strlen(name));
+    for (size_t i = 0; i < n_dimensions; i++)
+        put(w, "[]", 2);
+    return semicolon ? semicolon + 1 : at + 1;
+}
+
+static bool parameters_put(struct writer *w, const char *at)
+{
+    put(w, "(", 1);
+    for (bool first = true; at && *at != ')'; first = false) {
+        if (!first)
+            put(w, ", ", 2);
+        at = type_put(w, at);
+    }
+    put(w, ")", 1);
+    return at && *at == ')';
+}
+
+// What stands behind the type that is returned, such as a source line.
+static const char *behind_return(const char *parenthesis)
+{
+    struct writer nowhere = {0};
+    return type_put(&nowhere, parenthesis + 1);
+}
+
+static bool method_put(struct writer *w, const char *name)
+{
+    const char *colons = strstr(name, ";::");
+    const char *method = name[0] == 'L' && colons ? colons + 3 : name;
+    const char *open = strchr(method, '('), *close = open ? strchr(open, ')') : NULL;
+    const char *rest = close ? behind_return(close) : NULL;
+    if (!rest)
+        return false;
+    if (method != name) {
+        put(w, name + 1, (size_t)(colons - name - 1));
+        put(w, ".", 1);
+    }
+    put(w, method, (size_t)(open - method));
+    if (!parameters_put(w, open + 1))
+        return false;
+    put(w, rest, strlen(rest));
+    return true;
+}
+
+void java_type_name(const char *signature, char *ret, size_t size)
+{
+    struct writer w = {ret, ret + size - 1};
+    const char *end = type_put(&w, signature);
+    *w.at = 0;
+    if (!end || *end)
+        snprintf(ret, size, "%s", signature);
+}
+
+void java_method_name(const char *name, char *ret, size_t size)
+{
+    struct writer w = {ret, ret + size - 1};
+    bool is_read = method_put(&w, name);
+    *w.at = 0;
+    if (!is_read)
+        snprintf(ret, size, "%s", name);
+}
