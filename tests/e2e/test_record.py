@@ -154,7 +154,8 @@ class Ending(RecordCase):
         self.end_by(signal.SIGTERM)
 
     def test_hangup(self):
-        self.end_by(signal.SIGHUP)
+        # Also where this suite runs under nohup.
+        self.end_by(signal.SIGHUP, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
 
     def test_nohup(self):
         def ignore():
