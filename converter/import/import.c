@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "converter/import/ftrace.h"
+#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
-#include "converter/import/trace_uuid.h"
+#include "converter/import/session/trace_uuid.h"
 #include "protos/fields.h"
 
 static const struct importer *importer_find(uint32_t field, size_t *ret_index)

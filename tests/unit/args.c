@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "converter/import/ftrace_rows.h"
+#include "converter/import/ftrace/rows.h"
 #include "converter/tables/database.h"
 #include "tests/unit/unit.h"
 

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls through binder: a slice on the thread that calls, from its transaction to the reply that it
+// receives, and one on the thread that answers. A call without an answer is a moment on both.
+// Commands and returns show calls that fail: each thread has a stack of the calls that it is in,
+// and the step that each has come to. Where they are not recorded the stack says nothing, and ends
+// with the reply. What must stay true: a frame is in the stack of one thread or free; a
+// transaction is kept from being sent to being received.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/vec.h"
+#include "converter/import/ftrace/ftrace.h"
+
+#define FLAG_ONE_WAY 0x01
+
+enum {
+    BC_TRANSACTION = 0x40406300,
+    BC_REPLY = 0x40406301,
+    BC_TRANSACTION_SG = 0x40486311,
+    BC_REPLY_SG = 0x40486312,
+    BR_DEAD_REPLY = 0x7205,
+    BR_TRANSACTION_COMPLETE = 0x7206,
+    BR_FAILED_REPLY = 0x7211,
+    BR_FROZEN_REPLY = 0x7212,
+    BR_ONEWAY_SPAM_SUSPECT = 0x7213,
+    BR_TRANSACTION_PENDING_FROZEN = 0x7214,
+};
+#define BR_TRANSACTION         0x80407202u
+#define BR_REPLY               0x80407203u
+#define BR_TRANSACTION_SEC_CTX 0x80487202u
+
+// What a thread has seen of a call that it sends (S) or answers (R).
+enum step {
+    S_COMMAND,
+    S_TRANSACTION,
+    S_COMPLETE,
+    S_RECEIVED,
+    R_RECEIVED,
+    R_RETURN,
+    R_REPLY_COMMAND,
+    R_TRANSACTION,
+};
+
+#define FRAME_NONE UINT32_MAX
+
+struct frame {
+    uint32_t older; // of the same thread, or the next free one; FRAME_NONE
+    uint8_t step;
+    bool known, one_way, is_reply; // known: the others are
+};
+VEC_DEFINE(frame_vec, struct frame);
+
+// A transaction on its way.
+struct transaction {
+    int32_t id, node;
+    uint32_t to_process, flags, code, tid, track;
+    bool is_reply;
+    int64_t slice;
+    uint32_t next_free;
+};
+VEC_DEFINE(transaction_vec, struct transaction);
+
+struct binder {
+    struct frame_vec frames;
+    struct transaction_vec transactions;
+    uint32_t free_frame, free_transaction;
+    struct map64 top;              // utid -> frame
+    struct map64 sent;             // id -> transaction
+    struct map64 waiting, holding; // tids, for the lock
+};
+
+struct binder *binder_free(struct binder *binder)
+{
+    if (binder) {
+        frame_vec_done(&binder->frames);
+        transaction_vec_done(&binder->transactions);
+        map64_done(&binder->top);
+        map64_done(&binder->sent);
+        map64_done(&binder->waiting);
+        map64_done(&binder->holding);
+        free(binder);
+    }
+    return NULL;
+}
+
+static struct binder *binder_get(struct import *im)
+{
+    if (!im->binder) {
+        im->binder = calloc(1, sizeof(*im->binder));
+        if (im->binder)
+            im->binder->free_frame = im->binder->free_transaction = FRAME_NONE;
+        else
+            im->processes.failure = -ENOMEM;
+    }
+    return im->binder;
+}
+
+static void remember(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
+{
+    if (map64_set(map, key, value) < 0)
+        im->processes.failure = -ENOMEM;
+}
+
+static struct frame *frame_top(struct import *im, struct binder *binder, uint32_t tid)
+{
+    const uint64_t *top = map64_find(&binder->top, (uint64_t)processes_thread(&im->processes, tid));
+    return top ? &binder->frames.items[*top] : NULL;
+}
+
+static void frame_push(struct import *im, struct binder *binder, uint32_t tid, struct frame frame)
+{
+    uint64_t utid = (uint64_t)processes_thread(&im->processes, tid);
+    const uint64_t *top = map64_find(&binder->top, utid);
+    frame.older = top ? (uint32_t)*top : FRAME_NONE;
+    uint32_t at = binder->free_frame;
+    if (at != FRAME_NONE) {
+        binder->free_frame = binder->frames.items[at].older;
+        binder->frames.items[at] = frame;
+    } else if (frame_vec_push(&binder->frames, frame) == 0) {
+        at = (uint32_t)(binder->frames.n - 1);
+    } else {
+        im->processes.failure = -ENOMEM;
+        return;
+    }
+    remember(im, &binder->top, utid, at);
+}
+
+static void frame_pop(struct import *im, struct binder *binder, uint32_t tid)
+{
+    uint64_t utid = (uint64_t)processes_thread(&im->processes, tid);
+    uint64_t *top = map64_find(&binder->top, utid);
+    if (!top)
+        return;
+    uint32_t at = (uint32_t)*top, older = binder->frames.items[at].older;
+    binder->frames.items[at].older = binder->free_frame;
+    binder->free_frame = at;
+    if (older == FRAME_NONE)
+        map64_remove(&binder->top, utid);
+    else
+        *top = older;
+}
+
+static void transaction_keep(struct import *im, struct binder *binder,
+                             const struct transaction *transaction)
+{
+    const uint64_t *known = map64_find(&binder->sent, (uint64_t)transaction->id);
+    uint32_t at = known ? (uint32_t)*known : binder->free_transaction;
+    if (at == FRAME_NONE) {
+        if (transaction_vec_push(&binder->transactions, *transaction) < 0) {
+            im->processes.failure = -ENOMEM;
+            return;
+        }
+        at = (uint32_t)(binder->transactions.n - 1);
+    } else {
+        if (!known)
+            binder->free_transaction = binder->transactions.items[at].next_free;
+        binder->transactions.items[at] = *transaction;
+    }
+    if (!known)
+        remember(im, &binder->sent, (uint64_t)transaction->id, at);
+}
+
+static bool transaction_take(struct binder *binder, int32_t id, struct transaction *ret)
+{
+    const uint64_t *known = map64_find(&binder->sent, (uint64_t)id);
+    if (!known)
+        return false;
+    uint32_t at = (uint32_t)*known;
+    *ret = binder->transactions.items[at];
+    binder->transactions.items[at].next_free = binder->free_transaction;
+    binder->free_transaction = at;
+    map64_remove(&binder->sent, (uint64_t)id);
+    return true;
+}
+
+static struct slice_name flags_text(struct import *im, uint32_t flags)
+{
+    return ftrace_name(im, "0x%02x %s%s%s%s%s", flags,
+                       flags & FLAG_ONE_WAY ? "this is a one-way call: async, no return; " : "",
+                       flags & 0x04 ? "contents are the components root object; " : "",
+                       flags & 0x08 ? "contents are a 32-bit status code; " : "",
+                       flags & 0x10 ? "allow replies with file descriptors; " : "",
+                       flags ? "" : "No Flags Set");
+}
+
+#define TRANSACTION_ARGS 7
+
+static void transaction_args(struct import *im, const struct transaction *transaction,
+                             struct arg args[TRANSACTION_ARGS])
+{
+    struct slice_name flags = flags_text(im, transaction->flags);
+    struct slice_name code = ftrace_name(im, "0x%02x Java Layer Dependent", transaction->code);
+    args[0] = arg_int("transaction id", transaction->id);
+    args[1] = arg_int("destination node", transaction->node);
+    args[2] = arg_int("destination process", transaction->to_process);
+    args[3] = (struct arg){
+        .key = "reply transaction?", .integer = transaction->is_reply, .type = ARG_BOOL};
+    args[4] = arg_text("flags", flags.text, flags.size);
+    args[5] = arg_text("code", code.text, code.size);
+    args[6] = arg_uint("calling tid", transaction->tid);
+}
+
+// Who answers, on the slice of who calls or of who answers.
+static void destination_add(struct import *im, const struct ftrace_event *event, uint32_t track,
+                            const char *slice, uint32_t tid, bool is_reply)
+{
+    int64_t utid = processes_thread(&im->processes, tid);
+    struct arg args[2] = {is_reply ? arg_int("destination thread", tid)
+                                   : arg_uint("destination thread", tid)};
+    const char *name = strset_text(&im->strings, processes_thread_at(&im->processes, utid)->name);
+    if (name)
+        args[1] = arg_text("destination name", name, strlen(name));
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = track,
+        .category = slice_name("binder"),
+        .name = slice_name(slice),
+        .args = args,
+        .n_args = name ? 2 : 1,
+    };
+    slice_add_args(&im->slices, &spec);
+}
+
+static int64_t transaction_slice(struct import *im, const struct ftrace_event *event,
+                                 const struct transaction *transaction)
+{
+    struct arg args[TRANSACTION_ARGS];
+    transaction_args(im, transaction, args);
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = transaction->track,
+        .args = args,
+        .n_args = TRANSACTION_ARGS,
+    };
+    if (transaction->is_reply) {
+        destination_add(im, event, transaction->track, "binder reply",
+                        (uint32_t)ftrace_int(event, "to_thread"), true);
+        return slice_end(&im->slices, &spec);
+    }
+    spec.category = slice_name("binder");
+    if (transaction->flags & FLAG_ONE_WAY) {
+        spec.name = slice_name("binder transaction async");
+        return slice_add(&im->slices, &spec);
+    }
+    spec.name = slice_name("binder transaction");
+    return slice_begin(&im->slices, &spec);
+}
+
+static void binder_transaction(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    if (!binder)
+        return;
+    struct transaction transaction = {
+        .id = (int32_t)ftrace_int(event, "debug_id"),
+        .node = (int32_t)ftrace_int(event, "target_node"),
+        .to_process = (uint32_t)ftrace_int(event, "to_proc"),
+        .flags = (uint32_t)ftrace_int(event, "flags"),
+        .code = (uint32_t)ftrace_int(event, "code"),
+        .tid = event->pid,
+        .track = ftrace_own_track(im, event),
+        .is_reply = ftrace_int(event, "reply") == 1,
+    };
+    transaction.slice = transaction_slice(im, event, &transaction);
+    transaction_keep(im, binder, &transaction);
+    struct frame *frame = frame_top(im, binder, event->pid);
+    if (!frame)
+        return;
+    if (frame->step == R_RECEIVED) { // without commands, that is all that is seen of the call
+        frame_pop(im, binder, event->pid);
+    } else if (frame->step == S_COMMAND || frame->step == R_REPLY_COMMAND) {
+        frame->step = frame->step == S_COMMAND ? S_TRANSACTION : R_TRANSACTION;
+        frame->known = true;
+        frame->one_way = transaction.flags & FLAG_ONE_WAY;
+        frame->is_reply = transaction.is_reply;
+    }
+}
+
+static void flow_add(struct import *im, int64_t from, int64_t to)
+{
+    if (from == SLICE_NONE || to == SLICE_NONE)
+        return;
+    struct cell *row = database_row(im->db, TABLE_flow, NULL);
+    cell_int(row, COL_flow_slice_out, from);
+    cell_int(row, COL_flow_slice_in, to);
+}
+
+static void reply_received(struct import *im, struct binder *binder,
+                           const struct ftrace_event *event)
+{
+    struct frame *frame = frame_top(im, binder, event->pid);
+    if (frame && frame->step == S_COMPLETE)
+        frame->step = S_RECEIVED;
+    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
+    slice_end(&im->slices, &spec);
+}
+
+static void binder_transaction_received(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    struct transaction transaction;
+    if (!binder || !transaction_take(binder, (int32_t)ftrace_int(event, "debug_id"), &transaction))
+        return;
+    bool one_way = transaction.flags & FLAG_ONE_WAY;
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .category = slice_name("binder"),
+    };
+    if (transaction.is_reply) {
+        if (one_way)
+            slice_end(&im->slices, &spec);
+        else
+            reply_received(im, binder, event);
+        return;
+    }
+    struct arg args[TRANSACTION_ARGS];
+    int64_t slice;
+    if (one_way) {
+        transaction_args(im, &transaction, args);
+        spec.name = slice_name("binder async rcv");
+        spec.args = args;
+        spec.n_args = TRANSACTION_ARGS;
+        slice = slice_add(&im->slices, &spec);
+    } else {
+        frame_push(im, binder, event->pid, (struct frame){.step = R_RECEIVED, .known = true});
+        destination_add(im, event, transaction.track, "binder transaction", event->pid, false);
+        spec.name = slice_name("binder reply");
+        slice = slice_begin(&im->slices, &spec);
+    }
+    flow_add(im, transaction.slice, slice);
+}
+
+static void binder_command(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    if (!binder)
+        return;
+    uint32_t command = (uint32_t)ftrace_int(event, "cmd");
+    if (command == BC_TRANSACTION || command == BC_TRANSACTION_SG) {
+        frame_push(im, binder, event->pid, (struct frame){.step = S_COMMAND});
+    } else if (command == BC_REPLY || command == BC_REPLY_SG) {
+        struct frame *frame = frame_top(im, binder, event->pid);
+        if (frame && frame->step == R_RETURN)
+            frame->step = R_REPLY_COMMAND;
+    }
+}
+
+// The call failed: what it opened ends here.
+static void call_failed(struct import *im, struct binder *binder, const struct ftrace_event *event,
+                        const struct frame *frame)
+{
+    if (frame->step == S_RECEIVED || frame->step == R_RECEIVED || frame->step == R_RETURN)
+        return;
+    if (frame->step != S_COMMAND && frame->known && !frame->one_way && !frame->is_reply) {
+        struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
+        slice_end(&im->slices, &spec);
+    }
+    frame_pop(im, binder, event->pid);
+}
+
+static void call_complete(struct import *im, struct binder *binder,
+                          const struct ftrace_event *event, struct frame *frame)
+{
+    if (frame->step == S_TRANSACTION && frame->known && !frame->one_way)
+        frame->step = S_COMPLETE;
+    else if (frame->step == R_TRANSACTION || frame->step == S_COMMAND ||
+             frame->step == S_TRANSACTION)
+        frame_pop(im, binder, event->pid);
+}
+
+static void binder_return(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    struct frame *frame = binder ? frame_top(im, binder, event->pid) : NULL;
+    if (!frame)
+        return;
+    switch ((uint32_t)ftrace_int(event, "cmd")) {
+    case BR_DEAD_REPLY:
+    case BR_FAILED_REPLY:
+    case BR_FROZEN_REPLY:
+    case BR_TRANSACTION_PENDING_FROZEN:
+        call_failed(im, binder, event, frame);
+        break;
+    case BR_TRANSACTION_COMPLETE:
+    case BR_ONEWAY_SPAM_SUSPECT:
+        call_complete(im, binder, event, frame);
+        break;
+    case BR_REPLY:
+        if (frame->step == S_RECEIVED)
+            frame_pop(im, binder, event->pid);
+        break;
+    case BR_TRANSACTION:
+    case BR_TRANSACTION_SEC_CTX:
+        if (frame->step == R_RECEIVED)
+            frame->step = R_RETURN;
+        break;
+    default:
+        break;
+    }
+}
+
+static void binder_transaction_alloc_buf(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_uint("data size", (uint64_t)ftrace_int(event, "data_size")),
+        arg_uint("offsets size", (uint64_t)ftrace_int(event, "offsets_size")),
+    };
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .category = slice_name("binder"),
+        .name = slice_name("binder transaction"),
+        .args = args,
+        .n_args = 2,
+    };
+    slice_add_args(&im->slices, &spec);
+}
+
+static void lock_slice(struct import *im, const struct ftrace_event *event, const char *ended,
+                       const char *begun)
+{
+    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
+    if (ended) {
+        if (!begun) {
+            spec.category = slice_name("binder");
+            spec.name = slice_name(ended);
+        }
+        slice_end(&im->slices, &spec);
+    }
+    if (begun) {
+        spec.category = slice_name("binder");
+        spec.name = slice_name(begun);
+        slice_begin(&im->slices, &spec);
+    }
+}
+
+static void binder_lock(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    if (!binder)
+        return;
+    remember(im, &binder->waiting, event->pid, 1);
+    lock_slice(im, event, NULL, "binder lock waiting");
+}
+
+static void binder_locked(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    if (!binder || !map64_remove(&binder->waiting, event->pid))
+        return;
+    lock_slice(im, event, "binder lock waiting", "binder lock held");
+    remember(im, &binder->holding, event->pid, 1);
+}
+
+static void binder_unlock(struct import *im, const struct ftrace_event *event)
+{
+    struct binder *binder = binder_get(im);
+    if (binder && map64_remove(&binder->holding, event->pid))
+        lock_slice(im, event, "binder lock held", NULL);
+}
+
+const struct ftrace_handler ftrace_binder_handlers[] = {
+    {"binder_transaction", binder_transaction, false},
+    {"binder_transaction_received", binder_transaction_received, false},
+    {"binder_transaction_alloc_buf", binder_transaction_alloc_buf, false},
+    {"binder_command", binder_command, false},
+    {"binder_return", binder_return, false},
+    {"binder_lock", binder_lock, false},
+    {"binder_locked", binder_locked, false},
+    {"binder_unlock", binder_unlock, false},
+    {0},
+};

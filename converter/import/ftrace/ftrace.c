@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The events are data: names and kinds of their fields come from the schema's table, or, for events
+// that the schema does not know, from the descriptors that the trace carries. Only events that mean
+// something beyond themselves have code, found by number through one array.
+#include "converter/import/ftrace/ftrace.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/str.h"
+#include "protos/fields.h"
+
+#define TYPES_MAX           1024 // numbers of events that the schema may know
+#define ARGS_MAX            64   // fields of one event
+#define GENERIC_FIELDS_MAX  32   // as Perfetto
+#define GENERIC_EVENTS_MAX  65536
+#define INTERNED_STRING_STR PB_InternedString_str
+
+// Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
+enum { DESCRIPTOR_NAME = 1, DESCRIPTOR_FIELD = 2 };
+enum { FIELD_NAME = 1, FIELD_NUMBER = 3, FIELD_TYPE = 5 };
+enum {
+    TYPE_DOUBLE = 1,
+    TYPE_FLOAT = 2,
+    TYPE_UINT64 = 4,
+    TYPE_FIXED64 = 6,
+    TYPE_FIXED32 = 7,
+    TYPE_STRING = 9,
+    TYPE_BYTES = 12,
+    TYPE_UINT32 = 13,
+    TYPE_SINT32 = 17,
+    TYPE_SINT64 = 18,
+};
+
+// GenericFtraceEvent and its Field.
+enum { EVENT_GENERIC = 327, GENERIC_NAME = 1, GENERIC_FIELD = 2 };
+enum { VALUE_NAME = 1, VALUE_TEXT = 3, VALUE_INT = 4, VALUE_UINT = 5 };
+
+struct generic_field {
+    const char *name; // in strings; NULL: no such field
+    uint8_t type;
+    uint8_t slot;
+};
+
+struct generic_event {
+    const char *name; // in strings
+    size_t name_size;
+    uint32_t kind; // + 1; 0: no row yet
+    struct generic_field fields[GENERIC_FIELDS_MAX];
+};
+VEC_DEFINE(generic_event_vec, struct generic_event);
+
+struct ftrace {
+    const struct ftrace_event_type *types[TYPES_MAX]; // by number
+    const struct ftrace_handler *handlers[TYPES_MAX];
+    uint32_t kinds[TYPES_MAX]; // by number, + 1; 0: no row yet
+    struct map64 generic_by_number;
+    struct generic_event_vec generic;
+    struct map64 legacy_kinds; // of events that bring their names along, by name
+    bool symbols[TYPES_MAX];   // has a field that is the number of a kernel symbol
+    int64_t drop_before;       // events older than this are left over from before
+    int64_t rows_before;       // of those older than this only the rows are of use
+};
+
+extern const struct ftrace_handler ftrace_binder_handlers[], ftrace_buffer_handlers[],
+    ftrace_counter_handlers[], ftrace_cpu_handlers[], ftrace_mm_handlers[], ftrace_power_handlers[],
+    ftrace_print_handlers[], ftrace_sched_handlers[], ftrace_storage_handlers[],
+    ftrace_syscall_handlers[], ftrace_task_handlers[];
+
+static const struct ftrace_handler *const handler_tables[] = {
+    ftrace_binder_handlers,  ftrace_buffer_handlers, ftrace_counter_handlers,
+    ftrace_cpu_handlers,     ftrace_mm_handlers,     ftrace_power_handlers,
+    ftrace_print_handlers,   ftrace_sched_handlers,  ftrace_storage_handlers,
+    ftrace_syscall_handlers, ftrace_task_handlers,
+};
+
+// Fields that hold the number of an interned kernel symbol.
+static const struct {
+    const char *event, *field;
+} symbol_fields[] = {
+    {"funcgraph_entry", "func"},
+    {"funcgraph_exit", "func"},
+    {"hrtimer_expire_entry", "function"},
+    {"mm_shrink_slab_start", "shrink"},
+    {"sched_blocked_reason", "caller"},
+    {"workqueue_execute_end", "function"},
+    {"workqueue_execute_start", "function"},
+    {"workqueue_queue_work", "function"},
+};
+#define N_SYMBOL_FIELDS (sizeof(symbol_fields) / sizeof(symbol_fields[0]))
+
+int ftrace_init(struct import *im)
+{
+    struct ftrace *ftrace = calloc(1, sizeof(*ftrace));
+    if (!ftrace)
+        return -ENOMEM;
+    im->ftrace = ftrace;
+    for (size_t i = 0; i < n_ftrace_event_types; i++)
+        if (ftrace_event_types[i].number < TYPES_MAX)
+            ftrace->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
+    for (size_t i = 0; i < sizeof(handler_tables) / sizeof(handler_tables[0]); i++)
+        for (const struct ftrace_handler *handler = handler_tables[i]; handler->event; handler++) {
+            const struct ftrace_event_type *type = ftrace_event_type_by_name(handler->event);
+            if (type && type->number < TYPES_MAX)
+                ftrace->handlers[type->number] = handler;
+        }
+    for (size_t i = 0; i < N_SYMBOL_FIELDS; i++) {
+        const struct ftrace_event_type *type = ftrace_event_type_by_name(symbol_fields[i].event);
+        if (type && type->number < TYPES_MAX)
+            ftrace->symbols[type->number] = true;
+    }
+    return 0;
+}
+
+void ftrace_begin(struct import *im)
+{
+    int64_t started;
+    if (!im->keep_old_ftrace && metadata_get_int(&im->metadata, "tracing_started_ns", &started))
+        im->ftrace->drop_before = started;
+    // Before all processors have data, what begins on one may end on another without being seen.
+    int64_t complete;
+    if (metadata_get_int(&im->metadata, "ftrace_latest_data_start_ns", &complete))
+        im->ftrace->rows_before = complete;
+}
+
+static const char *string_keep(struct import *im, const struct wire_field *text)
+{
+    uint32_t id = strset_add(&im->strings, field_text(text), text->size);
+    return strset_text(&im->strings, id);
+}
+
+static bool descriptor_read(struct import *im, const struct wire_field *message,
+                            struct generic_event *event)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == DESCRIPTOR_NAME) {
+            event->name = string_keep(im, &field);
+            event->name_size = field.size;
+        }
+        if (field.number != DESCRIPTOR_FIELD)
+            continue;
+        MESSAGE(part, FIELD_TYPE, &field);
+        uint64_t number = field_u64(&part[FIELD_NUMBER]), type = field_u64(&part[FIELD_TYPE]);
+        if (number >= GENERIC_FIELDS_MAX || type > TYPE_SINT64)
+            return false;
+        event->fields[number].name = string_keep(im, &part[FIELD_NAME]);
+        event->fields[number].type = (uint8_t)type;
+    }
+    return !reader.error && event->name;
+}
+
+int ftrace_describe(struct import *im, const struct wire_field *descriptor)
+{
+    struct ftrace *ftrace = im->ftrace;
+    MESSAGE(part, PB_FtraceEventBundle_GenericEventDescriptor_group_name, descriptor);
+    uint64_t number = field_u64(&part[PB_FtraceEventBundle_GenericEventDescriptor_field_id]);
+    struct generic_event event = {0};
+    if (map64_find(&ftrace->generic_by_number, number))
+        return 0;
+    if (ftrace->generic.n >= GENERIC_EVENTS_MAX ||
+        !descriptor_read(im, &part[PB_FtraceEventBundle_GenericEventDescriptor_event_descriptor],
+                         &event)) {
+        stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
+        return 0;
+    }
+    int r = generic_event_vec_push(&ftrace->generic, event);
+    return r < 0 ? r : map64_set(&ftrace->generic_by_number, number, ftrace->generic.n - 1);
+}
+
+struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
+{
+    const struct interned *interned =
+        generation_find(event->state, PB_InternedData_kernel_symbols, iid);
+    if (!interned)
+        return (struct slice_name){0};
+    struct wire_field fields[INTERNED_STRING_STR + 1];
+    message_read(wire_reader_over(interned->data, interned->size), fields, INTERNED_STRING_STR + 1);
+    return (struct slice_name){.text = field_text(&fields[INTERNED_STRING_STR]),
+                               .size = fields[INTERNED_STRING_STR].size};
+}
+
+static struct cell *row_add(struct import *im, uint32_t kind, int64_t ts, uint32_t cpu,
+                            int64_t utid)
+{
+    import_bounds(im, ts);
+    cpus_see(im, cpu);
+    return ftrace_row_add(&im->ftrace_rows, kind, ts, cpu, utid);
+}
+
+static uint8_t slot_type(const struct ftrace_field_type *field)
+{
+    if (field->kind == FTRACE_KIND_STRING || field->kind == FTRACE_KIND_BYTES)
+        return ARG_TEXT;
+    return field->kind == FTRACE_KIND_UINT && field->bits != 1 ? ARG_UINT : ARG_INT;
+}
+
+// Slots of a kind that the schema knows are the fields in the order of their numbers.
+static uint32_t typed_kind(struct import *im, const struct ftrace_event_type *type)
+{
+    uint32_t *known = &im->ftrace->kinds[type->number];
+    if (!*known) {
+        uint32_t kind = ftrace_kind_add(&im->ftrace_rows, type->name, strlen(type->name));
+        for (size_t i = 0; i < type->n_fields; i++)
+            ftrace_slot_of(&im->ftrace_rows, kind, type->fields[i].name,
+                           slot_type(&type->fields[i]));
+        *known = kind + 1;
+    }
+    return *known - 1;
+}
+
+struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
+                                const struct ftrace_event_type *type, const struct arg *args,
+                                size_t n_args)
+{
+    struct cell *row = row_add(im, typed_kind(im, type), ts, cpu, utid);
+    for (size_t i = 0, slot = 0; i < n_args; i++, slot++) {
+        while (slot < type->n_fields && !str_eq(type->fields[slot].name, args[i].key))
+            slot++;
+        ftrace_row_set(&im->ftrace_rows, row, slot, &args[i]);
+    }
+    return row;
+}
+
+struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
+{
+    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field, found = {0};
+    while (type && wire_next(&reader, &field))
+        if (field.number == type->number)
+            found = field;
+    return found;
+}
+
+bool ftrace_has(const struct ftrace_event *event, const char *name)
+{
+    struct wire_field field = ftrace_field(event, name);
+    return field_present(&field);
+}
+
+int64_t ftrace_int(const struct ftrace_event *event, const char *name)
+{
+    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
+    struct wire_field field = ftrace_field(event, name);
+    if (!type || field.type == WIRE_BYTES)
+        return 0;
+    if (type->bits == 32)
+        return type->kind == FTRACE_KIND_INT ? (int64_t)(int32_t)field.value
+                                             : (int64_t)(uint32_t)field.value;
+    return type->bits == 1 ? field.value != 0 : field_i64(&field);
+}
+
+struct slice_name ftrace_text(const struct ftrace_event *event, const char *name)
+{
+    struct wire_field field = ftrace_field(event, name);
+    return (struct slice_name){.text = field_text(&field), .size = field.size};
+}
+
+struct slice_name ftrace_name(struct import *im, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    size_t size = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, size));
+    return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
+}
+
+struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
+                                  const char *field)
+{
+    uint64_t number = (uint64_t)ftrace_int(event, field);
+    struct slice_name symbol = ftrace_symbol(event, number);
+    return symbol.text ? symbol : ftrace_name(im, "0x%llx", (unsigned long long)number);
+}
+
+uint32_t ftrace_thread_track(struct import *im, int64_t utid)
+{
+    struct track_spec spec = {.type = "thread_execution",
+                              .dimensions = {dimension_int("utid", utid)}};
+    return tracks_get(&im->tracks, &spec);
+}
+
+uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event)
+{
+    return ftrace_thread_track(im, processes_thread(&im->processes, event->pid));
+}
+
+static bool is_symbol(const struct ftrace_event *event, const struct ftrace_field_type *field)
+{
+    for (size_t i = 0; i < N_SYMBOL_FIELDS; i++)
+        if (str_eq(symbol_fields[i].event, event->type->name) &&
+            str_eq(symbol_fields[i].field, field->name))
+            return true;
+    return false;
+}
+
+static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *event,
+                      const struct ftrace_field_type *type, const struct wire_field *field,
+                      struct arg *ret)
+{
+    bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
+    if (is_text != (field->type == WIRE_BYTES)) // as protobuf: a field of another type is another
+        return false;
+    switch ((enum ftrace_kind)type->kind) {
+    case FTRACE_KIND_UINT:
+        *ret = type->bits == 1 ? arg_int(type->name, field_i64(field))
+                               : arg_uint(type->name, field_u64(field));
+        if (ftrace->symbols[event->type->number] && is_symbol(event, type)) {
+            struct slice_name symbol = ftrace_symbol(event, field_u64(field));
+            if (symbol.text)
+                *ret = arg_text(type->name, symbol.text, symbol.size);
+        }
+        return true;
+    case FTRACE_KIND_INT:
+        *ret = arg_int(type->name, field_i64(field));
+        return true;
+    case FTRACE_KIND_STRING:
+    case FTRACE_KIND_BYTES:
+        *ret = arg_text(type->name, field->data, field->size);
+        return true;
+    case FTRACE_KIND_MESSAGE:
+        break;
+    }
+    return false;
+}
+
+// Fields come in the order of their numbers, so the type is next to the last one, as a rule.
+static size_t field_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
+{
+    for (size_t i = hint; i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    for (size_t i = 0; i < hint && i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    return SIZE_MAX;
+}
+
+static void typed_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+{
+    const struct ftrace_event_type *type = event->type;
+    struct cell *row = row_add(im, typed_kind(im, type), event->ts, event->cpu, utid);
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    struct arg arg;
+    size_t hint = 0;
+    wire_foreach(&reader, &field) {
+        size_t slot = field_slot(type, field.number, hint);
+        if (slot == SIZE_MAX)
+            continue;
+        hint = slot + 1;
+        if (typed_arg(im->ftrace, event, &type->fields[slot], &field, &arg))
+            ftrace_row_set(&im->ftrace_rows, row, slot, &arg);
+    }
+}
+
+static struct arg generic_arg(const struct generic_field *type, const struct wire_field *field)
+{
+    switch (type->type) {
+    case TYPE_DOUBLE:
+        return (struct arg){.key = type->name, .real = field_double(field), .type = ARG_REAL};
+    case TYPE_FLOAT:
+        return (struct arg){
+            .key = type->name, .real = (double)wire_to_float(field->value), .type = ARG_REAL};
+    case TYPE_STRING:
+    case TYPE_BYTES:
+        return arg_text(type->name, field->data, field->size);
+    case TYPE_UINT32:
+    case TYPE_UINT64:
+    case TYPE_FIXED32:
+    case TYPE_FIXED64:
+        return arg_uint(type->name, field_u64(field));
+    case TYPE_SINT32:
+    case TYPE_SINT64:
+        return arg_int(type->name, wire_unzigzag(field->value));
+    default:
+        return arg_int(type->name, field_i64(field));
+    }
+}
+
+static uint8_t generic_slot_type(const struct generic_field *type)
+{
+    struct wire_field none = {0};
+    return generic_arg(type, &none).type;
+}
+
+static uint32_t generic_kind(struct import *im, struct generic_event *event)
+{
+    if (event->kind)
+        return event->kind - 1;
+    uint32_t kind = ftrace_kind_add(&im->ftrace_rows, event->name, event->name_size);
+    for (size_t i = 0; i < GENERIC_FIELDS_MAX; i++) {
+        struct generic_field *field = &event->fields[i];
+        if (field->name)
+            field->slot = (uint8_t)ftrace_slot_of(&im->ftrace_rows, kind, field->name,
+                                                  generic_slot_type(field));
+    }
+    event->kind = kind + 1;
+    return kind;
+}
+
+static void generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+{
+    struct ftrace *ftrace = im->ftrace;
+    const uint64_t *index = map64_find(&ftrace->generic_by_number, event->message.number);
+    if (!index) {
+        stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
+        return;
+    }
+    struct generic_event *type = &ftrace->generic.items[*index];
+    struct cell *row = row_add(im, generic_kind(im, type), event->ts, event->cpu, utid);
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number >= GENERIC_FIELDS_MAX || !type->fields[field.number].name)
+            continue;
+        struct arg arg = generic_arg(&type->fields[field.number], &field);
+        ftrace_row_set(&im->ftrace_rows, row, type->fields[field.number].slot, &arg);
+    }
+}
+
+// Events of a name share a kind as long as it has room for the fields of all of them.
+static int legacy_kind(struct import *im, const struct wire_field *name, const struct arg *args,
+                       size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
+{
+    struct ftrace_rows *rows = &im->ftrace_rows;
+    uint32_t id = strset_add(&im->strings, field_text(name), name->size);
+    uint64_t *known = id == STRSET_NONE ? NULL : map64_find(&im->ftrace->legacy_kinds, id);
+    bool fits = known != NULL;
+    for (size_t i = 0; i < n && fits; i++) {
+        slots[i] = (uint8_t)ftrace_slot_of(rows, (uint32_t)*known, args[i].key, args[i].type);
+        fits = slots[i] < ARG_SLOTS_MAX;
+    }
+    if (fits) {
+        *ret = (uint32_t)*known;
+        return rows->failure;
+    }
+    const char *text = strset_text(&im->strings, id);
+    *ret = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
+    for (size_t i = 0; i < n; i++)
+        slots[i] = (uint8_t)ftrace_slot_of(rows, *ret, args[i].key, args[i].type);
+    return map64_set(&im->ftrace->legacy_kinds, id, *ret);
+}
+
+// The form that older Perfetto writes: names and values in every event.
+static int legacy_generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+{
+    struct wire_field name = {0}, field;
+    struct arg args[ARGS_MAX];
+    uint8_t slots[ARGS_MAX];
+    size_t n = 0;
+    struct wire_reader reader = wire_sub(&event->message);
+    wire_foreach(&reader, &field) {
+        if (field.number == GENERIC_NAME)
+            name = field;
+        if (field.number != GENERIC_FIELD || n == ARGS_MAX)
+            continue;
+        MESSAGE(part, VALUE_UINT, &field);
+        const char *key = string_keep(im, &part[VALUE_NAME]);
+        const struct wire_field *text = &part[VALUE_TEXT];
+        const struct wire_field *number = &part[VALUE_INT];
+        if (!field_present(number))
+            number = &part[VALUE_UINT];
+        if (key && field_present(number))
+            args[n++] = arg_int(key, field_i64(number));
+        else if (key && field_present(text))
+            args[n++] = arg_text(key, text->data, text->size);
+    }
+    uint32_t kind;
+    int r = legacy_kind(im, &name, args, n, slots, &kind);
+    if (r < 0)
+        return r;
+    struct cell *row = row_add(im, kind, event->ts, event->cpu, utid);
+    for (size_t i = 0; i < n; i++)
+        ftrace_row_set(&im->ftrace_rows, row, slots[i], &args[i]);
+    return 0;
+}
+
+static void event_handle(struct import *im, const struct ftrace_record *record)
+{
+    struct ftrace *ftrace = im->ftrace;
+    struct ftrace_event event = {.ts = record->ts, .cpu = record->cpu, .state = record->state};
+    struct wire_reader reader = record->run->event;
+    struct wire_field field;
+    bool has_pid = false;
+    wire_foreach(&reader, &field) {
+        if (field.number == FTRACE_EVENT_PID) {
+            event.pid = (uint32_t)field.value;
+            has_pid = true;
+        } else if (field.type == WIRE_BYTES && !event.message.number) {
+            event.message = field;
+        }
+    }
+    if (!event.message.number) {
+        stats_add(&im->stats, STAT_ftrace_missing_event_id, 1);
+        return;
+    }
+    if (reader.error || !has_pid) {
+        stats_add(&im->stats, STAT_ftrace_bundle_tokenizer_errors, 1);
+        return;
+    }
+    uint32_t number = event.message.number;
+    event.type = number < TYPES_MAX ? ftrace->types[number] : NULL;
+    const struct ftrace_handler *handler = event.type ? ftrace->handlers[number] : NULL;
+    if (record->ts < ftrace->rows_before)
+        handler = NULL;
+    if (handler && handler->before_row) {
+        handler->handle(im, &event);
+        handler = NULL;
+    }
+    int64_t utid = processes_thread(&im->processes, event.pid);
+    if (number == EVENT_GENERIC)
+        im->ftrace_rows.failure = legacy_generic_write(im, &event, utid);
+    else if (event.type)
+        typed_write(im, &event, utid);
+    else
+        generic_write(im, &event, utid);
+    if (handler)
+        handler->handle(im, &event);
+}
+
+int ftrace_handle(struct import *im, const struct ftrace_record *record)
+{
+    if (record->ts < im->ftrace->drop_before)
+        stats_add(&im->stats, STAT_ftrace_packet_before_tracing_start, 1);
+    else if (record->kind == RUN_EVENTS)
+        event_handle(im, record);
+    else if (record->kind == RUN_SWITCH)
+        ftrace_compact_switch(im, record, record->ts < im->ftrace->rows_before);
+    else
+        ftrace_compact_waking(im, record, record->ts < im->ftrace->rows_before);
+    return im->ftrace_rows.failure < 0 ? im->ftrace_rows.failure : im->processes.failure;
+}
+
+const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
+{
+    return number < TYPES_MAX ? im->ftrace->types[number] : NULL;
+}
+
+struct ftrace *ftrace_free(struct ftrace *ftrace)
+{
+    if (ftrace) {
+        map64_done(&ftrace->generic_by_number);
+        map64_done(&ftrace->legacy_kinds);
+        generic_event_vec_done(&ftrace->generic);
+        free(ftrace);
+    }
+    return NULL;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory: reclaim as slices on the thread that has to wait for it, and the memory of processes as
+// counters. rss_stat names the address space it is about by a hash (mm_id); whose it is is known
+// from events in which a thread changed its own.
+#include <errno.h>
+
+#include "converter/import/ftrace/ftrace.h"
+
+static void begin(struct import *im, const struct ftrace_event *event, const char *name,
+                  const struct arg *args, size_t n_args)
+{
+    struct slice_spec spec = {.ts = event->ts,
+                              .track = ftrace_own_track(im, event),
+                              .name = slice_name(name),
+                              .args = args,
+                              .n_args = n_args};
+    slice_begin(&im->slices, &spec);
+}
+
+static void end(struct import *im, const struct ftrace_event *event, const struct arg *args,
+                size_t n_args)
+{
+    struct slice_spec spec = {
+        .ts = event->ts, .track = ftrace_own_track(im, event), .args = args, .n_args = n_args};
+    slice_end(&im->slices, &spec);
+}
+
+static void direct_reclaim_begin(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_int("direct_reclaim_order", ftrace_int(event, "order")),
+        arg_int("direct_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
+        arg_uint("direct_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
+    };
+    begin(im, event, "mm_vmscan_direct_reclaim", args, 3);
+}
+
+static void direct_reclaim_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg =
+        arg_uint("direct_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
+    end(im, event, &arg, 1);
+}
+
+static void memcg_reclaim_begin(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_int("memcg_reclaim_order", ftrace_int(event, "order")),
+        arg_int("memcg_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
+        arg_uint("memcg_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
+    };
+    begin(im, event, "mm_vmscan_memcg_reclaim", args, 3);
+}
+
+static void memcg_reclaim_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg =
+        arg_uint("memcg_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
+    end(im, event, &arg, 1);
+}
+
+static void shrink_slab_start(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name shrink = ftrace_function(im, event, "shrink");
+    struct arg args[] = {
+        arg_text("shrink_name", shrink.text, shrink.size),
+        arg_uint("total_scan", (uint64_t)ftrace_int(event, "total_scan")),
+        arg_int("priority", ftrace_int(event, "priority")),
+    };
+    begin(im, event, "mm_vmscan_shrink_slab", args, 3);
+}
+
+static void shrink_slab_end(struct import *im, const struct ftrace_event *event)
+{
+    struct arg arg = arg_int("freed", ftrace_int(event, "retval"));
+    end(im, event, &arg, 1);
+}
+
+// The thread whose address space an mm_id stands for; UTID_NONE: not known. Only if `is_own` it is
+// surely the one that the event happened in.
+static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t pid)
+{
+    if (is_own) {
+        int64_t utid = processes_thread(&im->processes, pid);
+        if (map64_set(&im->mm_owners, mm_id, (uint64_t)utid) < 0)
+            im->processes.failure = -ENOMEM;
+        return utid;
+    }
+    const uint64_t *owner = map64_find(&im->mm_owners, mm_id);
+    if (!owner)
+        return UTID_NONE;
+    int64_t utid = (int64_t)*owner;
+    if (processes_is_alive(&im->processes, utid))
+        return utid;
+    map64_remove(&im->mm_owners, mm_id); // the number may be given to another one now
+    return UTID_NONE;
+}
+
+// Numbers of the messages' fields, as in protos/ftrace_events.csv. This event is too frequent for
+// names.
+struct rss_fields {
+    uint8_t member, size, curr, mm_id;
+};
+
+static void rss_read(struct import *im, const struct ftrace_event *event, struct rss_fields at)
+{
+    static const char *const members[] = {
+        "rss.file", "rss.anon", "swap", "rss.shmem", "unreclaimable",
+    };
+    static const char unknown[] = "unknown";
+    MESSAGE(rss, 4, &event->message);
+    uint32_t member = (uint32_t)field_u64(&rss[at.member]);
+    const char *key = unknown;
+    if (member < sizeof(members) / sizeof(members[0]))
+        key = members[member];
+    else
+        stats_add(&im->stats, STAT_rss_stat_unknown_keys, 1);
+    int64_t size = field_i64(&rss[at.size]), utid;
+    if (size < 0) {
+        stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
+        return;
+    }
+    if (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id]))
+        utid = mm_owner(im, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0, event->pid);
+    else
+        utid = processes_thread(&im->processes, event->pid);
+    if (utid == UTID_NONE)
+        stats_add(&im->stats, STAT_rss_stat_unknown_thread_for_mm_id, 1);
+    else
+        process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
+}
+
+static void rss_stat(struct import *im, const struct ftrace_event *event)
+{
+    rss_read(im, event, (struct rss_fields){.member = 1, .size = 2, .curr = 3, .mm_id = 4});
+}
+
+static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
+{
+    rss_read(im, event, (struct rss_fields){.member = 2, .size = 4, .curr = 1, .mm_id = 3});
+}
+
+static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)
+{
+    int64_t utid = processes_thread(&im->processes, (uint32_t)ftrace_int(event, "pid"));
+    double score = (int16_t)ftrace_int(event, "oom_score_adj");
+    process_counter_push(im, event->ts, utid, PROCESS_COUNTER_OOM_SCORE, NULL, NULL, score);
+}
+
+static void mark_victim(struct import *im, const struct ftrace_event *event)
+{
+    struct ftrace_event victim = *event;
+    victim.pid = (uint32_t)ftrace_int(event, "pid");
+    struct slice_spec spec = {.ts = event->ts,
+                              .track = ftrace_own_track(im, &victim),
+                              .name = slice_name("mem.oom_kill")};
+    slice_add(&im->slices, &spec);
+}
+
+static void mm_event_record(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const types[] = {
+        "min_flt", "maj_flt", "read_io", "compaction", "reclaim", "swp_flt", "kern_alloc",
+    };
+    static const char *const metrics[] = {"count", "max_lat", "avg_lat"};
+    uint64_t type = (uint64_t)ftrace_int(event, "type");
+    if (type >= sizeof(types) / sizeof(types[0])) {
+        stats_add(&im->stats, STAT_mm_unknown_type, 1);
+        return;
+    }
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
+        process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MM_EVENT, types[type], metrics[i],
+                             (double)ftrace_int(event, metrics[i]));
+}
+
+const struct ftrace_handler ftrace_mm_handlers[] = {
+    {"mm_vmscan_direct_reclaim_begin", direct_reclaim_begin, false},
+    {"mm_vmscan_direct_reclaim_end", direct_reclaim_end, false},
+    {"mm_vmscan_memcg_reclaim_begin", memcg_reclaim_begin, false},
+    {"mm_vmscan_memcg_reclaim_end", memcg_reclaim_end, false},
+    {"mm_shrink_slab_start", shrink_slab_start, false},
+    {"mm_shrink_slab_end", shrink_slab_end, false},
+    {"rss_stat", rss_stat, false},
+    {"rss_stat_throttled", rss_stat_throttled, false},
+    {"oom_score_adj_update", oom_score_adj_update, false},
+    {"mark_victim", mark_victim, false},
+    {"mm_event_record", mm_event_record, false},
+    {0},
+};

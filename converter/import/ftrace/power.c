@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Suspending and resuming, of the machine and of its devices, and what keeps it awake. Steps of a
+// suspend overlap, so each goes by its name to a track that is free.
+#include <errno.h>
+
+#include "converter/import/ftrace/ftrace.h"
+
+#define STEP_NAME_MAX 63 // bytes, as Perfetto
+#define LOCK_NAME_MAX 31
+
+// A suspend that fails in freeze_processes never tells that suspend_enter is over: thaw_processes
+// within it, which only happens then, does.
+enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
+
+static const struct track_spec steps = {
+    .type = "suspend_resume",
+    .name = "Suspend/Resume Latency",
+    .name_size = sizeof("Suspend/Resume Latency") - 1,
+};
+
+static bool is_named(struct slice_name name, const char *text)
+{
+    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
+}
+
+static struct slice_name name_cut(struct slice_name name, size_t size)
+{
+    return (struct slice_name){name.text, name.size < size ? name.size : size};
+}
+
+static int64_t step_cookie(struct import *im, struct slice_name name)
+{
+    return strset_add(&im->strings, name.text, name.size);
+}
+
+static void step_end(struct import *im, int64_t ts, int64_t cookie)
+{
+    struct slice_spec spec = {.ts = ts, .track = async_track_end(im, &steps, cookie)};
+    slice_end(&im->slices, &spec);
+}
+
+static struct arg text_arg(const char *key, struct slice_name text)
+{
+    return arg_text(key, text.text, text.size);
+}
+
+// `driver`, `device` and `phase` are empty where the step is no device's.
+static void step_begin(struct import *im, const struct ftrace_event *event, struct slice_name name,
+                       const char *kind, struct slice_name device, struct slice_name driver,
+                       struct slice_name phase)
+{
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    struct arg args[] = {
+        arg_uint("utid", (uint64_t)utid), text_arg("event_type", slice_name(kind)),
+        arg_uint("cpu", event->cpu),      text_arg("device_name", device),
+        text_arg("driver_name", driver),  text_arg("callback_phase", phase),
+    };
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = async_track_begin(im, &steps, step_cookie(im, name), false),
+        .name = name,
+        .args = args,
+        .n_args = 6,
+    };
+    slice_begin(&im->slices, &spec);
+}
+
+static void suspend_resume(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name action = ftrace_text(event, "action"), none = {.text = ""};
+    // There the value is the processor, which may be another one at the end.
+    int value = is_named(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
+    struct slice_name name =
+        name_cut(ftrace_name(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
+                 STEP_NAME_MAX);
+    int64_t cookie = step_cookie(im, name);
+    if (ftrace_int(event, "start")) {
+        if (is_named(action, "suspend_enter")) {
+            im->suspend_state = SUSPEND_ENTER;
+            im->suspend_cookie = cookie;
+        } else if (is_named(action, "freeze_processes") && im->suspend_state == SUSPEND_ENTER) {
+            im->suspend_state = SUSPEND_FREEZE;
+        }
+        step_begin(im, event, name, "Main Kernel Suspend Event", none, none, none);
+        return;
+    }
+    step_end(im, event->ts, cookie);
+    if (is_named(action, "suspend_enter")) {
+        im->suspend_state = SUSPEND_INITIAL;
+    } else if (is_named(action, "thaw_processes") && im->suspend_state == SUSPEND_FREEZE) {
+        step_end(im, event->ts, im->suspend_cookie);
+        im->suspend_state = SUSPEND_INITIAL;
+    }
+}
+
+static void suspend_resume_minimal(struct import *im, const struct ftrace_event *event)
+{
+    struct track_spec track = {.type = "suspend_resume_minimal",
+                               .name = "Suspend/Resume Minimal",
+                               .name_size = strlen("Suspend/Resume Minimal")};
+    struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
+    if (!ftrace_int(event, "start")) {
+        slice_end(&im->slices, &spec);
+        return;
+    }
+    spec.name = slice_name("Suspended");
+    slice_begin(&im->slices, &spec);
+}
+
+static struct slice_name callback_name(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name device = name_cut(ftrace_text(event, "device"), 200);
+    struct slice_name driver = name_cut(ftrace_text(event, "driver"), 200);
+    return ftrace_name(im, "%.*s %.*s", (int)device.size, device.text, (int)driver.size,
+                       driver.text);
+}
+
+// The kernel leaves pm_ops empty where it is about prepare or complete.
+static struct slice_name callback_phase(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const messages[] = {
+        "freeze", "suspend", "hibernate", "quiesce", "resume", "thaw", "restore", "recover",
+    };
+    static const char *const phases[] = {"early", "late", "noirq"};
+    uint64_t bit = (uint64_t)ftrace_int(event, "event");
+    const char *message = "(unknown PM event)";
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+        if (bit == 1u << i)
+            message = messages[i];
+    struct slice_name ops = ftrace_text(event, "pm_ops");
+    if (!ops.size && str_eq(message, "suspend"))
+        return slice_name("suspend:prepare");
+    if (!ops.size && str_eq(message, "resume"))
+        return slice_name("resume:complete");
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+        if (ops.size >= strlen(phases[i]) && !memcmp(ops.text, phases[i], strlen(phases[i])))
+            return ftrace_name(im, "%s:%s", message, phases[i]);
+    return slice_name(message);
+}
+
+static void device_pm_callback_start(struct import *im, const struct ftrace_event *event)
+{
+    step_begin(im, event, callback_name(im, event), "Device PM Suspend Event",
+               ftrace_text(event, "device"), ftrace_text(event, "driver"),
+               callback_phase(im, event));
+}
+
+static void device_pm_callback_end(struct import *im, const struct ftrace_event *event)
+{
+    step_end(im, event->ts, step_cookie(im, callback_name(im, event)));
+}
+
+// Runtime states of a device; while it sleeps there is no slice.
+static void rpm_status(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const states[] = {"Active", "Resuming", NULL, "Suspending"};
+    struct slice_name device = ftrace_text(event, "name");
+    struct track_spec track = {
+        .type = "linux_rpm",
+        .counter = true, // as Perfetto, although it has slices
+        .dimensions = {dimension_text("linux_device", device.text, device.size)},
+    };
+    struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
+    slice_end(&im->slices, &spec);
+    uint64_t status = (uint64_t)ftrace_int(event, "status");
+    const char *name = status < 4 ? states[status] : "Invalid State";
+    if (!name)
+        return;
+    spec.name = slice_name(name);
+    slice_begin(&im->slices, &spec);
+}
+
+static uint32_t lock_track(struct import *im, struct slice_name source, struct slice_name *ret_name)
+{
+    *ret_name =
+        name_cut(ftrace_name(im, "Wakelock(%.*s)", (int)name_cut(source, 256).size, source.text),
+                 LOCK_NAME_MAX);
+    struct track_spec track = {
+        .type = "wakesource_wakelock",
+        .dimensions = {dimension_text("wakelock_event", source.text, source.size)},
+        .name = ret_name->text,
+        .name_size = ret_name->size,
+    };
+    return tracks_get(&im->tracks, &track);
+}
+
+// A source may be activated several times over: its slice ends with the last of them.
+static uint64_t *lock_count(struct import *im, struct slice_name source)
+{
+    bool is_new;
+    uint64_t *count = map64_get_or_add(
+        &im->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
+    if (!count)
+        im->processes.failure = -ENOMEM;
+    return count;
+}
+
+static void wakeup_source_activate(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name source = ftrace_text(event, "name");
+    uint64_t *count = lock_count(im, source);
+    if (!count || (*count)++)
+        return;
+    struct slice_spec spec = {.ts = event->ts};
+    spec.track = lock_track(im, source, &spec.name);
+    slice_begin(&im->slices, &spec);
+}
+
+static void wakeup_source_deactivate(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name source = ftrace_text(event, "name"), name;
+    uint64_t *count = lock_count(im, source);
+    if (!count || !*count || --*count)
+        return;
+    struct slice_spec spec = {.ts = event->ts, .track = lock_track(im, source, &name)};
+    slice_end(&im->slices, &spec);
+}
+
+const struct ftrace_handler ftrace_power_handlers[] = {
+    {"suspend_resume", suspend_resume, false},
+    {"suspend_resume_minimal", suspend_resume_minimal, false},
+    {"device_pm_callback_start", device_pm_callback_start, false},
+    {"device_pm_callback_end", device_pm_callback_end, false},
+    {"rpm_status", rpm_status, false},
+    {"wakeup_source_activate", wakeup_source_activate, false},
+    {"wakeup_source_deactivate", wakeup_source_deactivate, false},
+    {0},
+};

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scheduling events, in their plain and their compact form. The compact form leaves out what the
+// switch before tells: who is switched out, and who the processor was running when it woke another
+// thread. Without a switch before, such an event says too little and is left out.
+#include "converter/import/ftrace/ftrace.h"
+
+// Numbers of the messages' fields, as in protos/ftrace_events.csv.
+enum {
+    SWITCH_PREV_COMM = 1,
+    SWITCH_PREV_PID,
+    SWITCH_PREV_PRIO,
+    SWITCH_PREV_STATE,
+    SWITCH_NEXT_COMM,
+    SWITCH_NEXT_PID,
+    SWITCH_NEXT_PRIO,
+};
+enum { EVENT_SWITCH = 4, EVENT_WAKING = 20 };
+enum { WAKING_COMM = 1, WAKING_PID = 2 };
+enum { BLOCKED_PID = 1, BLOCKED_CALLER = 2, BLOCKED_IO_WAIT = 3 };
+
+#define FLAG_HARDIRQ 0x08
+#define FLAG_SOFTIRQ 0x10
+
+static void sched_switch_event(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(task, SWITCH_NEXT_PRIO, &event->message);
+    struct processes *processes = &im->processes;
+    const struct wire_field *next_comm = &task[SWITCH_NEXT_COMM];
+    const struct wire_field *prev_comm = &task[SWITCH_PREV_COMM];
+    struct sched_switch is = {
+        .ts = event->ts,
+        .cpu = event->cpu,
+        .prev_tid = (uint32_t)field_u64(&task[SWITCH_PREV_PID]),
+        .next_tid = (uint32_t)field_u64(&task[SWITCH_NEXT_PID]),
+        .next_priority = (int32_t)field_u64(&task[SWITCH_NEXT_PRIO]),
+        .prev_state = field_i64(&task[SWITCH_PREV_STATE]),
+    };
+    is.next_utid = processes_thread(processes, is.next_tid);
+    processes_name_thread(processes, is.next_utid,
+                          strset_add(&im->strings, field_text(next_comm), next_comm->size),
+                          NAME_FTRACE);
+    is.prev_utid = processes_thread(processes, is.prev_tid);
+    processes_name_thread(processes, is.prev_utid,
+                          strset_add(&im->strings, field_text(prev_comm), prev_comm->size),
+                          NAME_FTRACE);
+    struct sched_cpu *cpu = sched_cpu_get(im, event->cpu);
+    if (cpu)
+        sched_switch(im, cpu, &is);
+}
+
+static void sched_waking_event(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(task, WAKING_PID, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task[WAKING_PID]));
+    const struct wire_field *comm = &task[WAKING_COMM];
+    processes_name_thread(&im->processes, utid,
+                          strset_add(&im->strings, field_text(comm), comm->size), NAME_FTRACE);
+    int64_t waker = processes_thread(&im->processes, event->pid);
+    thread_states_wake(&im->thread_states, event->ts, utid, waker, -1);
+}
+
+static void sched_blocked_reason(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(reason, BLOCKED_IO_WAIT, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&reason[BLOCKED_PID]));
+    struct slice_name function = ftrace_symbol(event, field_u64(&reason[BLOCKED_CALLER]));
+    thread_states_blocked(&im->thread_states, utid, field_u64(&reason[BLOCKED_IO_WAIT]) != 0,
+                          function.text, function.size);
+}
+
+static struct arg name_arg(struct import *im, const char *key, int64_t utid)
+{
+    uint32_t name = processes_thread_at(&im->processes, utid)->name;
+    if (name == STRSET_NONE)
+        return arg_text(key, "", 0);
+    return arg_text(key, im->strings.entries[name].text, im->strings.entries[name].size);
+}
+
+void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only)
+{
+    struct processes *processes = &im->processes;
+    struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
+    if (!cpu)
+        return;
+    const struct run_record *run = record->run;
+    struct sched_comm comm = run->sched_switch.comm;
+    struct sched_switch is = {
+        .ts = record->ts,
+        .cpu = record->cpu,
+        .prev_utid = cpu->last_utid,
+        .prev_tid = cpu->last_tid,
+        .next_tid = (uint32_t)run->sched_switch.next_pid,
+        .next_priority = run->sched_switch.next_prio,
+        .prev_state = run->sched_switch.prev_state,
+    };
+    is.next_utid = processes_thread(processes, is.next_tid);
+    processes_name_thread(processes, is.next_utid,
+                          strset_add(&im->strings, comm.text ? comm.text : "", comm.size),
+                          NAME_FTRACE);
+    if (cpu->last_utid == UTID_NONE) {
+        stats_add(&im->stats, STAT_compact_sched_switch_skipped, 1);
+        cpu->last_utid = is.next_utid;
+        cpu->last_tid = is.next_tid;
+        cpu->last_priority = is.next_priority;
+        return;
+    }
+    struct arg args[] = {
+        name_arg(im, "prev_comm", is.prev_utid),     arg_int("prev_pid", is.prev_tid),
+        arg_int("prev_prio", cpu->last_priority),    arg_int("prev_state", is.prev_state),
+        arg_text("next_comm", comm.text, comm.size), arg_int("next_pid", is.next_tid),
+        arg_int("next_prio", is.next_priority),
+    };
+    ftrace_event_write(im, is.ts, is.cpu, is.prev_utid, ftrace_type(im, EVENT_SWITCH), args, 7);
+    if (row_only) {
+        cpu->last_utid = is.next_utid;
+        cpu->last_tid = is.next_tid;
+        cpu->last_priority = is.next_priority;
+    } else {
+        sched_switch(im, cpu, &is);
+    }
+}
+
+void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only)
+{
+    const struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
+    if (!cpu)
+        return;
+    const struct run_record *run = record->run;
+    int64_t waker = cpu->last_utid;
+    if (waker == UTID_NONE) {
+        stats_add(&im->stats, STAT_compact_sched_waking_skipped, 1);
+        return;
+    }
+    struct sched_comm comm = run->waking.comm;
+    uint32_t tid = (uint32_t)run->waking.pid;
+    struct arg args[] = {
+        arg_text("comm", comm.text, comm.size),
+        arg_int("pid", tid),
+        arg_int("prio", run->waking.prio),
+        arg_int("target_cpu", run->waking.target_cpu),
+    };
+    struct cell *row = ftrace_event_write(im, record->ts, record->cpu, waker,
+                                          ftrace_type(im, EVENT_WAKING), args, 4);
+    cell_int(row, COL__arg_set_common_flags, run->waking.common_flags);
+    if (row_only)
+        return;
+    bool irq = run->waking.common_flags & (FLAG_HARDIRQ | FLAG_SOFTIRQ);
+    thread_states_wake(&im->thread_states, record->ts, processes_thread(&im->processes, tid), waker,
+                       irq);
+}
+
+const struct ftrace_handler ftrace_sched_handlers[] = {
+    {"sched_switch", sched_switch_event, true},
+    {"sched_waking", sched_waking_event, false},
+    {"sched_blocked_reason", sched_blocked_reason, false},
+    {0},
+};

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// System calls as slices on the thread that makes them. What a thread writes into trace_marker
+// arrives in the middle of its write(2); the slice that it begins or ends there would cut through
+// that of the call, so the call's ends early.
+#include <errno.h>
+#include <string.h>
+
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/ftrace/syscalls.h"
+
+const struct syscall_names *syscall_names_of(const char *machine, size_t size)
+{
+    static const struct {
+        const char *machine;
+        const struct syscall_names *names;
+    } machines[] = {
+        {"aarch64", &syscall_names_arm64}, {"armv8l", &syscall_names_arm32},
+        {"armv7l", &syscall_names_arm32},  {"x86_64", &syscall_names_x86_64},
+        {"i686", &syscall_names_x86},
+    };
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+        if (strlen(machines[i].machine) == size && memcmp(machines[i].machine, machine, size) == 0)
+            return machines[i].names;
+    return NULL;
+}
+
+static struct slice_name syscall_name(struct import *im, uint32_t number)
+{
+    const struct syscall_names *all = im->syscall_names;
+    const char *name = all && number < all->n ? all->names[number] : NULL;
+    return name ? slice_name(name) : ftrace_name(im, "sys_%u", number);
+}
+
+static bool is_named(struct slice_name name, const char *text)
+{
+    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
+}
+
+static void sys_enter(struct import *im, const struct ftrace_event *event)
+{
+    enum { ARGS_FIELD = 2, ARGS_MAX = 8 };
+    static const char *const keys[ARGS_MAX] = {
+        "args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]", "args[6]", "args[7]",
+    };
+    uint32_t number = (uint32_t)ftrace_int(event, "id");
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    if (number >= SYSCALLS_MAX)
+        return;
+    struct arg args[ARGS_MAX];
+    size_t n = 0;
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t value;
+        while (field.number == ARGS_FIELD && n < ARGS_MAX &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &value)) {
+            args[n] = arg_uint(keys[n], value);
+            args[n++].flat_key = "args";
+        }
+    }
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_thread_track(im, utid),
+        .name = syscall_name(im, number),
+        .args = args,
+        .n_args = n,
+    };
+    if (is_named(spec.name, "sys_rt_sigreturn")) // does not return
+        slice_add(&im->slices, &spec);
+    else
+        slice_begin(&im->slices, &spec);
+    if (is_named(spec.name, "sys_write") && map64_set(&im->writing, (uint64_t)utid, 1) < 0)
+        im->processes.failure = -ENOMEM;
+}
+
+static void sys_exit(struct import *im, const struct ftrace_event *event)
+{
+    uint32_t number = (uint32_t)ftrace_int(event, "id");
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    if (number >= SYSCALLS_MAX)
+        return;
+    struct arg ret = arg_int("ret", ftrace_int(event, "ret"));
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .name = syscall_name(im, number),
+        .args = &ret,
+        .n_args = ftrace_has(event, "ret"),
+    };
+    // Its begin was not seen, or it has ended already.
+    if (is_named(spec.name, "sys_write") && !map64_remove(&im->writing, (uint64_t)utid))
+        return;
+    spec.track = ftrace_thread_track(im, utid);
+    slice_end(&im->slices, &spec);
+}
+
+void ftrace_end_write(struct import *im, const struct ftrace_event *event)
+{
+    int64_t utid = processes_find_thread(&im->processes, event->pid);
+    if (utid == UTID_NONE || !map64_remove(&im->writing, (uint64_t)utid))
+        return;
+    stats_add(&im->stats, STAT_truncated_sys_write_duration, 1);
+    struct slice_spec spec = {
+        .ts = event->ts, .track = ftrace_thread_track(im, utid), .name = slice_name("sys_write")};
+    slice_end(&im->slices, &spec);
+}
+
+const struct ftrace_handler ftrace_syscall_handlers[] = {
+    {"sys_enter", sys_enter, false},
+    {"sys_exit", sys_exit, false},
+    {0},
+};

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes and threads that come, change their names and go.
+#include "converter/import/ftrace/ftrace.h"
+
+#define CLONE_THREAD_FLAG 0x00010000 // of clone(2)
+
+// Numbers of the messages' fields, as in protos/ftrace_events.csv.
+enum { NEWTASK_PID = 1, NEWTASK_COMM = 2, NEWTASK_CLONE_FLAGS = 3 };
+enum { RENAME_PID = 1, RENAME_NEWCOMM = 3 };
+enum { FREE_PID = 2 };
+
+static uint32_t comm_add(struct import *im, const struct wire_field *comm)
+{
+    return strset_add(&im->strings, field_text(comm), comm->size);
+}
+
+static void task_newtask(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(task, NEWTASK_CLONE_FLAGS, &event->message);
+    struct processes *processes = &im->processes;
+    uint32_t tid = (uint32_t)field_u64(&task[NEWTASK_PID]);
+    uint32_t comm = comm_add(im, &task[NEWTASK_COMM]);
+    if (tid == 0) // idle threads, made at boot
+        return;
+    int64_t parent, utid;
+    if (field_u64(&task[NEWTASK_CLONE_FLAGS]) & CLONE_THREAD_FLAG) {
+        parent = processes_thread(processes, event->pid);
+        utid = processes_start_thread(processes, event->ts, tid, comm, parent);
+    } else {
+        int64_t upid = processes_start(processes, event->ts, tid, comm);
+        parent = processes_thread(processes, event->pid);
+        utid = processes_thread(processes, tid);
+        processes_set_parent_thread(processes, upid, parent);
+    }
+    thread_states_new_task(&im->thread_states, event->ts, utid, parent);
+}
+
+static void task_rename(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(task, RENAME_NEWCOMM, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task[RENAME_PID]));
+    processes_rename(&im->processes, utid, comm_add(im, &task[RENAME_NEWCOMM]));
+}
+
+// The end is when the kernel lets go of the task. sched_process_exit comes earlier, but a process
+// may still be there for its parent to see, and other threads of it may still run.
+static void sched_process_free(struct import *im, const struct ftrace_event *event)
+{
+    MESSAGE(task, FREE_PID, &event->message);
+    processes_end_thread(&im->processes, event->ts, (uint32_t)field_u64(&task[FREE_PID]));
+}
+
+const struct ftrace_handler ftrace_task_handlers[] = {
+    {"task_newtask", task_newtask, false},
+    {"task_rename", task_rename, false},
+    {"sched_process_free", sched_process_free, false},
+    {0},
+};

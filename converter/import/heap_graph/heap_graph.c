@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HeapGraph: the objects of a Java heap and what they refer to. A dump is spread over packets, and
+// names of types and fields come behind the objects that have them, so a dump is kept until its
+// last packet was seen. The message is Android's extension of TracePacket.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "converter/import/heap_graph/parts.h"
+
+#define PACKET_HEAP_GRAPH 56 // field of TracePacket
+
+// A row of heap_graph.
+struct graph_row {
+    int64_t upid, ts, heap_size;
+    bool truncated, has_size;
+};
+VEC_DEFINE(graph_row_vec, struct graph_row);
+
+struct heap_graphs {
+    struct map64 open; // sequence -> struct graph
+    struct strset keys;
+    struct graph_row_vec rows; // by key
+    struct graph_ids ids;
+};
+
+static int graph_note(struct heap_graphs *state, const struct graph *graph)
+{
+    int64_t key[] = {graph->upid, graph->ts};
+    uint32_t index = strset_add(&state->keys, (const char *)key, sizeof(key));
+    struct graph_row initial = {.upid = graph->upid, .ts = graph->ts};
+    if (index == STRSET_NONE ||
+        (index == state->rows.n && graph_row_vec_push(&state->rows, initial) < 0))
+        return -ENOMEM;
+    struct graph_row *row = &state->rows.items[index];
+    row->truncated |= graph->truncated;
+    if (graph->has_size) {
+        row->has_size = true;
+        row->heap_size = graph->heap_size;
+    }
+    return 0;
+}
+
+static int graph_finish(struct import *im, struct heap_graphs *state, struct graph *graph)
+{
+    if (!graph->failed && graph->has_begun)
+        graph_resolve(im, graph);
+    if (graph->failed)
+        return -ENOMEM;
+    if (!graph->has_begun)
+        return 0;
+    graph_write(im, graph, &state->ids);
+    import_bounds(im, graph->ts);
+    return graph_note(state, graph);
+}
+
+static struct graph *graph_of(struct heap_graphs *state, uint32_t sequence)
+{
+    const uint64_t *found = map64_find(&state->open, sequence);
+    if (found)
+        return (struct graph *)(uintptr_t)*found;
+    struct graph *graph = calloc(1, sizeof(*graph));
+    if (graph && map64_set(&state->open, sequence, (uintptr_t)graph) < 0) {
+        free(graph);
+        return NULL;
+    }
+    return graph;
+}
+
+static void index_check(struct import *im, struct graph *graph, uint64_t index)
+{
+    if (index != (graph->has_index ? graph->index + 1 : 0)) {
+        graph->truncated = true;
+        stats_add_at(&im->stats, STAT_heap_graph_missing_packet, (uint32_t)graph->upid, 1);
+    }
+    graph->has_index = true;
+    graph->index = index;
+}
+
+static int heap_graph_sorted(struct import *im, void *userdata, const struct packet *packet,
+                             const struct wire_field *message)
+{
+    struct heap_graphs *state = userdata;
+    struct graph *graph = graph_of(state, packet->sequence_id);
+    if (!graph)
+        return -ENOMEM;
+    MESSAGE(head, GRAPH_HEAP_SIZE, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head[GRAPH_PID]));
+    index_check(im, graph, field_u64(&head[GRAPH_INDEX]));
+    if (field_present(&head[GRAPH_HEAP_SIZE])) {
+        graph->has_size = true;
+        graph->heap_size = field_i64(&head[GRAPH_HEAP_SIZE]);
+    }
+    bool broken[GRAPH_HEAP_SIZE] = {false}; // lists of which the rest is not believed
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (graph->failed || field.number >= GRAPH_HEAP_SIZE || field.type != WIRE_BYTES ||
+            broken[field.number])
+            continue;
+        broken[field.number] = !graph_part_read(im, graph, upid, packet->ts, &field);
+        if (broken[field.number])
+            graph_malformed(im, graph);
+    }
+    if (field_u64(&head[GRAPH_CONTINUED]) && !graph->failed)
+        return 0;
+    map64_remove(&state->open, packet->sequence_id);
+    if (!graph->has_begun)
+        graph_begin(im, graph, upid, packet->ts);
+    int r = graph_finish(im, state, graph);
+    graph_free(graph);
+    return r;
+}
+
+static int heap_graph_finish(struct import *im, void *userdata)
+{
+    struct heap_graphs *state = userdata;
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    int r = 0;
+    if (state->open.n)
+        stats_add(&im->stats, STAT_heap_graph_non_finalized_graph, 1);
+    while (r == 0 && (slot = map64_next(&state->open, &cursor)))
+        r = graph_finish(im, state, (struct graph *)(uintptr_t)slot->value);
+    vec_foreach(&state->rows, graph) {
+        struct cell *row = database_row(im->db, TABLE_heap_graph, NULL);
+        cell_int(row, COL_heap_graph_ts, graph->ts);
+        cell_int(row, COL_heap_graph_upid, graph->upid);
+        cell_int(row, COL_heap_graph_truncated, graph->truncated);
+        if (graph->has_size)
+            cell_int(row, COL_heap_graph_heap_size, graph->heap_size);
+    }
+    return r;
+}
+
+static void heap_graph_done(void *userdata)
+{
+    struct heap_graphs *state = userdata;
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    while ((slot = map64_next(&state->open, &cursor)))
+        graph_free((struct graph *)(uintptr_t)slot->value);
+    map64_done(&state->open);
+    strset_done(&state->keys);
+    graph_row_vec_done(&state->rows);
+}
+
+const struct importer importer_heap_graph = {
+    .field = PACKET_HEAP_GRAPH,
+    .sorted = heap_graph_sorted,
+    .state_size = sizeof(struct heap_graphs),
+    .finish = heap_graph_finish,
+    .done = heap_graph_done,
+};

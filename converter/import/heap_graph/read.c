@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of messages is free: an object may name a type, a field or another object that comes
+// later, so each id stands for an entry from its first mention on.
+#include <stdlib.h>
+#include <string.h>
+
+#include "converter/import/heap_graph/parts.h"
+#include "protos/fields.h"
+
+enum { // of HeapGraphObject
+    OBJECT_ID = 1,
+    OBJECT_TYPE = 2,
+    OBJECT_SELF_SIZE = 3,
+    OBJECT_FIELDS = 4,
+    OBJECT_REFERENCES = 5,
+    OBJECT_REFERENCE_BASE = 6,
+    OBJECT_ID_DELTA = 7,
+    OBJECT_REGISTRY_SIZE = 8,
+    OBJECT_HEAP_TYPE = 9,
+    OBJECT_INTERNALS = 10,
+};
+
+enum { // of HeapGraphType
+    TYPE_ID = 1,
+    TYPE_LOCATION = 2,
+    TYPE_NAME = 3,
+    TYPE_OBJECT_SIZE = 4,
+    TYPE_SUPERCLASS = 5,
+    TYPE_FIELDS = 6,
+    TYPE_KIND = 7,
+    TYPE_CLASSLOADER = 8,
+};
+
+enum { ROOT_OBJECTS = 1, ROOT_TYPE = 2 }; // of HeapGraphRoot
+
+#define OBJECTS_MAX (1u << 26)
+
+void graph_free(struct graph *graph)
+{
+    map64_done(&graph->object_ids);
+    map64_done(&graph->type_ids);
+    map64_done(&graph->field_ids);
+    map64_done(&graph->location_ids);
+    map64_done(&graph->registry_sizes);
+    graph_object_vec_done(&graph->objects);
+    graph_ref_vec_done(&graph->refs);
+    graph_type_vec_done(&graph->types);
+    graph_field_vec_done(&graph->fields);
+    graph_index_vec_done(&graph->fields_of_types);
+    graph_root_vec_done(&graph->roots);
+    graph_number_vec_done(&graph->numbers);
+    free(graph);
+}
+
+void graph_malformed(struct import *im, const struct graph *graph)
+{
+    stats_add_at(&im->stats, STAT_heap_graph_malformed_packet, (uint32_t)graph->upid, 1);
+}
+
+// Index of what has this id, made if it is new; NOTHING: too many.
+#define GET_OR_ADD(graph, ids, vec, push, id, initial)                                             \
+    bool is_new;                                                                                   \
+    uint64_t *index = map64_get_or_add(&(graph)->ids, id, (graph)->vec.n, &is_new);                \
+    if (!index) {                                                                                  \
+        (graph)->failed = true;                                                                    \
+        return NOTHING;                                                                            \
+    }                                                                                              \
+    if (is_new && ((graph)->vec.n >= OBJECTS_MAX || push(&(graph)->vec, initial) < 0)) {           \
+        (graph)->failed |= (graph)->vec.n < OBJECTS_MAX;                                           \
+        map64_remove(&(graph)->ids, id);                                                           \
+        return NOTHING;                                                                            \
+    }                                                                                              \
+    return (uint32_t)*index
+
+uint32_t graph_object_get(struct graph *graph, uint64_t id)
+{
+    const struct graph_object initial = {.type = NOTHING, .root = N_ROOTS, .distance = -1};
+    GET_OR_ADD(graph, object_ids, objects, graph_object_vec_push, id, initial);
+}
+
+static uint32_t type_get(struct graph *graph, uint64_t id)
+{
+    const struct graph_type initial = {
+        .name = STRSET_NONE, .location_name = STRSET_NONE, .super = NOTHING, .loader = NOTHING};
+    GET_OR_ADD(graph, type_ids, types, graph_type_vec_push, id, initial);
+}
+
+uint32_t graph_field_get(struct graph *graph, uint64_t id)
+{
+    const struct graph_field initial = {STRSET_NONE, STRSET_NONE};
+    GET_OR_ADD(graph, field_ids, fields, graph_field_vec_push, id, initial);
+}
+
+// The values of a list into graph->numbers. False: it is broken.
+static bool numbers_read(struct graph *graph, const struct wire_field *message, uint32_t number)
+{
+    graph->numbers.n = 0;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != number)
+            continue;
+        struct wire_packed packed = {0};
+        uint64_t value;
+        while (wire_packed_next(&packed, &field, WIRE_VARINT, &value))
+            graph->failed |= graph_number_vec_push(&graph->numbers, value) < 0;
+        if (packed.started && packed.reader.error)
+            return false;
+    }
+    return true;
+}
+
+bool graph_begin(struct import *im, struct graph *graph, int64_t upid, int64_t ts)
+{
+    if (!graph->has_begun) {
+        graph->has_begun = true;
+        graph->upid = upid;
+        graph->ts = ts;
+    }
+    bool same = graph->upid == upid && graph->ts == ts;
+    if (!same)
+        stats_add(&im->stats, STAT_heap_graph_non_finalized_graph, 1);
+    return same;
+}
+
+static void ref_add(struct graph *graph, uint32_t owner, uint64_t owned, uint32_t field,
+                    uint32_t set)
+{
+    struct graph_ref ref = {.owner = owner,
+                            .owned = owned ? graph_object_get(graph, owned) : NOTHING,
+                            .field = field,
+                            .set = set};
+    if (graph->refs.n >= UINT32_MAX - 1 || graph_ref_vec_push(&graph->refs, ref) < 0)
+        graph->failed = true;
+}
+
+// False: a list is broken.
+static bool refs_read(struct import *im, struct graph *graph, const struct wire_field *message,
+                      uint32_t owner, uint64_t base)
+{
+    if (!numbers_read(graph, message, OBJECT_FIELDS))
+        return false;
+    uint32_t begin_ref = (uint32_t)graph->refs.n;
+    size_t n_fields = graph->numbers.n;
+    for (size_t i = 0; i < n_fields; i++) // their objects follow
+        ref_add(graph, owner, 0, graph_field_get(graph, graph->numbers.items[i]), begin_ref);
+    if (!numbers_read(graph, message, OBJECT_REFERENCES)) {
+        graph->refs.n = begin_ref;
+        return false;
+    }
+    bool fits = !n_fields || n_fields == graph->numbers.n;
+    for (size_t i = 0; i < graph->numbers.n && fits && !graph->failed; i++) {
+        uint64_t id = graph->numbers.items[i] ? graph->numbers.items[i] + base : 0;
+        if (!n_fields)
+            ref_add(graph, owner, id, NOTHING, begin_ref);
+        else
+            graph->refs.items[begin_ref + i].owned = id ? graph_object_get(graph, id) : NOTHING;
+    }
+    if (!fits) {
+        graph_malformed(im, graph);
+        graph->refs.n = begin_ref;
+        return true;
+    }
+    struct graph_object *object = &graph->objects.items[owner];
+    object->fields_of_type = !n_fields && graph->numbers.n;
+    if (!numbers_read(graph, message, OBJECT_INTERNALS)) {
+        graph->refs.n = begin_ref;
+        return false;
+    }
+    uint64_t internal_name = UINT64_MAX; // no list of names has it: see types_resolve
+    for (size_t i = 0; i < graph->numbers.n && !graph->failed; i++)
+        ref_add(graph, owner, graph->numbers.items[i], graph_field_get(graph, internal_name),
+                begin_ref);
+    object = &graph->objects.items[owner];
+    object->refs = begin_ref;
+    object->n_refs = (uint32_t)(graph->refs.n - begin_ref);
+    return true;
+}
+
+// False: a list in it is broken.
+static bool object_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
+                        const struct wire_field *message)
+{
+    MESSAGE(part, OBJECT_INTERNALS, message);
+    uint64_t delta = field_u64(&part[OBJECT_ID_DELTA]);
+    uint64_t id = delta ? graph->last_object + delta : field_u64(&part[OBJECT_ID]);
+    if (!graph_begin(im, graph, upid, ts))
+        return true;
+    uint32_t owner = graph_object_get(graph, id);
+    uint32_t type = type_get(graph, field_u64(&part[OBJECT_TYPE]));
+    if (owner == NOTHING || type == NOTHING) {
+        graph_malformed(im, graph);
+        return true;
+    }
+    if (!refs_read(im, graph, message, owner, field_u64(&part[OBJECT_REFERENCE_BASE])))
+        return false;
+    if (field_present(&part[OBJECT_HEAP_TYPE])) {
+        uint64_t heap = field_u64(&part[OBJECT_HEAP_TYPE]);
+        graph->last_heap = heap < N_HEAPS ? (uint8_t)heap : 0;
+    }
+    graph->last_object = id;
+    struct graph_object *object = &graph->objects.items[owner];
+    object->type = type;
+    object->self_size = field_i64(&part[OBJECT_SELF_SIZE]);
+    object->heap = graph->last_heap;
+    if (field_present(&part[OBJECT_REGISTRY_SIZE]))
+        graph->failed |=
+            map64_set(&graph->registry_sizes, owner, field_u64(&part[OBJECT_REGISTRY_SIZE])) < 0;
+    return true;
+}
+
+static void type_read(struct import *im, struct graph *graph, const struct wire_field *message)
+{
+    MESSAGE(part, TYPE_CLASSLOADER, message);
+    if (!numbers_read(graph, message, TYPE_FIELDS)) {
+        graph_malformed(im, graph);
+        return;
+    }
+    uint32_t index = type_get(graph, field_u64(&part[TYPE_ID]));
+    if (index == NOTHING)
+        return;
+    uint32_t begin_field = (uint32_t)graph->fields_of_types.n;
+    for (size_t i = 0; i < graph->numbers.n && !graph->failed; i++)
+        if (graph->fields_of_types.n >= OBJECTS_MAX ||
+            graph_index_vec_push(&graph->fields_of_types,
+                                 graph_field_get(graph, graph->numbers.items[i])) < 0)
+            graph->failed = true;
+    uint64_t kind = field_u64(&part[TYPE_KIND]);
+    graph->types.items[index] = (struct graph_type){
+        .location = field_u64(&part[TYPE_LOCATION]),
+        .has_location = field_present(&part[TYPE_LOCATION]),
+        .object_size = field_u64(&part[TYPE_OBJECT_SIZE]),
+        .superclass = field_u64(&part[TYPE_SUPERCLASS]),
+        .classloader = field_u64(&part[TYPE_CLASSLOADER]),
+        .name = strset_add(&im->strings, field_text(&part[TYPE_NAME]), part[TYPE_NAME].size),
+        .fields = begin_field,
+        .n_fields = (uint32_t)(graph->fields_of_types.n - begin_field),
+        .location_name = STRSET_NONE,
+        .super = NOTHING,
+        .loader = NOTHING,
+        .kind = kind < N_KINDS ? (uint8_t)kind : 0,
+        .is_known = true,
+    };
+}
+
+// "TYPE NAME".
+static void field_name_read(struct import *im, struct graph *graph,
+                            const struct wire_field *message)
+{
+    MESSAGE(part, PB_InternedString_str, message);
+    const struct wire_field *str = &part[PB_InternedString_str];
+    const char *text = field_text(str);
+    const char *space = str->size ? memchr(text, ' ', str->size) : NULL;
+    size_t type_size = space ? (size_t)(space - text) : 0, skipped = space ? type_size + 1 : 0;
+    uint32_t index = graph_field_get(graph, field_u64(&part[PB_InternedString_iid]));
+    if (index == NOTHING)
+        return;
+    graph->fields.items[index] = (struct graph_field){
+        .name = strset_add(&im->strings, text + skipped, str->size - skipped),
+        .type = space ? strset_add(&im->strings, text, type_size) : STRSET_NONE,
+    };
+}
+
+static void location_read(struct import *im, struct graph *graph, const struct wire_field *message)
+{
+    MESSAGE(part, PB_InternedString_str, message);
+    const struct wire_field *str = &part[PB_InternedString_str];
+    bool is_new;
+    if (!map64_get_or_add(&graph->location_ids, field_u64(&part[PB_InternedString_iid]),
+                          strset_add(&im->strings, field_text(str), str->size), &is_new))
+        graph->failed = true;
+}
+
+// False: it is broken.
+static bool root_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
+                      const struct wire_field *message)
+{
+    MESSAGE(part, ROOT_TYPE, message);
+    uint64_t type = field_u64(&part[ROOT_TYPE]);
+    if (!numbers_read(graph, message, ROOT_OBJECTS))
+        return false;
+    if (!graph_begin(im, graph, upid, ts))
+        return true;
+    for (size_t i = 0; i < graph->numbers.n; i++) {
+        struct graph_root root = {.object = graph->numbers.items[i],
+                                  .type = type < N_ROOTS ? (uint8_t)type : 0};
+        graph->failed |= graph_root_vec_push(&graph->roots, root) < 0;
+    }
+    return true;
+}
+
+bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
+                     const struct wire_field *field)
+{
+    switch (field->number) {
+    case GRAPH_OBJECTS:
+        return object_read(im, graph, upid, ts, field);
+    case GRAPH_TYPES:
+        type_read(im, graph, field);
+        return true;
+    case GRAPH_FIELD_NAMES:
+        field_name_read(im, graph, field);
+        return true;
+    case GRAPH_LOCATION_NAMES:
+        location_read(im, graph, field);
+        return true;
+    case GRAPH_ROOTS:
+        return root_read(im, graph, upid, ts, field);
+    default:
+        return true;
+    }
+}

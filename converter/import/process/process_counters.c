@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values go to the process's track at once if the process is known, which is the rule. Otherwise
+// they go to a track of the thread. If the process turns up later, that track becomes the
+// process's; only where the process has one already, an UPDATE at the end moves the values over.
+#include "converter/import/process/process_counters.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "converter/import/import.h"
+
+#define NAME_SIZE 128
+
+static uint32_t track_make(struct import *im, bool of_process, int64_t id,
+                           enum process_counter counter, const char *key, const char *metric)
+{
+    static const struct {
+        const char *process, *thread, *key;
+    } types[] = {
+        [PROCESS_COUNTER_MEMORY] = {"process_memory", "process_memory_thread_fallback",
+                                    "process_memory_key"},
+        [PROCESS_COUNTER_OOM_SCORE] = {"oom_score_adj", "oom_score_adj_thread_fallback", NULL},
+        [PROCESS_COUNTER_MM_EVENT] = {"mm_event", "mm_event_thread_fallback", "mm_event_type"},
+    };
+    char name[NAME_SIZE] = "oom_score_adj";
+    struct track_spec spec = {
+        .type = of_process ? types[counter].process : types[counter].thread,
+        .counter = true,
+        .dimensions = {dimension_int(of_process ? "upid" : "utid", id)},
+        .name = name,
+    };
+    if (types[counter].key)
+        spec.dimensions[1] = dimension_text(types[counter].key, key, strlen(key));
+    if (counter == PROCESS_COUNTER_MEMORY)
+        snprintf(name, sizeof(name), "mem.%s", key);
+    if (counter == PROCESS_COUNTER_MM_EVENT) {
+        snprintf(name, sizeof(name), "mem.mm.%s.%s", key, metric);
+        spec.dimensions[2] = dimension_text("mm_event_metric", metric, strlen(metric));
+    }
+    spec.name_size = strlen(name);
+    return tracks_get(&im->tracks, &spec);
+}
+
+// There are a few dozen kinds at most.
+static size_t kind_get(struct process_counters *counters, enum process_counter counter,
+                       const char *key, const char *metric)
+{
+    size_t i = 0;
+    for (; i < counters->kinds.n; i++) {
+        const struct process_counter_kind *kind = &counters->kinds.items[i];
+        if (kind->counter == counter && kind->key == key && kind->metric == metric)
+            return i;
+    }
+    struct process_counter_kind kind = {counter, key, metric};
+    if (process_counter_kind_vec_push(&counters->kinds, kind) < 0)
+        counters->failure = -ENOMEM;
+    return i;
+}
+
+static uint64_t track_key(bool of_process, int64_t id, uint64_t kind)
+{
+    return (uint64_t)id << 16 | kind << 1 | of_process;
+}
+
+static uint32_t track_get(struct import *im, bool of_process, int64_t id,
+                          enum process_counter counter, const char *key, const char *metric)
+{
+    struct process_counters *counters = &im->process_counters;
+    uint64_t kind = kind_get(counters, counter, key, metric);
+    uint64_t at = track_key(of_process, id, kind);
+    const uint64_t *known = map64_find(&counters->tracks, at);
+    if (known)
+        return (uint32_t)*known;
+    uint32_t track = track_make(im, of_process, id, counter, key, metric);
+    if (map64_set(&counters->tracks, at, track) < 0)
+        counters->failure = -ENOMEM;
+    return track;
+}
+
+uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
+                               const char *key, const char *metric)
+{
+    return track_get(im, true, upid, counter, key, metric);
+}
+
+void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
+                          const char *key, const char *metric, double value)
+{
+    struct process_counters *counters = &im->process_counters;
+    int64_t upid = processes_thread_at(&im->processes, utid)->upid;
+    struct arg arg = arg_uint("utid", (uint64_t)utid);
+    int64_t set = args_add(&im->args, &arg, 1);
+    if (upid != UPID_NONE) {
+        uint32_t track = track_get(im, true, upid, counter, key, metric);
+        counter_push(im, ts, track, value, set);
+        return;
+    }
+    size_t n_before = im->tracks.items.n;
+    uint32_t track = track_get(im, false, utid, counter, key, metric);
+    if (im->tracks.items.n > n_before) {
+        struct waiting_track waiting = {track, utid, counter, key, metric};
+        if (waiting_track_vec_push(&counters->waiting, waiting) < 0)
+            counters->failure = -ENOMEM;
+    }
+    counter_push(im, ts, track, value, set);
+}
+
+// The process's track for values that went to the thread's: the thread's own if there is no other.
+static uint32_t waiting_settle(struct import *im, const struct waiting_track *waiting, int64_t upid)
+{
+    struct track_vec *tracks = &im->tracks.items;
+    size_t n_before = tracks->n;
+    uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
+    if (tracks->n == n_before || im->tracks.failure < 0) {
+        tracks->items[waiting->track].replaced = true;
+        return track;
+    }
+    tracks->items[waiting->track] = tracks->items[track];
+    tracks->items[track].replaced = true;
+    uint64_t kind =
+        kind_get(&im->process_counters, waiting->counter, waiting->key, waiting->metric);
+    if (map64_set(&im->process_counters.tracks, track_key(true, upid, kind), waiting->track) < 0)
+        im->process_counters.failure = -ENOMEM;
+    return waiting->track;
+}
+
+int process_counters_finish(struct import *im)
+{
+    struct process_counters *counters = &im->process_counters;
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    strbuf_add_str(&sql, "CREATE TABLE temp.moved(old INTEGER PRIMARY KEY, new INTEGER);");
+    size_t n = 0;
+    int64_t shift = database_id_shift(im->db, TABLE__track);
+    vec_foreach(&counters->waiting, waiting) {
+        int64_t upid = processes_thread_at(&im->processes, waiting->utid)->upid;
+        if (upid == UPID_NONE)
+            continue;
+        uint32_t track = waiting_settle(im, waiting, upid);
+        if (track == waiting->track)
+            continue;
+        strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%" PRId64 ",%" PRId64 ");",
+                    waiting->track + shift, track + shift);
+        n++;
+    }
+    if (!n || counters->failure < 0)
+        return counters->failure;
+    strbuf_add_str(&sql, "UPDATE counter SET track_id = (SELECT new FROM temp.moved WHERE old = "
+                         "track_id) WHERE track_id IN (SELECT old FROM temp.moved);"
+                         "DROP TABLE temp.moved;");
+    if (sql.failed)
+        return -ENOMEM;
+    database_later(im->db, sql.text);
+    return 0;
+}
+
+void process_counters_done(struct process_counters *counters)
+{
+    waiting_track_vec_done(&counters->waiting);
+    process_counter_kind_vec_done(&counters->kinds);
+    map64_done(&counters->tracks);
+}

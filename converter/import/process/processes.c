@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trace tells about processes in pieces: a scheduler event names a tid, a fork says who is whose
+// child, a scan of /proc much later says which thread belongs to which process. Rows are therefore
+// kept until the end, numbered in the order in which Perfetto would number them. Threads that are
+// known to share a process form a ring while it is not known which one, and a forked process waits
+// at its parent's thread; both are settled when one thread of the ring is met in /proc.
+//
+// What must stay true: a thread's process, once set, never changes; `live` holds for each tid the
+// newest life that is not over; a pid has at most one living process.
+#include "converter/import/process/processes.h"
+
+#include <errno.h>
+
+#define UID_PER_USER 100000 // Android: user * this + application
+
+static struct thread *thread_at(const struct processes *all, int64_t utid)
+{
+    return &all->threads.items[utid];
+}
+
+static struct process *process_at(const struct processes *all, int64_t upid)
+{
+    return &all->items.items[upid];
+}
+
+static int64_t map_get(const struct map64 *map, int64_t key)
+{
+    const uint64_t *value = map64_find(map, (uint64_t)key);
+    return value ? (int64_t)*value : -1;
+}
+
+static void map_put(struct processes *all, struct map64 *map, int64_t key, int64_t value)
+{
+    int r = value < 0 ? (map64_remove(map, (uint64_t)key), 0)
+                      : map64_set(map, (uint64_t)key, (uint64_t)value);
+    if (r < 0)
+        all->failure = r;
+}
+
+static int64_t thread_add(struct processes *all, int64_t tid)
+{
+    struct thread thread = {.tid = tid,
+                            .upid = UPID_NONE,
+                            .older = map_get(&all->by_tid, tid),
+                            .next_sibling = UTID_NONE,
+                            .first_child = UPID_NONE,
+                            .arg_set = -1,
+                            .name = STRSET_NONE};
+    if (thread_vec_push(&all->threads, thread) < 0) {
+        all->failure = -ENOMEM;
+        return 0;
+    }
+    int64_t utid = (int64_t)all->threads.n - 1;
+    thread_at(all, utid)->peer = thread_at(all, utid)->leader = utid;
+    map_put(all, &all->by_tid, tid, utid);
+    map_put(all, &all->live, tid, utid);
+    return utid;
+}
+
+static int64_t process_add(struct processes *all, int64_t pid)
+{
+    struct process process = {.pid = pid,
+                              .parent_upid = UPID_NONE,
+                              .arg_set = -1,
+                              .first_thread = UTID_NONE,
+                              .next_child = UPID_NONE,
+                              .name = STRSET_NONE,
+                              .cmdline = STRSET_NONE};
+    if (process_vec_push(&all->items, process) < 0) {
+        all->failure = -ENOMEM;
+        return 0;
+    }
+    return (int64_t)all->items.n - 1;
+}
+
+static void associate(struct processes *all, int64_t utid, int64_t upid, bool is_main)
+{
+    struct thread *thread = thread_at(all, utid);
+    struct process *process = process_at(all, upid);
+    if (thread->upid == UPID_NONE) {
+        thread->next_sibling = process->first_thread;
+        process->first_thread = utid;
+    }
+    thread->upid = upid;
+    thread->has_main = true;
+    thread->is_main = is_main;
+}
+
+int processes_init(struct processes *all, struct strset *strings)
+{
+    *all = (struct processes){.strings = strings};
+    int64_t upid = process_add(all, 0), utid = thread_add(all, 0);
+    if (all->failure < 0)
+        return all->failure;
+    associate(all, utid, upid, true);
+    thread_at(all, utid)->is_idle = true;
+    map_put(all, &all->by_pid, 0, upid);
+    processes_name_thread(all, utid, strset_add(strings, "swapper", 7), NAME_CONSTANT);
+    return all->failure;
+}
+
+bool processes_is_alive(const struct processes *all, int64_t utid)
+{
+    const struct thread *thread = thread_at(all, utid);
+    if (thread->has_end)
+        return false;
+    if (thread->upid == UPID_NONE)
+        return true;
+    const struct process *process = process_at(all, thread->upid);
+    if (process->has_end)
+        return false;
+    int64_t now = map_get(&all->by_pid, process->pid);
+    return now < 0 || now == thread->upid;
+}
+
+static void live_refresh(struct processes *all, int64_t tid)
+{
+    int64_t utid = map_get(&all->by_tid, tid);
+    while (utid != UTID_NONE && !processes_is_alive(all, utid))
+        utid = thread_at(all, utid)->older;
+    map_put(all, &all->live, tid, utid);
+}
+
+static void live_refresh_process(struct processes *all, int64_t upid)
+{
+    for (int64_t utid = process_at(all, upid)->first_thread; utid != UTID_NONE;
+         utid = thread_at(all, utid)->next_sibling)
+        live_refresh(all, thread_at(all, utid)->tid);
+}
+
+// Takes a life out of the chain of its tid.
+static void chain_remove(struct processes *all, int64_t utid)
+{
+    struct thread *thread = thread_at(all, utid);
+    int64_t at = map_get(&all->by_tid, thread->tid);
+    if (at == utid) {
+        map_put(all, &all->by_tid, thread->tid, thread->older);
+        thread->older = UTID_NONE;
+        return;
+    }
+    for (; at != UTID_NONE; at = thread_at(all, at)->older) {
+        if (thread_at(all, at)->older != utid)
+            continue;
+        thread_at(all, at)->older = thread->older;
+        thread->older = UTID_NONE;
+        return;
+    }
+}
+
+static void chain_push(struct processes *all, int64_t utid)
+{
+    struct thread *thread = thread_at(all, utid);
+    thread->older = map_get(&all->by_tid, thread->tid);
+    map_put(all, &all->by_tid, thread->tid, utid);
+}
+
+int64_t processes_find_thread(const struct processes *all, int64_t tid)
+{
+    return map_get(&all->live, tid);
+}
+
+int64_t processes_thread(struct processes *all, int64_t tid)
+{
+    int64_t utid = map_get(&all->live, tid);
+    return utid == UTID_NONE ? thread_add(all, tid) : utid;
+}
+
+// The newest living thread of that tid whose process is `pid`'s or not known.
+static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t pid)
+{
+    int64_t utid = map_get(&all->by_tid, tid);
+    for (; utid != UTID_NONE; utid = thread_at(all, utid)->older) {
+        int64_t upid = thread_at(all, utid)->upid;
+        if (processes_is_alive(all, utid) &&
+            (upid == UPID_NONE || process_at(all, upid)->pid == pid))
+            return utid;
+    }
+    return UTID_NONE;
+}
+
+// `utid` turned out to belong to `upid`: so does its ring, and the processes that wait there get
+// their parent.
+static void ring_settle(struct processes *all, int64_t utid, int64_t upid)
+{
+    int64_t at = utid, pid = process_at(all, upid)->pid;
+    do {
+        struct thread *thread = thread_at(all, at);
+        if (thread->upid == UPID_NONE)
+            associate(all, at, upid, thread->tid == pid);
+        int64_t child = thread->first_child;
+        thread->first_child = UPID_NONE;
+        while (child != UPID_NONE) {
+            struct process *process = process_at(all, child);
+            process->parent_upid = upid;
+            child = process->next_child;
+            process->next_child = UPID_NONE;
+        }
+        int64_t next = thread->peer;
+        thread->peer = thread->leader = at;
+        at = next;
+    } while (at != utid);
+}
+
+static int64_t ring_leader(struct processes *all, int64_t utid)
+{
+    while (thread_at(all, utid)->leader != utid) {
+        struct thread *thread = thread_at(all, utid);
+        thread->leader = thread_at(all, thread->leader)->leader; // halves the way for the next
+        utid = thread->leader;
+    }
+    return utid;
+}
+
+static void ring_join(struct processes *all, int64_t a, int64_t b)
+{
+    int64_t leader_a = ring_leader(all, a), leader_b = ring_leader(all, b);
+    if (leader_a == leader_b)
+        return;
+    thread_at(all, leader_b)->leader = leader_a;
+    int64_t next = thread_at(all, a)->peer;
+    thread_at(all, a)->peer = thread_at(all, b)->peer;
+    thread_at(all, b)->peer = next;
+}
+
+static int64_t thread_in_process(struct processes *all, int64_t tid, int64_t upid, bool is_main)
+{
+    int64_t utid = find_in_process(all, tid, process_at(all, upid)->pid);
+    if (utid == UTID_NONE) {
+        utid = thread_add(all, tid);
+    } else {
+        map_put(all, &all->live, tid, utid);
+        if (map_get(&all->by_tid, tid) != utid) {
+            chain_remove(all, utid);
+            chain_push(all, utid);
+        }
+    }
+    if (thread_at(all, utid)->upid == UPID_NONE)
+        associate(all, utid, upid, is_main);
+    ring_settle(all, utid, thread_at(all, utid)->upid);
+    return utid;
+}
+
+int64_t processes_process(struct processes *all, int64_t pid)
+{
+    int64_t upid = map_get(&all->by_pid, pid);
+    if (upid != UPID_NONE)
+        return upid;
+    upid = process_add(all, pid);
+    map_put(all, &all->by_pid, pid, upid);
+    thread_in_process(all, pid, upid, true);
+    return upid;
+}
+
+int64_t processes_update_thread(struct processes *all, int64_t tid, int64_t pid)
+{
+    return thread_in_process(all, tid, processes_process(all, pid), tid == pid);
+}
+
+int64_t processes_renew_thread(struct processes *all, int64_t tid)
+{
+    return thread_add(all, tid);
+}
+
+int64_t processes_renew(struct processes *all, int64_t pid)
+{
+    int64_t before = map_get(&all->by_pid, pid);
+    map_put(all, &all->by_pid, pid, -1);
+    map_put(all, &all->by_tid, pid, -1);
+    map_put(all, &all->live, pid, -1);
+    int64_t upid = processes_process(all, pid);
+    if (before != UPID_NONE)
+        live_refresh_process(all, before);
+    return upid;
+}
+
+int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
+{
+    int64_t before = map_get(&all->by_pid, pid);
+    map_put(all, &all->by_pid, pid, -1);
+    // A pid is never used by two at a time: whatever thread had this tid is over.
+    map_put(all, &all->by_tid, pid, -1);
+    map_put(all, &all->live, pid, -1);
+    int64_t utid = thread_add(all, pid);
+    thread_at(all, utid)->start_ts = ts;
+    thread_at(all, utid)->has_start = true;
+    processes_name_thread(all, utid, name, NAME_FTRACE);
+    int64_t upid = processes_process(all, pid);
+    struct process *process = process_at(all, upid);
+    process->start_ts = ts;
+    process->has_start = true;
+    processes_name(all, upid, name, PROCESS_NAME_SYSTEM);
+    if (before != UPID_NONE)
+        live_refresh_process(all, before);
+    return upid;
+}
+
+void processes_set_parent_thread(struct processes *all, int64_t upid, int64_t parent_utid)
+{
+    struct thread *parent = thread_at(all, parent_utid);
+    struct process *process = process_at(all, upid);
+    if (parent->upid != UPID_NONE) {
+        process->parent_upid = parent->upid;
+        return;
+    }
+    process->next_child = parent->first_child;
+    parent->first_child = upid;
+}
+
+static void associate_threads(struct processes *all, int64_t a, int64_t b)
+{
+    int64_t upid_a = thread_at(all, a)->upid, upid_b = thread_at(all, b)->upid;
+    if (upid_a == UPID_NONE && upid_b == UPID_NONE)
+        ring_join(all, a, b);
+    else if (upid_a == UPID_NONE)
+        ring_settle(all, a, upid_b);
+    else if (upid_b == UPID_NONE)
+        ring_settle(all, b, upid_a);
+}
+
+int64_t processes_start_thread(struct processes *all, int64_t ts, int64_t tid, uint32_t name,
+                               int64_t parent_utid)
+{
+    int64_t utid = thread_add(all, tid);
+    thread_at(all, utid)->start_ts = ts;
+    thread_at(all, utid)->has_start = true;
+    processes_name_thread(all, utid, name, NAME_FTRACE);
+    associate_threads(all, parent_utid, utid);
+    return utid;
+}
+
+void processes_end_thread(struct processes *all, int64_t ts, int64_t tid)
+{
+    int64_t utid = map_get(&all->live, tid);
+    if (utid == UTID_NONE || thread_at(all, utid)->is_idle)
+        return;
+    struct thread *thread = thread_at(all, utid);
+    thread->end_ts = ts;
+    thread->has_end = true;
+    chain_remove(all, utid);
+    live_refresh(all, tid);
+    if (thread->upid == UPID_NONE)
+        return;
+    struct process *process = process_at(all, thread->upid);
+    if (process->pid != tid)
+        return;
+    // The kernel frees a process's main thread last.
+    process->end_ts = ts;
+    process->has_end = true;
+    map_put(all, &all->by_pid, tid, -1);
+    live_refresh_process(all, thread->upid);
+}
+
+void processes_name_thread(struct processes *all, int64_t utid, uint32_t name,
+                           enum name_source source)
+{
+    struct thread *thread = thread_at(all, utid);
+    if (name == STRSET_NONE || source < thread->name_source)
+        return;
+    thread->name = name;
+    thread->name_source = source;
+}
+
+void processes_name(struct processes *all, int64_t upid, uint32_t name,
+                    enum process_name_source source)
+{
+    struct process *process = process_at(all, upid);
+    if (name == STRSET_NONE || source < process->name_source)
+        return;
+    process->name = name;
+    process->name_source = source;
+}
+
+void processes_rename(struct processes *all, int64_t utid, uint32_t name)
+{
+    const struct thread *thread = thread_at(all, utid);
+    processes_name_thread(all, utid, name, NAME_FTRACE);
+    if (thread->upid != UPID_NONE && process_at(all, thread->upid)->pid == thread->tid)
+        processes_name(all, thread->upid, name, PROCESS_NAME_SYSTEM);
+}
+
+bool processes_set_parent(struct processes *all, int64_t upid, int64_t parent_upid)
+{
+    struct process *process = process_at(all, upid);
+    if (process->parent_upid == UPID_NONE)
+        process->parent_upid = parent_upid;
+    return process->parent_upid == parent_upid;
+}
+
+static void cell_string(const struct processes *all, struct cell *row, size_t column, uint32_t id)
+{
+    if (id != STRSET_NONE)
+        cell_bytes(row, column, all->strings->entries[id].text, all->strings->entries[id].size);
+}
+
+static void cell_if(struct cell *row, size_t column, bool present, int64_t value)
+{
+    if (present)
+        cell_int(row, column, value);
+}
+
+static void process_write(const struct processes *all, struct database *db, int64_t upid)
+{
+    const struct process *process = process_at(all, upid);
+    struct cell *row = database_row_with_id(db, TABLE_process, upid);
+    cell_int(row, COL_process_pid, process->pid);
+    cell_string(all, row, COL_process_name, process->name);
+    cell_if(row, COL_process_start_ts, process->has_start, process->start_ts);
+    cell_if(row, COL_process_end_ts, process->has_end, process->end_ts);
+    cell_if(row, COL_process_parent_upid, process->parent_upid >= 0, process->parent_upid);
+    cell_if(row, COL_process_uid, process->has_uid, process->uid);
+    cell_if(row, COL_process_android_appid, process->has_uid, process->uid % UID_PER_USER);
+    cell_if(row, COL_process_android_user_id, process->has_uid, process->uid / UID_PER_USER);
+    cell_string(all, row, COL_process_cmdline, process->cmdline);
+    cell_if(row, COL_process_arg_set_id, process->arg_set >= 0, process->arg_set);
+    cell_int(row, COL_process_machine_id, 0);
+}
+
+int processes_write(const struct processes *all, struct database *db)
+{
+    for (size_t i = 0; i < all->items.n; i++)
+        process_write(all, db, (int64_t)i);
+    for (size_t i = 0; i < all->threads.n; i++) {
+        const struct thread *thread = &all->threads.items[i];
+        struct cell *row = database_row_with_id(db, TABLE_thread, (int64_t)i);
+        cell_int(row, COL_thread_tid, thread->tid);
+        cell_string(all, row, COL_thread_name, thread->name);
+        cell_if(row, COL_thread_start_ts, thread->has_start, thread->start_ts);
+        cell_if(row, COL_thread_end_ts, thread->has_end, thread->end_ts);
+        cell_if(row, COL_thread_upid, thread->upid >= 0, thread->upid);
+        cell_if(row, COL_thread_is_main_thread, thread->has_main, thread->is_main);
+        cell_int(row, COL_thread_is_idle, thread->is_idle);
+        cell_int(row, COL_thread_machine_id, 0);
+        cell_if(row, COL_thread_arg_set_id, thread->arg_set >= 0, thread->arg_set);
+    }
+    return all->failure;
+}
+
+void processes_done(struct processes *all)
+{
+    thread_vec_done(&all->threads);
+    process_vec_done(&all->items);
+    map64_done(&all->by_pid);
+    map64_done(&all->by_tid);
+    map64_done(&all->live);
+}

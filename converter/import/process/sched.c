@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A slice is known in full when its thread is switched out, so one per processor is held. The
+// letters of a state are the kernel's own; their bits have moved over time, so the kernel's version
+// is needed.
+#include "converter/import/process/sched.h"
+
+#include <ctype.h>
+#include <errno.h>
+
+#include "converter/import/import.h"
+
+#define VERSION(major, minor) ((uint32_t)(major) << 16 | (minor))
+#define VERSION_DEFAULT       VERSION(4, 4) // of traces that don't tell
+
+struct state_bit {
+    uint32_t bit;
+    char letter;
+};
+
+void sched_set_release(struct sched *sched, const char *release, size_t size)
+{
+    uint32_t parts[2] = {0};
+    size_t i = 0;
+    for (size_t n = 0; n < 2; n++, i++) {
+        if (i >= size || !isdigit((unsigned char)release[i]))
+            return;
+        for (; i < size && isdigit((unsigned char)release[i]); i++)
+            parts[n] = (parts[n] * 10 + (uint32_t)(release[i] - '0')) & 0xffff;
+        if (n == 0 && (i >= size || release[i] != '.'))
+            return;
+    }
+    sched->kernel_version = VERSION(parts[0], parts[1]);
+}
+
+struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
+{
+    struct sched_cpu_vec *cpus = &im->sched.cpus;
+    while (cpus->n <= cpu)
+        if (sched_cpu_vec_push(cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0) {
+            im->processes.failure = -ENOMEM;
+            return NULL;
+        }
+    return &cpus->items[cpu];
+}
+
+const char *sched_state_text(struct import *im, int64_t prev_state)
+{
+    static const struct state_bit common[] = {
+        {0x01, 'S'}, {0x02, 'D'}, {0x04, 'T'}, {0x08, 't'}, {0x10, 'X'}, {0x20, 'Z'}, {0},
+    };
+    static const struct state_bit since_4_14[] = {{0x40, 'P'}, {0x80, 'I'}, {0}};
+    static const struct state_bit before[] = {
+        {0x200, 'P'}, {0x40, 'x'}, {0x80, 'K'}, {0x100, 'W'}, {0x400, 'N'}, {0},
+    };
+    uint32_t version = im->sched.kernel_version ? im->sched.kernel_version : VERSION_DEFAULT;
+    uint32_t bits = (uint32_t)prev_state & 0xffff, preempted = 0x100;
+    const struct state_bit *more = since_4_14;
+    if (version >= VERSION(4, 14)) {
+        if (bits & 0xfe00)
+            return NULL;
+    } else {
+        more = before;
+        preempted = version >= VERSION(4, 8) ? 0x1000 : 0x800;
+        if ((bits & 0x7ff) == 0x402) // uninterruptible, but no load
+            return "I";
+    }
+    char text[16];
+    size_t n = 0;
+    for (const struct state_bit *bit = common; bit->letter; bit++)
+        if (bits & bit->bit)
+            text[n++] = bit->letter;
+    for (const struct state_bit *bit = more; bit->letter; bit++)
+        if (bits & bit->bit)
+            text[n++] = bit->letter;
+    if (!n)
+        return bits & preempted ? "R+" : "R";
+    return strset_text(&im->strings, strset_add(&im->strings, text, n));
+}
+
+static void slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *state, int64_t dur,
+                        int64_t utid, const char *end_state)
+{
+    struct cell *row = database_row_with_id(im->db, TABLE_sched_slice, state->slice_id);
+    cell_int(row, COL_sched_slice_ts, state->slice_ts);
+    cell_int(row, COL_sched_slice_dur, dur);
+    cell_int(row, COL_sched_slice_utid, utid);
+    cell_text(row, COL_sched_slice_end_state, end_state);
+    cell_int(row, COL_sched_slice_priority, state->slice_priority);
+    cell_int(row, COL_sched_slice_ucpu, cpu);
+    import_bounds(im, state->slice_ts);
+}
+
+void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event)
+{
+    const char *prev_state = sched_state_text(im, event->prev_state);
+    if (!prev_state)
+        stats_add(&im->stats, STAT_task_state_invalid, 1);
+    if (state->running && event->prev_tid == state->last_tid) {
+        int64_t dur = (int64_t)((uint64_t)event->ts - (uint64_t)state->slice_ts);
+        slice_write(im, event->cpu, state, dur, state->last_utid, prev_state);
+        import_bounds(im, event->ts);
+    } else if (state->running) {
+        // Switches are missing in between: nobody knows when this one ended.
+        stats_add(&im->stats, STAT_mismatched_sched_switch_tids, 1);
+        slice_write(im, event->cpu, state, -1, state->last_utid, NULL);
+    }
+    *state = (struct sched_cpu){
+        .running = true,
+        .slice_id = database_reserve_id(im->db, TABLE_sched_slice),
+        .slice_ts = event->ts,
+        .slice_priority = event->next_priority,
+        .last_utid = event->next_utid,
+        .last_tid = event->next_tid,
+        .last_priority = event->next_priority,
+    };
+    thread_states_switch(&im->thread_states, event->ts, event->cpu, event->prev_utid, prev_state,
+                         event->next_utid);
+}
+
+void sched_finish(struct import *im)
+{
+    for (size_t cpu = 0; cpu < im->sched.cpus.n; cpu++) {
+        const struct sched_cpu *state = &im->sched.cpus.items[cpu];
+        if (state->running)
+            slice_write(im, (uint32_t)cpu, state, -1, state->last_utid, NULL);
+    }
+}
+
+void sched_done(struct sched *sched)
+{
+    sched_cpu_vec_done(&sched->cpus);
+}

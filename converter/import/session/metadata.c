@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See metadata.h.
+#include "converter/import/session/metadata.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/str.h"
+
+#define FACTS_MAX 65536 // a trace that claims more is not believed further
+
+// Facts of the whole trace and of the machine; others are of what the machine did in this trace.
+static const char *const of_trace[] = {
+    "trace_config_pbtxt", "trace_size_bytes", "trace_trigger",       "trace_type",
+    "trace_uuid",         "ui_state",         "unique_session_name", NULL,
+};
+static const char *const of_machine[] = {
+    "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL, // prefixes
+};
+
+static bool has_prefix_of(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (strncmp(name, *list, strlen(*list)) == 0)
+            return true;
+    return false;
+}
+
+static const struct fact *fact_find(const struct metadata *metadata, const char *name)
+{
+    vec_foreach(&metadata->facts, fact)
+        if (str_eq(fact->name, name))
+            return fact;
+    return NULL;
+}
+
+static void fact_put(struct metadata *metadata, struct fact fact)
+{
+    if (fact.text) {
+        fact.text = arena_strndup(&metadata->arena, fact.text, fact.size);
+        metadata->failed |= !fact.text;
+    }
+    struct fact *old = fact.multi ? NULL : (struct fact *)fact_find(metadata, fact.name);
+    if (old)
+        *old = fact;
+    else if (metadata->facts.n < FACTS_MAX && fact_vec_push(&metadata->facts, fact) < 0)
+        metadata->failed = true;
+}
+
+void metadata_set_int(struct metadata *metadata, const char *name, int64_t value)
+{
+    fact_put(metadata, (struct fact){.name = name, .number = value});
+}
+
+void metadata_set_text(struct metadata *metadata, const char *name, const void *text, size_t size)
+{
+    fact_put(metadata, (struct fact){.name = name, .text = text ? text : "", .size = size});
+}
+
+void metadata_add_int(struct metadata *metadata, const char *name, int64_t value)
+{
+    fact_put(metadata, (struct fact){.name = name, .number = value, .multi = true});
+}
+
+void metadata_add_text(struct metadata *metadata, const char *name, const void *text, size_t size)
+{
+    fact_put(metadata,
+             (struct fact){.name = name, .text = text ? text : "", .size = size, .multi = true});
+}
+
+void metadata_made(struct metadata *metadata, const char *name)
+{
+    struct fact *fact = (struct fact *)fact_find(metadata, name);
+    if (fact)
+        fact->is_made = true;
+}
+
+bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret)
+{
+    const struct fact *fact = fact_find(metadata, name);
+    if (!fact || fact->text)
+        return false;
+    *ret = fact->number;
+    return true;
+}
+
+bool metadata_has(const struct metadata *metadata, const char *name)
+{
+    return fact_find(metadata, name) != NULL;
+}
+
+const char *metadata_name(struct metadata *metadata, const char *prefix, const void *bytes,
+                          size_t size)
+{
+    size_t n = strlen(prefix);
+    char *name = arena_alloc(&metadata->arena, n + size + 1);
+    if (!name) {
+        metadata->failed = true;
+        return prefix;
+    }
+    memcpy(name, prefix, n);
+    if (size)
+        memcpy(name + n, bytes, size);
+    return name;
+}
+
+int metadata_write(const struct metadata *metadata, struct database *db)
+{
+    vec_foreach(&metadata->facts, fact) {
+        struct cell *row = database_row(db, TABLE_metadata, NULL);
+        cell_text(row, COL_metadata_name, fact->name);
+        cell_text(row, COL_metadata_key_type, fact->multi ? "multi" : "single");
+        if (fact->text)
+            cell_bytes(row, COL_metadata_str_value, fact->text, fact->size);
+        else
+            cell_int(row, COL_metadata_int_value, fact->number);
+        if (fact->is_made)
+            continue;
+        if (!has_prefix_of(fact->name, of_trace))
+            cell_int(row, COL_metadata_machine_id, 0);
+        if (!has_prefix_of(fact->name, of_machine))
+            cell_int(row, COL_metadata_trace_id, 0);
+    }
+    return metadata->failed ? -ENOMEM : 0;
+}
+
+void metadata_done(struct metadata *metadata)
+{
+    fact_vec_done(&metadata->facts);
+    arena_done(&metadata->arena);
+    *metadata = (struct metadata){0};
+}

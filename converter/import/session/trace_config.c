@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TraceConfig: what was asked to be recorded; also kept as text, as one would write it.
+#include "common/cleanup.h"
+#include "common/pbtext.h"
+#include "converter/import/session/trace_uuid.h"
+#include "protos/config/trace_config.pb-c.h"
+#include "protos/fields.h"
+
+#define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; a parsed one takes many times that
+
+static void config_print(struct import *im, const struct wire_field *message)
+{
+    if (message->size > PRINTED_MAX)
+        return;
+    ProtobufCMessage *config = protobuf_c_message_unpack(&pb__trace_config__descriptor, NULL,
+                                                         message->size, message->data);
+    if (!config)
+        return;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    pbtext_print(config, &text);
+    protobuf_c_message_free_unpacked(config, NULL);
+    if (text.size && text.text[text.size - 1] == '\n')
+        text.size--;
+    if (!text.failed)
+        metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
+}
+
+static int trace_config_now(struct import *im, void *state, const struct packet *packet,
+                            const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field, msb = {0}, lsb = {0};
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_TraceConfig_unique_session_name)
+            metadata_set_text(&im->metadata, "unique_session_name", field.data, field.size);
+        else if (field.number == PB_TraceConfig_trace_uuid_msb)
+            msb = field;
+        else if (field.number == PB_TraceConfig_trace_uuid_lsb)
+            lsb = field;
+    }
+    config_print(im, message);
+    if (!metadata_has(&im->metadata, "trace_uuid"))
+        trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
+    return 0;
+}
+
+const struct importer importer_trace_config = {
+    .field = PB_TracePacket_trace_config,
+    .now = trace_config_now,
+};

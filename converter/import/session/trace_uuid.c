@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TraceUuid: the trace's own name. Older traces have it in their config only; see trace_config.c. A
+// trace that has none gets one from its first bytes, made as Perfetto makes it.
+#include "converter/import/session/trace_uuid.h"
+
+#include <stdio.h>
+
+#include "protos/fields.h"
+
+#define HASHED_MAX 4096
+#define FNV_START  0xcbf29ce484222325ULL
+#define FNV_PRIME  0x100000001b3ULL
+
+void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
+{
+    char text[40];
+    int n = snprintf(text, sizeof(text), "%08x-%04x-%04x-%04x-%012llx", (unsigned)(msb >> 32),
+                     (unsigned)(msb >> 16 & 0xffff), (unsigned)(msb & 0xffff),
+                     (unsigned)(lsb >> 48), (unsigned long long)(lsb & 0xffffffffffffULL));
+    if (msb || lsb)
+        metadata_set_text(&im->metadata, "trace_uuid", text, (size_t)n);
+}
+
+void trace_uuid_make(struct import *im, const uint8_t *bytes, size_t size)
+{
+    uint64_t hash = FNV_START; // FNV-1a
+    for (size_t i = 0; i < size && i < HASHED_MAX; i++)
+        hash = (hash ^ bytes[i]) * FNV_PRIME;
+    if (metadata_has(&im->metadata, "trace_uuid"))
+        return;
+    trace_uuid_set(im, 0, hash);
+    metadata_made(&im->metadata, "trace_uuid");
+}
+
+static int trace_uuid_now(struct import *im, void *state, const struct packet *packet,
+                          const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    MESSAGE(uuid, PB_TraceUuid_lsb, message);
+    trace_uuid_set(im, field_u64(&uuid[PB_TraceUuid_msb]), field_u64(&uuid[PB_TraceUuid_lsb]));
+    return 0;
+}
+
+const struct importer importer_trace_uuid = {
+    .field = PB_TracePacket_trace_uuid,
+    .now = trace_uuid_now,
+};

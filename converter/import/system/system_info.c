@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SystemInfo: the machine that the trace was recorded on.
+#include "converter/import/ftrace/syscalls.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define PAGE_SIZE_DEFAULT 4096
+#define GB                1000000000.0
+
+struct system_info {
+    struct wire_field utsname[PB_Utsname_machine + 1];
+    struct wire_field info[PB_SystemInfo_machine_name + 1];
+};
+
+static void text_fact(struct import *im, const char *name, const struct wire_field *field)
+{
+    if (field_present(field))
+        metadata_set_text(&im->metadata, name, field->data, field->size);
+}
+
+static const struct {
+    uint32_t field;
+    const char *name;
+} texts[] = {
+    {PB_SystemInfo_android_build_fingerprint, "android_build_fingerprint"},
+    {PB_SystemInfo_android_device_manufacturer, "android_device_manufacturer"},
+    {PB_SystemInfo_android_soc_model, "android_soc_model"},
+    {PB_SystemInfo_android_guest_soc_model, "android_guest_soc_model"},
+    {PB_SystemInfo_android_hardware_revision, "android_hardware_revision"},
+    {PB_SystemInfo_android_storage_model, "android_storage_model"},
+    {PB_SystemInfo_android_ram_model, "android_ram_model"},
+    {PB_SystemInfo_android_serial_console, "android_serial_console"},
+    {PB_SystemInfo_tracing_service_version, "tracing_service_version"},
+};
+
+static int64_t ram_gb(int64_t bytes)
+{
+    return (int64_t)((double)bytes / GB + 0.5);
+}
+
+static int system_info_now(struct import *im, void *userdata, const struct packet *packet,
+                           const struct wire_field *message)
+{
+    (void)packet;
+    struct system_info *state = userdata;
+    struct wire_field *info = state->info, *utsname = state->utsname;
+    message_read(wire_sub(message), info, sizeof(state->info) / sizeof(*info));
+    message_read(wire_sub(&info[PB_SystemInfo_utsname]), utsname,
+                 sizeof(state->utsname) / sizeof(*utsname));
+    text_fact(im, "system_name", &utsname[PB_Utsname_sysname]);
+    text_fact(im, "system_version", &utsname[PB_Utsname_version]);
+    text_fact(im, "system_release", &utsname[PB_Utsname_release]);
+    text_fact(im, "system_machine", &utsname[PB_Utsname_machine]);
+    const struct wire_field *release = &utsname[PB_Utsname_release];
+    if (utsname[PB_Utsname_sysname].size == 5 &&
+        memcmp(field_text(&utsname[PB_Utsname_sysname]), "Linux", 5) == 0)
+        sched_set_release(&im->sched, field_text(release), release->size);
+    const struct wire_field *machine = &utsname[PB_Utsname_machine];
+    im->syscall_names = syscall_names_of(field_text(machine), machine->size);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        text_fact(im, texts[i].name, &info[texts[i].field]);
+    if (field_present(&info[PB_SystemInfo_timezone_off_mins]))
+        metadata_set_int(&im->metadata, "timezone_off_mins",
+                         (int32_t)field_i64(&info[PB_SystemInfo_timezone_off_mins]));
+    if (field_present(&info[PB_SystemInfo_android_sdk_version]))
+        metadata_set_int(&im->metadata, "android_sdk_version",
+                         field_i64(&info[PB_SystemInfo_android_sdk_version]));
+    if (field_present(&info[PB_SystemInfo_system_ram_bytes])) {
+        int64_t bytes = field_i64(&info[PB_SystemInfo_system_ram_bytes]);
+        metadata_set_int(&im->metadata, "system_ram_bytes", bytes);
+        metadata_set_int(&im->metadata, "system_ram_gb", ram_gb(bytes));
+    }
+    uint32_t page_size = (uint32_t)field_u64(&info[PB_SystemInfo_page_size]);
+    im->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
+    return 0;
+}
+
+static void text_cell(struct cell *row, size_t column, const struct wire_field *field)
+{
+    if (field_present(field))
+        cell_bytes(row, column, field->data, field->size);
+}
+
+static void int_cell(struct cell *row, size_t column, const struct wire_field *field)
+{
+    if (field_present(field))
+        cell_int(row, column, field_i64(field));
+}
+
+// A trace always has one machine, even if it says nothing about it.
+static int system_info_finish(struct import *im, void *userdata)
+{
+    const struct system_info *state = userdata;
+    const struct wire_field *info = state->info, *utsname = state->utsname;
+    struct cell *row = database_row(im->db, TABLE_machine, NULL);
+    cell_int(row, COL_machine_raw_id, 0);
+    text_cell(row, COL_machine_name, &info[PB_SystemInfo_machine_name]);
+    text_cell(row, COL_machine_sysname, &utsname[PB_Utsname_sysname]);
+    text_cell(row, COL_machine_release, &utsname[PB_Utsname_release]);
+    text_cell(row, COL_machine_version, &utsname[PB_Utsname_version]);
+    text_cell(row, COL_machine_arch, &utsname[PB_Utsname_machine]);
+    int_cell(row, COL_machine_num_cpus, &info[PB_SystemInfo_num_cpus]);
+    text_cell(row, COL_machine_android_build_fingerprint,
+              &info[PB_SystemInfo_android_build_fingerprint]);
+    text_cell(row, COL_machine_android_device_manufacturer,
+              &info[PB_SystemInfo_android_device_manufacturer]);
+    int_cell(row, COL_machine_android_sdk_version, &info[PB_SystemInfo_android_sdk_version]);
+    int_cell(row, COL_machine_system_ram_bytes, &info[PB_SystemInfo_system_ram_bytes]);
+    if (field_present(&info[PB_SystemInfo_system_ram_bytes]))
+        cell_int(row, COL_machine_system_ram_gb,
+                 ram_gb(field_i64(&info[PB_SystemInfo_system_ram_bytes])));
+    cell_int(row, COL_machine_label_index, 0);
+    return 0;
+}
+
+const struct importer importer_system_info = {
+    .field = PB_TracePacket_system_info,
+    .now = system_info_now,
+    .state_size = sizeof(struct system_info),
+    .finish = system_info_finish,
+};

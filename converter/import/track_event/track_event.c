@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TrackEvent: begins and ends of slices, moments and counter values on described tracks. What an
+// event leaves out is in its sequence's defaults. Events of the older kind say which thread they
+// are of, or leave that to their sequence; see track_event_legacy.c.
+#include "converter/import/track_event/track_event.h"
+
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "converter/import/arg_writer.h"
+#include "protos/fields.h"
+
+static uint32_t text_keep(struct import *im, const struct wire_field *field)
+{
+    return strset_add(&im->strings, field_text(field), field->size);
+}
+
+static uint32_t event_name(const struct event *event)
+{
+    struct wire_field name = event->fields[PB_TrackEvent_name];
+    uint64_t iid = field_u64(&event->fields[PB_TrackEvent_name_iid]);
+    if (!iid)
+        iid = field_u64(&event->legacy[PB_TrackEvent_LegacyEvent_name_iid]);
+    if (iid && !interned_text(event->packet->state, PB_InternedData_event_names, iid, &name))
+        return STRSET_NONE;
+    return field_present(&name) ? text_keep(event->im, &name) : STRSET_NONE;
+}
+
+static void category_add(struct strbuf *all, const struct wire_field *name)
+{
+    if (all->size)
+        strbuf_add_char(all, ',');
+    strbuf_add(all, field_text(name), name->size);
+}
+
+static void categories_read(struct event *event)
+{
+    CLEANUP(strbuf_done) struct strbuf all = {0}, unknown = {0};
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field, name;
+    size_t n = 0;
+    wire_foreach(&reader, &field) {
+        n += field.number == PB_TrackEvent_categories;
+        if (field.number == PB_TrackEvent_categories)
+            category_add(&all, &field);
+        struct wire_packed iids = {0};
+        uint64_t iid;
+        while (field.number == PB_TrackEvent_category_iids &&
+               wire_packed_next(&iids, &field, WIRE_VARINT, &iid)) {
+            n++;
+            strbuf_clear(&unknown);
+            strbuf_addf(&unknown, "unknown(%llu)", (unsigned long long)iid);
+            if (interned_text(event->packet->state, PB_InternedData_event_categories, iid, &name))
+                category_add(&all, &name);
+        }
+    }
+    struct strbuf *text = n == 1 && !all.size && unknown.size ? &unknown : &all;
+    if (!text->size)
+        return;
+    uint32_t id = strset_add(&event->im->strings, text->text, text->size);
+    event->category = id;
+}
+
+struct slice_name event_string(const struct event *event, uint32_t id)
+{
+    if (id == STRSET_NONE)
+        return (struct slice_name){0};
+    const struct strset_entry *entry = &event->im->strings.entries[id];
+    return (struct slice_name){.text = entry->text, .size = entry->size};
+}
+
+// A value of a counter; *ret_value is the absolute one. False: there is no such counter.
+static bool counter_value(struct event *event, uint64_t uuid, double value, enum stat wrong,
+                          double *ret_value)
+{
+    struct import *im = event->im;
+    struct described_track *track = described_track_get(im, uuid);
+    if (!track || !track->is_counter) {
+        stats_add(&im->stats, wrong, 1);
+        return false;
+    }
+    value *= (double)track->multiplier;
+    if (track->is_incremental) {
+        // Differences count from 0 again when the sequence starts over.
+        uint32_t epoch = event->packet->state->epoch;
+        value += track->epoch == epoch ? track->value : 0;
+        track->value = value;
+        track->epoch = epoch;
+    }
+    *ret_value = value;
+    return true;
+}
+
+static void counter_event(struct event *event)
+{
+    struct import *im = event->im;
+    const struct wire_field *real = &event->fields[PB_TrackEvent_double_counter_value];
+    const struct wire_field *integer = &event->fields[PB_TrackEvent_counter_value];
+    double value;
+    if (!event->has_track) {
+        stats_add(&im->stats, STAT_track_event_counter_missing_track_uuid, 1);
+        return;
+    }
+    if (!field_present(real) && !field_present(integer)) {
+        stats_add(&im->stats, STAT_track_event_counter_missing_value, 1);
+        return;
+    }
+    value = field_present(integer) ? (double)field_i64(integer) : field_double(real);
+    if (!counter_value(event, event->track_uuid, value, STAT_track_event_counter_invalid_track_uuid,
+                       &value))
+        return;
+    uint32_t track =
+        described_track_id(im, event->track_uuid, event->name, USE_COUNTER, event->packet->state);
+    struct arg_vec args = {0};
+    event_args(event, &args);
+    counter_push(im, event->packet->ts, track, value, args_add(&im->args, args.items, args.n));
+    arg_vec_done(&args);
+}
+
+// A repeated field of the event or, if the event has none, of its defaults.
+static struct wire_reader repeated_of(const struct event *event, uint32_t field)
+{
+    bool own = field < sizeof(event->fields) / sizeof(*event->fields) &&
+               field_present(&event->fields[field]);
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field at;
+    while (!own && wire_next(&reader, &at))
+        own = at.number == field;
+    return wire_sub(own ? &event->message : &event->defaults);
+}
+
+struct values {
+    struct wire_reader reader;
+    struct wire_field field;
+    struct wire_packed packed;
+    uint32_t number;
+    enum wire_type type;
+};
+
+static bool values_next(struct values *values, uint64_t *ret)
+{
+    for (;;) {
+        if (values->field.number == values->number &&
+            wire_packed_next(&values->packed, &values->field, values->type, ret))
+            return true;
+        if (!wire_next(&values->reader, &values->field))
+            return false;
+        values->packed = (struct wire_packed){0};
+    }
+}
+
+static void extra_counter(struct event *event, uint64_t uuid, double value)
+{
+    struct import *im = event->im;
+    if (!counter_value(event, uuid, value, STAT_track_event_extra_counter_invalid_track, &value))
+        return;
+    uint32_t id = described_track_id(im, uuid, STRSET_NONE, USE_COUNTER, event->packet->state);
+    const struct described_track *track = described_track_get(im, uuid);
+    counter_push(im, event->packet->ts, id, value, ARG_SET_NONE);
+    const char *name = track ? strset_text(&im->strings, track->name) : NULL;
+    if (name && str_eq(name, "thread_time")) {
+        event->has_thread_ts = true;
+        event->thread_ts = (int64_t)value;
+    } else if (name && str_eq(name, "thread_instruction_count")) {
+        event->has_instructions = true;
+        event->instructions = (int64_t)value;
+    }
+}
+
+static void extra_counters(struct event *event, uint32_t uuids_field, uint32_t values_field,
+                           bool is_double)
+{
+    struct values uuids = {.reader = repeated_of(event, uuids_field), .number = uuids_field};
+    struct values values = {.reader = wire_sub(&event->message),
+                            .number = values_field,
+                            .type = is_double ? WIRE_FIXED64 : WIRE_VARINT};
+    uint64_t uuid, value;
+    for (size_t n = 0; values_next(&values, &value); n++) {
+        if (!values_next(&uuids, &uuid)) {
+            stats_add(&event->im->stats,
+                      n ? STAT_track_event_extra_counter_track_uuid_mismatch
+                        : STAT_track_event_extra_counter_missing_track_uuids,
+                      1);
+            return;
+        }
+        double number = is_double ? wire_to_double(value) : (double)(int64_t)value;
+        if (number < 9.2e18 && number > -9.2e18)
+            extra_counter(event, uuid, number);
+    }
+}
+
+static void flow_write(struct import *im, uint64_t flow, int64_t from, int64_t to)
+{
+    struct cell *row = database_row(im->db, TABLE_flow, NULL);
+    cell_int(row, COL_flow_slice_out, from);
+    cell_int(row, COL_flow_slice_in, to);
+    cell_int(row, COL_flow_trace_id, (int64_t)flow);
+}
+
+void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use)
+{
+    struct import *im = event->im;
+    struct track_events *all = &im->track_events;
+    const uint64_t *index = map64_find(&all->flows, flow);
+    if (index) {
+        struct flow_end *from = &all->flow_ends.items[*index];
+        bool forward = from->ts <= to.ts;
+        if (use == FLOW_BEGIN)
+            stats_add(&im->stats, STAT_flow_duplicate_id, 1);
+        else
+            flow_write(im, flow, forward ? from->slice : to.slice,
+                       forward ? to.slice : from->slice);
+        if (use == FLOW_STEP || use == FLOW_ANY)
+            *from = to;
+        else if (use == FLOW_CLOSE)
+            map64_remove(&all->flows, flow);
+    } else if (use == FLOW_BEGIN || use == FLOW_ANY) {
+        if (flow_end_vec_push(&all->flow_ends, to) < 0 ||
+            map64_set(&all->flows, flow, all->flow_ends.n - 1) < 0)
+            all->failure = -ENOMEM;
+    } else if (use == FLOW_STEP) {
+        stats_add(&im->stats, STAT_flow_step_without_start, 1);
+    } else if (use == FLOW_END) {
+        stats_add(&im->stats, STAT_flow_end_without_start, 1);
+    }
+}
+
+// The newer spelling of the ids counts, if there is one.
+static void flows_read(struct event *event, struct flow_end slice, uint32_t field,
+                       uint32_t old_field, enum flow_use use)
+{
+    struct values flows = {
+        .reader = wire_sub(&event->message), .number = field, .type = WIRE_FIXED64};
+    uint64_t flow;
+    size_t n = 0;
+    for (; values_next(&flows, &flow); n++)
+        event_flow(event, flow, slice, use);
+    flows = (struct values){
+        .reader = wire_sub(&event->message), .number = old_field, .type = WIRE_VARINT};
+    while (!n && values_next(&flows, &flow))
+        event_flow(event, flow, slice, use);
+}
+
+void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
+{
+    struct flow_end end = {slice, slice_ts};
+    flows_read(event, end, PB_TrackEvent_flow_ids, PB_TrackEvent_flow_ids_old, FLOW_ANY);
+    flows_read(event, end, PB_TrackEvent_terminating_flow_ids,
+               PB_TrackEvent_terminating_flow_ids_old, FLOW_CLOSE);
+}
+
+struct slice_spec event_slice(const struct event *event, uint32_t track, const struct arg_vec *args)
+{
+    return (struct slice_spec){
+        .ts = event->packet->ts,
+        .track = track,
+        .category = event_string(event, event->category),
+        .name = event_string(event, event->name),
+        .args = args->items,
+        .n_args = args->n,
+        .has_thread_ts = event->utid != UTID_NONE && event->has_thread_ts,
+        .thread_ts = event->thread_ts,
+        .has_instructions = event->utid != UTID_NONE && event->has_instructions,
+        .instructions = event->instructions,
+    };
+}
+
+// The track, and the thread or process that it belongs to.
+static bool place_find(struct event *event)
+{
+    struct import *im = event->im;
+    uint32_t pid, tid;
+    bool has_thread = sequence_thread(im, event->packet->sequence_id, &pid, &tid);
+    if (event->track_uuid) {
+        const struct described_track *track = described_track_get(im, event->track_uuid);
+        if (!track)
+            return false;
+        int64_t place_id = track->place_id;
+        int place = track->place;
+        if (place == PLACE_THREAD) {
+            event->utid = place_id;
+            event->upid = processes_thread_at(&im->processes, place_id)->upid;
+        } else if (has_thread) {
+            int64_t utid = processes_update_thread(&im->processes, tid, pid);
+            if (place != PLACE_PROCESS ||
+                processes_thread_at(&im->processes, utid)->upid == place_id)
+                event->passthrough_utid = utid;
+        }
+        if (place == PLACE_PROCESS)
+            event->upid = place_id;
+        return true;
+    }
+    return event_legacy_place(event, has_thread, pid, tid);
+}
+
+static uint32_t event_track(const struct event *event, enum track_use use)
+{
+    if (event->is_of_thread)
+        return ftrace_thread_track(event->im, event->utid);
+    return described_track_id(event->im, event->track_uuid, event->name, use, event->packet->state);
+}
+
+static void slice_event(struct event *event, uint64_t type)
+{
+    struct import *im = event->im;
+    const struct described_track *track =
+        event->is_of_thread ? NULL : described_track_get(im, event->track_uuid);
+    if (track && track->is_counter) {
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+        return;
+    }
+    static const enum track_use uses[] = {
+        [PB_TYPE_SLICE_BEGIN] = USE_BEGIN,
+        [PB_TYPE_SLICE_END] = USE_END,
+        [PB_TYPE_INSTANT] = USE_INSTANT,
+    };
+    struct arg_vec args = {0};
+    event_args(event, &args);
+    struct slice_spec spec = event_slice(event, event_track(event, uses[type]), &args);
+    int64_t slice, ts = spec.ts;
+    if (type == PB_TYPE_SLICE_END) {
+        int64_t top_ts;
+        if (slices_top(&im->slices, spec.track, &top_ts) != SLICE_NONE)
+            ts = top_ts;
+        slice = slice_end(&im->slices, &spec);
+    } else {
+        slice = type == PB_TYPE_SLICE_BEGIN ? slice_begin(&im->slices, &spec)
+                                            : slice_add(&im->slices, &spec);
+    }
+    if (slice != SLICE_NONE)
+        event_flows(event, slice, ts);
+    arg_vec_done(&args);
+}
+
+// A state holds until the next one of its track begins; one without name is none.
+static void state_event(struct event *event)
+{
+    struct import *im = event->im;
+    if (!event->has_track) {
+        stats_add(&im->stats, STAT_track_event_state_missing_track_uuid, 1);
+        return;
+    }
+    struct arg_vec args = {0};
+    event_args(event, &args);
+    struct slice_spec spec = event_slice(event, event_track(event, USE_COUNTER), &args);
+    struct slice_spec before = {.ts = spec.ts, .track = spec.track};
+    slice_end(&im->slices, &before);
+    if (spec.name.text)
+        slice_begin(&im->slices, &spec);
+    arg_vec_done(&args);
+}
+
+static void event_read(struct event *event, const struct packet *packet)
+{
+    struct wire_field packet_defaults[PB_TracePacketDefaults_track_event_defaults + 1];
+    struct wire_field defaults[PB_TrackEventDefaults_track_uuid + 1] = {0};
+    message_read(packet->state->defaults, packet_defaults,
+                 PB_TracePacketDefaults_track_event_defaults + 1);
+    event->defaults = packet_defaults[PB_TracePacketDefaults_track_event_defaults];
+    message_read(wire_sub(&event->defaults), defaults, PB_TrackEventDefaults_track_uuid + 1);
+    message_read(wire_sub(&event->message), event->fields, N_EVENT_FIELDS);
+    message_read(wire_sub(&event->fields[PB_TrackEvent_legacy_event]), event->legacy,
+                 N_LEGACY_FIELDS);
+    const struct wire_field *track_uuid = &event->fields[PB_TrackEvent_track_uuid];
+    if (!field_present(track_uuid))
+        track_uuid = &defaults[PB_TrackEventDefaults_track_uuid];
+    event->has_track = field_present(track_uuid);
+    event->track_uuid = field_u64(track_uuid);
+    event->name = event_name(event);
+    categories_read(event);
+}
+
+static int track_event_sorted(struct import *im, void *state, const struct packet *packet,
+                              const struct wire_field *message)
+{
+    (void)state;
+    struct event event = {
+        .im = im,
+        .packet = packet,
+        .message = *message,
+        .category = STRSET_NONE,
+        .utid = UTID_NONE,
+        .upid = UPID_NONE,
+        .passthrough_utid = UTID_NONE,
+    };
+    if (!packet->sequence_id) {
+        stats_add(&im->stats, STAT_track_event_missing_sequence_id, 1);
+        return 0;
+    }
+    event_read(&event, packet);
+    uint64_t type = field_u64(&event.fields[PB_TrackEvent_type]);
+    uint64_t phase = field_u64(&event.legacy[PB_TrackEvent_LegacyEvent_phase]);
+    if (!place_find(&event)) {
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+        return im->track_events.failure;
+    }
+    event_legacy_times(&event);
+    extra_counters(&event, PB_TrackEvent_extra_counter_track_uuids,
+                   PB_TrackEvent_extra_counter_values, false);
+    extra_counters(&event, PB_TrackEvent_extra_double_counter_track_uuids,
+                   PB_TrackEvent_extra_double_counter_values, true);
+    if (type == PB_TYPE_COUNTER)
+        counter_event(&event);
+    else if (type == PB_TYPE_STATE)
+        state_event(&event);
+    else if (phase)
+        event_legacy(&event, (char)phase);
+    else if (type >= PB_TYPE_SLICE_BEGIN && type <= PB_TYPE_INSTANT)
+        slice_event(&event, type);
+    else
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+    return im->track_events.failure;
+}
+
+const struct importer importer_track_event = {
+    .field = PB_TracePacket_track_event,
+    .sorted = track_event_sorted,
+};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A track event while it is read: what its parts need of each other.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define N_EVENT_FIELDS  (PB_TrackEvent_callstack_weight + 1)
+#define N_LEGACY_FIELDS (PB_TrackEvent_LegacyEvent_tid_override + 1)
+
+struct event {
+    struct import *im;
+    const struct packet *packet;
+    struct wire_field message;
+    struct wire_field defaults; // TrackEventDefaults; empty if there are none
+    struct wire_field fields[N_EVENT_FIELDS];
+    struct wire_field legacy[N_LEGACY_FIELDS]; // LegacyEvent
+    uint32_t name, category;                   // in strings; STRSET_NONE: none
+    bool has_track;                            // it says which, or its defaults do
+    uint64_t track_uuid;                       // 0: the default track, or that of its thread
+    bool is_of_thread;                         // its track is the one of `utid`
+    int64_t utid, upid;                        // of the track; UTID_NONE, UPID_NONE: of none
+    int64_t passthrough_utid;                  // thread that wrote it, of events of no thread
+    bool has_source_id;                        // the next one is set
+    int64_t source_id;                         // of asynchronous events of the older kind
+    bool has_thread_ts, has_instructions;      // the two below are set
+    int64_t thread_ts, instructions;           // of the thread, when it happened
+};
+
+// STRSET_NONE gives no text.
+struct slice_name event_string(const struct event *event, uint32_t id);
+
+// All that the event says beside its place and time, as args.
+void event_args(struct event *event, struct arg_vec *ret);
+
+// A slice with the event's name, category, time and args.
+struct slice_spec event_slice(const struct event *event, uint32_t track,
+                              const struct arg_vec *args);
+
+// FLOW_ANY begins a flow or goes on with it. FLOW_CLOSE ends it for good, FLOW_END may be repeated.
+enum flow_use { FLOW_BEGIN, FLOW_STEP, FLOW_END, FLOW_ANY, FLOW_CLOSE };
+void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use);
+void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
+
+// The thread that the packets of a sequence are of. False: it did not say.
+bool sequence_thread(const struct import *im, uint32_t sequence_id, uint32_t *ret_pid,
+                     uint32_t *ret_tid);
+
+// Events of the older kind. event_legacy_place() finds the place of an event without track; false:
+// it says nothing usable.
+bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid);
+void event_legacy_times(struct event *event);
+void event_legacy(struct event *event, char phase);

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a track event carries: source locations, log messages, annotations and typed fields. Typed
+// fields that Perfetto's own readers do not know come with their description in the trace.
+#include "common/cleanup.h"
+#include "converter/import/arg_writer.h"
+#include "converter/import/track_event/track_event.h"
+
+static void named_put(struct arg_writer *writer, const char *name, struct arg value)
+{
+    struct arg_place place;
+    if (!arg_enter(writer, name, strlen(name), &place))
+        return;
+    arg_put(writer, value);
+    arg_leave(writer, place);
+}
+
+// Windows' separators, as everywhere else.
+static struct arg path_arg(struct import *im, const struct wire_field *field)
+{
+    struct strbuf path = {0};
+    strbuf_add(&path, field_text(field), field->size);
+    for (size_t i = 0; i < path.size; i++)
+        if (path.text[i] == '\\')
+            path.text[i] = '/';
+    uint32_t id = strset_add(&im->strings, path.text ? path.text : "", path.size);
+    const char *kept = strset_text(&im->strings, id);
+    struct arg arg = arg_text(NULL, kept, kept ? path.size : 0);
+    strbuf_done(&path);
+    return arg;
+}
+
+static bool location_find(const struct event *event, uint64_t iid, struct wire_field *ret)
+{
+    const struct interned *found =
+        generation_find(event->packet->state, PB_InternedData_source_locations, iid);
+    if (!found)
+        return false;
+    *ret = (struct wire_field){
+        .number = 1, .type = WIRE_BYTES, .data = found->data, .size = found->size};
+    return true;
+}
+
+static void location_put(struct arg_writer *writer, const char *prefix,
+                         const struct wire_field *message, bool line_is_signed)
+{
+    MESSAGE(part, PB_SourceLocation_line_number, message);
+    struct arg_place place;
+    if (!arg_enter(writer, prefix, strlen(prefix), &place))
+        return;
+    const struct wire_field *function = &part[PB_SourceLocation_function_name];
+    uint32_t line = (uint32_t)field_u64(&part[PB_SourceLocation_line_number]);
+    named_put(writer, "file_name", path_arg(writer->im, &part[PB_SourceLocation_file_name]));
+    named_put(writer, "function_name", arg_text(NULL, function->data, function->size));
+    named_put(writer, "line_number", line_is_signed ? arg_int(NULL, line) : arg_uint(NULL, line));
+    arg_leave(writer, place);
+}
+
+static void interned_location(struct event *event, struct arg_writer *writer, const char *prefix,
+                              uint64_t iid)
+{
+    struct wire_field location;
+    if (iid && location_find(event, iid, &location))
+        location_put(writer, prefix, &location, false);
+    else
+        writer->failed = true;
+}
+
+static void log_row(struct event *event, const struct wire_field *body, const char *tag,
+                    size_t tag_size, int priority)
+{
+    struct import *im = event->im;
+    struct cell *row = database_row(im->db, TABLE_android_logs, NULL);
+    cell_int(row, COL_android_logs_ts, event->packet->ts);
+    cell_int(row, COL_android_logs_utid, event->utid);
+    cell_int(row, COL_android_logs_prio, priority);
+    if (tag)
+        cell_bytes(row, COL_android_logs_tag, tag, tag_size);
+    cell_bytes(row, COL_android_logs_msg, body->data, body->size);
+    import_bounds(im, event->packet->ts);
+}
+
+static void log_message(struct event *event, struct arg_writer *writer)
+{
+    enum { PRIORITY_INFO = 4, PRIORITY_MAX = 7 };
+    struct import *im = event->im;
+    MESSAGE(part, PB_LogMessage_prio, &event->fields[PB_TrackEvent_log_message]);
+    struct wire_field body, location;
+    if (event->utid == UTID_NONE ||
+        !interned_text(event->packet->state, PB_InternedData_log_message_body,
+                       field_u64(&part[PB_LogMessage_body_iid]), &body)) {
+        writer->failed = true;
+        return;
+    }
+    const struct wire_field *priority = &part[PB_LogMessage_prio];
+    const struct wire_field *iid = &part[PB_LogMessage_source_location_iid];
+    struct arg_place track_event, message;
+    uint32_t tag = STRSET_NONE;
+    if (!arg_enter(writer, "track_event", 11, &track_event))
+        return;
+    if (arg_enter(writer, "log_message", 11, &message)) {
+        named_put(writer, "message", arg_text(NULL, body.data, body.size));
+        arg_leave(writer, message);
+    }
+    if (field_present(iid) && location_find(event, field_u64(iid), &location)) {
+        CLEANUP(strbuf_done) struct strbuf text = {0};
+        MESSAGE(place, PB_SourceLocation_line_number, &location);
+        strbuf_add(&text, field_text(&place[PB_SourceLocation_file_name]),
+                   place[PB_SourceLocation_file_name].size);
+        strbuf_addf(&text, ":%u", (uint32_t)field_u64(&place[PB_SourceLocation_line_number]));
+        tag = strset_add(&im->strings, text.text ? text.text : "", text.size);
+        location_put(writer, "log_message", &location, true);
+    }
+    uint64_t level = field_u64(priority);
+    level = level <= PRIORITY_MAX ? level : 0;
+    if (field_present(priority))
+        named_put(writer, "priority", arg_int(NULL, (int64_t)level));
+    arg_leave(writer, track_event);
+    log_row(event, &body, strset_text(&im->strings, tag),
+            tag == STRSET_NONE ? 0 : im->strings.entries[tag].size,
+            field_present(priority) ? (int)level : PRIORITY_INFO);
+}
+
+static void correlation_id(struct event *event, struct arg_writer *writer)
+{
+    const struct wire_field *number = &event->fields[PB_TrackEvent_correlation_id];
+    struct wire_field text = event->fields[PB_TrackEvent_correlation_id_str];
+    const struct wire_field *iid = &event->fields[PB_TrackEvent_correlation_id_str_iid];
+    if (field_present(number)) {
+        struct slice_name name =
+            ftrace_name(event->im, "tp:#%llu", (unsigned long long)field_u64(number));
+        named_put(writer, "correlation_id", arg_text(NULL, name.text, name.size));
+    }
+    if (field_present(iid))
+        interned_text(event->packet->state, PB_InternedData_correlation_id_str, field_u64(iid),
+                      &text);
+    if (field_present(&text))
+        named_put(writer, "correlation_id", arg_text(NULL, text.data, text.size));
+}
+
+static void callstack(struct event *event, struct arg_writer *writer)
+{
+    struct import *im = event->im;
+    const struct wire_field *iid = &event->fields[PB_TrackEvent_callstack_iid];
+    const struct wire_field *own = &event->fields[PB_TrackEvent_callstack];
+    const struct wire_field *weight = &event->fields[PB_TrackEvent_callstack_weight];
+    int64_t callsite = CALLSITE_NONE;
+    struct stack_source source = stack_source_interned(event->packet->state);
+    if (field_present(iid))
+        callsite = stacks_callsite(im, &source, field_u64(iid));
+    else if (field_present(own))
+        callsite = stacks_inline(im, own, "track_event_inline");
+    if (callsite == CALLSITE_NONE)
+        return;
+    bool ends = field_u64(&event->fields[PB_TrackEvent_type]) == PB_TYPE_SLICE_END;
+    named_put(writer, ends ? "end_callsite_id" : "callsite_id", arg_int(NULL, callsite));
+    if (field_present(weight))
+        named_put(writer, "callsite_weight",
+                  (struct arg){.real = field_double(weight), .type = ARG_REAL});
+}
+
+// Typed fields beside those that are read here by hand.
+static bool is_reflected(uint32_t number)
+{
+    return number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid;
+}
+
+static void annotations(struct event *event, struct arg_writer *writer)
+{
+    struct arg_place place;
+    if (!arg_enter(writer, "debug", 5, &place))
+        return;
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    while (!writer->is_cut && wire_next(&reader, &field))
+        if (field.number == PB_TrackEvent_debug_annotations && field.type == WIRE_BYTES)
+            debug_annotation_read(writer, &field);
+    arg_leave(writer, place);
+}
+
+void event_args(struct event *event, struct arg_vec *ret)
+{
+    struct import *im = event->im;
+    struct arg_writer writer = {.im = im, .state = event->packet->state, .args = ret};
+    const struct wire_field *fields = event->fields;
+    if (field_present(&fields[PB_TrackEvent_source_location_iid]))
+        interned_location(event, &writer, "source",
+                          field_u64(&fields[PB_TrackEvent_source_location_iid]));
+    if (field_present(&fields[PB_TrackEvent_task_execution])) {
+        MESSAGE(task, PB_TaskExecution_posted_from_iid, &fields[PB_TrackEvent_task_execution]);
+        interned_location(event, &writer, "task.posted_from",
+                          field_u64(&task[PB_TaskExecution_posted_from_iid]));
+    }
+    if (field_present(&fields[PB_TrackEvent_log_message]))
+        log_message(event, &writer);
+    correlation_id(event, &writer);
+    if (event->has_source_id)
+        named_put(&writer, "legacy_trace_source_id", arg_int(NULL, event->source_id));
+    callstack(event, &writer);
+    static const char type_name[] = ".perfetto.protos.TrackEvent";
+    message_args_read(&writer, descriptors_find(im, type_name, sizeof(type_name) - 1),
+                      wire_sub(&event->message), is_reflected);
+    annotations(event, &writer);
+    if (event->passthrough_utid != UTID_NONE)
+        named_put(&writer, "legacy_event.passthrough_utid",
+                  arg_uint(NULL, (uint64_t)event->passthrough_utid));
+    if (writer.is_cut)
+        stats_add(&im->stats, STAT_mmsql_debug_annotations_cut, 1);
+    if (writer.failed)
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+    arg_writer_done(&writer);
+}

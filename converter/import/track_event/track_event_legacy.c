@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Track events of the kind that Chrome wrote before tracks were described: a phase letter says what
+// an event is, its thread is that of its sequence, and slices that may overlap have an id.
+#include <errno.h>
+
+#include "converter/import/arg_writer.h"
+#include "converter/import/track_event/track_event.h"
+
+#define LEGACY(name) PB_TrackEvent_LegacyEvent_##name
+
+enum { SCOPE_GLOBAL = 1, SCOPE_PROCESS = 2, SCOPE_THREAD = 3 };
+enum { DIRECTION_IN = 1, DIRECTION_OUT = 2, DIRECTION_INOUT = 3 };
+
+static int64_t nsec_from_usec(const struct wire_field *field)
+{
+    return (int64_t)(field_u64(field) * NSEC_PER_USEC);
+}
+
+static bool is_asynchronous(uint64_t phase)
+{
+    return phase && phase < 128 && strchr("benSTpF", (char)phase);
+}
+
+static uint64_t phase_of(const struct event *event)
+{
+    return field_u64(&event->legacy[LEGACY(phase)]);
+}
+
+// Events of the thread's process or of all go without it.
+static void thread_pass(struct event *event)
+{
+    uint64_t phase = phase_of(event);
+    uint64_t scope = field_u64(&event->legacy[LEGACY(instant_event_scope)]);
+    bool is_moment = phase == 'i' || phase == 'I';
+    if (is_asynchronous(phase) && event->utid != UTID_NONE)
+        event->passthrough_utid = event->utid;
+    if (is_moment && (scope == SCOPE_GLOBAL || scope == SCOPE_PROCESS)) {
+        event->passthrough_utid = event->utid;
+        event->utid = UTID_NONE;
+    }
+}
+
+bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid)
+{
+    struct import *im = event->im;
+    const struct wire_field *own_pid = &event->legacy[LEGACY(pid_override)];
+    const struct wire_field *own_tid = &event->legacy[LEGACY(tid_override)];
+    bool has_track = field_present(&event->fields[PB_TrackEvent_track_uuid]);
+    bool has_type = field_present(&event->fields[PB_TrackEvent_type]);
+    event->is_of_thread = (has_thread && (!has_track || !has_type)) || field_present(own_pid) ||
+                          (has_thread && field_present(own_tid));
+    if (!event->is_of_thread)
+        return described_track_get(im, 0) != NULL;
+    if (field_present(own_pid))
+        pid = tid = (uint32_t)field_u64(own_pid);
+    if (field_present(own_tid))
+        tid = (uint32_t)field_u64(own_tid);
+    if (!pid || !tid) // those of the idle threads
+        return false;
+    event->utid = processes_update_thread(&im->processes, tid, pid);
+    event->upid = processes_thread_at(&im->processes, event->utid)->upid;
+    thread_pass(event);
+    return true;
+}
+
+static void time_counter(struct event *event, const char *type, const char *name, int64_t value)
+{
+    struct import *im = event->im;
+    struct track_spec spec = {
+        .type = type,
+        .counter = true,
+        .dimensions = {dimension_int("utid", event->utid)},
+        .name = name,
+        .name_size = strlen(name),
+    };
+    counter_push(im, event->packet->ts, tracks_get(&im->tracks, &spec), (double)value,
+                 ARG_SET_NONE);
+}
+
+void event_legacy_times(struct event *event)
+{
+    const struct wire_field *time = &event->fields[PB_TrackEvent_thread_time_absolute_us];
+    const struct wire_field *count =
+        &event->fields[PB_TrackEvent_thread_instruction_count_absolute];
+    if (field_present(time)) {
+        event->has_thread_ts = true;
+        event->thread_ts = nsec_from_usec(time);
+    }
+    if (field_present(count)) {
+        event->has_instructions = true;
+        event->instructions = field_i64(count);
+    }
+    if (event->utid == UTID_NONE)
+        return;
+    if (event->has_thread_ts)
+        time_counter(event, "thread_time", "thread_time", event->thread_ts);
+    if (event->has_instructions)
+        time_counter(event, "thread_instructions", "thread_instruction_count", event->instructions);
+}
+
+// The id that tells asynchronous slices apart; *ret_local: within their process. False: none.
+static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
+{
+    const struct wire_field *legacy = event->legacy;
+    *ret_local = false;
+    const struct wire_field *id = &legacy[LEGACY(unscoped_id)];
+    if (!field_present(id))
+        id = &legacy[LEGACY(global_id)];
+    if (!field_present(id)) {
+        id = &legacy[LEGACY(local_id)];
+        *ret_local = true;
+    }
+    *ret = field_i64(id);
+    return field_present(id) && (!*ret_local || event->upid != UPID_NONE);
+}
+
+static struct slice_name scope_text(const struct event *event, char phase)
+{
+    const struct wire_field *scope = &event->legacy[LEGACY(id_scope)];
+    struct slice_name category = event_string(event, event->category);
+    if (field_present(scope)) {
+        struct strbuf text = {0};
+        strbuf_add(&text, category.text ? category.text : "", category.size);
+        strbuf_add_char(&text, ':');
+        strbuf_add(&text, field_text(scope), scope->size);
+        uint32_t id = strset_add(&event->im->strings, text.text ? text.text : "", text.size);
+        strbuf_done(&text);
+        return event_string(event, id);
+    }
+    return strchr("STpF", phase) ? event_string(event, event->name) : category;
+}
+
+// The first name that slices of an id have names their tracks.
+static struct slice_name root_name(struct event *event, bool local, int64_t id)
+{
+    struct import *im = event->im;
+    uint64_t key = hash_u64((uint64_t)id) ^ (local ? hash_u64((uint64_t)event->upid + 1) : 0);
+    bool is_new;
+    const uint64_t *name = map64_get_or_add(&im->async_names, key, event->name, &is_new);
+    return event_string(event, name ? (uint32_t)*name : event->name);
+}
+
+static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, bool local)
+{
+    struct import *im = event->im;
+    struct slice_name scope = scope_text(event, phase), root = root_name(event, local, id);
+    struct slice_name name = event_string(event, event->name);
+    struct track_spec spec = {
+        .type = local ? "legacy_async_process_slice" : "legacy_async_global_slice",
+        .name = name.text,
+        .name_size = name.size,
+    };
+    size_t n = 0;
+    if (local)
+        spec.dimensions[n++] = dimension_int("upid", event->upid);
+    spec.dimensions[n++] = dimension_text("scope", scope.text, scope.size);
+    spec.dimensions[n] = dimension_text("name", root.text, root.size);
+    uint32_t track;
+    size_t n_before = im->tracks.items.n;
+    if (phase == 'b' || phase == 'S') {
+        track = async_track_begin(im, &spec, id, false);
+    } else if (phase == 'e' || phase == 'F') {
+        track = async_track_end(im, &spec, id);
+    } else {
+        async_track_begin(im, &spec, id, false);
+        track = async_track_end(im, &spec, id);
+    }
+    if (im->tracks.items.n > n_before && track < im->tracks.items.n) {
+        struct arg args[] = {
+            arg_text("source", "chrome", 6),
+            {.key = "trace_id_is_process_scoped", .integer = local, .type = ARG_BOOL},
+            arg_uint("upid", event->upid == UPID_NONE ? 0 : (uint64_t)event->upid),
+            arg_text("source_scope", scope.text, scope.size),
+        };
+        im->tracks.items.items[track].source_set = args_add(&im->args, args, 4);
+    }
+    return track;
+}
+
+static uint32_t moment_track(struct event *event, bool of_process)
+{
+    struct import *im = event->im;
+    struct track_spec spec = {.type = "legacy_chrome_global_instants"};
+    if (of_process) {
+        spec.type = "chrome_process_instant";
+        spec.dimensions[0] = dimension_int("upid", event->upid);
+    }
+    size_t n_before = im->tracks.items.n;
+    uint32_t track = tracks_get(&im->tracks, &spec);
+    struct arg source = arg_text("source", "chrome", 6);
+    if (im->tracks.items.n > n_before)
+        im->tracks.items.items[track].source_set = args_add(&im->args, &source, 1);
+    return track;
+}
+
+static void phase_arg(struct event *event, char phase, struct arg_vec *args)
+{
+    struct slice_name text = ftrace_name(event->im, "%c", phase);
+    if (arg_vec_push(args, arg_text("legacy_event.phase", text.text, text.size)) < 0)
+        event->im->slices.failure = -ENOMEM;
+}
+
+static void bound_flow(struct event *event, int64_t slice, int64_t ts)
+{
+    const struct wire_field *bind = &event->legacy[LEGACY(bind_id)];
+    struct flow_end end = {slice, ts};
+    if (field_present(bind)) {
+        switch (field_u64(&event->legacy[LEGACY(flow_direction)])) {
+        case DIRECTION_OUT:
+            event_flow(event, field_u64(bind), end, FLOW_BEGIN);
+            break;
+        case DIRECTION_INOUT:
+            event_flow(event, field_u64(bind), end, FLOW_STEP);
+            break;
+        case DIRECTION_IN:
+            event_flow(event, field_u64(bind), end, FLOW_END);
+            break;
+        default:
+            stats_add(&event->im->stats, STAT_flow_without_direction, 1);
+        }
+    }
+    event_flows(event, slice, ts);
+}
+
+// s, t, f: arrows between slices that are open on the thread.
+static void flow_event(struct event *event, char phase, uint32_t track)
+{
+    struct import *im = event->im;
+    const struct wire_field *id = &event->legacy[LEGACY(unscoped_id)];
+    int64_t ts, slice = slices_top(&im->slices, track, &ts);
+    if (!field_present(id)) {
+        stats_add(&im->stats, STAT_flow_invalid_id, 1);
+        return;
+    }
+    if (slice == SLICE_NONE) {
+        stats_add(&im->stats, STAT_flow_no_enclosing_slice, 1);
+        return;
+    }
+    int64_t key[] = {field_i64(id), event->category, event->name};
+    uint64_t flow = hash_bytes(key, sizeof(key)) >> 1;
+    event_flow(event, flow, (struct flow_end){slice, ts},
+               phase == 's'   ? FLOW_BEGIN
+               : phase == 't' ? FLOW_STEP
+                              : FLOW_END);
+}
+
+// Names of threads and processes, as annotations.
+static void name_event(struct event *event)
+{
+    struct import *im = event->im;
+    struct slice_name what = event_string(event, event->name);
+    MESSAGE(annotation, PB_DebugAnnotation_string_value,
+            &event->fields[PB_TrackEvent_debug_annotations]);
+    const struct wire_field *value = &annotation[PB_DebugAnnotation_string_value];
+    if (!what.text || !value->size)
+        return;
+    uint32_t name = strset_add(&im->strings, field_text(value), value->size);
+    if (str_eq(what.text, "thread_name") && event->utid != UTID_NONE)
+        processes_name_thread(&im->processes, event->utid, name, NAME_TRACK_TYPE);
+    else if (str_eq(what.text, "process_name") && event->upid != UPID_NONE)
+        processes_name(&im->processes, event->upid, name, PROCESS_NAME_TRACK);
+}
+
+// False: the event has no such track.
+static bool legacy_track(struct event *event, char phase, uint32_t *ret)
+{
+    struct import *im = event->im;
+    bool local;
+    if (is_asynchronous((uint64_t)phase)) {
+        if (!source_id(event, &event->source_id, &local))
+            return false;
+        event->has_source_id = true;
+        *ret = asynchronous_track(event, phase, event->source_id, local);
+        return true;
+    }
+    uint64_t scope = field_u64(&event->legacy[LEGACY(instant_event_scope)]);
+    if ((phase == 'i' || phase == 'I') && (scope == SCOPE_GLOBAL || scope == SCOPE_PROCESS)) {
+        if (scope == SCOPE_PROCESS && event->upid == UPID_NONE)
+            return false;
+        *ret = moment_track(event, scope == SCOPE_PROCESS);
+        return true;
+    }
+    if (event->is_of_thread) {
+        *ret = ftrace_thread_track(im, event->utid);
+        return true;
+    }
+    if (event->utid == UTID_NONE && !strchr("iIR", phase))
+        return false;
+    *ret = described_track_id(im, event->track_uuid, event->name,
+                              phase == 'B'   ? USE_BEGIN
+                              : phase == 'E' ? USE_END
+                                             : USE_INSTANT,
+                              event->packet->state);
+    return true;
+}
+
+static void slice_event(struct event *event, char phase, uint32_t track)
+{
+    struct import *im = event->im;
+    struct arg_vec args = {0};
+    event_args(event, &args);
+    if (strchr("RSTp", phase))
+        phase_arg(event, phase, &args);
+    struct slice_spec spec = event_slice(event, track, &args);
+    int64_t slice = SLICE_NONE, ts = spec.ts;
+    switch (phase) {
+    case 'B':
+    case 'b':
+    case 'S':
+        slice = slice_begin(&im->slices, &spec);
+        break;
+    case 'E':
+    case 'e':
+    case 'F':
+        slices_top(&im->slices, track, &ts);
+        slice = slice_end(&im->slices, &spec);
+        break;
+    case 'X':
+        spec.dur = nsec_from_usec(&event->legacy[LEGACY(duration_us)]);
+        spec.thread_dur = nsec_from_usec(&event->legacy[LEGACY(thread_duration_us)]);
+        spec.instruction_delta = field_i64(&event->legacy[LEGACY(thread_instruction_delta)]);
+        slice = slice_add(&im->slices, &spec);
+        break;
+    default:
+        slice = slice_add(&im->slices, &spec);
+        break;
+    }
+    if (slice != SLICE_NONE)
+        bound_flow(event, slice, ts);
+    arg_vec_done(&args);
+}
+
+void event_legacy(struct event *event, char phase)
+{
+    struct import *im = event->im;
+    uint32_t track;
+    if (phase == 'M') {
+        name_event(event);
+    } else if (!strchr("BEXstfiIRbSeFnTp", phase)) {
+        stats_add(&im->stats, STAT_mmsql_legacy_events_skipped, 1);
+    } else if (!legacy_track(event, phase, &track)) {
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+    } else if (strchr("stf", phase)) {
+        flow_event(event, phase, track);
+    } else {
+        slice_event(event, phase, track);
+    }
+}

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See track_events.h. A track that nothing describes stands by itself; number 0 is the one for
+// events that name none. Tracks of slices with the same parent and name (or key) are shown as one,
+// so they share rows of the track table as far as their slices do not overlap.
+#include "converter/import/track_event/track_events.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "converter/import/track_event/track_event.h"
+#include "protos/fields.h"
+
+#define ANCESTORS_MAX 100 // as Perfetto
+
+static const char thread_time_name[] = "thread_time";
+static const char instructions_name[] = "thread_instruction_count";
+
+static struct described_track *item_find(const struct track_events *events, uint64_t uuid)
+{
+    const uint64_t *index = map64_find(&events->by_uuid, uuid);
+    return index ? &events->items.items[*index] : NULL;
+}
+
+static struct described_track *item_get(struct import *im, uint64_t uuid)
+{
+    struct track_events *events = &im->track_events;
+    struct described_track *track = item_find(events, uuid);
+    if (track)
+        return track;
+    struct described_track made = {
+        .uuid = uuid,
+        .name = STRSET_NONE,
+        .description = STRSET_NONE,
+        .category = STRSET_NONE,
+        .share_key = STRSET_NONE,
+        .merge_key = STRSET_NONE,
+        .multiplier = 1,
+        .place_id = -1,
+        .track = -1,
+        .event_name = STRSET_NONE,
+    };
+    if (!uuid)
+        made.name = strset_add(&im->strings, "Default Track", 13);
+    if (described_track_vec_push(&events->items, made) < 0 ||
+        map64_set(&events->by_uuid, uuid, events->items.n - 1) < 0) {
+        events->failure = -ENOMEM;
+        return NULL;
+    }
+    return &events->items.items[events->items.n - 1];
+}
+
+static uint32_t text_keep(struct import *im, const struct wire_field *field)
+{
+    return strset_add(&im->strings, field_text(field), field->size);
+}
+
+static void categories_read(struct import *im, struct described_track *track,
+                            const struct wire_field *field)
+{
+    CLEANUP(strbuf_done) struct strbuf all = {0};
+    struct wire_reader reader = wire_sub(field);
+    struct wire_field category;
+    wire_foreach(&reader, &category) {
+        if (category.number != PB_CounterDescriptor_categories)
+            continue;
+        if (all.size)
+            strbuf_add_char(&all, ',');
+        strbuf_add(&all, field_text(&category), category.size);
+    }
+    if (all.size)
+        track->category = strset_add(&im->strings, all.text, all.size);
+}
+
+static void counter_read(struct import *im, struct described_track *track,
+                         const struct wire_field *field)
+{
+    enum { UNIT_TIME_NS = 1, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };
+    static const char *const units[] = {
+        [UNIT_TIME_NS] = "ns",
+        [UNIT_COUNT] = "count",
+        [UNIT_SIZE_BYTES] = "bytes",
+    };
+    MESSAGE(counter, PB_CounterDescriptor_y_axis_share_key, field);
+    track->is_counter = true;
+    track->is_incremental = field_u64(&counter[PB_CounterDescriptor_is_incremental]) != 0;
+    int64_t multiplier = field_i64(&counter[PB_CounterDescriptor_unit_multiplier]);
+    track->multiplier = multiplier > 0 ? multiplier : 1;
+    uint64_t unit = field_u64(&counter[PB_CounterDescriptor_unit]);
+    uint64_t type = field_u64(&counter[PB_CounterDescriptor_type]);
+    const struct wire_field *unit_name = &counter[PB_CounterDescriptor_unit_name];
+    if (type == PB_COUNTER_THREAD_TIME_NS) {
+        unit = UNIT_TIME_NS;
+        track->builtin_type = thread_time_name;
+    }
+    if (type == PB_COUNTER_THREAD_INSTRUCTION_COUNT) {
+        unit = UNIT_COUNT;
+        track->builtin_type = instructions_name;
+    }
+    if (track->name == STRSET_NONE && track->builtin_type)
+        track->name = strset_add(&im->strings, track->builtin_type, strlen(track->builtin_type));
+    if (unit && unit < sizeof(units) / sizeof(units[0]))
+        track->unit = units[unit];
+    else if (field_present(unit_name))
+        track->unit = strset_text(&im->strings, text_keep(im, unit_name));
+    if (field_present(&counter[PB_CounterDescriptor_y_axis_share_key]))
+        track->share_key = text_keep(im, &counter[PB_CounterDescriptor_y_axis_share_key]);
+    categories_read(im, track, field);
+}
+
+static void merge_read(struct import *im, struct described_track *track,
+                       const struct wire_field *part)
+{
+    const struct wire_field *key = &part[PB_TrackDescriptor_sibling_merge_key];
+    const struct wire_field *number = &part[PB_TrackDescriptor_sibling_merge_key_int];
+    switch (field_u64(&part[PB_TrackDescriptor_sibling_merge_behavior])) {
+    case PB_SIBLING_MERGE_BEHAVIOR_NONE:
+        track->merge = MERGE_NEVER;
+        break;
+    case PB_SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY:
+        track->merge = MERGE_BY_KEY;
+        if (field_present(key)) {
+            track->merge_key = text_keep(im, key);
+        } else if (field_present(number)) {
+            char text[64];
+            int n = snprintf(text, sizeof(text), "sibling_merge_key_int:%llu",
+                             (unsigned long long)field_u64(number));
+            track->merge_key = strset_add(&im->strings, text, (size_t)n);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void place_read(struct described_track *track, const struct wire_field *part)
+{
+    if (field_present(&part[PB_TrackDescriptor_thread])) {
+        MESSAGE(thread, PB_ThreadDescriptor_tid, &part[PB_TrackDescriptor_thread]);
+        track->pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
+        track->tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
+        track->has_tid = track->has_pid = true;
+    } else if (field_present(&part[PB_TrackDescriptor_process])) {
+        MESSAGE(process, PB_ProcessDescriptor_pid, &part[PB_TrackDescriptor_process]);
+        track->pid = (uint32_t)field_u64(&process[PB_ProcessDescriptor_pid]);
+        track->has_pid = true;
+    }
+}
+
+void described_track_read(struct import *im, const struct wire_field *descriptor)
+{
+    MESSAGE(part, PB_TrackDescriptor_thread_ordering, descriptor);
+    if (!field_present(&part[PB_TrackDescriptor_uuid])) {
+        stats_add(&im->stats, STAT_track_descriptor_missing_uuid, 1);
+        return;
+    }
+    struct described_track *track = item_get(im, field_u64(&part[PB_TrackDescriptor_uuid]));
+    if (!track)
+        return;
+    const struct wire_field *name = &part[PB_TrackDescriptor_name];
+    if (!field_present(name))
+        name = &part[PB_TrackDescriptor_static_name];
+    if (!field_present(name))
+        name = &part[PB_TrackDescriptor_atrace_name];
+    merge_read(im, track, part);
+    if (field_present(name) && (track->name == STRSET_NONE || track->merge == MERGE_NEVER ||
+                                track->is_counter || !track->uuid))
+        track->name = text_keep(im, name);
+    if (field_present(&part[PB_TrackDescriptor_parent_uuid]))
+        track->parent_uuid = field_u64(&part[PB_TrackDescriptor_parent_uuid]);
+    if (field_present(&part[PB_TrackDescriptor_description]))
+        track->description = text_keep(im, &part[PB_TrackDescriptor_description]);
+    if (field_present(&part[PB_TrackDescriptor_child_ordering]))
+        track->child_ordering = (uint8_t)field_u64(&part[PB_TrackDescriptor_child_ordering]);
+    if (field_present(&part[PB_TrackDescriptor_sibling_order_rank])) {
+        track->has_rank = true;
+        track->rank = (int32_t)field_u64(&part[PB_TrackDescriptor_sibling_order_rank]);
+    }
+    track->is_separate |=
+        field_u64(&part[PB_TrackDescriptor_disallow_merging_with_system_tracks]) != 0;
+    place_read(track, part);
+    if (field_present(&part[PB_TrackDescriptor_counter]))
+        counter_read(im, track, &part[PB_TrackDescriptor_counter]);
+}
+
+static bool ancestors_fit(struct import *im, const struct described_track *track)
+{
+    const struct track_events *events = &im->track_events;
+    uint64_t seen[ANCESTORS_MAX];
+    size_t n = 0;
+    while (track && track->parent_uuid) {
+        for (size_t i = 0; i < n; i++)
+            if (seen[i] == track->uuid) {
+                stats_add(&im->stats, STAT_track_event_track_hierarchy_loop, 1);
+                return false;
+            }
+        if (n == ANCESTORS_MAX) {
+            stats_add(&im->stats, STAT_track_event_track_hierarchy_too_deep, 1);
+            return false;
+        }
+        seen[n++] = track->uuid;
+        track = item_find(events, track->parent_uuid);
+    }
+    return true;
+}
+
+// A thread or process has one track of its own. A second one means that its number was given to
+// another thread or process.
+static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64_t uuid)
+{
+    const uint64_t *owner = map64_find(owners, (uint64_t)id);
+    bool taken = owner && *owner != uuid;
+    if (!taken && map64_set(owners, (uint64_t)id, uuid) < 0)
+        im->track_events.failure = -ENOMEM;
+    return taken;
+}
+
+static void place_find(struct import *im, struct described_track *track,
+                       const struct described_track *parent)
+{
+    struct track_events *events = &im->track_events;
+    struct processes *processes = &im->processes;
+    track->is_root = track->has_pid;
+    if (track->has_tid) {
+        track->place = PLACE_THREAD;
+        track->place_id = processes_update_thread(processes, track->tid, track->pid);
+        if (is_taken(im, &events->by_utid, track->place_id, track->uuid)) {
+            processes_renew_thread(processes, track->tid);
+            track->place_id = processes_update_thread(processes, track->tid, track->pid);
+            is_taken(im, &events->by_utid, track->place_id, track->uuid);
+        }
+    } else if (track->has_pid) {
+        track->place = PLACE_PROCESS;
+        track->place_id = processes_process(processes, track->pid);
+        if (is_taken(im, &events->by_upid, track->place_id, track->uuid)) {
+            track->place_id = processes_renew(processes, track->pid);
+            is_taken(im, &events->by_upid, track->place_id, track->uuid);
+        }
+    } else {
+        track->place = parent->place;
+        track->place_id = parent->place_id;
+    }
+}
+
+struct described_track *described_track_get(struct import *im, uint64_t uuid)
+{
+    struct described_track *track = item_get(im, uuid);
+    if (!track || track->place != PLACE_UNKNOWN)
+        return track;
+    if (!ancestors_fit(im, track))
+        return NULL;
+    // Depth is limited by the check above.
+    struct described_track parent = {.place = PLACE_GLOBAL};
+    if (track->parent_uuid) {
+        const struct described_track *found = described_track_get(im, track->parent_uuid);
+        if (!found)
+            return NULL;
+        parent = *found;
+        track = item_find(&im->track_events, uuid); // the array may have moved
+    }
+    place_find(im, track, &parent);
+    return track;
+}
+
+static const char *track_type(const struct described_track *track, bool is_merged)
+{
+    static const char *const counters[] = {
+        [PLACE_THREAD] = "thread_counter_track_event",
+        [PLACE_PROCESS] = "process_counter_track_event",
+        [PLACE_GLOBAL] = "global_counter_track_event",
+    };
+    static const char *const slices[] = {
+        [PLACE_THREAD] = "thread_track_event",
+        [PLACE_PROCESS] = "process_track_event",
+        [PLACE_GLOBAL] = "global_track_event",
+    };
+    static const char *const merged[] = {
+        [PLACE_THREAD] = "thread_merged_track_event",
+        [PLACE_PROCESS] = "process_merged_track_event",
+        [PLACE_GLOBAL] = "global_merged_track_event",
+    };
+    if (track->is_counter)
+        return counters[track->place];
+    return is_merged ? merged[track->place] : slices[track->place];
+}
+
+static struct arg string_arg(const struct import *im, const char *key, uint32_t id)
+{
+    return arg_text(key, im->strings.entries[id].text, im->strings.entries[id].size);
+}
+
+// What else is known of a track, as args.
+static int64_t source_args(struct import *im, const struct described_track *track, bool is_root,
+                           const struct generation *state)
+{
+    static const char *const orderings[] = {NULL, "lexicographic", "chronological", "explicit"};
+    struct arg args[10] = {
+        arg_text("source", "descriptor", 10),
+        arg_int("trace_id", (int64_t)track->uuid),
+        {.key = "is_root_in_scope", .integer = is_root, .type = ARG_BOOL},
+    };
+    size_t n = 3;
+    if (track->category != STRSET_NONE)
+        args[n++] = string_arg(im, "category", track->category);
+    if (track->builtin_type)
+        args[n++] =
+            arg_text("builtin_counter_type", track->builtin_type, strlen(track->builtin_type));
+    if (track->share_key != STRSET_NONE)
+        args[n++] = string_arg(im, "y_axis_share_key", track->share_key);
+    if (state && state->has_first)
+        args[n++] =
+            (struct arg){.key = "has_first_packet_on_sequence", .integer = 1, .type = ARG_BOOL};
+    if (track->child_ordering && track->child_ordering < sizeof(orderings) / sizeof(orderings[0]))
+        args[n++] = arg_text("child_ordering", orderings[track->child_ordering],
+                             strlen(orderings[track->child_ordering]));
+    if (track->has_rank)
+        args[n++] = arg_int("sibling_order_rank", track->rank);
+    if (track->description != STRSET_NONE)
+        args[n++] = string_arg(im, "description", track->description);
+    return args_add(&im->args, args, n);
+}
+
+// The row of the track above, unless that is the thread's or process's own.
+static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
+{
+    const struct described_track *track = item_find(&im->track_events, uuid);
+    if (!track->parent_uuid || track->is_root)
+        return -1;
+    uint64_t parent_uuid = track->parent_uuid;
+    uint32_t row = described_track_id(im, parent_uuid, STRSET_NONE, USE_PARENT, state);
+    const struct described_track *parent = item_find(&im->track_events, parent_uuid);
+    return parent && !parent->is_root ? (int64_t)row : -1;
+}
+
+// Dimensions but for those of merged tracks; returns their number.
+static size_t place_dimensions(const struct described_track *track, struct track_spec *spec)
+{
+    if (track->place == PLACE_GLOBAL)
+        return 0;
+    spec->dimensions[0] =
+        dimension_int(track->place == PLACE_THREAD ? "utid" : "upid", track->place_id);
+    return 1;
+}
+
+// A new row gets what belongs to it beside its name.
+static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64_t uuid,
+                         const struct generation *state, int64_t parent)
+{
+    if (im->tracks.items.n == n_before || id >= im->tracks.items.n)
+        return;
+    const struct described_track *track = item_find(&im->track_events, uuid);
+    bool is_root = track->is_root || !uuid;
+    int64_t set = source_args(im, track, is_root, state);
+    struct track *row = &im->tracks.items.items[id];
+    row->parent_id = parent;
+    row->source_set = set;
+    row->description = strset_text(&im->strings, track->description);
+}
+
+static uint32_t merged_track(struct import *im, const struct described_track *track, uint32_t name,
+                             enum track_use use)
+{
+    struct track_spec spec = {
+        .type = track_type(track, true),
+        .name = strset_text(&im->strings, name),
+        .name_size = name == STRSET_NONE ? 0 : im->strings.entries[name].size,
+    };
+    uint32_t key = track->merge == MERGE_BY_KEY ? track->merge_key : name;
+    size_t n = place_dimensions(track, &spec);
+    spec.dimensions[n++] = dimension_int("parent_track_uuid", (int64_t)track->parent_uuid);
+    spec.dimensions[n++] = dimension_int("merge_key_type", track->merge);
+    spec.dimensions[n] = dimension_text("merge_key_value", strset_text(&im->strings, key),
+                                        key == STRSET_NONE ? 0 : im->strings.entries[key].size);
+    int64_t cookie = (int64_t)track->uuid;
+    switch (use) {
+    case USE_BEGIN:
+        return async_track_begin(im, &spec, cookie, false);
+    case USE_END:
+        return async_track_end(im, &spec, cookie);
+    case USE_INSTANT:
+        async_track_begin(im, &spec, cookie, false);
+        return async_track_end(im, &spec, cookie);
+    default:
+        return async_track_first(im, &spec);
+    }
+}
+
+static uint32_t own_track(struct import *im, const struct described_track *track, uint32_t name)
+{
+    struct track_spec spec = {
+        .type = track_type(track, false),
+        .unit = track->unit,
+        .counter = track->is_counter,
+        .name = strset_text(&im->strings, name),
+        .name_size = name == STRSET_NONE ? 0 : im->strings.entries[name].size,
+    };
+    size_t n = place_dimensions(track, &spec);
+    spec.dimensions[n] = dimension_int("track_uuid", (int64_t)track->uuid);
+    return tracks_get(&im->tracks, &spec);
+}
+
+uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
+                            enum track_use use, const struct generation *state)
+{
+    struct described_track *track = item_find(&im->track_events, uuid);
+    if (!track || track->place == PLACE_UNKNOWN)
+        track = described_track_get(im, uuid);
+    if (!track)
+        return 0;
+    if (track->track >= 0)
+        return (uint32_t)track->track;
+    if (track->place == PLACE_THREAD && track->is_root && !track->is_counter &&
+        !track->is_separate) {
+        struct track_spec spec = {.type = "thread_execution",
+                                  .dimensions = {dimension_int("utid", track->place_id)}};
+        track->track = tracks_get(&im->tracks, &spec);
+        return (uint32_t)track->track;
+    }
+    bool is_first = !track->has_event_name;
+    int64_t parent =
+        is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
+    track = item_find(&im->track_events, uuid); // finding the parent may have moved it
+    if (is_first) {
+        track->has_event_name = true;
+        track->event_name = track->is_counter ? STRSET_NONE : event_name;
+    }
+    uint32_t name = track->name == STRSET_NONE ? track->event_name : track->name;
+    bool is_merged = !track->is_counter && !track->is_root && track->merge != MERGE_NEVER;
+    size_t n_before = im->tracks.items.n;
+    uint32_t id = is_merged ? merged_track(im, track, name, use) : own_track(im, track, name);
+    if (!is_merged)
+        track->track = id;
+    row_complete(im, n_before, id, uuid, state, parent);
+    return id;
+}
+
+void track_events_done(struct track_events *events)
+{
+    map64_done(&events->by_uuid);
+    map64_done(&events->threads);
+    map64_done(&events->by_utid);
+    map64_done(&events->by_upid);
+    map64_done(&events->flows);
+    flow_end_vec_done(&events->flow_ends);
+    described_track_vec_done(&events->items);
+}
+
+static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
+                                const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    described_track_read(im, message);
+    return im->track_events.failure;
+}
+
+bool sequence_thread(const struct import *im, uint32_t sequence_id, uint32_t *ret_pid,
+                     uint32_t *ret_tid)
+{
+    const uint64_t *thread = map64_find(&im->track_events.threads, sequence_id);
+    if (!thread)
+        return false;
+    *ret_pid = (uint32_t)(*thread >> 32);
+    *ret_tid = (uint32_t)*thread;
+    return true;
+}
+
+static void sequence_thread_set(struct import *im, uint32_t sequence_id,
+                                const struct wire_field *message)
+{
+    MESSAGE(thread, PB_ThreadDescriptor_tid, message);
+    uint64_t pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
+    uint64_t tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
+    if (sequence_id && map64_set(&im->track_events.threads, sequence_id, pid << 32 | tid) < 0)
+        im->track_events.failure = -ENOMEM;
+}
+
+static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
+{
+    MESSAGE(thread, PB_ThreadDescriptor_thread_name, message);
+    const struct wire_field *name = &thread[PB_ThreadDescriptor_thread_name];
+    if (name->size)
+        processes_name_thread(&im->processes, utid, text_keep(im, name), NAME_TRACK);
+}
+
+static void process_name(struct import *im, int64_t upid, const struct wire_field *message)
+{
+    MESSAGE(process, PB_ProcessDescriptor_process_name, message);
+    const struct wire_field *name = &process[PB_ProcessDescriptor_process_name];
+    if (name->size)
+        processes_name(&im->processes, upid, text_keep(im, name), PROCESS_NAME_TRACK);
+}
+
+// Processes and threads get to know their names when their time has come.
+static int track_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
+                                   const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(part, PB_TrackDescriptor_parent_uuid, message);
+    if (field_present(&part[PB_TrackDescriptor_thread]))
+        sequence_thread_set(im, packet->sequence_id, &part[PB_TrackDescriptor_thread]);
+    if (!field_present(&part[PB_TrackDescriptor_uuid]))
+        return 0;
+    const struct described_track *track =
+        described_track_get(im, field_u64(&part[PB_TrackDescriptor_uuid]));
+    if (track && field_present(&part[PB_TrackDescriptor_thread]) && track->place == PLACE_THREAD)
+        thread_name(im, track->place_id, &part[PB_TrackDescriptor_thread]);
+    else if (track && field_present(&part[PB_TrackDescriptor_process]) &&
+             track->place == PLACE_PROCESS)
+        process_name(im, track->place_id, &part[PB_TrackDescriptor_process]);
+    return im->track_events.failure;
+}
+
+// The older forms, which describe no track.
+static int thread_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
+                                    const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(thread, PB_ThreadDescriptor_tid, message);
+    sequence_thread_set(im, packet->sequence_id, message);
+    thread_name(im,
+                processes_update_thread(&im->processes,
+                                        (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]),
+                                        (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid])),
+                message);
+    return 0;
+}
+
+static int process_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
+                                     const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    MESSAGE(process, PB_ProcessDescriptor_pid, message);
+    process_name(
+        im,
+        processes_process(&im->processes, (uint32_t)field_u64(&process[PB_ProcessDescriptor_pid])),
+        message);
+    return 0;
+}
+
+const struct importer importer_track_descriptor = {
+    .field = PB_TracePacket_track_descriptor,
+    .now = track_descriptor_now,
+    .sorted = track_descriptor_sorted,
+};
+
+const struct importer importer_thread_descriptor = {
+    .field = PB_TracePacket_thread_descriptor,
+    .sorted = thread_descriptor_sorted,
+};
+
+const struct importer importer_process_descriptor = {
+    .field = PB_TracePacket_process_descriptor,
+    .sorted = process_descriptor_sorted,
+};
