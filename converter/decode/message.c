@@ -13,3 +13,15 @@ bool message_read(struct wire_reader reader, struct wire_field *fields, size_t n
     }
     return !reader.error;
 }
+
+bool values_next(struct values *values, uint64_t *ret)
+{
+    for (;;) {
+        if (values->field.number == values->number &&
+            wire_packed_next(&values->packed, &values->field, values->type, ret))
+            return true;
+        if (!wire_next(&values->reader, &values->field))
+            return false;
+        values->packed = (struct wire_packed){0};
+    }
+}

@@ -45,3 +45,19 @@ static inline const char *field_text(const struct wire_field *field)
 {
     return field->data ? (const char *)field->data : "";
 }
+
+// Values of a repeated number of a message, packed or not: begin with reader, number and type.
+struct values {
+    struct wire_reader reader;
+    struct wire_field field;
+    struct wire_packed packed;
+    uint32_t number;
+    enum wire_type type;
+};
+
+static inline struct values values_of(const struct wire_field *message, uint32_t number)
+{
+    return (struct values){.reader = wire_sub(message), .number = number, .type = WIRE_VARINT};
+}
+
+bool values_next(struct values *values, uint64_t *ret);

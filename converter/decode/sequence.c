@@ -42,6 +42,7 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
 {
     const struct generation *now = sequences_generation(sequences, sequence->generation);
     sequence->valid = true;
+    sequence->thread_clock = (struct thread_clock){0};
     struct generation next = {.sequence_id = now->sequence_id,
                               .epoch = ++sequences->n_epochs,
                               .has_first = sequence->has_first};

@@ -12,6 +12,7 @@
 #include "common/map.h"
 #include "common/vec.h"
 #include "common/wire.h"
+#include "converter/decode/thread_clock.h"
 
 struct interned {
     uint64_t iid;
@@ -41,6 +42,7 @@ struct sequence {
     bool valid;          // its incremental state is complete
     bool seen;
     bool has_first; // see generation
+    struct thread_clock thread_clock;
 };
 VEC_DEFINE(sequence_vec, struct sequence);
 

@@ -46,6 +46,8 @@ struct header {
     int64_t timestamp;
     uint32_t clock_id, sequence_id;
     struct wire_field defaults, interned, snapshot, packets;
+    bool has_thread_time; // see thread_clock.h
+    int64_t thread_time;
     struct wire_field data[DATA_FIELDS_MAX];
     enum field_interest interest[DATA_FIELDS_MAX];
     size_t n_data;
@@ -210,6 +212,8 @@ static int state_follow(struct reader *reader, const struct header *header, uint
         r = sequence_clear(all, sequence);
     else if (r == 0 && header->dropped)
         sequence->valid = false;
+    if (r == 0 && header->dropped)
+        sequence->thread_clock = (struct thread_clock){0};
     if (r == 0 && header->defaults.data && header->sequence_id)
         r = sequence_set_defaults(all, sequence, wire_sub(&header->defaults));
     if (r == 0 && header->interned.data && sequence->valid)
@@ -222,6 +226,66 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     *ret = sequence->generation;
     *ret_usable = !header->needs_state || sequence->valid;
     return 0;
+}
+
+static void thread_clock_follow(struct reader *reader, struct sequence *sequence,
+                                const struct wire_field *descriptor)
+{
+    if (!field_present(descriptor))
+        return;
+    if (sequence->valid)
+        thread_clock_set(&sequence->thread_clock, descriptor);
+    else
+        problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
+}
+
+// What a field says of the packet's time; see thread_clock.h.
+static enum thread_time thread_time_of(struct reader *reader, const struct header *header,
+                                       const struct wire_field *field, int64_t *ret)
+{
+    if (field->number != PB_TracePacket_track_event &&
+        field->number != PB_TracePacket_streaming_profile_packet &&
+        field->number != PB_TracePacket_thread_descriptor &&
+        field->number != PB_TracePacket_track_descriptor)
+        return THREAD_TIME_NONE;
+    struct sequence *sequence = sequences_get(&reader->sequences, header->sequence_id);
+    struct thread_clock *clock = &sequence->thread_clock;
+    if (field->number == PB_TracePacket_streaming_profile_packet) {
+        enum thread_time found = thread_clock_profile(clock, field, ret);
+        return found == THREAD_TIME_UNSET && header->has_timestamp ? THREAD_TIME_NONE : found;
+    }
+    if (field->number == PB_TracePacket_track_event)
+        return clock->is_used || !header->has_timestamp ? thread_clock_event(clock, field, ret)
+                                                        : THREAD_TIME_NONE;
+    if (field->number == PB_TracePacket_thread_descriptor) {
+        thread_clock_follow(reader, sequence, field);
+    } else {
+        MESSAGE(track, PB_TrackDescriptor_thread, field);
+        thread_clock_follow(reader, sequence, &track[PB_TrackDescriptor_thread]);
+    }
+    return THREAD_TIME_NONE;
+}
+
+// False: the packet needs a time that is not known.
+static bool thread_time_read(struct reader *reader, struct header *header)
+{
+    for (size_t i = 0; i < header->n_data; i++) {
+        uint32_t number = header->data[i].number;
+        switch (thread_time_of(reader, header, &header->data[i], &header->thread_time)) {
+        case THREAD_TIME_NONE:
+            break;
+        case THREAD_TIME_KNOWN:
+            header->has_thread_time = true;
+            break;
+        case THREAD_TIME_UNSET:
+            problem(reader, PROBLEM_THREAD_TIME_UNSET, number);
+            return false;
+        case THREAD_TIME_NEGATIVE:
+            problem(reader, PROBLEM_THREAD_TIME_NEGATIVE, number);
+            return false;
+        }
+    }
+    return true;
 }
 
 static int snapshot_add(struct reader *reader, const struct header *header)
@@ -283,6 +347,11 @@ static int snapshot_add(struct reader *reader, const struct header *header)
 static bool packet_time(struct reader *reader, const struct header *header,
                         const struct generation *state, int64_t *ret, clock_key_t *ret_clock)
 {
+    if (header->has_thread_time) { // without snapshots, the trace's clock is this one
+        *ret = header->thread_time;
+        clocks_convert(reader->clocks, CLOCK_ID_MONOTONIC, header->thread_time, ret);
+        return true;
+    }
     if (!header->has_timestamp) {
         *ret = reader->latest_ts;
         return true;
@@ -541,7 +610,7 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         return snapshot_add(reader, &header);
     if (r == 0 && !usable)
         problem(reader, PROBLEM_STATE_MISSING, header.sequence_id);
-    else if (r == 0)
+    else if (r == 0 && thread_time_read(reader, &header))
         r = packet_place(reader, &header, generation);
     return r;
 }

@@ -53,6 +53,9 @@ enum trace_problem {
     PROBLEM_COMPACT_SCHED_DAMAGED,  // compact sched events do not fit together
     PROBLEM_EVENTS_LOST,            // ftrace: the kernel overwrote events; detail is the cpu
     PROBLEM_PACKETS_LOST,           // a sequence lost packets
+    PROBLEM_THREAD_TIME_UNSET,      // see thread_clock.h; detail is the field of TracePacket
+    PROBLEM_THREAD_TIME_NEGATIVE,   // the same
+    PROBLEM_THREAD_TIME_IGNORED,    // a ThreadDescriptor of a sequence that lost packets
     N_TRACE_PROBLEMS
 };
 

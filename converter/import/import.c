@@ -139,9 +139,16 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
         [PROBLEM_COMPACT_SCHED_DAMAGED] = STAT_compact_sched_has_parse_errors,
         [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
+        [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
+        [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
+        [PROBLEM_THREAD_TIME_IGNORED] = STAT_thread_descriptor_skipped_incremental_state_invalid,
     };
+    bool is_thread_time =
+        problem == PROBLEM_THREAD_TIME_UNSET || problem == PROBLEM_THREAD_TIME_NEGATIVE;
     if (problem == PROBLEM_EVENTS_LOST)
         stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
+    else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
+        stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
     else
         stats_add(&im->stats, counted[problem], 1);
     if (problem == PROBLEM_CLOCK_UNKNOWN || problem == PROBLEM_CLOCK_UNRELATED)

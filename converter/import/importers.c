@@ -26,6 +26,7 @@ extern const struct importer importer_profile_packet;
 extern const struct importer importer_service_event;
 extern const struct importer importer_smaps;
 extern const struct importer importer_stack_sample;
+extern const struct importer importer_streaming_profile;
 extern const struct importer importer_sys_stats;
 extern const struct importer importer_system_info;
 extern const struct importer importer_thread_descriptor;
@@ -59,6 +60,7 @@ const struct importer *const importers[] = {
     &importer_page_residency,
     &importer_perf_sample,
     &importer_stack_sample,
+    &importer_streaming_profile,
     &importer_smaps,
     &importer_malloc_info,
     &importer_heap_graph,

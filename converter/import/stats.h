@@ -40,7 +40,7 @@
     S(ftrace_kprobe_misses_begin, false, "info", "trace", "Kprobe misses at the start.")           \
     S(ftrace_kprobe_misses_end, false, "info", "trace", "Kprobe misses at the end.")               \
     S(ftrace_kprobe_misses_delta, false, "data_loss", "trace", "Kprobe misses in the trace.")      \
-    S(ftrace_setup_errors, false, "info", "trace", "Events that could not be switched on.")        \
+    S(ftrace_setup_errors, false, "notice", "trace", "Events that could not be switched on.")      \
     S(ftrace_abi_errors_skipped_zero_data_length, false, "info", "analysis", NULL)                 \
     S(ftrace_missing_event_id, false, "info", "analysis", NULL)                                    \
     S(ftrace_packet_before_tracing_start, false, "info", "analysis",                               \
@@ -81,7 +81,7 @@
     S(trace_sorter_negative_timestamp_dropped, false, "error", "trace",                            \
       "Packets from before the trace's clock began; left out.")                                    \
     S(invalid_clock_snapshots, false, "error", "analysis", NULL)                                   \
-    S(packet_skipped_seq_needs_incremental_state_invalid, false, "info", "analysis",               \
+    S(packet_skipped_seq_needs_incremental_state_invalid, false, "notice", "analysis",             \
       "Packets that build on data that was lost; left out.")                                       \
     S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
     S(heapprofd_malformed_packet, true, "error", "trace",                                          \
@@ -149,6 +149,11 @@
     S(track_event_extra_counter_invalid_track, false, "error", "analysis", NULL)                   \
     S(track_event_extra_counter_missing_track_uuids, false, "error", "analysis", NULL)             \
     S(track_event_extra_counter_track_uuid_mismatch, false, "error", "analysis", NULL)             \
+    S(thread_descriptor_skipped_incremental_state_invalid, false, "notice", "analysis",            \
+      "Descriptions of threads by sequences that had lost packets; left out.")                     \
+    S(track_event_invalid_timestamp, false, "error", "analysis", NULL)                             \
+    S(track_event_skipped_timestamp_delta_without_valid_state, false, "notice", "analysis",        \
+      "Track events whose time is a difference to one that was lost; left out.")                   \
     S(track_event_missing_sequence_id, false, "error", "analysis", NULL)                           \
     S(track_event_state_missing_track_uuid, false, "error", "analysis", NULL)                      \
     S(track_event_track_hierarchy_loop, false, "error", "analysis", NULL)                          \

@@ -396,7 +396,7 @@
     C(stats, name, TEXT, "What is counted.")                                                       \
     C(stats, key, INT, "Number of the name.")                                                      \
     C(stats, idx, INT, "Processor or buffer that the value is of, if it is of one.")               \
-    C(stats, severity, TEXT, "info, data_loss or error.")                                          \
+    C(stats, severity, TEXT, "info, notice, data_loss or error.")                                  \
     C(stats, source, TEXT, "trace: recorded; analysis: found while converting.")                   \
     C(stats, value, INT, "Value.")                                                                 \
     C(stats, description, TEXT, "What it means.")                                                  \
@@ -559,7 +559,8 @@
     C(_profiler_sample, counter_set_id, INT, "Counters that were read with it.")                   \
     C(_profiler_sample, utid, INT, "Thread.")                                                      \
     C(_profiler_sample, cpu, INT, "Processor.")                                                    \
-    C(_profiler_sample, cpu_mode, TEXT, "user, kernel, hypervisor, ...")
+    C(_profiler_sample, cpu_mode, TEXT, "user, kernel, hypervisor, ...")                           \
+    C(_profiler_sample, process_priority, INT, "Priority of the process.")
 
 #define COLUMNS__profiler_session(K, C, G)                                                         \
     K(_profiler_session, id, "Session.")                                                           \

@@ -61,34 +61,23 @@ static void entry_read(struct import *im, int64_t ts, int64_t upid,
     import_bounds(im, ts);
 }
 
-// A list of numbers, packed or not, walked from its begin.
 struct list {
-    struct wire_reader reader;
-    struct wire_field field;
-    struct wire_packed packed;
-    uint32_t number, column;
+    struct values values;
+    uint32_t column;
     bool present;
 };
 
 static bool list_next(struct list *list, uint64_t *ret)
 {
-    for (;;) {
-        if (list->field.number == list->number &&
-            wire_packed_next(&list->packed, &list->field, WIRE_VARINT, ret))
-            return true;
-        if (!wire_next(&list->reader, &list->field))
-            return false;
-        list->packed = (struct wire_packed){0};
-    }
+    return values_next(&list->values, ret);
 }
 
 static struct list list_open(const struct wire_field *message, uint32_t number, uint32_t column)
 {
-    struct list list = {.reader = wire_sub(message), .number = number, .column = column};
-    struct list probe = list;
+    struct values values = values_of(message, number), probe = values;
     uint64_t value;
-    list.present = list_next(&probe, &value);
-    return list;
+    return (struct list){
+        .values = values, .column = column, .present = values_next(&probe, &value)};
 }
 
 VEC_DEFINE(name_vec, struct wire_field);

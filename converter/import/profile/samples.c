@@ -78,6 +78,8 @@ void sample_write(struct import *im, const struct sample *sample)
     cell_known(row, COL__profiler_sample_utid, sample->utid);
     cell_known(row, COL__profiler_sample_cpu, sample->cpu);
     cell_text(row, COL__profiler_sample_cpu_mode, sample->cpu_mode);
+    if (sample->priority)
+        cell_int(row, COL__profiler_sample_process_priority, sample->priority);
     if (sample->n_counters)
         cell_int(row, COL__profiler_sample_counter_set_id, samples->n_counter_sets);
     for (size_t i = 0; i < sample->n_counters; i++) {

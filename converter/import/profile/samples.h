@@ -40,6 +40,7 @@ struct sample {
     const char *cpu_mode;                  // static, NULL: not known
     int64_t callsite, session;             // SAMPLE_NONE: none
     const char *unwind_error;              // static or NULL
+    int64_t priority;                      // of the process; 0: usual or not known
     int64_t counters[SAMPLE_COUNTERS_MAX]; // ids of rows of counter
     size_t n_counters;
 };

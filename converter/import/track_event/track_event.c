@@ -130,26 +130,6 @@ static struct wire_reader repeated_of(const struct event *event, uint32_t field)
     return wire_sub(own ? &event->message : &event->defaults);
 }
 
-struct values {
-    struct wire_reader reader;
-    struct wire_field field;
-    struct wire_packed packed;
-    uint32_t number;
-    enum wire_type type;
-};
-
-static bool values_next(struct values *values, uint64_t *ret)
-{
-    for (;;) {
-        if (values->field.number == values->number &&
-            wire_packed_next(&values->packed, &values->field, values->type, ret))
-            return true;
-        if (!wire_next(&values->reader, &values->field))
-            return false;
-        values->packed = (struct wire_packed){0};
-    }
-}
-
 static void extra_counter(struct event *event, uint64_t uuid, double value)
 {
     struct import *im = event->im;
@@ -271,7 +251,7 @@ static bool place_find(struct event *event)
 {
     struct import *im = event->im;
     uint32_t pid, tid;
-    bool has_thread = sequence_thread(im, event->packet->sequence_id, &pid, &tid);
+    bool has_thread = sequence_thread(im, event->packet->state, &pid, &tid);
     if (event->track_uuid) {
         const struct described_track *track = described_track_get(im, event->track_uuid);
         if (!track)

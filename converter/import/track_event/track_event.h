@@ -48,8 +48,10 @@ void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flo
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
 
 // The thread that the packets of a sequence are of. False: it did not say.
-bool sequence_thread(const struct import *im, uint32_t sequence_id, uint32_t *ret_pid,
+bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      uint32_t *ret_tid);
+// What is known of it for this epoch of the sequence; NULL: nothing.
+struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
 
 // Events of the older kind. event_legacy_place() finds the place of an event without track; false:
 // it says nothing usable.

@@ -4,6 +4,7 @@
 // an event is, its thread is that of its sequence, and slices that may overlap have an id.
 #include <errno.h>
 
+#include "converter/decode/thread_clock.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/track_event/track_event.h"
 
@@ -78,6 +79,28 @@ static void time_counter(struct event *event, const char *type, const char *name
                  ARG_SET_NONE);
 }
 
+// In order of time, which is that of the file: a thread's own events do not overtake each other.
+static void differences_add(struct event *event)
+{
+    const struct wire_field *time = &event->fields[PB_TrackEvent_thread_time_delta_us];
+    const struct wire_field *count = &event->fields[PB_TrackEvent_thread_instruction_count_delta];
+    if (!field_present(time) && !field_present(count))
+        return;
+    struct epoch_thread *thread = epoch_thread(event->im, event->packet->state);
+    if (!thread)
+        return;
+    if (field_present(time)) {
+        thread->thread_ts = nsec_after_usec(thread->thread_ts, field_i64(time));
+        event->has_thread_ts = true;
+        event->thread_ts = thread->thread_ts;
+    }
+    if (field_present(count)) {
+        thread->instructions = (int64_t)((uint64_t)thread->instructions + field_u64(count));
+        event->has_instructions = true;
+        event->instructions = thread->instructions;
+    }
+}
+
 void event_legacy_times(struct event *event)
 {
     const struct wire_field *time = &event->fields[PB_TrackEvent_thread_time_absolute_us];
@@ -91,6 +114,7 @@ void event_legacy_times(struct event *event)
         event->has_instructions = true;
         event->instructions = field_i64(count);
     }
+    differences_add(event);
     if (event->utid == UTID_NONE)
         return;
     if (event->has_thread_ts)

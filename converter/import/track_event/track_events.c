@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
@@ -441,6 +442,8 @@ void track_events_done(struct track_events *events)
 {
     map64_done(&events->by_uuid);
     map64_done(&events->threads);
+    map64_done(&events->epochs);
+    epoch_thread_vec_done(&events->epoch_threads);
     map64_done(&events->by_utid);
     map64_done(&events->by_upid);
     map64_done(&events->flows);
@@ -448,34 +451,68 @@ void track_events_done(struct track_events *events)
     described_track_vec_done(&events->items);
 }
 
-static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
-                                const struct wire_field *message)
+struct epoch_thread *epoch_thread(struct import *im, const struct generation *state)
 {
-    (void)state;
-    (void)packet;
-    described_track_read(im, message);
-    return im->track_events.failure;
+    const uint64_t *index = map64_find(&im->track_events.epochs, state->epoch);
+    return index ? &im->track_events.epoch_threads.items[*index] : NULL;
 }
 
-bool sequence_thread(const struct import *im, uint32_t sequence_id, uint32_t *ret_pid,
+bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      uint32_t *ret_tid)
 {
-    const uint64_t *thread = map64_find(&im->track_events.threads, sequence_id);
-    if (!thread)
+    const struct epoch_thread *own = epoch_thread(im, state);
+    const uint64_t *other = map64_find(&im->track_events.threads, state->sequence_id);
+    if (!own && !other)
         return false;
-    *ret_pid = (uint32_t)(*thread >> 32);
-    *ret_tid = (uint32_t)*thread;
+    *ret_pid = own ? own->pid : (uint32_t)(*other >> 32);
+    *ret_tid = own ? own->tid : (uint32_t)*other;
     return true;
 }
 
-static void sequence_thread_set(struct import *im, uint32_t sequence_id,
+// A descriptor counts for all of its epoch, wherever in it it stands, and for the epochs behind it.
+static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message)
+{
+    struct track_events *events = &im->track_events;
+    if (!packet->sequence_id)
+        return;
+    MESSAGE(thread, PB_ThreadDescriptor_reference_thread_instruction_count, message);
+    struct epoch_thread found = {
+        .pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]),
+        .tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]),
+        .thread_ts =
+            nsec_after_usec(0, field_i64(&thread[PB_ThreadDescriptor_reference_thread_time_us])),
+        .instructions = field_i64(&thread[PB_ThreadDescriptor_reference_thread_instruction_count]),
+    };
+    bool is_new;
+    uint64_t *index =
+        map64_get_or_add(&events->epochs, packet->state->epoch, events->epoch_threads.n, &is_new);
+    if (!index || (is_new && epoch_thread_vec_push(&events->epoch_threads, found) < 0))
+        events->failure = -ENOMEM;
+    else
+        events->epoch_threads.items[*index] = found;
+}
+
+static void sequence_thread_sorted(struct import *im, const struct packet *packet,
+                                   const struct wire_field *message)
 {
     MESSAGE(thread, PB_ThreadDescriptor_tid, message);
     uint64_t pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
     uint64_t tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
-    if (sequence_id && map64_set(&im->track_events.threads, sequence_id, pid << 32 | tid) < 0)
+    if (packet->sequence_id &&
+        map64_set(&im->track_events.threads, packet->sequence_id, pid << 32 | tid) < 0)
         im->track_events.failure = -ENOMEM;
+}
+
+static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
+                                const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(part, PB_TrackDescriptor_thread, message);
+    if (field_present(&part[PB_TrackDescriptor_thread]))
+        sequence_thread_now(im, packet, &part[PB_TrackDescriptor_thread]);
+    described_track_read(im, message);
+    return im->track_events.failure;
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
@@ -501,7 +538,7 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
     (void)state;
     MESSAGE(part, PB_TrackDescriptor_parent_uuid, message);
     if (field_present(&part[PB_TrackDescriptor_thread]))
-        sequence_thread_set(im, packet->sequence_id, &part[PB_TrackDescriptor_thread]);
+        sequence_thread_sorted(im, packet, &part[PB_TrackDescriptor_thread]);
     if (!field_present(&part[PB_TrackDescriptor_uuid]))
         return 0;
     const struct described_track *track =
@@ -515,12 +552,20 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
 }
 
 // The older forms, which describe no track.
+static int thread_descriptor_now(struct import *im, void *state, const struct packet *packet,
+                                 const struct wire_field *message)
+{
+    (void)state;
+    sequence_thread_now(im, packet, message);
+    return im->track_events.failure;
+}
+
 static int thread_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
                                     const struct wire_field *message)
 {
     (void)state;
     MESSAGE(thread, PB_ThreadDescriptor_tid, message);
-    sequence_thread_set(im, packet->sequence_id, message);
+    sequence_thread_sorted(im, packet, message);
     thread_name(im,
                 processes_update_thread(&im->processes,
                                         (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]),
@@ -550,6 +595,7 @@ const struct importer importer_track_descriptor = {
 
 const struct importer importer_thread_descriptor = {
     .field = PB_TracePacket_thread_descriptor,
+    .now = thread_descriptor_now,
     .sorted = thread_descriptor_sorted,
 };
 

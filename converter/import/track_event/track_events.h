@@ -50,10 +50,19 @@ struct flow_end {
 };
 VEC_DEFINE(flow_end_vec, struct flow_end);
 
+// The thread that an epoch of a sequence is of, and what the differences in its events amount to.
+struct epoch_thread {
+    uint32_t pid, tid;
+    int64_t thread_ts, instructions;
+};
+VEC_DEFINE(epoch_thread_vec, struct epoch_thread);
+
 struct track_events {
     struct map64 by_uuid;
     struct described_track_vec items;
-    struct map64 threads;          // sequence -> pid and tid of the thread that writes it
+    struct map64 threads; // sequence -> pid and tid of the thread that writes it
+    struct map64 epochs;  // the same by epoch, known early -> index in epoch_threads
+    struct epoch_thread_vec epoch_threads;
     struct map64 by_utid, by_upid; // the track that is a thread's or process's own
     struct map64 flows;            // flow -> index in flow_ends, of the slice it came by last
     struct flow_end_vec flow_ends;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StreamingProfilePacket: samples of the thread that its sequence describes. Each is so much later
+// than the one before; what the first one is relative to is the packet's time (thread_clock.h).
+#include "converter/decode/thread_clock.h"
+#include "converter/import/importer.h"
+#include "converter/import/track_event/track_event.h"
+#include "protos/fields.h"
+
+static int streaming_profile_sorted(struct import *im, void *state, const struct packet *packet,
+                                    const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(head, PB_StreamingProfilePacket_process_priority, message);
+    uint32_t pid = 0, tid = 0;
+    bool has_thread = sequence_thread(im, packet->state, &pid, &tid);
+    struct sample sample = {
+        .ts = packet->ts,
+        .source = "chrome",
+        .utid = has_thread ? processes_update_thread(&im->processes, tid, pid) : SAMPLE_NONE,
+        .upid = has_thread ? processes_process(&im->processes, pid) : SAMPLE_NONE,
+        .async = SAMPLE_NONE,
+        .cpu = SAMPLE_NONE,
+        .session = SAMPLE_NONE,
+        .priority = (int32_t)field_u64(&head[PB_StreamingProfilePacket_process_priority]),
+    };
+    struct stack_source source = stack_source_interned(packet->state);
+    struct values callstacks = values_of(message, PB_StreamingProfilePacket_callstack_iid);
+    struct values deltas = values_of(message, PB_StreamingProfilePacket_timestamp_delta_us);
+    uint64_t callstack, delta;
+    while (values_next(&callstacks, &callstack)) {
+        if (!values_next(&deltas, &delta)) {
+            stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
+            break;
+        }
+        sample.ts = nsec_after_usec(sample.ts, (int64_t)delta);
+        if (sample.ts < 0) {
+            stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
+            break;
+        }
+        sample.callsite = stacks_callsite(im, &source, callstack);
+        if (sample.callsite == CALLSITE_NONE)
+            stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
+        else
+            sample_write(im, &sample);
+    }
+    return im->samples.failure;
+}
+
+const struct importer importer_streaming_profile = {
+    .field = PB_TracePacket_streaming_profile_packet,
+    .sorted = streaming_profile_sorted,
+};
