@@ -37,6 +37,12 @@ def needs_root(test):
     return unittest.skip("needs root")(test)
 
 
+def needs_namespaces(test):
+    """Skip where mount and pid namespaces cannot be made: without root, or where / is no mount point (a plain chroot)."""
+    made = run("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true")
+    return test if made.returncode == 0 else unittest.skip(f"needs namespaces: {made.stderr.strip()}")(test)
+
+
 def needs_tracefs(test):
     """Skip where this kernel shows no tracefs, even to root."""
     if os.access(TRACEFS / "instances", os.W_OK) or os.environ.get("CI") == "true":

@@ -199,7 +199,7 @@ class Append(Case):
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
         self.nothing_left("out.db", "out.db.mmsql-backup.db", "out.db.mmsql-mine66", "other.db.mmsql-123456")
 
-    @lib.needs_root
+    @lib.needs_namespaces
     def test_disk_full_and_read_only(self):
         """A mount of its own that has room for a part of it, of all sizes; then one that cannot be written."""
         self.convert(PRESSURE)

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, run
+from lib import BUILD, MMSQL, MMTRACE, ROOT, needs_namespaces, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 SOURCES = ROOT / "tests" / "data" / "java"
@@ -238,9 +238,8 @@ class Attach(JavaTest):
         self.assertIn("-Xrs", result.stderr)
         self.assertIsNone(vm.poll())
 
+    @needs_namespaces
     def test_another_mount_and_pid_namespace(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root")
         tmp = self.dir / "tmp"
         tmp.mkdir()
         outer = subprocess.Popen(
