@@ -86,8 +86,8 @@ meant to differ:
 - Counters of processes have no long description. As in newer versions, a sample that a thread made has it as
   the arg utid.
 - Names are not cut off at 127 bytes. Paths in log messages have slashes only.
-- A debug annotation in JSON is kept as one text. One whose type nothing describes is kept in base64, and
-  does not make the event an error.
+- A debug annotation in JSON that is damaged, or longer than 1 MiB, is kept as one text, and a number by itself as
+  such. One whose type nothing describes is kept in base64, and does not make the event an error.
 - Events of a track whose parent is unknown are kept. States of state tracks are slices.
 - A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
 - Objects of a Java heap that are only referred to have no size and no class. Java names are not deobfuscated,

@@ -11,6 +11,7 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "converter/import/session/trace_uuid.h"
+#include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
 static const struct importer *importer_find(uint32_t field, size_t *ret_index)
@@ -272,6 +273,7 @@ static void import_done(struct import *im)
     map64_done(&im->writing);
     map64_done(&im->cma_of);
     map64_done(&im->network_bytes);
+    im->json = json_reader_free(im->json);
     im->binder = binder_free(im->binder);
     map64_done(&im->file_reads);
     map64_done(&im->wake_locks);

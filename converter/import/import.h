@@ -32,6 +32,7 @@
 
 struct binder;
 struct ftrace;
+struct json_reader;
 struct syscall_names;
 
 // What the allocation of contiguous memory at hand took.
@@ -70,6 +71,7 @@ struct import {
     struct map64 cma_of;                       // thread -> index of cma_migrations
     struct cma_migration_vec cma_migrations;
     struct map64 network_bytes; // track -> sum
+    struct json_reader *json;   // owned; NULL: not needed yet
     struct binder *binder;      // owned
     struct map64 file_reads;    // file and place -> tid
     struct map64 wake_locks;    // string -> times that it is held

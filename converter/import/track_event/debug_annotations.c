@@ -7,6 +7,7 @@
 
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
 enum { NESTED_DICT = 1, NESTED_ARRAY = 2 };
@@ -171,11 +172,9 @@ void debug_value_read(struct arg_writer *writer, const struct wire_field *annota
             writer->failed = true;
     } else if (field_present(value = &part[PB_DebugAnnotation_pointer_value]))
         arg_put(writer, (struct arg){.integer = field_i64(value), .type = ARG_POINTER});
-    else if (field_present(value = &part[PB_DebugAnnotation_legacy_json_value])) {
-        struct arg json = arg_text(NULL, value->data, value->size);
-        json.type = ARG_JSON;
-        arg_put(writer, json);
-    } else if (field_present(&part[PB_DebugAnnotation_proto_value]))
+    else if (field_present(value = &part[PB_DebugAnnotation_legacy_json_value]))
+        json_args_read(writer, value->data, value->size);
+    else if (field_present(&part[PB_DebugAnnotation_proto_value]))
         proto_read(writer, part);
     else if (field_present(value = &part[PB_DebugAnnotation_nested_value]))
         nested_read(writer, value);

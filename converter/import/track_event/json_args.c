@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SQLite reads JSON, and is there anyway. json_tree() walks over a text from the outside in, each
+// value right behind the one that it is in, so a stack of what is open suffices. The statement is
+// made with the first text and used again.
+#include "converter/import/track_event/json_args.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "converter/import/arg_writer.h"
+
+enum { COLUMN_ID, COLUMN_PARENT, COLUMN_KEY, COLUMN_TYPE, COLUMN_ATOM };
+
+struct json_reader {
+    sqlite3 *db;
+    sqlite3_stmt *walk;
+};
+
+// An object or array whose values are coming.
+struct container {
+    sqlite3_int64 id;
+    struct arg_place place; // of the container itself
+    size_t n_elements;
+    bool is_array, is_inner;
+};
+
+struct walk {
+    struct arg_writer *writer;
+    sqlite3_stmt *row;
+    struct container open[ARG_DEPTH_MAX + 1];
+    size_t n_open;
+};
+
+struct json_reader *json_reader_free(struct json_reader *reader)
+{
+    if (reader) {
+        sqlite3_finalize(reader->walk);
+        sqlite3_close(reader->db);
+        free(reader);
+    }
+    return NULL;
+}
+
+static struct json_reader *reader_get(struct import *im)
+{
+    static const char sql[] = "SELECT id, parent, key, type, atom FROM json_tree(?)";
+    if (im->json)
+        return im->json;
+    struct json_reader *reader = calloc(1, sizeof(*reader));
+    if (!reader)
+        return NULL;
+    im->json = reader;
+    if (sqlite3_open_v2(":memory:", &reader->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                        NULL) == SQLITE_OK)
+        sqlite3_prepare_v3(reader->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &reader->walk, NULL);
+    return reader;
+}
+
+static void container_close(struct walk *walk)
+{
+    const struct container *last = &walk->open[--walk->n_open];
+    if (last->is_inner)
+        arg_leave(walk->writer, last->place);
+}
+
+// False: too deep, or too many.
+static bool value_enter(struct walk *walk, bool is_null, struct arg_place *ret)
+{
+    struct container *in = &walk->open[walk->n_open - 1];
+    if (in->is_array)
+        return arg_enter_element(walk->writer, is_null ? in->n_elements : in->n_elements++, ret);
+    const char *key = (const char *)sqlite3_column_text(walk->row, COLUMN_KEY);
+    size_t size = (size_t)sqlite3_column_bytes(walk->row, COLUMN_KEY);
+    return arg_enter(walk->writer, key ? key : "", size, ret);
+}
+
+static void atom_put(struct walk *walk, const char *type)
+{
+    struct arg_writer *writer = walk->writer;
+    sqlite3_stmt *row = walk->row;
+    if (strcmp(type, "integer") == 0 && sqlite3_column_type(row, COLUMN_ATOM) == SQLITE_INTEGER) {
+        arg_put(writer, arg_int(NULL, sqlite3_column_int64(row, COLUMN_ATOM)));
+    } else if (strcmp(type, "integer") == 0 || strcmp(type, "real") == 0) {
+        arg_put(writer,
+                (struct arg){.real = sqlite3_column_double(row, COLUMN_ATOM), .type = ARG_REAL});
+    } else if (strcmp(type, "true") == 0 || strcmp(type, "false") == 0) {
+        arg_put(writer, (struct arg){.integer = *type == 't', .type = ARG_BOOL});
+    } else if (strcmp(type, "text") == 0) {
+        struct strset *strings = &writer->im->strings;
+        const char *text = (const char *)sqlite3_column_text(row, COLUMN_ATOM);
+        size_t size = (size_t)sqlite3_column_bytes(row, COLUMN_ATOM);
+        uint32_t id = strset_add(strings, text ? text : "", size);
+        arg_put(writer, arg_text(NULL, strset_text(strings, id), id == STRSET_NONE ? 0 : size));
+    }
+}
+
+// False: no more values are wanted.
+static bool row_read(struct walk *walk)
+{
+    const char *type = (const char *)sqlite3_column_text(walk->row, COLUMN_TYPE);
+    sqlite3_int64 parent = sqlite3_column_int64(walk->row, COLUMN_PARENT);
+    if (!type)
+        return false;
+    while (walk->n_open && walk->open[walk->n_open - 1].id != parent)
+        container_close(walk);
+    struct container value = {
+        .id = sqlite3_column_int64(walk->row, COLUMN_ID),
+        .is_array = strcmp(type, "array") == 0,
+        .is_inner = walk->n_open > 0,
+    };
+    bool is_container = value.is_array || strcmp(type, "object") == 0;
+    if (value.is_inner && !value_enter(walk, strcmp(type, "null") == 0, &value.place))
+        return false;
+    if (is_container && walk->n_open <= ARG_DEPTH_MAX) {
+        walk->open[walk->n_open++] = value;
+        return true;
+    }
+    atom_put(walk, type);
+    if (value.is_inner)
+        arg_leave(walk->writer, value.place);
+    return !walk->writer->is_cut;
+}
+
+void json_args_read(struct arg_writer *writer, const void *text, size_t size)
+{
+    struct json_reader *reader = reader_get(writer->im);
+    struct walk walk = {.writer = writer, .row = reader ? reader->walk : NULL};
+    int r = SQLITE_ERROR;
+    if (walk.row && size <= JSON_MAX &&
+        sqlite3_bind_text(walk.row, 1, text ? text : "", (int)size, SQLITE_STATIC) == SQLITE_OK)
+        while ((r = sqlite3_step(walk.row)) == SQLITE_ROW && row_read(&walk)) {
+        }
+    while (walk.n_open)
+        container_close(&walk);
+    if (walk.row) {
+        sqlite3_reset(walk.row);
+        sqlite3_clear_bindings(walk.row);
+    }
+    if (r == SQLITE_ROW || r == SQLITE_DONE)
+        return;
+    struct arg json = arg_text(NULL, text, size);
+    json.type = ARG_JSON;
+    arg_put(writer, json);
+}
