@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can happen to a session and what it does then is one table, transitions[]. Everything that
-// happens, a call from outside, a time that has come, a file that is full, goes through
-// session_event() as an event; one that has no row for the present state and mode is ignored. An
-// action runs after the state has changed and may itself cause events.
+// A session's life and what others ask of it. What happens to it goes to the machine as an event
+// (session_machine.c).
 //
 // An armed session has its sources open and nothing else: one timer, that of the timeout, and
 // buffers whose memory nobody has touched. So it costs nothing until the trigger, and then only the
@@ -11,9 +9,6 @@
 //
 // Whether a session leaves a trace is decided by one flag: a session with triggers does when the
 // one that it waits for has come; one for snapshots never does, its snapshots do.
-//
-// A session has several times to keep (enum due) but one timer, set to the earliest of them. A test
-// or another kind of owner keeps that time itself: session_next_due(), session_run_due().
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,49 +16,6 @@
 
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
-
-#define RETRY_PERIOD (10 * NSEC_PER_MSEC)
-
-// Unless the config says otherwise, time asleep does not count.
-static struct deadline deadline_in(const struct session *session, nsec_t time)
-{
-    struct deadline deadline = {.at = boot_now(session) + time};
-    if (!session->settings.duration_counts_suspend)
-        deadline.awake = clock_read(session->env.clock, CLOCK_MONOTONIC) + time;
-    return deadline;
-}
-
-// Whether it has come. Where the machine has slept, what is missing is waited for.
-static bool deadline_has_come(const struct session *session, struct deadline *deadline)
-{
-    if (deadline->at > boot_now(session))
-        return false;
-    if (deadline->awake == 0)
-        return true;
-    nsec_t missing = deadline->awake - clock_read(session->env.clock, CLOCK_MONOTONIC);
-    if (missing <= 0)
-        return true;
-    deadline->at = boot_now(session) + missing;
-    return false;
-}
-
-static bool has_trace(const struct session *session)
-{
-    return session->is_clone || session->settings.mode == SESSION_MODE_PLAIN ||
-           (session->settings.mode != SESSION_MODE_CLONE && session->triggered);
-}
-
-static void set_periodic(struct session *session, enum due due, nsec_t period)
-{
-    if (period > 0)
-        set_due(session, due, session->started_at + period, period);
-}
-
-void session_arm_timer(struct session *session)
-{
-    if (session->timer)
-        loop_set_timer(session->timer, session_next_due(session), 0);
-}
 
 void session_update_buffer_stats(struct session *session)
 {
@@ -100,372 +52,12 @@ static void put_tail(void *userdata, struct packet_list *list)
     service_packets_put_tail(&session->packets, &stats, list);
 }
 
-// Actions.
-
-static void flush_sources(struct session *session)
-{
-    service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
-    source_set_flush(&session->sources);
-    session->flushes++;
-    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_flushed);
-}
-
-static void clear_state(struct session *session)
-{
-    source_set_clear_state(&session->sources);
-}
-
-static void take_snapshot(struct session *session)
-{
-    session->packets.sync_due = true;
-    service_packets_snapshot(&session->packets);
-}
-
-static void stop_due_sources(struct session *session)
-{
-    nsec_t next = source_set_stop_due(&session->sources, boot_now(session));
-    set_due(session, DUE_SOURCE, next, 0);
-}
-
-static void begin_write_out(struct session *session)
-{
-    bool recording = session->state & SESSION_RECORDING;
-    if (!session->output.file || !has_trace(session) ||
-        (recording && session_reader_active(&session->reader)))
-        return;
-    if (recording && session->settings.flush_on_write)
-        flush_sources(session);
-    service_packets_snapshot(&session->packets);
-    session_reader_begin(&session->reader);
-    set_due(session, DUE_SLICE, boot_now(session), 0);
-}
-
-static void write_slice(struct session *session)
-{
-    int r = session_output_write(&session->output, &session->reader, &session->err);
-    switch (r) {
-    case SESSION_OUTPUT_DONE:
-        session_event(session, EVENT_WRITTEN);
-        break;
-    case SESSION_OUTPUT_MORE:
-        set_due(session, DUE_SLICE, boot_now(session), 0);
-        break;
-    case SESSION_OUTPUT_WAITS:
-        break;
-    case SESSION_OUTPUT_BLOCKED:
-        set_due(session, DUE_SLICE, boot_now(session) + RETRY_PERIOD, 0);
-        break;
-    default:
-        session->file_full = r == SESSION_OUTPUT_FULL;
-        session->result = r < 0 ? r : 0;
-        session_event(session, EVENT_FILE_ENDED);
-    }
-}
-
 static void output_goes_on(void *userdata)
 {
     struct session *session = userdata;
     session_event(session, EVENT_SLICE_DUE);
     session_arm_timer(session);
 }
-
-static void begin_waiting(struct session *session)
-{
-    session->deadlines[DUE_TIMEOUT] = deadline_in(session, session->settings.trigger_timeout);
-}
-
-static void set_dues(struct session *session)
-{
-    const struct session_settings *settings = &session->settings;
-    clear_due(session);
-    if (settings->duration > 0)
-        session->deadlines[DUE_DURATION] = deadline_in(session, settings->duration);
-    if (settings->mode == SESSION_MODE_STOP || settings->mode == SESSION_MODE_CLONE)
-        begin_waiting(session);
-    set_periodic(session, DUE_CLEAR, settings->clear_period);
-    set_periodic(session, DUE_SNAPSHOT, settings->snapshot_period);
-    set_periodic(session, DUE_FLUSH, settings->flush_period);
-    if (settings->write_into_file)
-        set_periodic(session, DUE_WRITE, settings->write_period);
-    stop_due_sources(session);
-}
-
-static void announce_start(struct session *session)
-{
-    if (session->env.started)
-        session->env.started(session->env.userdata, session);
-}
-
-static void begin_recording(struct session *session)
-{
-    set_dues(session);
-    announce_start(session);
-}
-
-static int start_sources(struct session *session, struct err *err)
-{
-    session->started_at = boot_now(session);
-    service_packets_snapshot(&session->packets);
-    service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_started);
-    int r = source_set_start(&session->sources, session->started_at, err);
-    if (r < 0)
-        return r;
-    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_started);
-    return 0;
-}
-
-// stop_delay_ms of 0 ends a STOP_TRACING session at once, and leaves a START_TRACING session
-// without an end.
-static void begin_stop_delay(struct session *session)
-{
-    session->triggered = true;
-    set_due(session, DUE_TIMEOUT, NSEC_MAX, 0);
-    nsec_t delay = (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC;
-    if (delay > 0 || session->settings.mode == SESSION_MODE_STOP)
-        session->deadlines[DUE_DELAY] = deadline_in(session, delay);
-}
-
-static void start_by_trigger(struct session *session)
-{
-    session->result = start_sources(session, &session->err);
-    if (session->result < 0) {
-        session_event(session, EVENT_ABORT);
-        return;
-    }
-    set_dues(session);
-    begin_stop_delay(session);
-    announce_start(session);
-}
-
-static void remember_trigger(struct session *session)
-{
-    session->triggered = true;
-}
-
-static void set_clone_due(struct session *session)
-{
-    nsec_t next = NSEC_MAX;
-    for (size_t i = 0; i < session->n_clones; i++)
-        if (session->clones[i].due.at < next)
-            next = session->clones[i].due.at;
-    set_due(session, DUE_CLONE, next, 0);
-}
-
-static void plan_clone(struct session *session)
-{
-    struct pending_clone *clone = &session->clones[session->n_clones];
-    session->triggered = true;
-    if (session->n_clones == PENDING_CLONES_MAX ||
-        trigger_hit_copy(session->hit, &clone->hit) < 0) {
-        // Anybody may fire triggers, as often as he likes.
-        if (!session->overflow_told)
-            log_warning(session->env.log,
-                        "too many triggers wait for their snapshots, some are left out");
-        session->overflow_told = true;
-        return;
-    }
-    session->overflow_told = false;
-    clone->due = deadline_in(session, (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC);
-    session->n_clones++;
-    set_clone_due(session);
-}
-
-static bool take_due_clone(struct session *session, struct service_trigger_hit *ret)
-{
-    for (size_t i = 0; i < session->n_clones; i++) {
-        if (!deadline_has_come(session, &session->clones[i].due))
-            continue;
-        *ret = session->clones[i].hit;
-        session->n_clones--;
-        memmove(&session->clones[i], &session->clones[i + 1],
-                (session->n_clones - i) * sizeof(session->clones[0]));
-        return true;
-    }
-    return false;
-}
-
-static void announce_clones(struct session *session)
-{
-    struct service_trigger_hit hit;
-    // Whoever hears of it may end the session.
-    while (session->state == SESSION_STARTED && take_due_clone(session, &hit)) {
-        if (session->env.clone_due)
-            session->env.clone_due(session->env.userdata, session, &hit);
-        trigger_hit_done(&hit);
-    }
-    if (session->state == SESSION_STARTED)
-        set_clone_due(session);
-}
-
-static void stop_sources(struct session *session)
-{
-    source_set_stop(&session->sources);
-    session->stopped_at = boot_now(session);
-    clear_due(session);
-}
-
-static void finish_recording(struct session *session)
-{
-    flush_sources(session);
-    session->final_flush_done = true;
-    stop_sources(session);
-    service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_disabled);
-    if (session->output.file)
-        begin_write_out(session);
-    else
-        session_event(session, EVENT_WRITTEN);
-}
-
-static void end(struct session *session)
-{
-    clear_due(session);
-    if (session->result == 0 && !has_trace(session))
-        session->result = SESSION_E_NO_TRACE;
-    if (session->result == 0)
-        session->result = session_output_close(&session->output, true, &session->err);
-    else
-        session_output_close(&session->output, false, NULL);
-    if (session->env.ended)
-        session->env.ended(session->env.userdata, session);
-}
-
-static void end_early(struct session *session)
-{
-    stop_sources(session);
-    end(session);
-}
-
-#define ANY_MODE 0xff
-#define PLAIN    (1 << SESSION_MODE_PLAIN)
-#define START    (1 << SESSION_MODE_START)
-#define STOP     (1 << SESSION_MODE_STOP)
-#define CLONE    (1 << SESSION_MODE_CLONE)
-#define THE_SAME 0
-
-// The machine. The first row that fits event, state and mode counts.
-static const struct transition {
-    enum session_event event;
-    unsigned from;  // enum session_state, any of
-    unsigned modes; // any of
-    enum session_state to;
-    void (*action)(struct session *session); // NULL: none
-} transitions[] = {
-    // Waiting for the start.
-    {EVENT_ARM, SESSION_CONFIGURED, START, SESSION_ARMED, begin_waiting},
-    {EVENT_START, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_STARTED, begin_recording},
-    {EVENT_TRIGGER, SESSION_ARMED, START, SESSION_TRIGGERED, start_by_trigger},
-    {EVENT_TIMEOUT, SESSION_ARMED, START, SESSION_DONE, end},
-    {EVENT_STOP, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
-
-    // Triggers of a session that records. Those that come too late change nothing.
-    {EVENT_TRIGGER, SESSION_STARTED, START, SESSION_TRIGGERED, remember_trigger},
-    {EVENT_TRIGGER, SESSION_STARTED, STOP, SESSION_TRIGGERED, begin_stop_delay},
-    {EVENT_TRIGGER, SESSION_STARTED, CLONE, THE_SAME, plan_clone},
-    {EVENT_CLONE_DUE, SESSION_STARTED, CLONE, THE_SAME, announce_clones},
-
-    // What happens again and again.
-    {EVENT_SOURCE_OVER, SESSION_RECORDING, ANY_MODE, THE_SAME, stop_due_sources},
-    {EVENT_FLUSH_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_sources},
-    {EVENT_CLEAR_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, clear_state},
-    {EVENT_SNAPSHOT_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, take_snapshot},
-    {EVENT_WRITE_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, begin_write_out},
-    {EVENT_SLICE_DUE, SESSION_RECORDING | SESSION_STOPPING, ANY_MODE, THE_SAME, write_slice},
-    {EVENT_WRITTEN, SESSION_RECORDING, ANY_MODE, THE_SAME, NULL},
-
-    // The end: with a trace where there is no trigger to wait for or it has come, without one
-    // otherwise.
-    {EVENT_DURATION_OVER, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
-    {EVENT_DELAY_OVER, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
-    {EVENT_TIMEOUT, SESSION_STARTED, STOP | CLONE, SESSION_DONE, end_early},
-    {EVENT_STOP, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
-    {EVENT_STOP, SESSION_STARTED, START | STOP | CLONE, SESSION_DONE, end_early},
-    {EVENT_STOP, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
-    {EVENT_WRITTEN, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
-
-    // The end that nobody wants.
-    {EVENT_FILE_ENDED, SESSION_RECORDING, ANY_MODE, SESSION_DONE, end_early},
-    {EVENT_FILE_ENDED, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
-    {EVENT_ABORT, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
-    {EVENT_ABORT, SESSION_RECORDING, ANY_MODE, SESSION_DONE, end_early},
-    {EVENT_ABORT, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
-};
-
-static const struct transition *find_transition(const struct session *session,
-                                                enum session_event event)
-{
-    for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
-        const struct transition *row = &transitions[i];
-        if (row->event == event && (row->from & session->state) &&
-            (row->modes & 1u << session->settings.mode))
-            return row;
-    }
-    return NULL;
-}
-
-void session_event(struct session *session, enum session_event event)
-{
-    const struct transition *row = find_transition(session, event);
-    if (!row)
-        return;
-    if (row->to != THE_SAME)
-        session->state = row->to;
-    if (row->action)
-        row->action(session);
-}
-
-// Time.
-
-nsec_t session_next_due(const struct session *session)
-{
-    nsec_t next = NSEC_MAX;
-    for (size_t i = 0; i < N_DUE; i++)
-        if (session->deadlines[i].at < next)
-            next = session->deadlines[i].at;
-    return next;
-}
-
-nsec_t session_end_due(const struct session *session)
-{
-    static const enum due ends[] = {DUE_DELAY, DUE_TIMEOUT, DUE_DURATION};
-    nsec_t end = NSEC_MAX;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (session->deadlines[ends[i]].at < end)
-            end = session->deadlines[ends[i]].at;
-    return end;
-}
-
-void session_run_due(struct session *session)
-{
-    static const enum session_event events[N_DUE] = {
-        [DUE_CLONE] = EVENT_CLONE_DUE,       [DUE_DELAY] = EVENT_DELAY_OVER,
-        [DUE_TIMEOUT] = EVENT_TIMEOUT,       [DUE_DURATION] = EVENT_DURATION_OVER,
-        [DUE_SOURCE] = EVENT_SOURCE_OVER,    [DUE_CLEAR] = EVENT_CLEAR_DUE,
-        [DUE_SNAPSHOT] = EVENT_SNAPSHOT_DUE, [DUE_FLUSH] = EVENT_FLUSH_DUE,
-        [DUE_WRITE] = EVENT_WRITE_DUE,       [DUE_SLICE] = EVENT_SLICE_DUE,
-    };
-    nsec_t now = boot_now(session);
-    for (enum due due = 0; due < N_DUE; due++) {
-        struct deadline *deadline = &session->deadlines[due];
-        if (!deadline_has_come(session, deadline))
-            continue;
-        // Periods stay on their grid; those that were slept through are not made up for.
-        if (deadline->period > 0)
-            deadline->at += ((now - deadline->at) / deadline->period + 1) * deadline->period;
-        else
-            deadline->at = NSEC_MAX;
-        session_event(session, events[due]);
-    }
-    session_arm_timer(session);
-}
-
-static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    session_run_due(userdata);
-}
-
-// Life.
 
 int session_make_scratch(struct session *session, struct err *err)
 {
@@ -506,14 +98,6 @@ void session_connect_parts(struct session *session)
         .goes_on = output_goes_on,
         .userdata = session,
     };
-}
-
-int session_make_timer(struct session *session, struct err *err)
-{
-    if (!session->env.loop)
-        return 0;
-    int r = loop_add_timer(session->env.loop, NSEC_MAX, 0, timer_fired, session, &session->timer);
-    return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 
 static struct source_set_env sources_env(const struct session *session)
@@ -615,7 +199,7 @@ int session_start(struct session *session, struct err *err)
 {
     if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED)))
         return err_set(err, -EALREADY, "the session was started before");
-    int r = start_sources(session, err);
+    int r = session_start_sources(session, err);
     if (r < 0)
         return r;
     session_event(session, EVENT_START);
@@ -634,7 +218,7 @@ void session_filters_changed(struct session *session)
     if (!(session->state & SESSION_RECORDING))
         return;
     source_set_start_more(&session->sources, first, boot_now(session));
-    stop_due_sources(session);
+    session_stop_due_sources(session);
     session_arm_timer(session);
 }
 
@@ -650,7 +234,7 @@ bool session_trigger(struct session *session, const struct service_trigger_hit *
         return false;
     service_packets_snapshot(&session->packets);
     service_packets_trigger(&session->packets, hit);
-    bool matters = find_transition(session, EVENT_TRIGGER);
+    bool matters = session_event_matters(session, EVENT_TRIGGER);
     session->hit = hit;
     session_event(session, EVENT_TRIGGER);
     session->hit = NULL;
@@ -674,7 +258,7 @@ bool session_has_to_write(const struct session *session)
 {
     struct stat st;
     return (session->state & (SESSION_RECORDING | SESSION_STOPPING)) && session->output.file &&
-           has_trace(session) && fstat(trace_file_fd(session->output.file), &st) == 0 &&
+           session_has_trace(session) && fstat(trace_file_fd(session->output.file), &st) == 0 &&
            S_ISREG(st.st_mode);
 }
 
@@ -743,7 +327,7 @@ void session_dump(struct session *session)
 
 void session_read_begin(struct session *session)
 {
-    if (session->output.file || !has_trace(session))
+    if (session->output.file || !session_has_trace(session))
         return;
     if (!session->is_clone)
         service_packets_snapshot(&session->packets);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What session.c (the machine) and session_clone.c (snapshots) share. Nobody else includes this.
+// What session.c (life), session_machine.c (what happens, and when) and session_clone.c (snapshots)
+// share. Nobody else includes this.
 #pragma once
 
 #include "producer/service/service_packets.h"
@@ -108,7 +109,16 @@ static inline void clear_due(struct session *session)
         set_due(session, i, NSEC_MAX, 0);
 }
 
+// The machine.
 void session_event(struct session *session, enum session_event event);
+bool session_event_matters(const struct session *session, enum session_event event);
+int session_make_timer(struct session *session, struct err *err);
+void session_arm_timer(struct session *session); // after every event from outside
+
+bool session_has_trace(const struct session *session);
+int session_start_sources(struct session *session, struct err *err);
+// Those whose time is over; sets when the next one is due.
+void session_stop_due_sources(struct session *session);
 
 // The steps of making one. The bytes go into the trace; what is unpacked from them is the session's
 // own.
@@ -116,8 +126,5 @@ int session_copy_config(struct session *session, const uint8_t *bytes, size_t si
                         struct err *err);
 int session_make_scratch(struct session *session, struct err *err);
 void session_connect_parts(struct session *session);
-int session_make_timer(struct session *session, struct err *err);
-
-void session_arm_timer(struct session *session);
 
 void session_update_buffer_stats(struct session *session);
