@@ -36,7 +36,8 @@ struct options {
 
 static const char lines_sql[] =
     "SELECT upid, pid, coalesce(process_name, ''), ts, layer, part, bytes, meaning, "
-    "(ts - (SELECT start_ts FROM trace_bounds)) / 1e9 FROM memory_account a "
+    "(ts - coalesce((SELECT min(int_value) FROM metadata WHERE name = 'tracing_started_ns'), "
+    "(SELECT start_ts FROM trace_bounds))) / 1e9 FROM memory_account a "
     "WHERE (?1 < 0 OR pid = ?1) AND (?2 IS NULL OR process_name GLOB ?2) "
     "AND ts = (SELECT max(ts) FROM memory_account b WHERE b.upid = a.upid AND b.ts <= ?3)";
 
@@ -91,9 +92,9 @@ static void line_print(sqlite3_stmt *row, struct place *place)
     const char *layer = text_of(row, 4);
     if (sqlite3_column_int64(row, 0) != place->upid) {
         str_printable(name, sizeof(name), text_of(row, 2), strlen(text_of(row, 2)));
-        printf("%s%s (%lld), %.3f s after the trace's begin, in kB\n", place->upid < 0 ? "" : "\n",
-               *name ? name : "process", (long long)sqlite3_column_int64(row, 1),
-               sqlite3_column_double(row, 8));
+        printf("%s%s (%lld), %.3f s after the recording began, in kB\n",
+               place->upid < 0 ? "" : "\n", *name ? name : "process",
+               (long long)sqlite3_column_int64(row, 1), sqlite3_column_double(row, 8));
         place->layer[0] = 0;
     }
     place->upid = sqlite3_column_int64(row, 0);
