@@ -79,7 +79,8 @@ What was lost:
 tests/golden/test_peer.py compares the public tables row by row where there is a trace_processor_shell. What is
 meant to differ:
 
-- What a trace does not tell is NULL, not 0: common_flags of an event, numbers of smaps.
+- What a trace does not tell is NULL, not 0: common_flags of an event, numbers of smaps, sizes in snapshots of
+  memory use. These also count for trace_bounds.
 - Row numbers, and numbers of sets of args: equal sets are stored once.
 - One row of stack_profile_mapping and frame for what is the same, however many processes and dumps name it.
   Symbols and names of deobfuscation apply to the whole trace, wherever in it they stand.

@@ -14,6 +14,7 @@ extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_heap_graph;
 extern const struct importer importer_malloc_info;
+extern const struct importer importer_memory_snapshot;
 extern const struct importer importer_module_symbols;
 extern const struct importer importer_packages_list;
 extern const struct importer importer_perf_map;
@@ -64,6 +65,7 @@ const struct importer *const importers[] = {
     &importer_smaps,
     &importer_malloc_info,
     &importer_heap_graph,
+    &importer_memory_snapshot,
     &importer_packages_list,
     &importer_perf_map,
     &importer_module_symbols,

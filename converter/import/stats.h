@@ -114,6 +114,8 @@
     S(stackprofile_invalid_mapping_id, false, "error", "trace", NULL)                              \
     S(stackprofile_invalid_string_id, false, "error", "trace", NULL)                               \
     S(stackprofile_parser_error, false, "error", "trace", NULL)                                    \
+    S(memory_snapshot_parser_failure, false, "error", "analysis",                                  \
+      "Parts of snapshots of memory use that cannot be read, or are too many.")                    \
     S(streaming_profile_invalid_timestamp, false, "error", "analysis", NULL)                       \
     S(symbolization_tmp_build_id_not_found, false, "error", "analysis", NULL)                      \
     S(perf_chosen_process_shard, true, "info", "trace", NULL)                                      \

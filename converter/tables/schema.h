@@ -38,6 +38,8 @@
     T(machine, "Machines the trace comes from.")                                                   \
     T(malloc_arena, "What the allocator of profiled processes held, by arena.")                    \
     T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
+    T(memory_snapshot_edge, "Whose memory counts as whose in snapshots of memory use.")            \
+    T(memory_snapshot_node, "What allocators hold in snapshots of memory use, as trees.")          \
     T(metadata, "Facts about the trace as a whole.")                                               \
     T(package_list, "Installed Android packages.")                                                 \
     T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
@@ -46,6 +48,7 @@
     T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
     T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
     T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
+    T(process_memory_snapshot, "Processes in snapshots of memory use.")                            \
     T(profiler_smaps, "Memory mappings of processes with their sizes.")                            \
     T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
     T(slice, "Spans of time with a name, nested per track.")                                       \
@@ -216,6 +219,22 @@
     C(memory_snapshot, track_id, INT, "Track.")                                                    \
     C(memory_snapshot, detail_level, TEXT, "How detailed the snapshot is.")
 
+#define COLUMNS_memory_snapshot_edge(K, C, G)                                                      \
+    K(memory_snapshot_edge, id, "Row.")                                                            \
+    C(memory_snapshot_edge, source_node_id, INT, "Node that owns, see memory_snapshot_node.")      \
+    C(memory_snapshot_edge, target_node_id, INT, "Node whose memory counts as the source's.")      \
+    C(memory_snapshot_edge, importance, INT, "Of several owners the highest is charged first.")
+
+#define COLUMNS_memory_snapshot_node(K, C, G)                                                      \
+    K(memory_snapshot_node, id, "Row.")                                                            \
+    C(memory_snapshot_node, process_snapshot_id, INT,                                              \
+      "Its process, see process_memory_snapshot; that of pid 0 has what is shared.")               \
+    C(memory_snapshot_node, parent_node_id, INT, "Node around it.")                                \
+    C(memory_snapshot_node, path, TEXT, "Name, with those of the nodes around it.")                \
+    C(memory_snapshot_node, size, INT, "Bytes.")                                                   \
+    C(memory_snapshot_node, effective_size, INT, "Bytes, without those that owners of it have.")   \
+    C(memory_snapshot_node, arg_set_id, INT, "Further values, see args.")
+
 #define COLUMNS_metadata(K, C, G)                                                                  \
     K(metadata, id, "Row.")                                                                        \
     C(metadata, name, TEXT, "What the fact is about.")                                             \
@@ -303,6 +322,11 @@
     C(process, cmdline, TEXT, "Command line.")                                                     \
     C(process, arg_set_id, INT, "Further values, see args.")                                       \
     C(process, machine_id, INT, "Machine.")
+
+#define COLUMNS_process_memory_snapshot(K, C, G)                                                   \
+    K(process_memory_snapshot, id, "Row.")                                                         \
+    C(process_memory_snapshot, snapshot_id, INT, "Snapshot, see memory_snapshot.")                 \
+    C(process_memory_snapshot, upid, INT, "Process; that of pid 0 stands for what is shared.")
 
 #define COLUMNS_profiler_smaps(K, C, G)                                                            \
     K(profiler_smaps, id, "Row.")                                                                  \

@@ -40,7 +40,8 @@ BEHIND = {
 ZERO = {
     "common_flags", "start_address", "module_timestamp", "protection_flags", "size_kb", "private_dirty_kb", "swap_kb",
     "private_clean_resident_kb", "shared_dirty_resident_kb", "shared_clean_resident_kb", "locked_kb",
-    "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb"
+    "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb",
+    "size", "effective_size"
 }
 ODD_EVENTS = "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan')"
 # Rows that are not compared: table, and a condition that both sides drop.
@@ -114,6 +115,8 @@ def expression(table, column):
         return ("(SELECT group_concat(coalesce(s.name, '') || ':' || coalesce(s.line_number, ''), ' ') "
                 "FROM stack_profile_symbol s WHERE s.symbol_set_id = x.symbol_set_id "
                 f"AND NOT ({DROPPED['stack_profile_symbol']}))")
+    if column.endswith("_node_id"):
+        return f"(SELECT n.process_snapshot_id || n.path FROM memory_snapshot_node n WHERE n.id = x.{column})"
     if column in ("task_context_id", "execution_context_id", "session_id", "waker_id"):
         return None
     return f"x.{column}"
