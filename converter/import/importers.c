@@ -7,12 +7,16 @@ extern const struct importer importer_android_log;
 extern const struct importer importer_battery;
 extern const struct importer importer_clone_trigger;
 extern const struct importer importer_cpu_info;
+extern const struct importer importer_cpu_per_uid;
 extern const struct importer importer_deobfuscation_mapping;
 extern const struct importer importer_display_state;
+extern const struct importer importer_energy_breakdown;
+extern const struct importer importer_entity_state;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_heap_graph;
+extern const struct importer importer_kernel_wakelocks;
 extern const struct importer importer_malloc_info;
 extern const struct importer importer_memory_snapshot;
 extern const struct importer importer_module_symbols;
@@ -20,6 +24,7 @@ extern const struct importer importer_packages_list;
 extern const struct importer importer_perf_map;
 extern const struct importer importer_page_residency;
 extern const struct importer importer_perf_sample;
+extern const struct importer importer_power_rails;
 extern const struct importer importer_process_descriptor;
 extern const struct importer importer_process_stats;
 extern const struct importer importer_process_tree;
@@ -73,5 +78,10 @@ const struct importer *const importers[] = {
     &importer_extension_descriptor,
     &importer_process_descriptor,
     &importer_thread_descriptor,
+    &importer_cpu_per_uid,
+    &importer_energy_breakdown,
+    &importer_entity_state,
+    &importer_kernel_wakelocks,
+    &importer_power_rails,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -210,6 +210,20 @@
     S(filter_input_packets, false, "info", "trace", NULL)                                          \
     S(filter_output_bytes, false, "info", "trace", NULL)                                           \
     S(filter_time_taken_ns, false, "info", "trace", NULL)                                          \
+    S(power_rail_empty_packet, false, "error", "analysis", NULL)                                   \
+    S(power_rail_unknown_index, false, "error", "trace",                                           \
+      "Values of rails that nothing describes.")                                                   \
+    S(energy_breakdown_missing_values, false, "error", "analysis", NULL)                           \
+    S(energy_descriptor_invalid, false, "error", "analysis", NULL)                                 \
+    S(energy_uid_breakdown_missing_values, false, "error", "analysis", NULL)                       \
+    S(entity_state_descriptor_invalid, false, "error", "analysis", NULL)                           \
+    S(entity_state_residency_invalid, false, "error", "analysis", NULL)                            \
+    S(entity_state_residency_lookup_failed, false, "error", "analysis", NULL)                      \
+    S(kernel_wakelock_reused_id, false, "error", "analysis", NULL)                                 \
+    S(kernel_wakelock_unknown_id, false, "error", "analysis", NULL)                                \
+    S(kernel_wakelock_zero_value_reported, false, "info", "trace", NULL)                           \
+    S(kernel_wakelock_non_monotonic_value_reported, false, "info", "trace", NULL)                  \
+    S(kernel_wakelock_implausibly_large_value_reported, false, "info", "trace", NULL)              \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \

@@ -86,6 +86,12 @@ uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
     return id;
 }
 
+void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n)
+{
+    if (track < tracks->items.n && tracks->items.items[track].source_set == ARG_SET_NONE)
+        tracks->items.items[track].source_set = args_add(tracks->args, args, n);
+}
+
 static void cell_unless_none(struct cell *row, size_t column, int64_t value)
 {
     if (value >= 0)

@@ -64,6 +64,9 @@ struct tracks {
 // The track of that description, made if it is new. After a failure 0, and ->failure tells.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 
+// Further values of the track, unless it has some.
+void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n);
+
 // Appends what tells the track apart, as bytes.
 void track_key_make(struct strbuf *key, const struct track_spec *spec);
 

@@ -60,6 +60,7 @@
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_android_cpu_per_uid, "CPU time of users: see android_cpu_per_uid_track.")                   \
     T(_arg_field, "What the values of a kind of arg set are.")                                     \
     T(_arg_kind, "Kinds of arg sets: those of a kind have the same fields.")                       \
     T(_arg_more, "Values of arg sets that have more than fit into a row.")                         \
@@ -462,6 +463,13 @@
 // The value_ columns hold the fields of the kind; a row is only as long as it needs to be. Kernel
 // events are such rows too: their fields are their args, and the set's id is the event's.
 #define ARG_SLOTS_MAX 64
+
+#define COLUMNS__android_cpu_per_uid(K, C, G)                                                      \
+    K(_android_cpu_per_uid, id, "Row.")                                                            \
+    C(_android_cpu_per_uid, track_id, INT, "Track, see counter_track.")                            \
+    C(_android_cpu_per_uid, uid, INT, "User id.")                                                  \
+    C(_android_cpu_per_uid, cluster, INT, "Kind of processor.")                                    \
+    C(_android_cpu_per_uid, total_cpu_millis, INT, "CPU time in the trace (ms).")
 
 #define COLUMNS__arg_field(K, C, G)                                                                \
     K(_arg_field, id, "Row.")                                                                      \

@@ -36,6 +36,11 @@ DIFFERENT = {
 BEHIND = {
     "args": "equal sets are stored once; each is compared where it is used",
 }
+# Tables that the peer knows only after INCLUDE PERFETTO MODULE.
+MODULES = {
+    "android_cpu_per_uid_counter": "android.cpu.cpu_per_uid",
+    "android_cpu_per_uid_track": "android.cpu.cpu_per_uid",
+}
 # Columns that are NULL where the trace tells nothing, and 0 there in the peer.
 ZERO = {
     "common_flags", "start_address", "module_timestamp", "protection_flags", "size_kb", "private_dirty_kb", "swap_kb",
@@ -166,7 +171,8 @@ def compare(shell, db, trace, name, columns):
     failed = 0
     for table, names in sorted(columns.items()):
         sql = question(table, names)
-        want, error = peer_rows(shell, trace, sql)
+        include = f"INCLUDE PERFETTO MODULE {MODULES[table]};\n" if table in MODULES else ""
+        want, error = peer_rows(shell, trace, include + sql)
         if error is not None:
             print(f"FAILED {name} {table}: the peer says {error}")
             failed += 1

@@ -158,8 +158,7 @@ static void track_add(struct import *im, struct perf_cpu *perf, uint32_t cpu, in
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
     struct arg is_timebase = {.key = "is_timebase", .integer = perf->n == 0, .type = ARG_BOOL};
-    if (track < im->tracks.items.n && im->tracks.items.items[track].source_set == ARG_SET_NONE)
-        im->tracks.items.items[track].source_set = args_add(&im->args, &is_timebase, 1);
+    track_describe(&im->tracks, track, &is_timebase, 1);
     perf->tracks[perf->n++] = track;
     strbuf_done(&name);
 }

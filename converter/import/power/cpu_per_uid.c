@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuPerUidData: CPU time of every user, by kind of processor. The first value of a user on a
+// sequence is what it took since boot, later ones are what was added. Users that Android makes for
+// isolated and shared processes are many and short-lived: they count as one per range.
+#include <errno.h>
+#include <stdio.h>
+
+#include "converter/import/importer.h"
+#include "converter/import/power/sparse_counters.h"
+
+enum { PACKET_CPU_PER_UID = 119 };
+enum { DATA_CLUSTERS = 1, DATA_UID, DATA_TOTAL_MS };
+
+#define UIDS_PER_USER 100000
+#define FIRST_APP_UID 10000
+#define GROUP_UIDS    10000
+
+struct sequence_uids {
+    uint32_t epoch;
+    uint64_t n_clusters;
+    struct map64 ms; // by user and cluster
+};
+VEC_DEFINE(sequence_uids_vec, struct sequence_uids);
+
+struct uids {
+    struct map64 by_sequence; // -> index in sequences
+    struct sequence_uids_vec sequences;
+    struct map64 last_ms;            // by user and cluster, of all sequences
+    struct map64 used_ms;            // since the trace began, by group and cluster
+    struct map64 system_ms, apps_ms; // the same of all of them, by cluster
+    struct sparse_counters counters;
+};
+
+static uint64_t uid_key(uint32_t uid, uint32_t cluster)
+{
+    return (uint64_t)uid << 32 | cluster;
+}
+
+static bool is_grouped(uint32_t uid)
+{
+    uint32_t app = uid % UIDS_PER_USER / GROUP_UIDS;
+    return app == 5 || app == 9;
+}
+
+static uint32_t uid_group(uint32_t uid)
+{
+    return is_grouped(uid) ? uid - uid % GROUP_UIDS : uid;
+}
+
+static struct sequence_uids *uids_of(struct uids *all, const struct packet *packet)
+{
+    bool is_new;
+    const uint64_t *index =
+        map64_get_or_add(&all->by_sequence, packet->sequence_id, all->sequences.n, &is_new);
+    if (!index)
+        return NULL;
+    if (is_new && sequence_uids_vec_push(&all->sequences, (struct sequence_uids){0}) < 0)
+        return NULL;
+    struct sequence_uids *uids = &all->sequences.items[*index];
+    if (uids->epoch != packet->state->epoch) {
+        map64_done(&uids->ms);
+        uids->n_clusters = 0;
+    }
+    uids->epoch = packet->state->epoch;
+    return uids;
+}
+
+static int ms_add(struct map64 *map, uint64_t key, uint64_t ms)
+{
+    bool is_new;
+    uint64_t *sum = map64_get_or_add(map, key, 0, &is_new);
+    if (!sum)
+        return -ENOMEM;
+    *sum += ms;
+    return 0;
+}
+
+static int time_add(struct uids *all, struct sequence_uids *uids, uint32_t uid, uint32_t cluster,
+                    uint64_t ms)
+{
+    uint64_t key = uid_key(uid, cluster);
+    if (ms_add(&uids->ms, key, ms) < 0)
+        return -ENOMEM;
+    uint64_t now = *map64_find(&uids->ms, key);
+    bool is_new;
+    uint64_t *last = map64_get_or_add(&all->last_ms, key, now, &is_new);
+    if (!last)
+        return -ENOMEM;
+    uint64_t more = now > *last ? now - *last : 0;
+    *last = now;
+    uint32_t group = uid_group(uid);
+    bool is_app = group % UIDS_PER_USER >= FIRST_APP_UID;
+    int r = ms_add(&all->used_ms, uid_key(group, cluster), more);
+    return r < 0 ? r : ms_add(is_app ? &all->apps_ms : &all->system_ms, cluster, more);
+}
+
+static uint32_t uid_track(struct import *im, uint32_t uid, uint32_t cluster)
+{
+    char name[64];
+    int size = snprintf(name, sizeof(name), "CPU for UID %u CL%u", uid, cluster);
+    struct track_spec spec = {
+        .type = "android_cpu_per_uid",
+        .unit = "ms",
+        .counter = true,
+        .dimensions = {dimension_int("uid", uid), dimension_int("cluster", cluster)},
+        .name = name,
+        .name_size = (size_t)size,
+    };
+    return tracks_get(&im->tracks, &spec);
+}
+
+static int uid_push(struct import *im, struct uids *all, const struct sequence_uids *uids,
+                    uint32_t uid, uint32_t cluster)
+{
+    const struct map64 *ms = is_grouped(uid) ? &all->used_ms : &uids->ms;
+    uint32_t shown = uid_group(uid);
+    const uint64_t *value = map64_find(ms, uid_key(shown, cluster));
+    return value ? sparse_counters_push(im, &all->counters, uid_track(im, shown, cluster),
+                                        (double)*value)
+                 : 0;
+}
+
+static int total_push(struct import *im, struct uids *all, const struct map64 *totals,
+                      const char *type, uint32_t cluster)
+{
+    const uint64_t *value = map64_find(totals, cluster);
+    if (!value)
+        return 0;
+    char name[64];
+    int size = snprintf(name, sizeof(name), "CPU for %s CL%u", type, cluster);
+    struct track_spec spec = {
+        .type = "android_cpu_per_uid_totals",
+        .unit = "ms",
+        .counter = true,
+        .dimensions = {dimension_text("type", type, strlen(type)),
+                       dimension_int("cluster", cluster)},
+        .name = name,
+        .name_size = (size_t)size,
+    };
+    return sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec), (double)*value);
+}
+
+struct uid_values {
+    struct values uids, times;
+    uint64_t uid, n_clusters;
+    uint32_t cluster;
+    bool has_uid;
+};
+
+static struct uid_values uid_values_of(const struct wire_field *message, uint64_t n_clusters)
+{
+    struct uid_values values = {
+        .uids = values_of(message, DATA_UID),
+        .times = values_of(message, DATA_TOTAL_MS),
+        .n_clusters = n_clusters,
+    };
+    values.has_uid = values_next(&values.uids, &values.uid);
+    return values;
+}
+
+// Each user has a value per cluster.
+static bool uid_values_next(struct uid_values *values, uint32_t *ret_uid, uint32_t *ret_cluster,
+                            uint64_t *ret_ms)
+{
+    if (!values->has_uid || !values_next(&values->times, ret_ms))
+        return false;
+    *ret_uid = (uint32_t)values->uid;
+    *ret_cluster = values->cluster++;
+    if (values->cluster >= values->n_clusters) {
+        values->cluster = 0;
+        values->has_uid = values_next(&values->uids, &values->uid);
+    }
+    return true;
+}
+
+static int cpu_per_uid_sorted(struct import *im, void *state, const struct packet *packet,
+                              const struct wire_field *message)
+{
+    struct uids *all = state;
+    struct sequence_uids *uids = uids_of(all, packet);
+    if (!uids)
+        return -ENOMEM;
+    MESSAGE(data, DATA_CLUSTERS, message);
+    if (field_present(&data[DATA_CLUSTERS]))
+        uids->n_clusters = (uint32_t)field_u64(&data[DATA_CLUSTERS]);
+    uint32_t uid, cluster;
+    uint64_t ms;
+    int r = 0;
+    struct uid_values values = uid_values_of(message, uids->n_clusters);
+    while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms))
+        r = time_add(all, uids, uid, cluster, ms);
+    // Only now, since several users may be of one group.
+    sparse_counters_round(&all->counters, packet->ts);
+    values = uid_values_of(message, uids->n_clusters);
+    while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms)) {
+        r = uid_push(im, all, uids, uid, cluster);
+        if (r == 0)
+            r = total_push(im, all, &all->system_ms, "System", cluster);
+        if (r == 0)
+            r = total_push(im, all, &all->apps_ms, "Apps", cluster);
+    }
+    return r;
+}
+
+static int cpu_per_uid_finish(struct import *im, void *state)
+{
+    const struct uids *all = state;
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    while ((slot = map64_next(&all->used_ms, &cursor))) {
+        uint32_t uid = (uint32_t)(slot->key >> 32), cluster = (uint32_t)slot->key;
+        struct cell *row = database_row(im->db, TABLE__android_cpu_per_uid, NULL);
+        cell_int(row, COL__android_cpu_per_uid_track_id, uid_track(im, uid, cluster));
+        cell_int(row, COL__android_cpu_per_uid_uid, uid);
+        cell_int(row, COL__android_cpu_per_uid_cluster, cluster);
+        cell_int(row, COL__android_cpu_per_uid_total_cpu_millis, (int64_t)slot->value);
+    }
+    return 0;
+}
+
+static void cpu_per_uid_done(void *state)
+{
+    struct uids *all = state;
+    vec_foreach(&all->sequences, uids) {
+        map64_done(&uids->ms);
+    }
+    sequence_uids_vec_done(&all->sequences);
+    map64_done(&all->by_sequence);
+    map64_done(&all->last_ms);
+    map64_done(&all->used_ms);
+    map64_done(&all->system_ms);
+    map64_done(&all->apps_ms);
+    sparse_counters_done(&all->counters);
+}
+
+const struct importer importer_cpu_per_uid = {
+    .field = PACKET_CPU_PER_UID,
+    .sorted = cpu_per_uid_sorted,
+    .state_size = sizeof(struct uids),
+    .finish = cpu_per_uid_finish,
+    .done = cpu_per_uid_done,
+};

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PowerRails: energy that rails of a device have used since its boot. Descriptors name the rails of
+// a recording session and may come behind the data, so they are read in file order. Each value
+// brings its own time.
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_POWER_RAILS = 40 };
+enum { RAILS_DESCRIPTOR = 1, RAILS_ENERGY, RAILS_SESSION };
+enum { DESCRIPTOR_INDEX = 1, DESCRIPTOR_NAME, DESCRIPTOR_SUBSYSTEM };
+enum { ENERGY_INDEX = 1, ENERGY_TIMESTAMP_MS, ENERGY_VALUE };
+
+#define INDEX_MAX     256 // as Perfetto
+#define INDEX_BITS    9
+#define NAME_SIZE_MAX 254
+
+struct rails {
+    struct map64 sessions; // uuid -> number of the session
+    struct map64 tracks;   // session's number and index -> track
+};
+
+// What the rails of Google's phones supply, by how their names end.
+static const struct {
+    const char *ending, *name;
+} known_rails[] = {
+    {"M_VDD_CPUCL0", "cpu.little"},
+    {"M_VDD_CPUCL0_M", "cpu.little.mem"},
+    {"M_VDD_CPUCL1", "cpu.mid"},
+    {"M_VDD_CPUCL1_M", "cpu.mid.mem"},
+    {"M_VDD_CPUCL2", "cpu.big"},
+    {"M_VDD_INT", "system.fabric"},
+    {"M_VDD_TPU", "tpu"},
+    {"VSYS_PWR_DISP", "display"},
+    {"VSYS_PWR_DISPLAY", "display"},
+    {"M_DISP", "ldo.main.a.display"},
+    {"VSYS_PWR_MODEM", "modem"},
+    {"M_VDD_MIF", "memory.interface"},
+    {"VSYS_PWR_WLAN_BT", "wifi.bt"},
+    {"VSYS_PWR_MMWAVE", "mmwave"},
+    {"S_VDD_AOC_RET", "aoc.memory"},
+    {"S_VDD_AOC", "aoc.logic"},
+    {"S_VDDQ_MEM", "ddr.a"},
+    {"S_VDD2L", "ddr.b"},
+    {"S_VDD2L_MEM", "ddr.b"},
+    {"S_VDD2H_MEM", "ddr.c"},
+    {"S_VDD_G3D", "gpu"},
+    {"S_VDD_G3D_L2", "gpu.l2"},
+    {"S_GNSS_CORE", "gps"},
+    {"VSYS_PWR_RFFE", "radio.frontend"},
+    {"VSYS_PWR_CAMERA", "camera"},
+    {"S_VDD_CAM", "multimedia"},
+    {"S_UDFPS", "udfps"},
+    {"S_PLL_MIPI_UFS", "ufs"},
+    {"M_LLDO1", "ldo.main.a"},
+    {"M_LLDO2", "ldo.main.b"},
+    {"S_LLDO1", "ldo.sub"},
+};
+
+static void rail_name(const struct wire_field *raw, struct strbuf *name)
+{
+    for (size_t i = 0; i < sizeof(known_rails) / sizeof(known_rails[0]); i++) {
+        size_t size = strlen(known_rails[i].ending);
+        if (raw->size < size || memcmp(raw->data + raw->size - size, known_rails[i].ending, size))
+            continue;
+        strbuf_addf(name, "power.rails.%s", known_rails[i].name);
+        return;
+    }
+    strbuf_add_str(name, "power.");
+    strbuf_add(name, field_text(raw), raw->size);
+    strbuf_add_str(name, "_uws");
+}
+
+static int rail_set(struct rails *rails, uint64_t session, uint32_t index, uint32_t track)
+{
+    bool is_new;
+    const uint64_t *number =
+        map64_get_or_add(&rails->sessions, session, rails->sessions.n, &is_new);
+    return number ? map64_set(&rails->tracks, *number << INDEX_BITS | index, track) : -ENOMEM;
+}
+
+// NULL: nothing describes it.
+static const uint64_t *rail_find(const struct rails *rails, uint64_t session, uint32_t index)
+{
+    const uint64_t *number = map64_find(&rails->sessions, session);
+    return number && index <= INDEX_MAX ? map64_find(&rails->tracks, *number << INDEX_BITS | index)
+                                        : NULL;
+}
+
+static int rail_describe(struct import *im, struct rails *rails, uint64_t session,
+                         const struct wire_field *message)
+{
+    MESSAGE(part, DESCRIPTOR_SUBSYSTEM, message);
+    const struct wire_field *raw = &part[DESCRIPTOR_NAME], *system = &part[DESCRIPTOR_SUBSYSTEM];
+    uint32_t index = (uint32_t)field_u64(&part[DESCRIPTOR_INDEX]);
+    if (index > INDEX_MAX)
+        return 0;
+    CLEANUP(strbuf_done) struct strbuf name = {0};
+    rail_name(raw, &name);
+    struct track_spec spec = {
+        .type = "power_rails",
+        .counter = true,
+        .dimensions = {dimension_text("name", field_text(raw), raw->size),
+                       dimension_int("session_uuid", (int64_t)session)},
+        .name = name.text,
+        .name_size = name.size < NAME_SIZE_MAX ? name.size : NAME_SIZE_MAX,
+    };
+    uint32_t track = tracks_get(&im->tracks, &spec);
+    struct arg args[] = {
+        arg_text("raw_name", raw->data, raw->size),
+        arg_text("subsystem_name", system->data, system->size),
+    };
+    track_describe(&im->tracks, track, args, 2);
+    return rail_set(rails, session, index, track);
+}
+
+static int rails_now(struct import *im, void *state, const struct packet *packet,
+                     const struct wire_field *message)
+{
+    (void)packet;
+    MESSAGE(part, RAILS_SESSION, message);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == RAILS_DESCRIPTOR)
+            r = rail_describe(im, state, field_u64(&part[RAILS_SESSION]), &field);
+    return r;
+}
+
+static void energy_push(struct import *im, const struct rails *rails, uint64_t session,
+                        int64_t packet_ts, const struct wire_field *message)
+{
+    MESSAGE(energy, ENERGY_VALUE, message);
+    const struct wire_field *ms = &energy[ENERGY_TIMESTAMP_MS];
+    int64_t ts = packet_ts;
+    if (field_present(ms)) {
+        int64_t boot_ns = (int64_t)(field_u64(ms) * NSEC_PER_MSEC);
+        if (!clocks_convert(&im->clocks, CLOCK_ID_BOOTTIME, boot_ns, &ts)) {
+            stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
+            return;
+        }
+    }
+    const uint64_t *track = rail_find(rails, session, (uint32_t)field_u64(&energy[ENERGY_INDEX]));
+    if (!track) {
+        stats_add(&im->stats, STAT_power_rail_unknown_index, 1);
+        return;
+    }
+    struct arg arg = arg_uint("packet_ts", (uint64_t)packet_ts);
+    counter_push(im, ts, (uint32_t)*track, (double)field_u64(&energy[ENERGY_VALUE]),
+                 args_add(&im->args, &arg, 1));
+}
+
+static int rails_sorted(struct import *im, void *state, const struct packet *packet,
+                        const struct wire_field *message)
+{
+    MESSAGE(part, RAILS_SESSION, message);
+    if (!field_present(&part[RAILS_ENERGY]))
+        stats_add(&im->stats, STAT_power_rail_empty_packet, 1);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == RAILS_ENERGY)
+            energy_push(im, state, field_u64(&part[RAILS_SESSION]), packet->ts, &field);
+    }
+    return 0;
+}
+
+static void rails_done(void *state)
+{
+    struct rails *rails = state;
+    map64_done(&rails->sessions);
+    map64_done(&rails->tracks);
+}
+
+const struct importer importer_power_rails = {
+    .field = PACKET_POWER_RAILS,
+    .now = rails_now,
+    .sorted = rails_sorted,
+    .state_size = sizeof(struct rails),
+    .done = rails_done,
+};
