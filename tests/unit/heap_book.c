@@ -134,6 +134,34 @@ static void an_empty_stack_is_the_root(void **state)
     heap_book_done(&book);
 }
 
+static bool is_even(void *userdata, uint64_t address)
+{
+    ++*(unsigned *)userdata;
+    return address % 2 == 0;
+}
+
+// Many, so that what is removed moves others.
+static void samples_that_died_unseen_are_freed(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    unsigned n = 0;
+    for (uint64_t i = 1; i <= 10000; i++)
+        add_alloc(&book, i, 10, stack_a, 3);
+    assert_int_equal(heap_book_reconcile(&book, is_even, &n), 0);
+    assert_int_equal(n, 10000);
+    assert_int_equal(book.total, 50000);
+    assert_int_equal(book.sites.items[3].n_frees, 5000);
+    add_free(&book, 1); // its record, late
+    add_free(&book, 2);
+    assert_int_equal(book.total, 49990);
+    n = 0;
+    assert_int_equal(heap_book_reconcile(&book, is_even, &n), 0);
+    assert_int_equal(n, 4999);
+    assert_int_equal(book.total, 49990);
+    heap_book_done(&book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +170,7 @@ int main(void)
         cmocka_unit_test(the_peak_is_remembered),
         cmocka_unit_test(frames_belong_to_the_code_of_their_time),
         cmocka_unit_test(an_empty_stack_is_the_root),
+        cmocka_unit_test(samples_that_died_unseen_are_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

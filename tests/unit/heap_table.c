@@ -12,12 +12,15 @@ static int make_table(void **state)
 {
     (void)state;
     table = calloc(1, sizeof(*table));
-    return table ? 0 : -1;
+    if (table)
+        table->slots = calloc(1, HEAP_TABLE_BYTES);
+    return table && table->slots ? 0 : -1;
 }
 
 static int free_table(void **state)
 {
     (void)state;
+    free(table->slots);
     free(table);
     return 0;
 }
@@ -47,7 +50,9 @@ static void an_address_is_there_once(void **state)
     (void)state;
     assert_true(table_add(table, 4096));
     assert_true(table_add(table, 4096));
+    assert_true(table_slots_have(table->slots, 4096));
     assert_true(table_remove(table, 4096));
+    assert_false(table_slots_have(table->slots, 4096));
     assert_false(table_remove(table, 4096));
     assert_false(may_have(4096));
 }
@@ -56,14 +61,14 @@ static void an_address_is_there_once(void **state)
 static void a_full_table_refuses(void **state)
 {
     (void)state;
-    uint64_t n = 0, refused = 0, tries = (UINT64_C(1) << TABLE_SLOT_BITS) * 2;
+    uint64_t n = 0, refused = 0, tries = (UINT64_C(1) << HEAP_TABLE_BITS) * 2;
     for (uint64_t i = 1; i <= tries; i++) {
         bool added = table_add(table, i << 4);
         n += added;
         refused += !added;
     }
     assert_true(refused > 0);
-    assert_in_range(n, (UINT64_C(1) << TABLE_SLOT_BITS) / 2, UINT64_C(1) << TABLE_SLOT_BITS);
+    assert_in_range(n, (UINT64_C(1) << HEAP_TABLE_BITS) / 2, UINT64_C(1) << HEAP_TABLE_BITS);
     for (uint64_t i = 1; i <= tries; i++)
         n -= table_remove(table, i << 4);
     assert_int_equal(n, 0);

@@ -4,13 +4,18 @@
 // ring's place is covered by empty memory). The process may have any number of profiles one after
 // the other.
 //
-// All memory is static, so nothing here calls the allocator that it watches, and a thread that is
-// late finds memory wherever it looks: tables are emptied, never unmapped. The gate and the tables
-// are wiped by the kernel in a child after fork; what is in the ring's order there would be the
-// parent's. A child after vfork shares memory and heap with its parent and is seen as the parent.
+// Nothing here calls the allocator that it watches: memory is static, but for the ring and the
+// table of samples, which the recorder shares. Threads that use these are counted (enter() and
+// leave()); they are unmapped when nobody does, otherwise empty memory takes their place, so that a
+// thread that is late finds memory wherever it looks. The state and the table's filter are wiped by
+// the kernel in a child after fork; what is in the ring's order there would be the parent's. A
+// child after vfork shares memory and heap with its parent and is seen as the parent.
 //
-// The recorder may die at any time: its heartbeat stops, and a client that finds the ring full for
-// too long after that ends the profile itself.
+// The recorder may stand still or die at any time: its heartbeat stops. A client that finds the
+// ring full then waits for some seconds, counts its losses from there on, and in the end takes its
+// hooks out by itself.
+//
+// Allocation is no cancellation point, so what may be one here is done with cancellation off.
 #include "producer/agents/heap/client.h"
 
 #include <errno.h>
@@ -30,28 +35,35 @@
 
 #define PAGE_MAX       65536
 #define RING_BYTES_MAX (UINT64_C(1) << 30)
-#define FREE_RESERVE   8                  // an eighth of the ring is for frees and objects
-#define REST_BYTES     (INT64_C(1) << 30) // between two looks of a thread without profile
+#define FREE_RESERVE   8     // an eighth of the ring is for frees and objects
+#define LOOK_BYTES     65536 // a thread allocates at most between two looks
 #define WAIT_NS        100000
-#define SILENCE_NS     INT64_C(10000000000) // of the recorder, after which it counts as dead
-#define TIMED_SAMPLES  16                   // one in so many is timed, and counts for all
-#define OWED_PARTS     4096                 // samples over which a loss is spread, about
-#define MEAN_OF        64                   // samples, about
-#define WEIGHT_SURE    (UINT64_C(1) << 40)  // more than that is not counted in the mean
-#define ARENAS_REST    50                   // times what counting takes, between two counts
+#define SILENCE_NS     INT64_C(5000000000)   // of the recorder, after which nobody waits for it
+#define DEATH_NS       INT64_C(600000000000) // and after which it counts as dead
+#define PRESENT_SHARDS 16
+#define TIMED_SAMPLES  16                  // one in so many is timed, and counts for all
+#define OWED_PARTS     4096                // samples over which a loss is spread, about
+#define MEAN_OF        64                  // samples, about
+#define WEIGHT_SURE    (UINT64_C(1) << 40) // more than that is not counted in the mean
+#define ARENAS_REST    50                  // times what counting takes, between two counts
+
+struct present {
+    _Alignas(64) atomic_uint n;
+};
 
 struct client {
-    struct client_gate gate;
     atomic_uint epoch; // of the profile; 0: there is none
     uint32_t flags, block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
     _Atomic uint64_t interval;
-    struct ring_writer ring;
-    atomic_bool walking; // somebody changes the GOTs
-    atomic_uint pending; // objects may have come
+    struct present present[PRESENT_SHARDS]; // threads that use the ring
+    atomic_bool rested;                     // after a fork
+    atomic_bool walking;                    // somebody changes the GOTs
+    atomic_uint pending;                    // objects may have come
     // Since the ring is full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
+    atomic_bool is_silent;    // the recorder, for longer than anybody waits
     _Atomic uint64_t weights; // of samples, the mean times MEAN_OF
     atomic_bool counting;     // somebody asks the allocator
     int64_t count_due_ns;
@@ -62,15 +74,15 @@ static union {
     char page[PAGE_MAX];
 } state __attribute__((aligned(PAGE_MAX)));
 
-extern struct client_gate client_gate __attribute__((alias("state")));
-_Static_assert(sizeof(struct client) <= PAGE_MAX, "the gate's page");
+_Static_assert(sizeof(struct client) <= PAGE_MAX, "one page");
 
 struct address_table client_table __attribute__((aligned(PAGE_MAX)));
 __thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
 
 // Not wiped: what is so in a child, too.
 static struct {
-    void *window; // where rings are mapped
+    struct ring_writer ring;
+    void *window; // where the ring is mapped, or was
     uint64_t window_bytes;
     atomic_bool hooked;
     atomic_uint last_epoch;
@@ -84,6 +96,46 @@ static int64_t now_ns(void)
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+static int cancel_off(void)
+{
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static void cancel_restore(int before)
+{
+    pthread_setcancelstate(before, NULL);
+}
+
+// Who uses the ring.
+
+static atomic_uint *present_of(const struct thread_state *thread)
+{
+    uint64_t place = (uint64_t)(uintptr_t)thread >> 12;
+    return &client->present[(place ^ place >> 11) % PRESENT_SHARDS].n;
+}
+
+// The epoch, 0: there is no profile and nothing may be touched. leave() in any case.
+static uint32_t enter(const struct thread_state *thread)
+{
+    atomic_fetch_add(present_of(thread), 1);
+    return atomic_load(&client->epoch);
+}
+
+static void leave(const struct thread_state *thread)
+{
+    atomic_fetch_sub_explicit(present_of(thread), 1, memory_order_release);
+}
+
+static unsigned n_present(void)
+{
+    unsigned n = 0;
+    for (int i = 0; i < PRESENT_SHARDS; i++)
+        n += atomic_load(&client->present[i].n);
+    return n;
 }
 
 // Hooks.
@@ -124,7 +176,7 @@ static void install_hooks(void)
     enum objects_result result;
     int rounds = 0;
     do {
-        objects_begin(&client->ring);
+        objects_begin(&lasting.ring);
         walk_objects(true);
         result = objects_end();
         if (result == OBJECTS_GONE)
@@ -141,12 +193,15 @@ void client_objects_changed(void)
         atomic_store(&client->pending, 1);
         return;
     }
-    int saved = errno;
+    int saved = errno, cancel = cancel_off();
     thread->inside++;
     atomic_store(&client->pending, 0);
-    install_hooks();
+    if (enter(thread))
+        install_hooks();
+    leave(thread);
     thread->inside--;
     end_walk();
+    cancel_restore(cancel);
     errno = saved;
 }
 
@@ -170,28 +225,38 @@ static int check_ring(int fd, struct heap_header *ret)
     if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
         ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
         (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 ||
-        (uint64_t)st.st_size != HEAP_HEADER_BYTES + ret->ring_bytes)
+        (uint64_t)st.st_size != HEAP_MEMORY_BYTES(ret->ring_bytes))
         return -EPROTO;
     return 0;
 }
 
-// A ring of the same size takes the place of the one before, so that rings that come and go leave
-// one mapping at most.
+// Of a window that nobody uses any more. One that a thread never leaves, because a handler jumped
+// out of it, is used again where that is possible, and otherwise stays.
+static void *place_for_ring(uint64_t size)
+{
+    if (lasting.window && n_present() == 0) {
+        munmap(lasting.window, lasting.window_bytes);
+        lasting.window = NULL;
+    }
+    return lasting.window && lasting.window_bytes == size ? lasting.window : NULL;
+}
+
 static int map_ring(int fd, uint64_t ring_bytes)
 {
-    uint64_t size = HEAP_HEADER_BYTES + ring_bytes;
-    bool again = lasting.window && lasting.window_bytes == size;
-    void *memory = mmap(again ? lasting.window : NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | (again ? MAP_FIXED : 0), fd, 0);
+    uint64_t size = HEAP_MEMORY_BYTES(ring_bytes);
+    void *place = place_for_ring(size);
+    void *memory =
+        mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), fd, 0);
     if (memory == MAP_FAILED)
         return -errno;
     lasting.window = memory;
     lasting.window_bytes = size;
-    client->ring = (struct ring_writer){
+    lasting.ring = (struct ring_writer){
         .header = memory,
         .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
         .bytes = ring_bytes,
     };
+    client_table.slots = (table_slot *)(lasting.ring.memory + ring_bytes);
     return 0;
 }
 
@@ -199,6 +264,18 @@ static void cover_ring(void)
 {
     mmap(lasting.window, lasting.window_bytes, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+// `n_own`: how often the caller itself is counted. Who comes from now on finds no profile.
+static void drop_ring(unsigned n_own)
+{
+    madvise(client_table.filter, sizeof(client_table.filter), MADV_DONTNEED);
+    if (n_present() != n_own) {
+        cover_ring();
+        return;
+    }
+    munmap(lasting.window, lasting.window_bytes);
+    lasting.window = NULL;
 }
 
 static int find_own_code(struct dl_phdr_info *info, size_t size, void *userdata)
@@ -224,7 +301,7 @@ static int prepare(void)
     if (lasting.prepared)
         return 0;
     if (madvise(&state, sizeof(state), MADV_WIPEONFORK) < 0 ||
-        madvise(&client_table, sizeof(client_table), MADV_WIPEONFORK) < 0)
+        madvise(client_table.filter, sizeof(client_table.filter), MADV_WIPEONFORK) < 0)
         return -errno;
     hooks_resolve();
     arenas_prepare(hooks_allocator());
@@ -241,14 +318,14 @@ static void tell_arenas(bool is_last)
         struct heap_arenas arenas;
         char bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX)];
     } room;
-    struct heap_header *header = client->ring.header;
+    struct heap_header *header = lasting.ring.header;
     int64_t before = now_ns();
     if (atomic_exchange_explicit(&client->counting, true, memory_order_acquire))
         return;
     unsigned ask = atomic_load_explicit(&header->ask, memory_order_relaxed);
     if ((is_last || before >= client->count_due_ns) && arenas_read(&room.arenas)) {
         size_t size = HEAP_ARENAS_BYTES(room.arenas.n_arenas);
-        struct heap_arenas *record = ring_reserve(&client->ring, HEAP_ARENAS, size, 0);
+        struct heap_arenas *record = ring_reserve(&lasting.ring, HEAP_ARENAS, size, 0);
         if (record) {
             memcpy((char *)record + sizeof(record->head), room.bytes + sizeof(record->head),
                    size - sizeof(record->head));
@@ -263,7 +340,7 @@ static void tell_arenas(bool is_last)
 
 static bool is_asked(void)
 {
-    const struct heap_header *header = client->ring.header;
+    const struct heap_header *header = lasting.ring.header;
     return atomic_load_explicit(&header->ask, memory_order_relaxed) !=
            atomic_load_explicit(&header->answered, memory_order_relaxed);
 }
@@ -271,8 +348,7 @@ static bool is_asked(void)
 static void set_interval(uint64_t interval)
 {
     atomic_store_explicit(&client->interval, interval, memory_order_relaxed);
-    atomic_store_explicit(&client->ring.header->interval_bytes, interval, memory_order_relaxed);
-    client->gate.threshold = sampler_threshold(interval);
+    atomic_store_explicit(&lasting.ring.header->interval_bytes, interval, memory_order_relaxed);
 }
 
 int client_start(int fd)
@@ -283,6 +359,7 @@ int client_start(int fd)
         return r;
     if (atomic_load(&client->epoch) || !begin_walk())
         return -EBUSY;
+    int cancel = cancel_off();
     client_thread.inside++;
     r = prepare();
     if (r == 0)
@@ -293,6 +370,7 @@ int client_start(int fd)
         client->adaptive_free_bytes = header.adaptive_free_bytes;
         client->adaptive_interval_bytes = header.adaptive_interval_bytes;
         atomic_store(&client->full_since_ns, 0);
+        atomic_store(&client->is_silent, false);
         client->count_due_ns = 0;
         set_interval(header.interval_bytes ? header.interval_bytes : 1);
         objects_reset();
@@ -303,32 +381,38 @@ int client_start(int fd)
     }
     client_thread.inside--;
     end_walk();
+    cancel_restore(cancel);
     return r;
 }
 
 void client_finish(void)
 {
-    if (!atomic_load(&client->epoch))
-        return;
     client_thread.inside++;
-    tell_arenas(true);
+    if (enter(&client_thread))
+        tell_arenas(true);
+    leave(&client_thread);
     client_thread.inside--;
+}
+
+static void stop(unsigned n_own)
+{
+    if (!begin_walk())
+        return; // there will be another sample
+    int cancel = cancel_off();
+    if (atomic_exchange(&client->epoch, 0)) {
+        client_thread.inside++;
+        walk_objects(false);
+        atomic_store(&lasting.ring.header->gone, 1);
+        drop_ring(n_own);
+        client_thread.inside--;
+    }
+    end_walk();
+    cancel_restore(cancel);
 }
 
 void client_stop(void)
 {
-    if (!begin_walk())
-        return; // there will be another sample
-    if (atomic_exchange(&client->epoch, 0)) {
-        client_thread.inside++;
-        client->gate.threshold = UINT64_MAX;
-        walk_objects(false);
-        atomic_store(&client->ring.header->gone, 1);
-        madvise(&client_table, sizeof(client_table), MADV_DONTNEED);
-        cover_ring();
-        client_thread.inside--;
-    }
-    end_walk();
+    stop(0);
 }
 
 // Samples.
@@ -337,40 +421,42 @@ void client_stop(void)
 // been in the loader when it was made.
 static void rest(struct thread_state *thread)
 {
-    thread->sampler.left = REST_BYTES;
-    if (client->gate.threshold == 0) {
-        client->gate.threshold = UINT64_MAX;
-        if (atomic_load(&lasting.hooked) && __libc_single_threaded && begin_walk()) {
-            walk_objects(false);
-            cover_ring();
-            end_walk();
-        }
-    }
+    thread->left = LOOK_BYTES;
+    thread->epoch = 0;
+    if (!atomic_load(&lasting.hooked) || atomic_exchange(&client->rested, true) ||
+        !__libc_single_threaded || !begin_walk())
+        return;
+    int cancel = cancel_off();
+    walk_objects(false);
+    if (lasting.window)
+        cover_ring();
+    end_walk();
+    cancel_restore(cancel);
 }
 
-// Whether the ring is worth waiting for. The recorder looks at it several times a second.
-static bool recorder_lives(void)
+// Whether the full ring is worth waiting for. The recorder looks at it several times a second.
+static bool recorder_is_silent(void)
 {
-    struct heap_header *header = client->ring.header;
+    struct heap_header *header = lasting.ring.header;
     unsigned heartbeat = atomic_load_explicit(&header->heartbeat, memory_order_relaxed);
     int64_t now = now_ns(), since = atomic_load(&client->full_since_ns);
     if (since == 0 || atomic_load(&client->full_heartbeat) != heartbeat) {
         atomic_store(&client->full_heartbeat, heartbeat);
         atomic_store(&client->full_since_ns, now);
-        return true;
+        since = now;
     }
-    return now - since < SILENCE_NS;
+    if (now - since >= DEATH_NS)
+        atomic_store(&header->stop, 1); // the next look takes the hooks out
+    bool silent = now - since >= SILENCE_NS;
+    atomic_store_explicit(&client->is_silent, silent, memory_order_relaxed);
+    return silent;
 }
 
 static bool wait_for_room(int64_t *since_ns)
 {
-    struct heap_header *header = client->ring.header;
-    if (atomic_load_explicit(&header->stop, memory_order_relaxed))
+    struct heap_header *header = lasting.ring.header;
+    if (atomic_load_explicit(&header->stop, memory_order_relaxed) || recorder_is_silent())
         return false;
-    if (!recorder_lives()) {
-        atomic_store(&header->stop, 1); // the next sample takes the hooks out
-        return false;
-    }
     if (!(client->flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
         return false;
     int64_t now = now_ns();
@@ -380,7 +466,9 @@ static bool wait_for_room(int64_t *since_ns)
         atomic_store(&header->hit_timeout, 1);
         return false;
     }
+    int cancel = cancel_off();
     nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    cancel_restore(cancel);
     return true;
 }
 
@@ -388,11 +476,11 @@ static void *reserve(enum heap_record_kind kind, size_t size, uint64_t left_free
 {
     int64_t since_ns = 0;
     void *record;
-    while (!(record = ring_reserve(&client->ring, kind, size, left_free)))
+    while (!(record = ring_reserve(&lasting.ring, kind, size, left_free)))
         if (!wait_for_room(&since_ns))
             break;
     if (since_ns)
-        atomic_fetch_add_explicit(&client->ring.header->blocked_us,
+        atomic_fetch_add_explicit(&lasting.ring.header->blocked_us,
                                   (uint64_t)(now_ns() - since_ns) / 1000, memory_order_relaxed);
     return record;
 }
@@ -401,7 +489,7 @@ static void adapt_interval(void)
 {
     uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
     if (client->adaptive_free_bytes == 0 ||
-        ring_free_bytes(&client->ring) >= client->adaptive_free_bytes ||
+        ring_free_bytes(&lasting.ring) >= client->adaptive_free_bytes ||
         (client->adaptive_interval_bytes && interval * 2 > client->adaptive_interval_bytes) ||
         interval > UINT64_MAX / 4)
         return;
@@ -410,7 +498,7 @@ static void adapt_interval(void)
 
 static size_t unwind_timed(uint64_t *frames)
 {
-    struct heap_header *header = client->ring.header;
+    struct heap_header *header = lasting.ring.header;
     if (client_thread.in_the_list)
         return 0;
     if (client_thread.n_samples++ % TIMED_SAMPLES != 0)
@@ -462,15 +550,27 @@ static void note_loss(struct heap_header *header, uint64_t weight)
     atomic_fetch_add_explicit(&header->owed_bytes, weight, memory_order_relaxed);
 }
 
+// Before the stack is looked at, which would be for nothing.
+static bool is_lost_anyway(void)
+{
+    return __builtin_expect(atomic_load_explicit(&client->is_silent, memory_order_relaxed), 0) &&
+           ring_free_bytes(&lasting.ring) < lasting.ring.bytes / FREE_RESERVE * 2 &&
+           recorder_is_silent();
+}
+
 static void send_sample(void *p, uint64_t weight)
 {
     uint64_t frames[HEAP_FRAMES_MAX], address = (uint64_t)(uintptr_t)p;
-    struct heap_header *header = client->ring.header;
+    struct heap_header *header = lasting.ring.header;
+    if (is_lost_anyway()) {
+        note_loss(header, weight);
+        return;
+    }
     size_t n = unwind_timed(frames);
     if (n == 0)
         atomic_fetch_add_explicit(&header->n_unwind_errors, 1, memory_order_relaxed);
     struct heap_alloc *record = reserve(HEAP_ALLOC, sizeof(*record) + n * sizeof(frames[0]),
-                                        client->ring.bytes / FREE_RESERVE);
+                                        lasting.ring.bytes / FREE_RESERVE);
     if (!record || !table_add(&client_table, address)) {
         if (record) {
             record->head.kind = HEAP_PAD;
@@ -507,28 +607,52 @@ static uint64_t take_points(struct thread_state *thread, uint64_t interval)
     return weight;
 }
 
-static void look_after(struct thread_state *thread, void *p, size_t size)
+// What is far enough from the next point passes without a look.
+static void grant(struct thread_state *thread, uint64_t threshold)
 {
-    uint32_t epoch = atomic_load_explicit(&client->epoch, memory_order_acquire);
+    uint64_t most = threshold < LOOK_BYTES ? threshold : LOOK_BYTES;
+    uint64_t left = (uint64_t)thread->sampler.left;
+    thread->left = left < most ? left : most;
+    thread->sampler.left -= (int64_t)thread->left;
+}
+
+static void count_allocation(struct thread_state *thread, uint32_t epoch, void *p, size_t size)
+{
+    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+    uint64_t threshold = sampler_threshold(interval);
+    if (thread->epoch != epoch)
+        begin_thread(thread, epoch, interval);
+    else
+        thread->sampler.left += (int64_t)thread->left;
+    thread->left = 0;
+    if (size >= threshold) {
+        send_sample(p, size);
+    } else {
+        thread->sampler.left -= (int64_t)size;
+        if (thread->sampler.left <= 0)
+            send_sample(p, take_points(thread, interval));
+    }
+    grant(thread, threshold);
+}
+
+// Objects cannot be told of while the ring is full.
+static bool has_room_for_objects(void)
+{
+    return ring_free_bytes(&lasting.ring) >= lasting.ring.bytes / FREE_RESERVE;
+}
+
+static void look_after(struct thread_state *thread, uint32_t epoch, void *p, size_t size)
+{
     if (!epoch) {
         rest(thread);
         return;
     }
-    if (atomic_load_explicit(&client->ring.header->stop, memory_order_relaxed)) {
-        client_stop();
+    if (atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed)) {
+        stop(1);
         return;
     }
-    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
-    if (thread->epoch != epoch) {
-        begin_thread(thread, epoch, interval);
-        if (size < sampler_threshold(interval))
-            thread->sampler.left -= (int64_t)size;
-    }
-    if (size >= sampler_threshold(interval))
-        send_sample(p, size);
-    else if (thread->sampler.left <= 0)
-        send_sample(p, take_points(thread, interval));
-    if (client_objects_pending())
+    count_allocation(thread, epoch, p, size);
+    if (client_objects_pending() && has_room_for_objects())
         client_objects_changed();
     if (is_asked())
         tell_arenas(false);
@@ -541,25 +665,42 @@ void client_allocated(void *p, size_t size)
         return;
     int saved = errno;
     thread->inside++;
-    look_after(thread, p, size);
+    look_after(thread, enter(thread), p, size);
+    leave(thread);
     thread->inside--;
     errno = saved;
 }
 
 bool client_freeing(void *p)
 {
-    if (!table_remove(&client_table, (uint64_t)(uintptr_t)p))
-        return false;
-    if (!atomic_load_explicit(&client->epoch, memory_order_acquire))
-        return false;
+    struct thread_state *thread = &client_thread;
     int saved = errno;
-    struct heap_free *record = reserve(HEAP_FREE, sizeof(*record), 0);
-    if (record) {
-        record->address = (uint64_t)(uintptr_t)p;
-        ring_commit(record);
-    } else {
-        atomic_fetch_add_explicit(&client->ring.header->n_lost_frees, 1, memory_order_relaxed);
+    bool was_sample = enter(thread) && table_remove(&client_table, (uint64_t)(uintptr_t)p);
+    if (was_sample) {
+        struct heap_free *record = reserve(HEAP_FREE, sizeof(*record), 0);
+        if (record) {
+            record->address = (uint64_t)(uintptr_t)p;
+            ring_commit(record);
+        } else {
+            atomic_fetch_add_explicit(&lasting.ring.header->n_lost_frees, 1, memory_order_relaxed);
+        }
     }
+    leave(thread);
     errno = saved;
-    return true;
+    return was_sample;
+}
+
+// With the weight that a sample of its size has most likely had.
+void client_kept(void *p, size_t size)
+{
+    struct thread_state *thread = &client_thread;
+    int saved = errno;
+    thread->inside++;
+    if (enter(thread)) {
+        uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+        send_sample(p, size > interval ? size : interval);
+    }
+    leave(thread);
+    thread->inside--;
+    errno = saved;
 }

@@ -13,11 +13,12 @@
 #include "producer/agents/heap/sampler.h"
 #include "producer/agents/heap/table.h"
 
-// All zero before the thread's first allocation: that one is taken for a sample and finds out.
+// All zero before the thread's first allocation: that one is looked at and finds out.
 struct thread_state {
-    struct sampler sampler;
-    uint64_t interval; // of `sampler`
-    uint32_t epoch;    // of the profile that `sampler` belongs to
+    uint64_t left;          // bytes until the next look
+    struct sampler sampler; // its `left` begins behind those
+    uint64_t interval;      // of `sampler`
+    uint32_t epoch;         // of the profile that `sampler` belongs to
     uint32_t n_samples;
     uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
     uint8_t
@@ -26,13 +27,7 @@ struct thread_state {
 
 extern __thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
 
-// What hooks look at.
-struct client_gate {
-    uint64_t threshold; // allocations of this size and more are always samples
-};
-
-// Both are wiped to zero in a child after fork, which leaves it without profile.
-extern struct client_gate client_gate;
+// Wiped to zero in a child after fork, which leaves it without profile.
 extern struct address_table client_table;
 
 // The profile begins: takes over the memory behind `fd`, which stays the caller's. 0 or a negative
@@ -50,18 +45,23 @@ void client_objects_changed(void);
 void client_objects_changed_soon(void); // when somebody next has reason to look
 bool client_objects_pending(void);
 
-// An allocation that is a sample or whose thread has to be looked after.
+// Before an allocation. True: it is no sample, and that is all. Otherwise client_allocated() comes
+// after it. `left` is never more than what makes an allocation a sure sample.
+static inline bool client_passes(size_t size)
+{
+    struct thread_state *thread = &client_thread;
+    if (__builtin_expect(size >= thread->left, 0))
+        return false;
+    thread->left -= size;
+    return true;
+}
+
+// `p` is NULL where the allocation failed.
 void client_allocated(void *p, size_t size);
 // `p` may be a sample and is about to be freed. True: it was one.
 bool client_freeing(void *p);
-
-static inline void client_allocation(void *p, size_t size)
-{
-    struct thread_state *thread = &client_thread;
-    if (__builtin_expect(
-            size >= client_gate.threshold || (thread->sampler.left -= (int64_t)size) <= 0, 0))
-        client_allocated(p, size);
-}
+// It was, but then it was not freed.
+void client_kept(void *p, size_t size);
 
 static inline bool client_free(void *p)
 {

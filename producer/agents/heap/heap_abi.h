@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the recorder and libmmheap.so say to each other: one memfd, made and sealed by the recorder,
-// that holds a header page and a ring of records. There is one ring for the whole process, so its
-// order is the order in which things happened: a free is reserved before the address can be given
-// out again, an allocation before the program has seen its address.
+// that holds a header page, a ring of records, and the table of live samples (table.h). There is
+// one ring for the whole process, so its order is the order in which things happened: a free is
+// reserved before the address can be given out again, an allocation before the program has seen its
+// address.
+//
+// The table says which samples live, whatever was lost: an address is in it before its ALLOC is
+// complete, and leaves it before its FREE is reserved. So a sample that the recorder has read and
+// that is not in the table has been freed, also in a process that stands still or is gone.
 //
 // Positions count bytes from the beginning and never wrap. A record does not cross the ring's end;
 // one of kind PAD fills the gap. Its first word is 0 while nobody has reserved it, then its size,
@@ -16,8 +21,14 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  3
+#define HEAP_ABI_VERSION  4
 #define HEAP_HEADER_BYTES 4096
+
+#define HEAP_TABLE_BITS  22
+#define HEAP_TABLE_BYTES (sizeof(uint64_t) << HEAP_TABLE_BITS)
+// Of the memfd. Pages of the table are there when samples are.
+#define HEAP_MEMORY_BYTES(ring_bytes)                                                              \
+    (HEAP_HEADER_BYTES + (uint64_t)(ring_bytes) + HEAP_TABLE_BYTES)
 
 #define HEAP_LIBRARY_FILE "libmmheap.so"
 
@@ -38,7 +49,7 @@
 struct heap_header {
     // By the recorder, before it hands over the memory.
     uint32_t magic, version;
-    uint64_t ring_bytes; // a power of two
+    uint64_t ring_bytes; // a power of two, of whole pages
     uint32_t flags;
     uint32_t block_timeout_us;        // 0: no limit
     uint64_t adaptive_free_bytes;     // the interval doubles when fewer are free; 0: never

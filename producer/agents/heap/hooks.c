@@ -41,35 +41,37 @@ enum real {
 
 #define REAL(which, type) ((type)hooks_table[which].real)
 
+// What is no sample is a jump to the real function.
 static void *hook_malloc(size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_MALLOC, void *(*)(size_t))(size);
     void *p = REAL(REAL_MALLOC, void *(*)(size_t))(size);
-    client_allocation(p, size);
+    client_allocated(p, size);
     return p;
 }
 
 static void *hook_calloc(size_t n, size_t size)
 {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || client_passes(bytes))
+        return REAL(REAL_CALLOC, void *(*)(size_t, size_t))(n, size);
     void *p = REAL(REAL_CALLOC, void *(*)(size_t, size_t))(n, size);
-    if (p)
-        client_allocation(p, n * size);
-    return p;
-}
-
-static void *after_realloc(void *old, bool was_sample, void *p, size_t size)
-{
-    if (p)
-        client_allocation(p, size);
-    else if (was_sample && size > 0)
-        client_allocated(old, malloc_usable_size(old)); // it failed: the old one lives on
+    client_allocated(p, bytes);
     return p;
 }
 
 static void *hook_realloc(void *old, size_t size)
 {
     bool was_sample = client_free(old);
+    if (!was_sample && client_passes(size))
+        return REAL(REAL_REALLOC, void *(*)(void *, size_t))(old, size);
     void *p = REAL(REAL_REALLOC, void *(*)(void *, size_t))(old, size);
-    return after_realloc(old, was_sample, p, size);
+    if (p && (!was_sample || !client_passes(size)))
+        client_allocated(p, size);
+    else if (!p && was_sample && size > 0)
+        client_kept(old, malloc_usable_size(old)); // it failed: the old one lives on
+    return p;
 }
 
 static void *hook_reallocarray(void *old, size_t n, size_t size)
@@ -79,9 +81,7 @@ static void *hook_reallocarray(void *old, size_t n, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    bool was_sample = client_free(old);
-    void *p = REAL(REAL_REALLOCARRAY, void *(*)(void *, size_t, size_t))(old, n, size);
-    return after_realloc(old, was_sample, p, bytes);
+    return hook_realloc(old, bytes);
 }
 
 static void hook_free(void *p)
@@ -92,37 +92,47 @@ static void hook_free(void *p)
 
 static int hook_posix_memalign(void **ret, size_t alignment, size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_POSIX_MEMALIGN, int (*)(void **, size_t, size_t))(ret, alignment, size);
     int r = REAL(REAL_POSIX_MEMALIGN, int (*)(void **, size_t, size_t))(ret, alignment, size);
     if (r == 0)
-        client_allocation(*ret, size);
+        client_allocated(*ret, size);
     return r;
 }
 
 static void *hook_aligned_alloc(size_t alignment, size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_ALIGNED_ALLOC, void *(*)(size_t, size_t))(alignment, size);
     void *p = REAL(REAL_ALIGNED_ALLOC, void *(*)(size_t, size_t))(alignment, size);
-    client_allocation(p, size);
+    client_allocated(p, size);
     return p;
 }
 
 static void *hook_memalign(size_t alignment, size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_MEMALIGN, void *(*)(size_t, size_t))(alignment, size);
     void *p = REAL(REAL_MEMALIGN, void *(*)(size_t, size_t))(alignment, size);
-    client_allocation(p, size);
+    client_allocated(p, size);
     return p;
 }
 
 static void *hook_valloc(size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_VALLOC, void *(*)(size_t))(size);
     void *p = REAL(REAL_VALLOC, void *(*)(size_t))(size);
-    client_allocation(p, size);
+    client_allocated(p, size);
     return p;
 }
 
 static void *hook_pvalloc(size_t size)
 {
+    if (client_passes(size))
+        return REAL(REAL_PVALLOC, void *(*)(size_t))(size);
     void *p = REAL(REAL_PVALLOC, void *(*)(size_t))(size);
-    client_allocation(p, size);
+    client_allocated(p, size);
     return p;
 }
 

@@ -11,8 +11,8 @@
 
 static uint32_t slot_at(uint64_t address, uint32_t i)
 {
-    uint32_t home = (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TABLE_SLOT_BITS));
-    return ((home & ~7u) + i) & ((1u << TABLE_SLOT_BITS) - 1);
+    uint32_t home = (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HEAP_TABLE_BITS));
+    return ((home & ~7u) + i) & ((1u << HEAP_TABLE_BITS) - 1);
 }
 
 static void filter_change(struct address_table *table, uint64_t address, int change)
@@ -27,9 +27,9 @@ static void filter_change(struct address_table *table, uint64_t address, int cha
 
 bool table_add(struct address_table *table, uint64_t address)
 {
-    _Atomic uint64_t *empty = NULL;
+    table_slot *empty = NULL;
     for (uint32_t i = 0; i < WINDOW; i++) {
-        _Atomic uint64_t *slot = &table->slots[slot_at(address, i)];
+        table_slot *slot = &table->slots[slot_at(address, i)];
         uint64_t value = atomic_load_explicit(slot, memory_order_relaxed);
         if (value == address)
             return true;
@@ -51,7 +51,7 @@ bool table_add(struct address_table *table, uint64_t address)
 bool table_remove(struct address_table *table, uint64_t address)
 {
     for (uint32_t i = 0; i < WINDOW; i++) {
-        _Atomic uint64_t *slot = &table->slots[slot_at(address, i)];
+        table_slot *slot = &table->slots[slot_at(address, i)];
         uint64_t value = address;
         if (atomic_load_explicit(slot, memory_order_relaxed) == address &&
             atomic_compare_exchange_strong_explicit(slot, &value, 0, memory_order_relaxed,
@@ -60,5 +60,13 @@ bool table_remove(struct address_table *table, uint64_t address)
             return true;
         }
     }
+    return false;
+}
+
+bool table_slots_have(const table_slot *slots, uint64_t address)
+{
+    for (uint32_t i = 0; i < WINDOW; i++)
+        if (atomic_load_explicit(&slots[slot_at(address, i)], memory_order_acquire) == address)
+            return true;
     return false;
 }

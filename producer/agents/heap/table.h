@@ -3,18 +3,23 @@
 // The addresses of live samples, so that the free of anything else costs a load and a branch. Safe
 // for any number of threads, in signal handlers and after fork: no locks, no allocation. All zero
 // is an empty table; it is large and mostly never touched.
+//
+// The filter is the client's own. The slots are shared with the recorder (heap_abi.h).
 #pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "producer/agents/heap/heap_abi.h"
+
 #define TABLE_FILTER_BITS 20
-#define TABLE_SLOT_BITS   22
+
+typedef _Atomic uint64_t table_slot;
 
 struct address_table {
     _Atomic uint8_t filter[1u << TABLE_FILTER_BITS]; // addresses per bucket; sticks at 255
-    _Atomic uint64_t slots[1u << TABLE_SLOT_BITS];
+    table_slot *slots;                               // HEAP_TABLE_BYTES; borrowed
 };
 
 // Neighbours in memory are neighbours in the filter, so that what a program uses often stays warm.
@@ -35,3 +40,6 @@ bool table_add(struct address_table *table, uint64_t address);
 
 // False: it was not there.
 bool table_remove(struct address_table *table, uint64_t address);
+
+// Also for who has the slots alone.
+bool table_slots_have(const table_slot *slots, uint64_t address);

@@ -21,6 +21,8 @@
 #define MAPPINGS_MAX 65535
 #define REL_PC_BITS  48
 
+VEC_DEFINE(address_vec, uint64_t);
+
 static void forget_addresses(struct heap_book *book)
 {
     map64_clear(&book->frame_of_pc);
@@ -231,6 +233,22 @@ int heap_book_add(struct heap_book *book, const struct ring_record *record)
     default:
         return 0;
     }
+}
+
+int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata)
+{
+    struct address_vec dead = {0};
+    const struct map64_slot *slot;
+    int r = 0;
+    for (size_t cursor = 0; r == 0 && (slot = map64_next(&book->live, &cursor));)
+        if (!is_live(userdata, slot->key))
+            r = address_vec_push(&dead, slot->key);
+    vec_foreach(&dead, address) {
+        count_free(book, *map64_find(&book->live, *address));
+        map64_remove(&book->live, *address);
+    }
+    address_vec_done(&dead);
+    return r;
 }
 
 void heap_book_done(struct heap_book *book)

@@ -60,6 +60,10 @@ struct heap_book {
 
 // 0, or -ENOMEM.
 int heap_book_add(struct heap_book *book, const struct ring_record *record);
+// Samples that are not alive any more, though no record of it came, are freed. 0, or -ENOMEM.
+typedef bool (*book_is_live_fn)(void *userdata, uint64_t address);
+int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata);
+
 void heap_book_done(struct heap_book *book);
 
 struct book_peak {

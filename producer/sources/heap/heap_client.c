@@ -2,6 +2,10 @@
 //
 // A ring that makes no sense ends its client's profile (buffer_corrupted). A process that ended is
 // read to its end and kept until the recording stops: its profile is in every dump.
+//
+// A free that found no room in the ring is missing there, and its sample would live for ever. When
+// some were lost the book is compared with the client's table: before each dump, and between dumps
+// so that it takes a part of the time at most.
 #include "producer/sources/heap/heap_client.h"
 
 #include <errno.h>
@@ -14,6 +18,7 @@
 #include "common/cleanup.h"
 
 #define RECORDS_A_LOOK (1u << 18)
+#define RECONCILE_REST 20 // times what it takes, between two of them
 
 struct heap_client *heap_client_free(struct heap_client *client)
 {
@@ -77,9 +82,9 @@ static void drain(struct heap_client *client, bool is_last)
 {
     struct ring_record record;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
-    for (uint32_t n = 0;
-         (is_last || n < RECORDS_A_LOOK) && ring_reader_next(&client->ring, now, is_last, &record);
-         n++) {
+    // A process that is gone may have left its ring to others, who write on.
+    uint64_t n_max = is_last ? client->ring.bytes / HEAP_RECORD_ALIGN : RECORDS_A_LOOK;
+    for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++) {
         if (record.kind == HEAP_ARENAS) {
             malloc_info_keep(&client->malloc_info, record.arenas, nsec_now(CLOCK_BOOTTIME));
             continue;
@@ -91,11 +96,30 @@ static void drain(struct heap_client *client, bool is_last)
     }
 }
 
+static bool is_live(void *userdata, uint64_t address)
+{
+    return ring_reader_is_live(userdata, address);
+}
+
+static void reconcile(struct heap_client *client, bool at_once, bool is_last)
+{
+    uint64_t n = atomic_load(&client->ring.header->n_lost_frees) + client->ring.n_skipped;
+    nsec_t before = nsec_now(CLOCK_MONOTONIC);
+    if (!is_last && (n == client->n_settled || (before < client->reconcile_due && !at_once)))
+        return;
+    if (heap_book_reconcile(&client->book, is_live, &client->ring) == 0)
+        client->n_settled = n;
+    nsec_t after = nsec_now(CLOCK_MONOTONIC);
+    client->reconcile_due = after + RECONCILE_REST * (after - before);
+}
+
 // Of a process that lives, what its threads are just writing is left to them.
 void heap_client_end(struct heap_client *client, bool disconnected)
 {
     ring_reader_stop(&client->ring);
-    drain(client, heap_client_has_exited(client));
+    bool exited = heap_client_has_exited(client); // perhaps killed in the midst of a free
+    drain(client, exited);
+    reconcile(client, true, exited);
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);
     client->ended = true;
@@ -107,6 +131,7 @@ void heap_client_look(struct heap_client *client)
     bool exited = heap_client_has_exited(client);
     ring_reader_beat(&client->ring);
     drain(client, false);
+    reconcile(client, false, false);
     if (exited || client->ring.corrupted || atomic_load(&client->ring.header->gone) != 0)
         heap_client_end(client, true);
 }
@@ -122,8 +147,7 @@ uint64_t heap_client_lost(const struct heap_client *client)
     const struct heap_header *header = client->ring.header;
     if (client->rejected)
         return 0;
-    return atomic_load(&header->n_lost_allocs) + atomic_load(&header->n_lost_frees) +
-           client->ring.n_skipped + client->book.n_dropped;
+    return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + client->book.n_dropped;
 }
 
 struct profile_process heap_client_describe(struct heap_client *client,
@@ -139,6 +163,8 @@ struct profile_process heap_client_describe(struct heap_client *client,
             .rejected_concurrent = true,
             .start_coarse = client->start_coarse,
         };
+    if (!client->ended)
+        reconcile(client, true, false);
     return (struct profile_process){
         .book = &client->book,
         .pid = client->pid,

@@ -24,7 +24,9 @@ struct heap_client {
     nsec_t start_coarse;
     uint64_t n_samples, n_failed;   // what came, and what there was no memory for
     struct malloc_info malloc_info; // the last that came
-    nsec_t smaps_due;               // boot time; dumps before are without smaps
+    uint64_t n_settled;             // of the lost frees
+    nsec_t reconcile_due;
+    nsec_t smaps_due; // boot time; dumps before are without smaps
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
@@ -41,7 +43,7 @@ int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd
 struct heap_client *heap_client_new_rejected(int32_t pid);
 struct heap_client *heap_client_free(struct heap_client *client);
 
-// Reads what has come, and ends the profile with its process.
+// Reads what has come, makes good for frees that got lost, and ends the profile with its process.
 void heap_client_look(struct heap_client *client);
 // Reads the rest and tells the process to end. `disconnected`: it did so itself.
 void heap_client_end(struct heap_client *client, bool disconnected);
@@ -49,7 +51,7 @@ void heap_client_end(struct heap_client *client, bool disconnected);
 bool heap_client_has_exited(const struct heap_client *client);
 // Whether the process has taken its hooks out, or will do so without help.
 bool heap_client_has_left(const struct heap_client *client);
-// Samples and frees that did not come through.
+// Samples that did not come through.
 uint64_t heap_client_lost(const struct heap_client *client);
 
 // What a dump says of it. Everything is borrowed.

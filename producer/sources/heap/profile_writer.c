@@ -225,7 +225,7 @@ static void intern_sites(struct dump *dump, const struct profile_process *proces
 
 static void put_loss(struct wire_writer *w, const struct profile_process *process)
 {
-    if (!process->buffer_overran)
+    if (!process->buffer_overran && !process->n_lost_frees)
         return;
     wire_uint(w, PB_ProfilePacket_ProcessStats_lost_allocations, process->n_lost_allocs);
     wire_uint(w, PB_ProfilePacket_ProcessStats_lost_frees, process->n_lost_frees);

@@ -46,12 +46,13 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
 
 static int map_memory(struct ring_reader *ring, struct err *err)
 {
-    void *memory = mmap(NULL, HEAP_HEADER_BYTES + ring->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                        ring->fd, 0);
+    void *memory =
+        mmap(NULL, HEAP_MEMORY_BYTES(ring->bytes), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
     if (memory == MAP_FAILED)
         return err_errno(err, -errno, "shared memory");
     ring->header = memory;
     ring->memory = (uint8_t *)memory + HEAP_HEADER_BYTES;
+    ring->table = (const table_slot *)(ring->memory + ring->bytes);
     ring->record = malloc(RECORD_MAX);
     return ring->record ? 0 : -ENOMEM;
 }
@@ -61,7 +62,7 @@ int ring_reader_new(const struct ring_options *options, struct ring_reader *ret,
     *ret = (struct ring_reader){.fd = memfd_create("mmheap", MFD_CLOEXEC | MFD_ALLOW_SEALING),
                                 .bytes = options->bytes};
     int r = 0;
-    if (ret->fd < 0 || ftruncate(ret->fd, (off_t)(HEAP_HEADER_BYTES + options->bytes)) < 0 ||
+    if (ret->fd < 0 || ftruncate(ret->fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||
         fcntl(ret->fd, F_ADD_SEALS, SEALS) < 0)
         r = err_errno(err, -errno, "shared memory");
     if (r == 0)
@@ -80,7 +81,7 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
     *ret = (struct ring_reader){.fd = fd, .bytes = options->bytes};
     int r = 0;
     // Only a memfd has seals, so its pages are never fetched from anywhere.
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_HEADER_BYTES + options->bytes ||
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
         (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
         r = err_set(err, -EPROTO, "its shared memory is not as it should be");
     if (r == 0)
@@ -93,7 +94,7 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
 void ring_reader_done(struct ring_reader *ring)
 {
     if (ring->header)
-        munmap(ring->header, HEAP_HEADER_BYTES + ring->bytes);
+        munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
     free(ring->record);
     if (ring->bytes)
         close_fd(ring->fd);
@@ -253,8 +254,13 @@ bool ring_reader_is_answered(const struct ring_reader *ring)
     return atomic_load(&ring->header->answered) == atomic_load(&ring->header->ask);
 }
 
+bool ring_reader_is_live(const struct ring_reader *ring, uint64_t address)
+{
+    return table_slots_have(ring->table, address);
+}
+
 void ring_reader_release(struct ring_reader *ring)
 {
     fallocate(ring->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HEAP_HEADER_BYTES,
-              (off_t)ring->bytes);
+              (off_t)(ring->bytes + HEAP_TABLE_BYTES));
 }

@@ -12,11 +12,13 @@
 #include "common/err.h"
 #include "common/nsec.h"
 #include "producer/agents/heap/heap_abi.h"
+#include "producer/agents/heap/table.h"
 
 struct ring_reader {
     int fd;                     // owned: what the client is given
     struct heap_header *header; // owned: the mapping
     uint8_t *memory;
+    const table_slot *table; // of live samples
     uint64_t bytes, pos;
     uint64_t given_back; // up to here the client may write again
     nsec_t busy_since;   // a record is reserved and not complete; 0: none
@@ -67,6 +69,9 @@ void ring_reader_beat(struct ring_reader *ring);
 // Asks the client for ARENAS; a client that allocates answers at its next sample.
 void ring_reader_ask(struct ring_reader *ring);
 bool ring_reader_is_answered(const struct ring_reader *ring);
+
+// Whether a sample that was read is alive, whatever became of the record of its free.
+bool ring_reader_is_live(const struct ring_reader *ring, uint64_t address);
 
 // The same for a ring that nobody reads: the client behind `fd` is told to end.
 void ring_fd_stop(int fd);

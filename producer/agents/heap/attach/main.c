@@ -92,7 +92,7 @@ static int make_ring(struct attach *a, struct err *err)
     int r = make_memfd(a, "mmheap", &a->ring_there, &a->ring_fd, err);
     if (r < 0)
         return r;
-    if (ftruncate(a->ring_fd, (off_t)(HEAP_HEADER_BYTES + a->header.ring_bytes)) < 0 ||
+    if (ftruncate(a->ring_fd, (off_t)HEAP_MEMORY_BYTES(a->header.ring_bytes)) < 0 ||
         fcntl(a->ring_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ||
         pwrite(a->ring_fd, &a->header, sizeof(a->header), 0) != (ssize_t)sizeof(a->header))
         return err_errno(err, -errno, "shared memory");
