@@ -50,6 +50,7 @@ struct agent {
     struct live_set *live;     // NULL: not wanted
     struct perf_map *perf_map; // NULL: not wanted
     bool collects_beside;      // see there
+    bool loss_told;            // that the log cannot be written any more
     atomic_bool running;
     pthread_mutex_t lock; // of starting and stopping
     pthread_cond_t stopped;
@@ -180,6 +181,16 @@ static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, 
     draw->inside = false;
 }
 
+// Called with the lock held. False: the log has ended, which is said once.
+static bool log_flush(struct agent *agent)
+{
+    bool open = sample_log_flush(agent->log);
+    if (!open && !agent->loss_told)
+        say("%s cannot be written any more; it ends here", agent->options.log_path);
+    agent->loss_told |= !open;
+    return open;
+}
+
 // A thread of its own, which the VM does not know: lines are in the file soon, also of a program
 // that does nothing now.
 static void *flush_run(void *userdata)
@@ -192,15 +203,14 @@ static void *flush_run(void *userdata)
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += FLUSH_PERIOD_S;
         pthread_cond_timedwait(&agent->stopped, &agent->lock, &until);
+        if (!atomic_load(&agent->running))
+            break;
         if (agent->log)
-            open = sample_log_flush(agent->log);
+            open = log_flush(agent);
         if (agent->perf_map)
             perf_map_flush(agent->perf_map);
     }
-    bool failed = !open && atomic_load(&agent->running);
     pthread_mutex_unlock(&agent->lock);
-    if (failed)
-        say("%s cannot be written any more; it ends here", agent->options.log_path);
     return NULL;
 }
 
@@ -268,6 +278,8 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     if (agent->live)
         live_write(agent, jni, is_death);
     pthread_mutex_lock(&agent->lock);
+    if (agent->log && !agent->loss_told)
+        log_flush(agent);
     if (agent->log)
         sample_log_close(agent->log);
     if (agent->perf_map)

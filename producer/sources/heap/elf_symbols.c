@@ -14,7 +14,8 @@
 
 #define SECTIONS_MAX 65536
 #define TABLE_MAX    (UINT64_C(256) << 20) // bytes of symbols, and of names
-#define SIZELESS_MAX 65536                 // how far a symbol without size may reach
+#define NOTES_MAX    4096
+#define SIZELESS_MAX 65536 // how far a symbol without size may reach
 
 // *ret is owned by the caller.
 static int read_part(int fd, uint64_t offset, uint64_t size, uint64_t max, size_t extra, void **ret)
@@ -47,6 +48,41 @@ static const Elf64_Shdr *find_table(const Elf64_Shdr *sections, size_t n)
             found = &sections[i];
     }
     return found;
+}
+
+static uint64_t padded(uint64_t size)
+{
+    return (size + 3) & ~UINT64_C(3);
+}
+
+// Notes are a header, a name and a description, each padded to four bytes.
+static void take_build_id(const char *notes, size_t size, struct elf_symbols *ret)
+{
+    Elf64_Nhdr note;
+    for (uint64_t at = 0; at + sizeof(note) <= size;) {
+        memcpy(&note, notes + at, sizeof(note));
+        uint64_t name = at + sizeof(note), id = name + padded(note.n_namesz);
+        at = id + padded(note.n_descsz);
+        if (at > size)
+            return;
+        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof(ELF_NOTE_GNU) ||
+            memcmp(notes + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) != 0 ||
+            note.n_descsz > sizeof(ret->build_id))
+            continue;
+        memcpy(ret->build_id, notes + id, note.n_descsz);
+        ret->build_id_size = note.n_descsz;
+        return;
+    }
+}
+
+static void find_build_id(int fd, const Elf64_Shdr *sections, size_t n, struct elf_symbols *ret)
+{
+    for (size_t i = 0; i < n && ret->build_id_size == 0; i++) {
+        void *notes CLEANUP(freep) = NULL;
+        if (sections[i].sh_type == SHT_NOTE &&
+            read_part(fd, sections[i].sh_offset, sections[i].sh_size, NOTES_MAX, 0, &notes) == 0)
+            take_build_id(notes, sections[i].sh_size, ret);
+    }
 }
 
 static int compare_starts(const void *left, const void *right)
@@ -97,6 +133,7 @@ int elf_symbols_read(int fd, struct elf_symbols *ret)
         return r;
     ret->strings = strings;
     ret->strings_size = names->sh_size;
+    find_build_id(fd, sections, header.e_shnum, ret);
     r = take_functions(table, symbols->sh_size / sizeof(Elf64_Sym), ret);
     if (r < 0)
         elf_symbols_done(ret);

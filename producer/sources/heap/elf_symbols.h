@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ELF_BUILD_ID_MAX 64
+
 struct elf_symbol {
     uint64_t start, size; // size 0: up to the next
     uint32_t name;        // offset in the strings
@@ -17,6 +19,8 @@ struct elf_symbols {
     size_t n;
     char *strings; // owned, terminated
     size_t strings_size;
+    uint8_t build_id[ELF_BUILD_ID_MAX];
+    uint32_t build_id_size; // 0: the file has none
 };
 
 // Reads .symtab, or .dynsym where there is no other. 0, or a negative errno: -ENOEXEC for what is

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,14 +24,31 @@ static int open_regular(const char *path)
     return fd;
 }
 
-static int open_file(const char *proc, int32_t pid, const char *path)
+// False: there is no such file, or it is another one by now.
+static bool read_file(const char *path, const char *build_id, uint32_t build_id_size,
+                      struct elf_symbols *ret)
+{
+    int fd CLEANUP(close_fdp) = open_regular(path);
+    if (fd < 0 || elf_symbols_read(fd, ret) < 0)
+        return false;
+    if (build_id_size == 0 || ret->build_id_size == 0 ||
+        (ret->build_id_size == build_id_size &&
+         memcmp(ret->build_id, build_id, build_id_size) == 0))
+        return true;
+    elf_symbols_done(ret);
+    return false;
+}
+
+// Where the process has it, or, if that has ended, here.
+static void find_file(const char *proc, int32_t pid, const char *path, const char *build_id,
+                      uint32_t build_id_size, struct elf_symbols *ret)
 {
     char below[PATH_MAX];
     if (path[0] != '/')
-        return -1;
+        return;
     int n = snprintf(below, sizeof(below), "%s/%d/root%s", proc, pid, path);
-    int fd = n > 0 && (size_t)n < sizeof(below) ? open_regular(below) : -1;
-    return fd >= 0 ? fd : open_regular(path);
+    if (n <= 0 || (size_t)n >= sizeof(below) || !read_file(below, build_id, build_id_size, ret))
+        read_file(path, build_id, build_id_size, ret);
 }
 
 const char *heap_names_find(struct heap_names *names, const char *proc, int32_t pid,
@@ -46,9 +64,7 @@ const char *heap_names_find(struct heap_names *names, const char *proc, int32_t 
         return NULL;
     if (id == names->files.n) {
         struct named_file file = {0};
-        int fd CLEANUP(close_fdp) = open_file(proc, pid, path);
-        if (fd >= 0)
-            elf_symbols_read(fd, &file.symbols);
+        find_file(proc, pid, path, build_id, build_id_size, &file.symbols);
         if (named_file_vec_push(&names->files, file) < 0) {
             elf_symbols_done(&file.symbols);
             return NULL;

@@ -8,11 +8,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -61,17 +63,35 @@ static int check_state(int pid, struct err *err)
     return 0;
 }
 
-static int open_in(int pid, const char *path)
-{
-    char below[PATH_MAX];
-    int n = snprintf(below, sizeof(below), "/proc/%d/root%s", pid, path);
-    return n > 0 && (size_t)n < sizeof(below) ? open(below, O_RDONLY | O_CLOEXEC) : -1;
-}
-
 struct object {
     char path[PATH_MAX];
+    uint64_t start, end; // of its first mapping
+    dev_t device;
+    uint64_t inode;
     uint64_t base, code_start, code_end;
 };
+
+// By its address first: that leads to the very file, be it replaced on disk or out of sight behind
+// another root, but takes privileges. By its name otherwise, unless that is another file by now.
+static int open_object(int pid, const struct object *object)
+{
+    char path[PATH_MAX + 32];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, object->start,
+             object->end);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    snprintf(path, sizeof(path), "/proc/%d/root%s", pid, object->path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 &&
+        (fstat(fd, &st) < 0 || (st.st_dev == object->device && st.st_ino != object->inode))) {
+        close_fd(fd);
+        errno = ESTALE;
+        return -1;
+    }
+    return fd;
+}
 
 // The first object whose file name begins with `prefix`.
 static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
@@ -90,7 +110,10 @@ static bool find_object(const struct strbuf *maps, const char *prefix, struct ob
         if (ret->base && !str_eq(path, ret->path))
             break;
         if (!ret->base) {
-            ret->base = mapping.start;
+            ret->base = ret->start = mapping.start;
+            ret->end = mapping.end;
+            ret->device = makedev(mapping.major, mapping.minor);
+            ret->inode = mapping.inode;
             memcpy(ret->path, path, sizeof(path));
         }
         if (mapping.permissions[2] == 'x') {
@@ -188,7 +211,7 @@ static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
 static int read_libc(struct target *target, const struct object *libc, struct err *err)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
-    int fd CLEANUP(close_fdp) = open_in(target->pid, libc->path);
+    int fd CLEANUP(close_fdp) = open_object(target->pid, libc);
     int r = fd < 0 ? -errno : elf_symbols_read(fd, &symbols);
     if (r < 0)
         return err_errno(err, r, "%s", libc->path);
