@@ -32,6 +32,11 @@ static const struct {
     const char *sql; // "": built in
 } modules[] = {
     {"prelude", ""},
+    {"android.aflags", ""},
+    {"android.cpu.cpu_per_uid", ""},
+    {"android.network_packets", ""},
+    {"android.user_list", ""},
+    {"linux.systemd_journald", ""},
     {"time.conversion", ""},
     {"slices.flow", ""},
     {"slices.hierarchy", ""},

@@ -270,6 +270,7 @@ static void import_done(struct import *im)
     ftrace_rows_done(&im->ftrace_rows);
     map64_done(&im->mm_owners);
     map64_done(&im->gpus);
+    map64_done(&im->packages);
     map64_done(&im->writing);
     map64_done(&im->cma_of);
     map64_done(&im->network_bytes);

@@ -65,6 +65,7 @@ struct import {
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid
     struct map64 gpus;      // number of a GPU -> its ugpu
+    struct map64 packages;  // user id of an Android package -> its name, in strings
     // State of ftrace handlers.
     const struct syscall_names *syscall_names; // of the machine; NULL: not known
     struct map64 writing;                      // threads that are in write(2)

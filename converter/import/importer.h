@@ -31,5 +31,12 @@ struct importer {
     void (*done)(void *state);
 };
 
+// The text of a field; where the message lacks it, the cell stays NULL.
+static inline void cell_field(struct cell *row, size_t column, const struct wire_field *field)
+{
+    if (field->data)
+        cell_bytes(row, column, field->data, field->size);
+}
+
 extern const struct importer *const importers[];
 extern const size_t n_importers;

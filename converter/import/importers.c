@@ -3,6 +3,7 @@
 // The packet kinds that are understood, a row each.
 #include "converter/import/importer.h"
 
+extern const struct importer importer_aconfig_flags;
 extern const struct importer importer_android_log;
 extern const struct importer importer_battery;
 extern const struct importer importer_clone_trigger;
@@ -14,12 +15,16 @@ extern const struct importer importer_energy_breakdown;
 extern const struct importer importer_entity_state;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
+extern const struct importer importer_game_interventions;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_heap_graph;
+extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
 extern const struct importer importer_malloc_info;
 extern const struct importer importer_memory_snapshot;
 extern const struct importer importer_module_symbols;
+extern const struct importer importer_network_bundle;
+extern const struct importer importer_network_packet;
 extern const struct importer importer_packages_list;
 extern const struct importer importer_perf_map;
 extern const struct importer importer_page_residency;
@@ -35,6 +40,7 @@ extern const struct importer importer_stack_sample;
 extern const struct importer importer_streaming_profile;
 extern const struct importer importer_sys_stats;
 extern const struct importer importer_system_info;
+extern const struct importer importer_system_properties;
 extern const struct importer importer_thread_descriptor;
 extern const struct importer importer_trace_config;
 extern const struct importer importer_trace_stats;
@@ -42,6 +48,7 @@ extern const struct importer importer_trace_uuid;
 extern const struct importer importer_track_descriptor;
 extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
+extern const struct importer importer_users;
 
 const struct importer *const importers[] = {
     &importer_android_log,
@@ -83,5 +90,12 @@ const struct importer *const importers[] = {
     &importer_entity_state,
     &importer_kernel_wakelocks,
     &importer_power_rails,
+    &importer_system_properties,
+    &importer_game_interventions,
+    &importer_users,
+    &importer_aconfig_flags,
+    &importer_network_packet,
+    &importer_network_bundle,
+    &importer_journald,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

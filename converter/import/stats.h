@@ -224,6 +224,14 @@
     S(kernel_wakelock_zero_value_reported, false, "info", "trace", NULL)                           \
     S(kernel_wakelock_non_monotonic_value_reported, false, "info", "trace", NULL)                  \
     S(kernel_wakelock_implausibly_large_value_reported, false, "info", "trace", NULL)              \
+    S(android_aflags_errors, false, "error", "trace", "Dumps of Android's flags that failed.")     \
+    S(game_intervention_has_parse_errors, false, "error", "trace", NULL)                           \
+    S(game_intervention_has_read_errors, false, "error", "trace", NULL)                            \
+    S(network_trace_intern_errors, false, "info", "analysis", NULL)                                \
+    S(network_trace_parse_errors, false, "info", "analysis", NULL)                                 \
+    S(systemd_journal_num_failed, false, "error", "trace", NULL)                                   \
+    S(systemd_journal_num_total, false, "info", "trace", NULL)                                     \
+    S(user_list_errors, false, "error", "trace", NULL)                                             \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \

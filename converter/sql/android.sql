@@ -30,3 +30,56 @@ FROM (
   FROM counter WHERE track_id IN (SELECT track_id FROM _android_cpu_per_uid)
   WINDOW track AS (PARTITION BY track_id ORDER BY ts, id))
 WHERE next_value IS NOT NULL;
+
+-- Lines of Android's log, and of logs in track events.
+--   prio: Priority: 2 verbose, 3 debug, 4 info, 5 warning, 6 error, 7 fatal.
+CREATE VIEW android_logs AS
+SELECT id, ts, utid, prio, tag, msg FROM logs WHERE log_source = 'android_logcat';
+
+-- Entries of systemd's journal (module linux.systemd_journald).
+--   id: Row.
+--   ts: When (ns).
+--   utid: Thread that wrote it.
+--   prio: Priority: 0 emergency, 1 alert, 2 critical, 3 error, 4 warning, 5 notice, 6 info, 7 debug.
+--   tag: Identifier of the program.
+--   msg: Message.
+--   uid: User id of the program.
+--   comm: Name of the thread.
+--   systemd_unit: Unit that it belongs to.
+--   hostname: Machine.
+--   transport: How it came to the journal.
+CREATE VIEW linux_systemd_journald_logs AS
+SELECT id, ts, utid, prio, tag, msg,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'uid') AS uid,
+       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'comm') AS comm,
+       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'systemd_unit') AS systemd_unit,
+       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'hostname') AS hostname,
+       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS transport
+FROM logs l WHERE log_source = 'systemd_journald';
+
+-- Flags that Android's features hang on (module android.aflags).
+CREATE VIEW android_aflags AS
+SELECT ts, package, name, flag_namespace, container, value, staged_value, permission, value_picked_from,
+       storage_backend, type
+FROM _android_aflag;
+
+-- Users of an Android device (module android.user_list).
+CREATE VIEW android_user_list AS
+SELECT android_user_id, type FROM _android_user;
+
+-- Network packets that Android's recorder saw (module android.network_packets).
+--   id: Slice, see slice.
+--   ts: When (ns).
+--   dur: Time of a bundle of packets (ns).
+--   track_name: Always NULL.
+--   package_name: Package that sent or received it, or its user id.
+--   packet_tcp_flags: TCP flags, a letter each.
+--   packet_tcp_flags_int: The same as a number.
+--   socket_tag: Tag of the socket, in hexadecimal.
+--   socket_tag_int: The same as a number.
+CREATE VIEW android_network_packets AS
+SELECT s.id, s.ts, s.dur, s.category AS track_name, s.name AS package_name, n.iface, n.direction, n.packet_count,
+       n.packet_length, n.packet_transport, n.packet_tcp_flags_str AS packet_tcp_flags,
+       n.packet_tcp_flags AS packet_tcp_flags_int, n.socket_tag_str AS socket_tag, n.socket_tag AS socket_tag_int,
+       n.socket_uid, n.local_port, n.remote_port, n.packet_icmp_type, n.packet_icmp_code
+FROM _network_packet n JOIN slice s ON s.id = n.slice_id;

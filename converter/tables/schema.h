@@ -23,7 +23,7 @@
 #include "converter/tables/schema_files.h"
 
 #define TABLE_LIST(T)                                                                              \
-    T(android_logs, "Lines of Android's log, and of logs in track events.")                        \
+    T(android_game_intervention_list, "What Android may do to games, by package.")                 \
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
     T(counter, "Values of counters over time; join counter_track for what is counted.")            \
     T(cpu, "Processors seen in the trace.")                                                        \
@@ -35,6 +35,7 @@
     T(heap_graph_reference, "What objects in Java heaps refer to.")                                \
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
+    T(logs, "Lines of logs: Android's, those in track events, and systemd's journal.")             \
     T(machine, "Machines the trace comes from.")                                                   \
     T(malloc_arena, "What the allocator of profiled processes held, by arena.")                    \
     T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
@@ -60,11 +61,14 @@
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_android_aflag, "Flags of Android's features: see android_aflags.")                          \
     T(_android_cpu_per_uid, "CPU time of users: see android_cpu_per_uid_track.")                   \
+    T(_android_user, "Users of an Android device: see android_user_list.")                         \
     T(_arg_field, "What the values of a kind of arg set are.")                                     \
     T(_arg_kind, "Kinds of arg sets: those of a kind have the same fields.")                       \
     T(_arg_more, "Values of arg sets that have more than fit into a row.")                         \
     T(_arg_set, "Arg sets, a row each; kernel events are arg sets that have a time.")              \
+    T(_network_packet, "Network packets: see android_network_packets.")                            \
     T(_profiler_async_context, "Asynchronous contexts of samples.")                                \
     T(_profiler_counter_set, "Counters that were read with a sample.")                             \
     T(_profiler_execution_context, "Where samples were taken.")                                    \
@@ -74,14 +78,28 @@
     T(_track, "All tracks, with what the public track views select by.")                           \
     FILE_TABLE_LIST(T)
 
-#define COLUMNS_android_logs(K, C, G)                                                              \
-    K(android_logs, id, "Row.")                                                                    \
-    C(android_logs, ts, INT, "When (ns).")                                                         \
-    C(android_logs, utid, INT, "Thread that wrote it.")                                            \
-    C(android_logs, prio, INT,                                                                     \
-      "Priority: 2 verbose, 3 debug, 4 info, 5 warning, 6 error, 7 fatal.")                        \
-    C(android_logs, tag, TEXT, "Tag, or place in the source.")                                     \
-    C(android_logs, msg, TEXT, "Message.")
+#define COLUMNS_android_game_intervention_list(K, C, G)                                            \
+    K(android_game_intervention_list, id, "Row.")                                                  \
+    C(android_game_intervention_list, package_name, TEXT, "Package.")                              \
+    C(android_game_intervention_list, uid, INT, "User id.")                                        \
+    C(android_game_intervention_list, current_mode, INT,                                           \
+      "Mode it is in: 1 standard, 2 performance, 3 battery.")                                      \
+    C(android_game_intervention_list, standard_mode_supported, INT,                                \
+      "1 if there is a standard mode.")                                                            \
+    C(android_game_intervention_list, standard_mode_downscale, REAL, "Factor of its resolution.")  \
+    C(android_game_intervention_list, standard_mode_use_angle, INT, "1 if it renders by ANGLE.")   \
+    C(android_game_intervention_list, standard_mode_fps, REAL,                                     \
+      "Frames per second that it allows.")                                                         \
+    C(android_game_intervention_list, perf_mode_supported, INT,                                    \
+      "1 if there is a performance mode.")                                                         \
+    C(android_game_intervention_list, perf_mode_downscale, REAL, "Factor of its resolution.")      \
+    C(android_game_intervention_list, perf_mode_use_angle, INT, "1 if it renders by ANGLE.")       \
+    C(android_game_intervention_list, perf_mode_fps, REAL, "Frames per second that it allows.")    \
+    C(android_game_intervention_list, battery_mode_supported, INT,                                 \
+      "1 if there is a battery mode.")                                                             \
+    C(android_game_intervention_list, battery_mode_downscale, REAL, "Factor of its resolution.")   \
+    C(android_game_intervention_list, battery_mode_use_angle, INT, "1 if it renders by ANGLE.")    \
+    C(android_game_intervention_list, battery_mode_fps, REAL, "Frames per second that it allows.")
 
 #define COLUMNS_clock_snapshot(K, C, G)                                                            \
     K(clock_snapshot, id, "Row.")                                                                  \
@@ -181,6 +199,16 @@
     C(heap_profile_allocation, callsite_id, INT, "Where, see stack_profile_callsite.")             \
     C(heap_profile_allocation, count, INT, "Allocations; negative: frees.")                        \
     C(heap_profile_allocation, size, INT, "Bytes; negative: freed.")
+
+#define COLUMNS_logs(K, C, G)                                                                      \
+    K(logs, id, "Row.")                                                                            \
+    C(logs, ts, INT, "When (ns).")                                                                 \
+    C(logs, utid, INT, "Thread that wrote it.")                                                    \
+    C(logs, prio, INT, "Priority, by source: see android_logs, linux_systemd_journald_logs.")      \
+    C(logs, log_source, TEXT, "android_logcat or systemd_journald.")                               \
+    C(logs, tag, TEXT, "Tag, or place in the source.")                                             \
+    C(logs, msg, TEXT, "Message.")                                                                 \
+    C(logs, arg_set_id, INT, "Further values, see args.")
 
 #define COLUMNS_machine(K, C, G)                                                                   \
     K(machine, id, "Unique number of the machine.")                                                \
@@ -464,12 +492,31 @@
 // events are such rows too: their fields are their args, and the set's id is the event's.
 #define ARG_SLOTS_MAX 64
 
+#define COLUMNS__android_aflag(K, C, G)                                                            \
+    K(_android_aflag, id, "Row.")                                                                  \
+    C(_android_aflag, ts, INT, "When (ns).")                                                       \
+    C(_android_aflag, package, TEXT, "Package.")                                                   \
+    C(_android_aflag, name, TEXT, "Name.")                                                         \
+    C(_android_aflag, flag_namespace, TEXT, "Namespace.")                                          \
+    C(_android_aflag, container, TEXT, "Container.")                                               \
+    C(_android_aflag, value, TEXT, "Value.")                                                       \
+    C(_android_aflag, staged_value, TEXT, "Value after the next boot.")                            \
+    C(_android_aflag, permission, TEXT, "Who may change it.")                                      \
+    C(_android_aflag, value_picked_from, TEXT, "What set it.")                                     \
+    C(_android_aflag, storage_backend, TEXT, "Where it is kept.")                                  \
+    C(_android_aflag, type, TEXT, "Type.")
+
 #define COLUMNS__android_cpu_per_uid(K, C, G)                                                      \
     K(_android_cpu_per_uid, id, "Row.")                                                            \
     C(_android_cpu_per_uid, track_id, INT, "Track, see counter_track.")                            \
     C(_android_cpu_per_uid, uid, INT, "User id.")                                                  \
     C(_android_cpu_per_uid, cluster, INT, "Kind of processor.")                                    \
     C(_android_cpu_per_uid, total_cpu_millis, INT, "CPU time in the trace (ms).")
+
+#define COLUMNS__android_user(K, C, G)                                                             \
+    K(_android_user, id, "Row.")                                                                   \
+    C(_android_user, android_user_id, INT, "Number of the user.")                                  \
+    C(_android_user, type, TEXT, "Kind of user.")
 
 #define COLUMNS__arg_field(K, C, G)                                                                \
     K(_arg_field, id, "Row.")                                                                      \
@@ -560,6 +607,24 @@
     C(_arg_set, value_61, BLOB, "Value of field 61 of the kind.")                                  \
     C(_arg_set, value_62, BLOB, "Value of field 62 of the kind.")                                  \
     C(_arg_set, value_63, BLOB, "Value of field 63 of the kind.")
+
+#define COLUMNS__network_packet(K, C, G)                                                           \
+    K(_network_packet, id, "Row.")                                                                 \
+    C(_network_packet, slice_id, INT, "Its slice.")                                                \
+    C(_network_packet, iface, TEXT, "Network interface.")                                          \
+    C(_network_packet, direction, TEXT, "Received or Transmitted.")                                \
+    C(_network_packet, packet_transport, TEXT, "Protocol.")                                        \
+    C(_network_packet, packet_length, INT, "Bytes.")                                               \
+    C(_network_packet, packet_count, INT, "Packets.")                                              \
+    C(_network_packet, socket_tag, INT, "Tag of the socket.")                                      \
+    C(_network_packet, socket_tag_str, TEXT, "The same, in hexadecimal.")                          \
+    C(_network_packet, socket_uid, INT, "User id of the socket.")                                  \
+    C(_network_packet, local_port, INT, "Local port.")                                             \
+    C(_network_packet, remote_port, INT, "Remote port.")                                           \
+    C(_network_packet, packet_icmp_type, INT, "ICMP type.")                                        \
+    C(_network_packet, packet_icmp_code, INT, "ICMP code.")                                        \
+    C(_network_packet, packet_tcp_flags, INT, "TCP flags.")                                        \
+    C(_network_packet, packet_tcp_flags_str, TEXT, "The same, in letters.")
 
 #define COLUMNS__profiler_async_context(K, C, G)                                                   \
     K(_profiler_async_context, id, "Context.")                                                     \

@@ -38,8 +38,12 @@ BEHIND = {
 }
 # Tables that the peer knows only after INCLUDE PERFETTO MODULE.
 MODULES = {
+    "android_aflags": "android.aflags",
     "android_cpu_per_uid_counter": "android.cpu.cpu_per_uid",
     "android_cpu_per_uid_track": "android.cpu.cpu_per_uid",
+    "android_network_packets": "android.network_packets",
+    "android_user_list": "android.user_list",
+    "linux_systemd_journald_logs": "linux.systemd_journald",
 }
 # Columns that are NULL where the trace tells nothing, and 0 there in the peer.
 ZERO = {

@@ -50,8 +50,7 @@ static void event_args(const struct wire_field *event, struct strbuf *text)
         MESSAGE(arg, ARG_STRING_VALUE, &field);
         if (!field_present(&arg[ARG_NAME]))
             continue;
-        if (text->size)
-            strbuf_add_char(text, ' ');
+        strbuf_add_char(text, ' '); // as Perfetto, also before the first
         strbuf_add(text, field_text(&arg[ARG_NAME]), arg[ARG_NAME].size);
         strbuf_add_char(text, '=');
         if (field_present(&arg[ARG_STRING_VALUE])) {
@@ -82,13 +81,14 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
                                            (uint32_t)field_u64(&event[EVENT_PID]));
     uint32_t priority = (uint8_t)field_u64(&event[EVENT_PRIO]);
     uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
-    struct cell *row = database_row(im->db, TABLE_android_logs, NULL);
-    cell_int(row, COL_android_logs_ts, ts);
-    cell_int(row, COL_android_logs_utid, utid);
-    cell_int(row, COL_android_logs_prio, priority ? priority : PRIORITY_INFO);
+    struct cell *row = database_row(im->db, TABLE_logs, NULL);
+    cell_int(row, COL_logs_ts, ts);
+    cell_text(row, COL_logs_log_source, "android_logcat");
+    cell_int(row, COL_logs_utid, utid);
+    cell_int(row, COL_logs_prio, priority ? priority : PRIORITY_INFO);
     if (field_present(&event[EVENT_TAG]))
-        cell_bytes(row, COL_android_logs_tag, event[EVENT_TAG].data, event[EVENT_TAG].size);
-    cell_text(row, COL_android_logs_msg, strset_text(&im->strings, id));
+        cell_bytes(row, COL_logs_tag, event[EVENT_TAG].data, event[EVENT_TAG].size);
+    cell_text(row, COL_logs_msg, strset_text(&im->strings, id));
     import_bounds(im, ts);
 }
 

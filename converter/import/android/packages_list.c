@@ -28,6 +28,9 @@ static int package_read(struct import *im, struct packages *state, const struct 
         return -ENOMEM;
     if (state->seen.n == n)
         return 0;
+    bool is_new;
+    if (!map64_get_or_add(&im->packages, (uint64_t)key[1], (uint64_t)key[0], &is_new))
+        return -ENOMEM;
     struct cell *row = database_row(im->db, TABLE_package_list, NULL);
     cell_bytes(row, COL_package_list_package_name, name->data, name->size);
     cell_int(row, COL_package_list_uid, key[1]);
@@ -37,8 +40,8 @@ static int package_read(struct import *im, struct packages *state, const struct 
     return 0;
 }
 
-static int packages_list_sorted(struct import *im, void *userdata, const struct packet *packet,
-                                const struct wire_field *message)
+static int packages_list_now(struct import *im, void *userdata, const struct packet *packet,
+                             const struct wire_field *message)
 {
     (void)packet;
     struct packages *state = userdata;
@@ -63,7 +66,7 @@ static void packages_list_done(void *state)
 
 const struct importer importer_packages_list = {
     .field = PB_TracePacket_packages_list,
-    .sorted = packages_list_sorted,
+    .now = packages_list_now,
     .state_size = sizeof(struct packages),
     .done = packages_list_done,
 };

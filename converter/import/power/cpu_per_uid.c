@@ -210,8 +210,9 @@ static int cpu_per_uid_finish(struct import *im, void *state)
     const struct map64_slot *slot;
     while ((slot = map64_next(&all->used_ms, &cursor))) {
         uint32_t uid = (uint32_t)(slot->key >> 32), cluster = (uint32_t)slot->key;
+        uint32_t track = uid_track(im, uid, cluster);
         struct cell *row = database_row(im->db, TABLE__android_cpu_per_uid, NULL);
-        cell_int(row, COL__android_cpu_per_uid_track_id, uid_track(im, uid, cluster));
+        cell_int(row, COL__android_cpu_per_uid_track_id, track);
         cell_int(row, COL__android_cpu_per_uid_uid, uid);
         cell_int(row, COL__android_cpu_per_uid_cluster, cluster);
         cell_int(row, COL__android_cpu_per_uid_total_cpu_millis, (int64_t)slot->value);

@@ -10,13 +10,15 @@
 
 #define FACTS_MAX 65536 // a trace that claims more is not believed further
 
-// Facts of the whole trace and of the machine; others are of what the machine did in this trace.
+// Prefixes of facts of the whole trace and, of the rest, of the machine; others are of what the
+// machine did in this trace.
 static const char *const of_trace[] = {
-    "trace_config_pbtxt", "trace_size_bytes", "trace_trigger",       "trace_type",
-    "trace_uuid",         "ui_state",         "unique_session_name", NULL,
+    "android_profile_", "trace_config_pbtxt",  "trace_size_bytes",
+    "trace_trigger",    "trace_type",          "trace_uuid",
+    "ui_state",         "unique_session_name", NULL,
 };
 static const char *const of_machine[] = {
-    "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL, // prefixes
+    "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL,
 };
 
 static bool has_prefix_of(const char *name, const char *const *list)
@@ -117,9 +119,10 @@ int metadata_write(const struct metadata *metadata, struct database *db)
             cell_int(row, COL_metadata_int_value, fact->number);
         if (fact->is_made)
             continue;
-        if (!has_prefix_of(fact->name, of_trace))
+        bool is_of_trace = has_prefix_of(fact->name, of_trace);
+        if (!is_of_trace)
             cell_int(row, COL_metadata_machine_id, 0);
-        if (!has_prefix_of(fact->name, of_machine))
+        if (is_of_trace || !has_prefix_of(fact->name, of_machine))
             cell_int(row, COL_metadata_trace_id, 0);
     }
     return metadata->failed ? -ENOMEM : 0;

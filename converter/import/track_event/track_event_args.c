@@ -70,13 +70,14 @@ static void log_row(struct event *event, const struct wire_field *body, const ch
                     size_t tag_size, int priority)
 {
     struct import *im = event->im;
-    struct cell *row = database_row(im->db, TABLE_android_logs, NULL);
-    cell_int(row, COL_android_logs_ts, event->packet->ts);
-    cell_int(row, COL_android_logs_utid, event->utid);
-    cell_int(row, COL_android_logs_prio, priority);
+    struct cell *row = database_row(im->db, TABLE_logs, NULL);
+    cell_int(row, COL_logs_ts, event->packet->ts);
+    cell_text(row, COL_logs_log_source, "android_logcat");
+    cell_int(row, COL_logs_utid, event->utid);
+    cell_int(row, COL_logs_prio, priority);
     if (tag)
-        cell_bytes(row, COL_android_logs_tag, tag, tag_size);
-    cell_bytes(row, COL_android_logs_msg, body->data, body->size);
+        cell_bytes(row, COL_logs_tag, tag, tag_size);
+    cell_bytes(row, COL_logs_msg, body->data, body->size);
     import_bounds(im, event->packet->ts);
 }
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets that Android's network recorder saw, one by one or many together. What a bundle's packets
+// have in common stands in the bundle or is interned.
+#include "common/str.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_NETWORK = 88, PACKET_NETWORK_BUNDLE = 92, INTERNED_CONTEXT = 30 };
+enum {
+    EVENT_DIRECTION = 1,
+    EVENT_INTERFACE,
+    EVENT_LENGTH,
+    EVENT_UID,
+    EVENT_TAG,
+    EVENT_PROTOCOL,
+    EVENT_TCP_FLAGS,
+    EVENT_LOCAL_PORT,
+    EVENT_REMOTE_PORT,
+    EVENT_ICMP_TYPE,
+    EVENT_ICMP_CODE
+};
+enum { CONTEXT_EVENT = 2 };
+enum {
+    BUNDLE_IID = 1,
+    BUNDLE_CONTEXT,
+    BUNDLE_TIMESTAMPS,
+    BUNDLE_LENGTHS,
+    BUNDLE_PACKETS,
+    BUNDLE_DURATION,
+    BUNDLE_LENGTH
+};
+
+#define UIDS_PER_USER 100000
+#define TRACK_NAME    63 // bytes, as Perfetto
+
+struct traffic {
+    int64_t ts, dur, n_bytes, n_packets;
+};
+
+// Parts of an event that may be absent, and where they go.
+static const struct {
+    uint32_t field;
+    const char *key;
+    size_t column;
+} optional[] = {
+    {EVENT_LOCAL_PORT, "local_port", COL__network_packet_local_port},
+    {EVENT_REMOTE_PORT, "remote_port", COL__network_packet_remote_port},
+    {EVENT_ICMP_TYPE, "packet_icmp_type", COL__network_packet_packet_icmp_type},
+    {EVENT_ICMP_CODE, "packet_icmp_code", COL__network_packet_packet_icmp_code},
+};
+#define N_OPTIONAL (sizeof(optional) / sizeof(optional[0]))
+
+static struct slice_name protocol_name(struct import *im, uint32_t protocol)
+{
+    switch (protocol) {
+    case 1:
+        return slice_name("IPPROTO_ICMP");
+    case 6:
+        return slice_name("IPPROTO_TCP");
+    case 17:
+        return slice_name("IPPROTO_UDP");
+    case 58:
+        return slice_name("IPPROTO_ICMPV6");
+    default:
+        return ftrace_name(im, "IPPROTO (%u)", protocol);
+    }
+}
+
+// A letter for each flag that is set: fin, syn, rst, push, ack, urgent, ece, cwr.
+static struct slice_name tcp_flags_name(struct import *im, uint32_t flags)
+{
+    char letters[] = "fsrpauec";
+    for (size_t i = 0; letters[i]; i++)
+        if (!(flags >> i & 1))
+            letters[i] = '.';
+    return ftrace_name(im, "%s", letters);
+}
+
+static struct slice_name sender_name(struct import *im, uint32_t uid)
+{
+    const uint64_t *package =
+        (int32_t)uid > 0 ? map64_find(&im->packages, uid % UIDS_PER_USER) : NULL;
+    if (!package)
+        return ftrace_name(im, "uid=%u", uid);
+    const struct strset_entry *name = &im->strings.entries[*package];
+    return (struct slice_name){name->text, name->size};
+}
+
+static uint32_t traffic_track(struct import *im, const struct wire_field *interface,
+                              const char *direction, const struct traffic *traffic)
+{
+    struct slice_name name =
+        ftrace_name(im, "%.*s %s", (int)(interface->size & 0xff), field_text(interface), direction);
+    struct track_spec spec = {
+        .type = "network_packets",
+        .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
+                       dimension_text("net_direction", direction, strlen(direction))},
+        .name = name.text,
+        .name_size = name.size < TRACK_NAME ? name.size : TRACK_NAME,
+    };
+    return async_track_span(im, &spec, traffic->ts, traffic->dur);
+}
+
+static struct arg name_arg(const char *key, struct slice_name name)
+{
+    return arg_text(key, name.text, name.size);
+}
+
+static void row_text(struct cell *row, size_t column, struct slice_name name)
+{
+    cell_bytes(row, column, name.text, name.size);
+}
+
+static void traffic_add(struct import *im, struct traffic traffic, const struct wire_field *event)
+{
+    static const char *const directions[] = {"DIR_UNKNOWN", "Received", "Transmitted"};
+    uint64_t way = field_u64(&event[EVENT_DIRECTION]);
+    const char *direction = directions[way < 3 ? way : 0];
+    const struct wire_field *interface = &event[EVENT_INTERFACE], *flags = &event[EVENT_TCP_FLAGS];
+    uint32_t uid = (uint32_t)field_u64(&event[EVENT_UID]);
+    uint32_t tag = (uint32_t)field_u64(&event[EVENT_TAG]);
+    struct slice_name protocol = protocol_name(im, (uint32_t)field_u64(&event[EVENT_PROTOCOL]));
+    struct slice_name tag_name = ftrace_name(im, "0x%x", tag), flags_name = {0};
+    struct arg args[10] = {name_arg("packet_transport", protocol), arg_int("socket_uid", uid),
+                           name_arg("socket_tag", tag_name)};
+    size_t n = 3;
+    if (field_present(flags)) {
+        flags_name = tcp_flags_name(im, (uint32_t)field_u64(flags));
+        args[n++] = name_arg("packet_tcp_flags", flags_name);
+    }
+    for (size_t i = 0; i < N_OPTIONAL; i++)
+        if (field_present(&event[optional[i].field]))
+            args[n++] = arg_int(optional[i].key, (uint32_t)field_u64(&event[optional[i].field]));
+    args[n++] = arg_int("packet_length", traffic.n_bytes);
+    args[n++] = arg_int("packet_count", traffic.n_packets);
+    struct slice_spec spec = {
+        .ts = traffic.ts,
+        .dur = traffic.dur,
+        .track = traffic_track(im, interface, direction, &traffic),
+        .name = sender_name(im, uid),
+        .args = args,
+        .n_args = n,
+    };
+    int64_t slice = slice_add(&im->slices, &spec);
+    if (slice == SLICE_NONE)
+        return;
+    struct cell *row = database_row(im->db, TABLE__network_packet, NULL);
+    cell_int(row, COL__network_packet_slice_id, slice);
+    cell_field(row, COL__network_packet_iface, interface);
+    cell_text(row, COL__network_packet_direction, direction);
+    row_text(row, COL__network_packet_packet_transport, protocol);
+    cell_int(row, COL__network_packet_packet_length, traffic.n_bytes);
+    cell_int(row, COL__network_packet_packet_count, traffic.n_packets);
+    cell_int(row, COL__network_packet_socket_tag, tag);
+    row_text(row, COL__network_packet_socket_tag_str, tag_name);
+    cell_int(row, COL__network_packet_socket_uid, uid);
+    for (size_t i = 0; i < N_OPTIONAL; i++)
+        if (field_present(&event[optional[i].field]))
+            cell_int(row, optional[i].column, (uint32_t)field_u64(&event[optional[i].field]));
+    if (!field_present(flags))
+        return;
+    cell_int(row, COL__network_packet_packet_tcp_flags, (uint32_t)field_u64(flags));
+    row_text(row, COL__network_packet_packet_tcp_flags_str, flags_name);
+}
+
+static int packet_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(event, EVENT_ICMP_CODE, message);
+    traffic_add(im,
+                (struct traffic){.ts = packet->ts,
+                                 .n_bytes = (uint32_t)field_u64(&event[EVENT_LENGTH]),
+                                 .n_packets = 1},
+                event);
+    return 0;
+}
+
+static struct wire_field context_of(struct import *im, const struct packet *packet,
+                                    const struct wire_field *bundle)
+{
+    if (!field_present(&bundle[BUNDLE_IID]))
+        return bundle[BUNDLE_CONTEXT];
+    const struct interned *found =
+        generation_find(packet->state, INTERNED_CONTEXT, field_u64(&bundle[BUNDLE_IID]));
+    if (!found) {
+        stats_add(&im->stats, STAT_network_trace_intern_errors, 1);
+        return bundle[BUNDLE_CONTEXT];
+    }
+    struct wire_field whole = {.type = WIRE_BYTES, .data = found->data, .size = found->size};
+    MESSAGE(context, CONTEXT_EVENT, &whole);
+    return context[CONTEXT_EVENT];
+}
+
+static int bundle_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(bundle, BUNDLE_LENGTH, message);
+    struct wire_field context = context_of(im, packet, bundle);
+    MESSAGE(event, EVENT_ICMP_CODE, &context);
+    if (field_present(&bundle[BUNDLE_LENGTH])) {
+        traffic_add(im,
+                    (struct traffic){.ts = packet->ts,
+                                     .dur = field_i64(&bundle[BUNDLE_DURATION]),
+                                     .n_bytes = field_i64(&bundle[BUNDLE_LENGTH]),
+                                     .n_packets = (uint32_t)field_u64(&bundle[BUNDLE_PACKETS])},
+                    event);
+        return 0;
+    }
+    struct values times = values_of(message, BUNDLE_TIMESTAMPS);
+    struct values lengths = values_of(message, BUNDLE_LENGTHS);
+    uint64_t after, length;
+    while (values_next(&times, &after) && values_next(&lengths, &length))
+        traffic_add(im,
+                    (struct traffic){.ts = (int64_t)((uint64_t)packet->ts + after),
+                                     .n_bytes = (uint32_t)length,
+                                     .n_packets = 1},
+                    event);
+    return 0;
+}
+
+const struct importer importer_network_packet = {.field = PACKET_NETWORK, .sorted = packet_sorted};
+const struct importer importer_network_bundle = {.field = PACKET_NETWORK_BUNDLE,
+                                                 .sorted = bundle_sorted};

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AndroidSystemProperty: values of the properties that Android's services publish for traces. A few
+// are counters, one names states of the device, others are facts about the trace.
+#include <limits.h>
+#include <stdlib.h>
+
+#include "converter/import/importer.h"
+
+enum { PACKET_PROPERTY = 86 };
+enum { PROPERTY_VALUE = 1 };
+enum { VALUE_NAME = 1, VALUE_VALUE };
+
+#define PREFIX   "debug.tracing."
+#define TEXT_MAX 32 // bytes of a value that may be a number
+
+// Counters by the rest of the name; NULL: the track is named like that.
+static const struct {
+    const char *name, *track;
+} counters[] = {
+    {"mcc", NULL},
+    {"mnc", NULL},
+    {"desktop_mode_visible_tasks", NULL},
+    {"battery_status", "BatteryStatus"},
+    {"plug_type", "PlugType"},
+};
+
+static const struct {
+    const char *name, *fact;
+} number_facts[] = {
+    {"profile_boot_classpath", "android_profile_boot_classpath"},
+    {"profile_system_server", "android_profile_system_server"},
+};
+
+static bool is_text(struct slice_name name, const char *text)
+{
+    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
+}
+
+static bool starts_with(struct slice_name name, const char *text)
+{
+    return name.size >= strlen(text) && memcmp(name.text, text, strlen(text)) == 0;
+}
+
+static bool number_read(const struct wire_field *value, int32_t *ret)
+{
+    char text[TEXT_MAX], *end;
+    if (!value->size || value->size >= sizeof(text))
+        return false;
+    memcpy(text, value->data, value->size);
+    text[value->size] = '\0';
+    long number = strtol(text, &end, 10);
+    *ret = (int32_t)number;
+    return end == text + value->size && number >= INT_MIN && number <= INT_MAX;
+}
+
+static void property_push(struct import *im, int64_t ts, const char *type, const char *dimension,
+                          struct slice_name key, struct slice_name name, int32_t value)
+{
+    struct track_spec spec = {
+        .type = type, .counter = true, .name = name.text, .name_size = name.size};
+    if (dimension)
+        spec.dimensions[0] = dimension_text(dimension, key.text, key.size);
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
+}
+
+static void device_state(struct import *im, int64_t ts, const struct wire_field *value)
+{
+    struct track_spec track = {.type = "android_device_state",
+                               .name = "DeviceStateChanged",
+                               .name_size = strlen("DeviceStateChanged")};
+    struct slice_spec spec = {
+        .ts = ts,
+        .track = tracks_get(&im->tracks, &track),
+        .name = {.text = field_text(value), .size = value->size},
+    };
+    slice_add(&im->slices, &spec);
+}
+
+// `name` is `full` without the prefix.
+static void number_property(struct import *im, int64_t ts, struct slice_name full,
+                            struct slice_name name, int32_t value)
+{
+    for (size_t i = 0; i < sizeof(number_facts) / sizeof(number_facts[0]); i++)
+        if (is_text(name, number_facts[i].name))
+            metadata_set_int(&im->metadata, number_facts[i].fact, value);
+    if (is_text(name, "screen_state"))
+        property_push(im, ts, "screen_state", NULL, full, slice_name("ScreenState"), value);
+    if (starts_with(name, "battery_stats."))
+        property_push(im, ts, "battery_stats", "counter_key", name, name, value);
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+        if (is_text(name, counters[i].name))
+            property_push(im, ts, "sysprop_counter", "sysprop_name", full,
+                          counters[i].track ? slice_name(counters[i].track) : name, value);
+}
+
+static void property(struct import *im, int64_t ts, const struct wire_field *message)
+{
+    MESSAGE(part, VALUE_VALUE, message);
+    const struct wire_field *value = &part[VALUE_VALUE];
+    struct slice_name full = {field_text(&part[VALUE_NAME]), part[VALUE_NAME].size};
+    if (!starts_with(full, PREFIX))
+        return;
+    struct slice_name name = {full.text + strlen(PREFIX), full.size - strlen(PREFIX)};
+    int32_t number;
+    if (is_text(name, "device_state")) {
+        device_state(im, ts, value);
+        return;
+    }
+    if (number_read(value, &number))
+        number_property(im, ts, full, name, number);
+}
+
+static int properties_sorted(struct import *im, void *state, const struct packet *packet,
+                             const struct wire_field *message)
+{
+    (void)state;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number == PROPERTY_VALUE)
+            property(im, packet->ts, &field);
+    }
+    return 0;
+}
+
+const struct importer importer_system_properties = {.field = PACKET_PROPERTY,
+                                                    .sorted = properties_sorted};
