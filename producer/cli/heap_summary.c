@@ -12,14 +12,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/map.h"
+#include "common/str.h"
 #include "common/vec.h"
 #include "common/wire.h"
+#include "producer/agents/heap/heap_abi.h"
 #include "protos/fields.h"
 
 #define TRACE_MAX ((size_t)1 << 31)
@@ -51,15 +54,22 @@ VEC_DEFINE(stack_vec, struct stack);
 VEC_DEFINE(id_vec, uint64_t);
 VEC_DEFINE(row_vec, struct row);
 
+struct heap_total {
+    uint64_t retained, allocated, n_samples;
+};
+VEC_DEFINE(heap_total_vec, struct heap_total);
+
 struct summary {
     struct text_vec functions, paths;
     struct frame_vec frames;
     struct stack_vec stacks;
     struct id_vec frame_ids, mappings; // of a mapping: its last path part
     struct map64 function_ids, path_ids, frame_at, stack_at, mapping_ids;
-    struct strset names;
+    struct strset names, heaps;
     struct row_vec rows;
-    uint64_t retained, allocated, n_samples, lost_flags;
+    struct heap_total_vec totals; // by heap
+    uint32_t heap;                // of the samples that are read now
+    uint64_t lost_flags;
     size_t n_stacks_seen;
     struct map64 pids;
     uint32_t sequence;
@@ -82,8 +92,11 @@ static void forget_dump(struct summary *s)
     map64_clear(&s->mapping_ids);
     strset_done(&s->names);
     s->names = (struct strset){0};
+    strset_done(&s->heaps);
+    s->heaps = (struct strset){0};
+    heap_total_vec_clear(&s->totals);
     map64_clear(&s->pids);
-    s->retained = s->allocated = s->n_samples = s->lost_flags = 0;
+    s->lost_flags = 0;
 }
 
 static void summary_done(struct summary *s)
@@ -96,6 +109,7 @@ static void summary_done(struct summary *s)
     id_vec_done(&s->frame_ids);
     id_vec_done(&s->mappings);
     row_vec_done(&s->rows);
+    heap_total_vec_done(&s->totals);
     map64_done(&s->function_ids);
     map64_done(&s->path_ids);
     map64_done(&s->frame_at);
@@ -217,7 +231,8 @@ static struct text text_at(const struct text_vec *texts, const struct map64 *ids
     return index ? texts->items[*index] : (struct text){0};
 }
 
-// "function (file)", or the file and the place in it where the function has no name.
+// "function (file)", or the file and the place in it where the function has no name; and the heap,
+// where it is not malloc's.
 static uint32_t name_of(struct summary *s, uint64_t frame_id)
 {
     const uint64_t *index = map64_find(&s->frame_at, frame_id);
@@ -236,6 +251,8 @@ static uint32_t name_of(struct summary *s, uint64_t frame_id)
     else
         strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.bytes : "",
                     frame->rel_pc);
+    if (!str_eq(strset_text(&s->heaps, s->heap), HEAP_MALLOC_NAME))
+        strbuf_addf(&name, " [%s]", strset_text(&s->heaps, s->heap));
     return name.failed ? STRSET_NONE : strset_add(&s->names, name.text, name.size);
 }
 
@@ -292,9 +309,10 @@ static int read_sample(struct summary *s, const struct wire_field *message)
         }
     }
     sample.retained = sample.allocated - freed;
-    s->retained += sample.retained;
-    s->allocated += sample.allocated;
-    s->n_samples += sample.n_allocs;
+    struct heap_total *total = &s->totals.items[s->heap];
+    total->retained += sample.retained;
+    total->allocated += sample.allocated;
+    total->n_samples += sample.n_allocs;
     s->n_stacks_seen++;
     const uint64_t *index = map64_find(&s->stack_at, callstack);
     int r = 0;
@@ -305,12 +323,26 @@ static int read_sample(struct summary *s, const struct wire_field *message)
     return r;
 }
 
+static int begin_heap(struct summary *s, struct wire_reader process)
+{
+    struct wire_field f;
+    struct text name = {HEAP_MALLOC_NAME, strlen(HEAP_MALLOC_NAME)};
+    wire_foreach(&process, &f) {
+        if (f.number == PB_ProfilePacket_ProcessHeapSamples_heap_name)
+            name = (struct text){(const char *)f.data, f.size};
+    }
+    s->heap = strset_add(&s->heaps, name.bytes, name.size);
+    if (s->heap == STRSET_NONE)
+        return -ENOMEM;
+    return s->heap < s->totals.n ? 0 : heap_total_vec_push(&s->totals, (struct heap_total){0});
+}
+
 static int read_process(struct summary *s, const struct wire_field *message)
 {
     struct wire_reader reader = wire_sub(message);
     struct wire_field f;
     uint64_t pid = 0, rejected = 0;
-    int r = 0;
+    int r = begin_heap(s, reader);
     while (r == 0 && wire_next(&reader, &f)) {
         if (f.number == PB_ProfilePacket_ProcessHeapSamples_pid)
             pid = f.value;
@@ -357,12 +389,25 @@ static int by_size(const void *left, const void *right)
     return a->total > b->total ? -1 : a->total < b->total;
 }
 
+static void print_totals(const struct summary *s, FILE *out)
+{
+    for (size_t i = 0; i < s->totals.n; i++) {
+        const struct heap_total *total = &s->totals.items[i];
+        char name[HEAP_NAME_BYTES + 8] = "";
+        if (!str_eq(strset_text(&s->heaps, i), HEAP_MALLOC_NAME))
+            snprintf(name, sizeof(name), "%s: ", strset_text(&s->heaps, i));
+        fprintf(out,
+                "%s%s %.1f kB in all, %.1f kB allocated since the beginning, %" PRIu64
+                " samples%s\n",
+                name, s->at_max ? "At its largest" : "Not freed:", (double)total->retained / 1024,
+                (double)total->allocated / 1024, total->n_samples,
+                s->lost_flags ? "; samples were lost" : "");
+    }
+}
+
 static void print_rows(struct summary *s, FILE *out)
 {
-    fprintf(out,
-            "%s %.1f kB in all, %.1f kB allocated since the beginning, %" PRIu64 " samples%s\n",
-            s->at_max ? "At its largest" : "Not freed:", (double)s->retained / 1024,
-            (double)s->allocated / 1024, s->n_samples, s->lost_flags ? "; samples were lost" : "");
+    print_totals(s, out);
     if (s->rows.n == 0)
         return;
     qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_size);

@@ -504,7 +504,7 @@ class CommandLine(Heap):
             ((), "nothing to profile"),
             (("--pid", "x"), "not a process id"),
             (("--interval", "0", "--pid", "1"), "not a size"),
-            (("--heaps", "art", "--", "true"), "the only heap is libc.malloc"),
+            (("--heaps", "a" * 64, "--", "true"), "has 1 to 63 characters"),
             (("--shmem-size", "5000", "--", "true"), "power of two"),
             (("--pid", "1", "--", "true"), "either"),
         ):

@@ -162,7 +162,28 @@ static void a_hole_cannot_be_passed(void **state)
     assert_true(reader.corrupted);
 }
 
-static void check_nonsense(uint32_t word, uint16_t kind, uint16_t n_frames)
+static void heaps_have_names(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    struct heap_named *named = ring_reserve(&writer, HEAP_HEAP, sizeof(*named), 0);
+    *named = (struct heap_named){.head = named->head, .interval_bytes = 7, .name = "pool"};
+    named->head.heap = 5;
+    ring_commit(named);
+    assert_true(read_one(&record));
+    assert_int_equal(record.kind, HEAP_HEAP);
+    assert_int_equal(record.heap, 5);
+    assert_int_equal(record.named->interval_bytes, 7);
+    assert_string_equal(record.named->name, "pool");
+    named = ring_reserve(&writer, HEAP_HEAP, sizeof(*named), 0);
+    named->head.heap = 5;
+    memset(named->name, 'a', sizeof(named->name));
+    ring_commit(named);
+    assert_false(read_one(&record));
+    assert_true(reader.corrupted);
+}
+
+static void check_nonsense(uint32_t word, uint8_t kind, uint16_t n_frames)
 {
     struct ring_record record;
     free_ring(NULL);
@@ -184,6 +205,7 @@ static void nonsense_is_seen(void **state)
     check_nonsense(HEAP_RECORD_DONE | 64, HEAP_ALLOC, 200);
     check_nonsense(HEAP_RECORD_DONE | 64, 77, 0);
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_OBJECT, 0);
+    check_nonsense(HEAP_RECORD_DONE | 24, HEAP_HEAP, 0);
 }
 
 static void *write_many(void *thread)
@@ -264,6 +286,7 @@ int main(void)
         TEST(but_not_for_ever),
         TEST(nor_for_a_process_that_is_gone),
         TEST(a_hole_cannot_be_passed),
+        TEST(heaps_have_names),
         TEST(nonsense_is_seen),
         TEST(arenas_are_judged_by_their_number),
         TEST(a_question_stands_until_it_is_answered),

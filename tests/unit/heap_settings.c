@@ -49,6 +49,34 @@ static void fields_are_taken(void **state)
     assert_int_equal(s.ring.bytes, HEAP_RING_BYTES_DEFAULT);
 }
 
+static void heaps_are_chosen(void **state)
+{
+    (void)state;
+    struct heap_settings s;
+    struct err err = {0};
+    assert_int_equal(read_settings("sampling_interval_bytes: 9 all: true", &s, &err), 0);
+    assert_int_equal(s.ring.interval_bytes, 9);
+    assert_int_equal(s.ring.others_interval_bytes, 0);
+    assert_int_equal(s.ring.n_wanted, 0);
+    assert_int_equal(read_settings("heaps: \"a\" heaps: \"b\" heap_sampling_intervals: 5 "
+                                   "heap_sampling_intervals: 6 all: true",
+                                   &s, &err),
+                     0);
+    assert_int_equal(s.ring.interval_bytes, 0);
+    assert_int_equal(s.ring.others_interval_bytes, 0);
+    assert_int_equal(s.ring.n_wanted, 2);
+    assert_string_equal(s.ring.wanted[1].name, "b");
+    assert_int_equal(s.ring.wanted[1].interval_bytes, 6);
+    assert_int_equal(read_settings("sampling_interval_bytes: 9 all_heaps: true all: true "
+                                   "exclude_heaps: \"a\" exclude_heaps: \"libc.malloc\"",
+                                   &s, &err),
+                     0);
+    assert_int_equal(s.ring.interval_bytes, 0);
+    assert_int_equal(s.ring.others_interval_bytes, 9);
+    assert_int_equal(s.ring.n_wanted, 1);
+    assert_int_equal(s.ring.wanted[0].interval_bytes, 0);
+}
+
 static void what_cannot_be_followed_is_refused(void **state)
 {
     (void)state;
@@ -57,8 +85,12 @@ static void what_cannot_be_followed_is_refused(void **state)
         "sampling_interval_bytes: 1",
         "sampling_interval_bytes: 1 all: true stream_allocations: true",
         "sampling_interval_bytes: 1 all: true target_installed_by: \"@system\"",
-        "sampling_interval_bytes: 1 all: true heaps: \"art\"",
-        "sampling_interval_bytes: 1 all: true all_heaps: true exclude_heaps: \"libc.malloc\"",
+        "sampling_interval_bytes: 1 all: true heaps: \"\"",
+        "sampling_interval_bytes: 1 all: true heaps: "
+        "\"a-name-that-is-longer-than-those-of-heaps-may"
+        "-be-which-is-63-characters\"",
+        "heaps: \"a\" heap_sampling_intervals: 0 all: true",
+        "heaps: \"a\" heap_sampling_intervals: 1 all_heaps: true all: true",
         "sampling_interval_bytes: 1 all: true heaps: \"libc.malloc\" heap_sampling_intervals: 1 "
         "heap_sampling_intervals: 2",
         "sampling_interval_bytes: 1 all: true shmem_size_bytes: 12345",
@@ -111,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_taken),
+        cmocka_unit_test(heaps_are_chosen),
         cmocka_unit_test(what_cannot_be_followed_is_refused),
         cmocka_unit_test(programs_are_matched),
     };

@@ -57,6 +57,41 @@ static void an_address_is_there_once(void **state)
     assert_false(may_have(4096));
 }
 
+static uint64_t n_removed, last_removed;
+
+static void count_removed(void *userdata, uint64_t address)
+{
+    assert_ptr_equal(userdata, &n_removed);
+    n_removed++;
+    last_removed = address;
+}
+
+static void check_range(uint64_t mask, uint64_t start, uint64_t size, uint64_t n)
+{
+    n_removed = 0;
+    table_remove_range(table, mask, start, size, count_removed, &n_removed);
+    assert_int_equal(n_removed, n);
+}
+
+// Small ranges are looked for address by address, large ones slot by slot.
+static void what_is_in_a_range_is_removed(void **state)
+{
+    (void)state;
+    const uint64_t masks[] = {0, HEAP_KEY(3, 0)};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint64_t address = 1000; address < 2000; address++)
+            assert_true(table_add(table, address ^ masks[i]));
+        check_range(masks[i] ^ HEAP_KEY(9, 0), 1000, 1000, 0);
+        check_range(masks[i], 1003, 0, 0);
+        check_range(masks[i], 1003, 1, 1);
+        assert_int_equal(last_removed, 1003 ^ masks[i]);
+        check_range(masks[i], 1000, 100, 99);
+        check_range(masks[i], 0, 1200, 100);
+        check_range(masks[i], 1500, UINT64_C(1) << 30, 500);
+        check_range(masks[i], 0, UINT64_C(1) << 40, 300);
+    }
+}
+
 // What has no room is refused, and nothing else is touched.
 static void a_full_table_refuses(void **state)
 {
@@ -108,9 +143,8 @@ static void threads_do_not_lose_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(addresses_come_and_go),
-        TEST(an_address_is_there_once),
-        TEST(a_full_table_refuses),
+        TEST(addresses_come_and_go),         TEST(an_address_is_there_once),
+        TEST(what_is_in_a_range_is_removed), TEST(a_full_table_refuses),
         TEST(threads_do_not_lose_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

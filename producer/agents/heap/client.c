@@ -29,6 +29,7 @@
 
 #include "producer/agents/heap/arenas.h"
 #include "producer/agents/heap/got.h"
+#include "producer/agents/heap/heaps.h"
 #include "producer/agents/heap/hooks.h"
 #include "producer/agents/heap/objects.h"
 #include "producer/agents/heap/unwind.h"
@@ -46,6 +47,7 @@
 #define MEAN_OF        64                  // samples, about
 #define WEIGHT_SURE    (UINT64_C(1) << 40) // more than that is not counted in the mean
 #define ARENAS_REST    50                  // times what counting takes, between two counts
+#define DOUBLINGS_MAX  32
 
 struct present {
     _Alignas(64) atomic_uint n;
@@ -55,7 +57,10 @@ struct client {
     atomic_uint epoch; // of the profile; 0: there is none
     uint32_t flags, block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
-    _Atomic uint64_t interval;
+    _Atomic uint64_t interval; // of malloc; 0: it is not sampled
+    _Atomic uint32_t n_doublings;
+    uint64_t largest_interval;              // that was asked for
+    bool is_there;                          // not so in a child after fork
     struct present present[PRESENT_SHARDS]; // threads that use the ring
     atomic_bool rested;                     // after a fork
     atomic_bool walking;                    // somebody changes the GOTs
@@ -142,8 +147,12 @@ static unsigned n_present(void)
 
 static void object_seen(void *userdata, const struct dl_phdr_info *info)
 {
-    (void)userdata;
-    objects_seen(info);
+    if (userdata) {
+        objects_seen(info);
+        heaps_seen(info);
+    } else {
+        heaps_leave(info);
+    }
 }
 
 static bool begin_walk(void)
@@ -165,7 +174,8 @@ static void walk_objects(bool install)
         .install = install,
         .spared = spared,
         .n_spared = 2,
-        .seen = install ? object_seen : NULL,
+        .seen = object_seen,
+        .userdata = install ? client : NULL,
     };
     got_walk_objects(&walk);
     atomic_store(&lasting.hooked, install);
@@ -177,12 +187,13 @@ static void install_hooks(void)
     int rounds = 0;
     do {
         objects_begin(&lasting.ring);
+        heaps_begin(&lasting.ring);
         walk_objects(true);
         result = objects_end();
         if (result == OBJECTS_GONE)
             unwind_forget();
     } while (result == OBJECTS_GONE && ++rounds < 3);
-    if (result != OBJECTS_TOLD)
+    if (result != OBJECTS_TOLD || !heaps_end())
         atomic_store(&client->pending, 1);
 }
 
@@ -351,6 +362,15 @@ static void set_interval(uint64_t interval)
     atomic_store_explicit(&lasting.ring.header->interval_bytes, interval, memory_order_relaxed);
 }
 
+static uint64_t largest_interval(const struct heap_header *header)
+{
+    uint64_t largest = header->interval_bytes;
+    for (uint32_t i = 0; i < header->n_wanted && i < HEAP_WANTED_MAX; i++)
+        if (header->wanted[i].interval_bytes > largest)
+            largest = header->wanted[i].interval_bytes;
+    return header->others_interval_bytes > largest ? header->others_interval_bytes : largest;
+}
+
 int client_start(int fd)
 {
     struct heap_header header;
@@ -372,8 +392,12 @@ int client_start(int fd)
         atomic_store(&client->full_since_ns, 0);
         atomic_store(&client->is_silent, false);
         client->count_due_ns = 0;
-        set_interval(header.interval_bytes ? header.interval_bytes : 1);
+        atomic_store(&client->n_doublings, 0);
+        client->largest_interval = largest_interval(&header);
+        client->is_there = true;
+        set_interval(header.interval_bytes);
         objects_reset();
+        heaps_reset();
         uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
         atomic_store(&client->epoch, epoch ? epoch : 1);
         install_hooks();
@@ -487,13 +511,21 @@ static void *reserve(enum heap_record_kind kind, size_t size, uint64_t left_free
 
 static void adapt_interval(void)
 {
-    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&client->n_doublings, memory_order_relaxed);
+    uint64_t interval = client->largest_interval << n;
     if (client->adaptive_free_bytes == 0 ||
         ring_free_bytes(&lasting.ring) >= client->adaptive_free_bytes ||
         (client->adaptive_interval_bytes && interval * 2 > client->adaptive_interval_bytes) ||
-        interval > UINT64_MAX / 4)
+        interval > UINT64_MAX / 4 || n >= DOUBLINGS_MAX ||
+        !atomic_compare_exchange_strong(&client->n_doublings, &n, n + 1))
         return;
-    set_interval(interval * 2);
+    atomic_store_explicit(&lasting.ring.header->n_doublings, n + 1, memory_order_relaxed);
+    set_interval(atomic_load_explicit(&client->interval, memory_order_relaxed) * 2);
+}
+
+unsigned client_doublings(void)
+{
+    return atomic_load_explicit(&client->n_doublings, memory_order_relaxed);
 }
 
 static size_t unwind_timed(uint64_t *frames)
@@ -558,9 +590,9 @@ static bool is_lost_anyway(void)
            recorder_is_silent();
 }
 
-static void send_sample(void *p, uint64_t weight)
+static void send_sample(unsigned heap, uint64_t key, uint64_t weight)
 {
-    uint64_t frames[HEAP_FRAMES_MAX], address = (uint64_t)(uintptr_t)p;
+    uint64_t frames[HEAP_FRAMES_MAX];
     struct heap_header *header = lasting.ring.header;
     if (is_lost_anyway()) {
         note_loss(header, weight);
@@ -571,7 +603,7 @@ static void send_sample(void *p, uint64_t weight)
         atomic_fetch_add_explicit(&header->n_unwind_errors, 1, memory_order_relaxed);
     struct heap_alloc *record = reserve(HEAP_ALLOC, sizeof(*record) + n * sizeof(frames[0]),
                                         lasting.ring.bytes / FREE_RESERVE);
-    if (!record || !table_add(&client_table, address)) {
+    if (!record || !table_add(&client_table, key)) {
         if (record) {
             record->head.kind = HEAP_PAD;
             ring_commit(record);
@@ -579,8 +611,9 @@ static void send_sample(void *p, uint64_t weight)
         note_loss(header, weight);
         return;
     }
+    record->head.heap = (uint8_t)heap;
     record->head.n_frames = (uint16_t)n;
-    record->address = address;
+    record->address = key;
     record->weight = weight + take_owed(header, weight);
     memcpy(record->frames, frames, n * sizeof(frames[0]));
     ring_commit(record);
@@ -592,8 +625,10 @@ static void begin_thread(struct thread_state *thread, uint32_t epoch, uint64_t i
     uint64_t seed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9e3779b97f4a7c15) ^
                     (uint64_t)now_ns() ^ (uint64_t)epoch << 32;
     sampler_reset(&thread->sampler, seed, interval);
+    sampler_reset(&thread->reported, ~seed, CLIENT_UNIT);
     thread->interval = interval;
     thread->epoch = epoch;
+    thread->left = 0;
 }
 
 // The point that was reached was drawn with the interval of then, and stands for that.
@@ -616,23 +651,43 @@ static void grant(struct thread_state *thread, uint64_t threshold)
     thread->sampler.left -= (int64_t)thread->left;
 }
 
-static void count_allocation(struct thread_state *thread, uint32_t epoch, void *p, size_t size)
+static void count_allocation(struct thread_state *thread, uint32_t epoch, uint64_t key, size_t size)
 {
     uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
     uint64_t threshold = sampler_threshold(interval);
+    if (interval == 0) {
+        thread->left = LOOK_BYTES;
+        return;
+    }
     if (thread->epoch != epoch)
         begin_thread(thread, epoch, interval);
     else
         thread->sampler.left += (int64_t)thread->left;
     thread->left = 0;
     if (size >= threshold) {
-        send_sample(p, size);
+        send_sample(0, key, size);
     } else {
         thread->sampler.left -= (int64_t)size;
         if (thread->sampler.left <= 0)
-            send_sample(p, take_points(thread, interval));
+            send_sample(0, key, take_points(thread, interval));
     }
     grant(thread, threshold);
+}
+
+static void count_report(struct thread_state *thread, uint32_t epoch,
+                         const struct client_report *report)
+{
+    uint64_t weight = report->size;
+    if (thread->epoch != epoch) {
+        begin_thread(thread, epoch, atomic_load_explicit(&client->interval, memory_order_relaxed));
+        if (!report->is_exact)
+            thread->reported.left -=
+                (int64_t)((double)report->size * (double)CLIENT_UNIT / (double)report->interval);
+    }
+    if (!report->is_exact)
+        weight = sampler_take(&thread->reported, CLIENT_UNIT) / CLIENT_UNIT * report->interval;
+    if (weight > 0)
+        send_sample(report->heap, report->key, weight);
 }
 
 // Objects cannot be told of while the ring is full.
@@ -641,21 +696,22 @@ static bool has_room_for_objects(void)
     return ring_free_bytes(&lasting.ring) >= lasting.ring.bytes / FREE_RESERVE;
 }
 
-static void look_after(struct thread_state *thread, uint32_t epoch, void *p, size_t size)
+static void do_what_is_due(void)
 {
-    if (!epoch) {
-        rest(thread);
-        return;
-    }
-    if (atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed)) {
-        stop(1);
-        return;
-    }
-    count_allocation(thread, epoch, p, size);
     if (client_objects_pending() && has_room_for_objects())
         client_objects_changed();
     if (is_asked())
         tell_arenas(false);
+}
+
+// Before anything else is done for a thread that has entered. False: there is no profile.
+static bool goes_on(uint32_t epoch)
+{
+    if (epoch && atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed)) {
+        stop(1);
+        return false;
+    }
+    return epoch != 0;
 }
 
 void client_allocated(void *p, size_t size)
@@ -665,29 +721,86 @@ void client_allocated(void *p, size_t size)
         return;
     int saved = errno;
     thread->inside++;
-    look_after(thread, enter(thread), p, size);
+    uint32_t epoch = enter(thread);
+    if (!epoch) {
+        rest(thread);
+    } else if (goes_on(epoch)) {
+        count_allocation(thread, epoch, (uint64_t)(uintptr_t)p, size);
+        do_what_is_due();
+    }
     leave(thread);
     thread->inside--;
     errno = saved;
 }
 
-bool client_freeing(void *p)
+bool client_reported(const struct client_report *report)
+{
+    struct thread_state *thread = &client_thread;
+    if (!client->is_there)
+        return false;
+    if (thread->inside)
+        return true;
+    int saved = errno;
+    thread->inside++;
+    uint32_t epoch = enter(thread);
+    if (goes_on(epoch)) {
+        count_report(thread, epoch, report);
+        do_what_is_due();
+    }
+    leave(thread);
+    thread->inside--;
+    errno = saved;
+    return true;
+}
+
+// A sample that is out of the table.
+static void send_free(unsigned heap, uint64_t key)
+{
+    struct heap_free *record = reserve(HEAP_FREE, sizeof(*record), 0);
+    if (record) {
+        record->head.heap = (uint8_t)heap;
+        record->address = key;
+        ring_commit(record);
+    } else {
+        atomic_fetch_add_explicit(&lasting.ring.header->n_lost_frees, 1, memory_order_relaxed);
+    }
+}
+
+static bool free_key(unsigned heap, uint64_t key)
 {
     struct thread_state *thread = &client_thread;
     int saved = errno;
-    bool was_sample = enter(thread) && table_remove(&client_table, (uint64_t)(uintptr_t)p);
-    if (was_sample) {
-        struct heap_free *record = reserve(HEAP_FREE, sizeof(*record), 0);
-        if (record) {
-            record->address = (uint64_t)(uintptr_t)p;
-            ring_commit(record);
-        } else {
-            atomic_fetch_add_explicit(&lasting.ring.header->n_lost_frees, 1, memory_order_relaxed);
-        }
-    }
+    bool was_sample = enter(thread) && table_remove(&client_table, key);
+    if (was_sample)
+        send_free(heap, key);
     leave(thread);
     errno = saved;
     return was_sample;
+}
+
+bool client_freeing(void *p)
+{
+    return free_key(0, (uint64_t)(uintptr_t)p);
+}
+
+void client_report_free(unsigned heap, uint64_t key)
+{
+    free_key(heap, key);
+}
+
+static void freed_in_range(void *userdata, uint64_t key)
+{
+    send_free(*(const unsigned *)userdata, key);
+}
+
+void client_report_free_range(unsigned heap, uint64_t start, uint64_t size)
+{
+    struct thread_state *thread = &client_thread;
+    int saved = errno;
+    if (enter(thread))
+        table_remove_range(&client_table, HEAP_KEY(heap, 0), start, size, freed_in_range, &heap);
+    leave(thread);
+    errno = saved;
 }
 
 // With the weight that a sample of its size has most likely had.
@@ -698,7 +811,7 @@ void client_kept(void *p, size_t size)
     thread->inside++;
     if (enter(thread)) {
         uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
-        send_sample(p, size > interval ? size : interval);
+        send_sample(0, (uint64_t)(uintptr_t)p, size > interval ? size : interval);
     }
     leave(thread);
     thread->inside--;

@@ -15,10 +15,11 @@
 
 // All zero before the thread's first allocation: that one is looked at and finds out.
 struct thread_state {
-    uint64_t left;          // bytes until the next look
-    struct sampler sampler; // its `left` begins behind those
-    uint64_t interval;      // of `sampler`
-    uint32_t epoch;         // of the profile that `sampler` belongs to
+    uint64_t left;           // bytes until the next look
+    struct sampler sampler;  // its `left` begins behind those
+    uint64_t interval;       // of `sampler`
+    struct sampler reported; // of the program's own heaps; its unit is CLIENT_UNIT
+    uint32_t epoch;          // of the profile that the samplers belong to
     uint32_t n_samples;
     uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
     uint8_t
@@ -67,3 +68,24 @@ static inline bool client_free(void *p)
 {
     return __builtin_expect(table_may_have(&client_table, p), 0) && client_freeing(p);
 }
+
+// Heaps of the program's own. CLIENT_UNIT is one sampling interval, of whatever heap.
+
+#define CLIENT_UNIT (UINT64_C(1) << 48)
+
+struct client_report {
+    unsigned heap;
+    uint64_t key; // HEAP_KEY()
+    size_t size;
+    uint64_t interval; // as it is now
+    bool is_exact;     // stands for itself; otherwise the thread's `reported` has come to a point
+};
+
+unsigned client_doublings(void); // of all intervals
+
+// False: this is a child after fork, which has no profile.
+bool client_reported(const struct client_report *report);
+// `key` may be a sample.
+void client_report_free(unsigned heap, uint64_t key);
+// All that are from `start` to before `start + size`, when HEAP_KEY()'s part is taken out.
+void client_report_free_range(unsigned heap, uint64_t start, uint64_t size);

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  4
+#define HEAP_ABI_VERSION  5
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_TABLE_BITS  22
@@ -36,6 +36,11 @@
 #define HEAP_PATH_MAX   4096
 #define HEAP_ID_MAX     64 // bytes of a build id
 
+#define HEAP_HEAPS_MAX   64 // of a process; the first is malloc's
+#define HEAP_NAME_BYTES  64 // with its 0
+#define HEAP_WANTED_MAX  32
+#define HEAP_MALLOC_NAME "libc.malloc"
+
 #define HEAP_BLOCK_CLIENT (1u << 0)
 
 #define HEAP_TIME_BUCKETS 16 // of unwinding: below 1 us, 2 us, 4 us ...
@@ -46,6 +51,11 @@
 #define HEAP_SOCKET_FOLDER   "/run/mmtrace"
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable says otherwise
 
+struct heap_wanted {
+    char name[HEAP_NAME_BYTES];
+    uint64_t interval_bytes; // 0: not wanted
+};
+
 struct heap_header {
     // By the recorder, before it hands over the memory.
     uint32_t magic, version;
@@ -54,6 +64,9 @@ struct heap_header {
     uint32_t block_timeout_us;        // 0: no limit
     uint64_t adaptive_free_bytes;     // the interval doubles when fewer are free; 0: never
     uint64_t adaptive_interval_bytes; // and stays when it has reached this
+    uint64_t others_interval_bytes;   // of heaps without an entry in `wanted`; 0: not wanted
+    uint32_t n_wanted, unused;
+    struct heap_wanted wanted[HEAP_WANTED_MAX]; // malloc is not among them
     // By the recorder, at any time.
     _Alignas(64) atomic_uint stop;
     atomic_uint heartbeat; // changes with every look at the ring
@@ -61,7 +74,8 @@ struct heap_header {
     _Atomic uint64_t read_pos;
     // By the client.
     _Alignas(64) _Atomic uint64_t write_pos;
-    _Alignas(64) _Atomic uint64_t interval_bytes;
+    _Alignas(64) _Atomic uint64_t interval_bytes; // of malloc; 0: it is not wanted
+    _Atomic uint32_t n_doublings;                 // of all intervals
     _Atomic uint64_t n_unwind_errors;
     _Atomic uint64_t n_lost_allocs, lost_bytes, n_lost_frees;
     _Atomic uint64_t owed_bytes; // of lost_bytes, what later samples do not stand for yet
@@ -85,17 +99,19 @@ enum heap_record_kind {
     HEAP_OBJECT,  // a mapping of code has come
     HEAP_OBJECTS, // mappings may have gone; those that are there follow
     HEAP_ARENAS,  // what the allocator holds
+    HEAP_HEAP,    // a heap has got its number
 };
 
 struct heap_record {
     _Atomic uint32_t word; // size of the whole record, HEAP_RECORD_DONE
-    uint16_t kind;
+    uint8_t kind;
+    uint8_t heap;      // ALLOC, FREE, HEAP
     uint16_t n_frames; // ALLOC
 };
 
 struct heap_alloc {
     struct heap_record head;
-    uint64_t address;
+    uint64_t address;  // as in the table: HEAP_KEY()
     uint64_t weight;   // bytes that the sample stands for
     uint64_t frames[]; // innermost first, as they will be returned to
 };
@@ -113,6 +129,16 @@ struct heap_object {
     uint64_t load_bias;   // addresses in the file's symbol table minus offsets in the file
     uint32_t id_size, path_size;
 };
+
+struct heap_named {
+    struct heap_record head;
+    uint64_t interval_bytes; // at the beginning; 0: it is there and not wanted
+    char name[HEAP_NAME_BYTES];
+};
+
+// What is at one address in several heaps has different keys. The multiples differ in bits that no
+// address has.
+#define HEAP_KEY(heap, address) ((uint64_t)(address) ^ (heap)*UINT64_C(0x9e3779b97f4a7c15))
 
 // The last of HEAP_ARENAS_MAX is the sum of those behind it, too.
 struct heap_arena {

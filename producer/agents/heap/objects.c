@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "producer/agents/heap/notes.h"
+
 #define OBJECTS_MAX 8192
 
 struct known_object {
@@ -50,27 +52,11 @@ struct build_id {
 
 static struct build_id build_id_of(const struct dl_phdr_info *info)
 {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_NOTE || segment->p_align > 4)
-            continue;
-        const uint8_t *p = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
-        const uint8_t *end = p + segment->p_memsz;
-        while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
-            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)p;
-            uint64_t name = (note->n_namesz + 3u) & ~UINT64_C(3);
-            uint64_t size = (note->n_descsz + 3u) & ~UINT64_C(3);
-            if (name + size > (uint64_t)(end - p) - sizeof(*note))
-                break;
-            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-                memcmp(note + 1, "GNU", 4) == 0)
-                return (struct build_id){p + sizeof(*note) + name, note->n_descsz < HEAP_ID_MAX
-                                                                       ? note->n_descsz
-                                                                       : HEAP_ID_MAX};
-            p += sizeof(*note) + name + size;
-        }
-    }
-    return (struct build_id){0};
+    struct build_id id = {0};
+    id.bytes = note_find(info, "GNU", NT_GNU_BUILD_ID, &id.size);
+    if (id.size > HEAP_ID_MAX)
+        id.size = HEAP_ID_MAX;
+    return id;
 }
 
 static bool tell_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment,

@@ -23,7 +23,8 @@ static struct heap_record *record_begin(struct ring_writer *ring, uint64_t pos,
 {
     struct heap_record *record = (struct heap_record *)(ring->memory + (pos & (ring->bytes - 1)));
     atomic_store_explicit(&record->word, (uint32_t)size, memory_order_relaxed);
-    record->kind = (uint16_t)kind;
+    record->kind = (uint8_t)kind;
+    record->heap = 0;
     record->n_frames = 0;
     return record;
 }

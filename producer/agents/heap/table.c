@@ -7,7 +7,9 @@
 
 #include <stddef.h>
 
-#define WINDOW 64 // eight cache lines
+#define WINDOW       64 // eight cache lines
+#define BUCKET_BYTES 16
+#define RANGE_LARGE  (UINT64_C(8) << 20) // from here on looking at all slots is quicker
 
 static uint32_t slot_at(uint64_t address, uint32_t i)
 {
@@ -69,4 +71,32 @@ bool table_slots_have(const table_slot *slots, uint64_t address)
         if (atomic_load_explicit(&slots[slot_at(address, i)], memory_order_acquire) == address)
             return true;
     return false;
+}
+
+static void remove_and_tell(struct address_table *table, uint64_t address,
+                            void (*removed)(void *userdata, uint64_t address), void *userdata)
+{
+    if (table_remove(table, address))
+        removed(userdata, address);
+}
+
+void table_remove_range(struct address_table *table, uint64_t mask, uint64_t start, uint64_t size,
+                        void (*removed)(void *userdata, uint64_t address), void *userdata)
+{
+    if (size >= RANGE_LARGE) {
+        for (uint32_t i = 0; i < 1u << HEAP_TABLE_BITS; i++) {
+            uint64_t address = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
+            if (address && (address ^ mask) - start < size)
+                remove_and_tell(table, address, removed, userdata);
+        }
+        return;
+    }
+    for (uint64_t at = start, end = start + size; at < end;) {
+        uint64_t next = (at | (BUCKET_BYTES - 1)) + 1;
+        next = next < end ? next : end;
+        if (table_may_have(table, (const void *)(uintptr_t)(at ^ mask)))
+            for (; at < next; at++)
+                remove_and_tell(table, at ^ mask, removed, userdata);
+        at = next;
+    }
 }

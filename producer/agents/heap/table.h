@@ -43,3 +43,8 @@ bool table_remove(struct address_table *table, uint64_t address);
 
 // Also for who has the slots alone.
 bool table_slots_have(const table_slot *slots, uint64_t address);
+
+// Removes the addresses whose XOR with `mask` is from `start` to before `start + size`, and calls
+// `removed` for each.
+void table_remove_range(struct address_table *table, uint64_t mask, uint64_t start, uint64_t size,
+                        void (*removed)(void *userdata, uint64_t address), void *userdata);

@@ -57,6 +57,23 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
     return book_mapping_vec_push(&book->mappings, mapping);
 }
 
+int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from)
+{
+    int r = 0;
+    vec_foreach(&from->mappings, other) {
+        const struct strset_entry *path = &from->texts.entries[other->path];
+        const struct strset_entry *id = &from->texts.entries[other->build_id];
+        struct book_mapping mapping = *other;
+        mapping.path = strset_add(&book->texts, path->text, path->size);
+        mapping.build_id = strset_add(&book->texts, id->text, id->size);
+        if (mapping.path == STRSET_NONE || mapping.build_id == STRSET_NONE)
+            return -ENOMEM;
+        if (!mapping.gone && (r = book_mapping_vec_push(&book->mappings, mapping)) < 0)
+            return r;
+    }
+    return 0;
+}
+
 static void forget_mappings(struct heap_book *book)
 {
     vec_foreach(&book->mappings, mapping)

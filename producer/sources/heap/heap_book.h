@@ -64,6 +64,8 @@ int heap_book_add(struct heap_book *book, const struct ring_record *record);
 typedef bool (*book_is_live_fn)(void *userdata, uint64_t address);
 int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata);
 
+// The code of another book of the same process, before anything else comes. 0, or -ENOMEM.
+int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from);
 void heap_book_done(struct heap_book *book);
 
 struct book_peak {

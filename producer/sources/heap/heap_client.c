@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +28,11 @@ struct heap_client *heap_client_free(struct heap_client *client)
     close_fd(client->pidfd);
     ring_reader_done(&client->ring);
     heap_book_done(&client->book);
+    for (size_t i = 0; i < HEAP_HEAPS_MAX; i++)
+        if (client->heaps[i]) {
+            heap_book_done(&client->heaps[i]->book);
+            free(client->heaps[i]);
+        }
     free(client);
     return NULL;
 }
@@ -78,22 +84,63 @@ bool heap_client_has_exited(const struct heap_client *client)
     return poll(&poll_fd, 1, 0) == 1;
 }
 
+static int add_heap(struct heap_client *client, const struct ring_record *record)
+{
+    struct client_heap **place = &client->heaps[record->heap];
+    if (*place)
+        return 0; // told twice
+    if (!(*place = calloc(1, sizeof(**place))))
+        return -ENOMEM;
+    memcpy((*place)->name, record->named->name, sizeof((*place)->name));
+    (*place)->interval_bytes = record->named->interval_bytes;
+    return heap_book_copy_mappings(&(*place)->book, &client->book);
+}
+
+static int add_sample(struct heap_client *client, const struct ring_record *record)
+{
+    struct client_heap *heap = client->heaps[record->heap];
+    if (record->heap > 0 && !heap)
+        return 0; // nobody told of it
+    if (heap)
+        heap->n_samples += record->kind == HEAP_ALLOC;
+    else
+        client->n_samples += record->kind == HEAP_ALLOC;
+    return heap_book_add(heap ? &heap->book : &client->book, record);
+}
+
+static int add_code(struct heap_client *client, const struct ring_record *record)
+{
+    int r = heap_book_add(&client->book, record);
+    for (size_t i = 0; i < HEAP_HEAPS_MAX && r == 0; i++)
+        if (client->heaps[i])
+            r = heap_book_add(&client->heaps[i]->book, record);
+    return r;
+}
+
+static int take_record(struct heap_client *client, const struct ring_record *record)
+{
+    switch (record->kind) {
+    case HEAP_ARENAS:
+        malloc_info_keep(&client->malloc_info, record->arenas, nsec_now(CLOCK_BOOTTIME));
+        return 0;
+    case HEAP_HEAP:
+        return add_heap(client, record);
+    case HEAP_ALLOC:
+    case HEAP_FREE:
+        return add_sample(client, record);
+    default:
+        return add_code(client, record);
+    }
+}
+
 static void drain(struct heap_client *client, bool is_last)
 {
     struct ring_record record;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     // A process that is gone may have left its ring to others, who write on.
     uint64_t n_max = is_last ? client->ring.bytes / HEAP_RECORD_ALIGN : RECORDS_A_LOOK;
-    for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++) {
-        if (record.kind == HEAP_ARENAS) {
-            malloc_info_keep(&client->malloc_info, record.arenas, nsec_now(CLOCK_BOOTTIME));
-            continue;
-        }
-        if (heap_book_add(&client->book, &record) < 0)
-            client->n_failed++;
-        else
-            client->n_samples += record.kind == HEAP_ALLOC;
-    }
+    for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++)
+        client->n_failed += take_record(client, &record) < 0;
 }
 
 static bool is_live(void *userdata, uint64_t address)
@@ -107,7 +154,11 @@ static void reconcile(struct heap_client *client, bool at_once, bool is_last)
     nsec_t before = nsec_now(CLOCK_MONOTONIC);
     if (!is_last && (n == client->n_settled || (before < client->reconcile_due && !at_once)))
         return;
-    if (heap_book_reconcile(&client->book, is_live, &client->ring) == 0)
+    int r = heap_book_reconcile(&client->book, is_live, &client->ring);
+    for (size_t i = 0; i < HEAP_HEAPS_MAX && r == 0; i++)
+        if (client->heaps[i])
+            r = heap_book_reconcile(&client->heaps[i]->book, is_live, &client->ring);
+    if (r == 0)
         client->n_settled = n;
     nsec_t after = nsec_now(CLOCK_MONOTONIC);
     client->reconcile_due = after + RECONCILE_REST * (after - before);
@@ -150,23 +201,13 @@ uint64_t heap_client_lost(const struct heap_client *client)
     return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + client->book.n_dropped;
 }
 
-struct profile_process heap_client_describe(struct heap_client *client,
-                                            const struct heap_settings *settings,
-                                            bool hit_guardrail)
+static struct profile_process describe_malloc(struct heap_client *client,
+                                              const struct heap_settings *settings)
 {
     struct heap_header *header = client->ring.header;
-    if (client->rejected)
-        return (struct profile_process){
-            .book = &client->book,
-            .pid = client->pid,
-            .interval_bytes = settings->ring.interval_bytes,
-            .rejected_concurrent = true,
-            .start_coarse = client->start_coarse,
-        };
-    if (!client->ended)
-        reconcile(client, true, false);
     return (struct profile_process){
         .book = &client->book,
+        .heap_name = HEAP_MALLOC_NAME,
         .pid = client->pid,
         .interval_bytes = atomic_load(&header->interval_bytes),
         .orig_interval_bytes =
@@ -175,7 +216,6 @@ struct profile_process heap_client_describe(struct heap_client *client,
         .disconnected = client->disconnected,
         .buffer_overran = heap_client_lost(client) > 0,
         .buffer_corrupted = client->ring.corrupted,
-        .hit_guardrail = hit_guardrail,
         .hit_timeout = atomic_load(&header->hit_timeout) != 0,
         .n_samples = client->n_samples,
         .n_unwind_errors = atomic_load(&header->n_unwind_errors),
@@ -188,4 +228,47 @@ struct profile_process heap_client_describe(struct heap_client *client,
         .unwind_buckets = (const uint32_t *)header->unwind_buckets,
         .start_coarse = client->start_coarse,
     };
+}
+
+static uint64_t doubled(const struct heap_client *client, uint64_t interval)
+{
+    uint32_t n = atomic_load(&client->ring.header->n_doublings);
+    return n < 32 ? interval << n : interval;
+}
+
+size_t heap_client_describe(struct heap_client *client, const struct heap_settings *settings,
+                            bool hit_guardrail, struct profile_process *ret)
+{
+    size_t n = 0;
+    if (client->rejected) {
+        ret[0] = (struct profile_process){
+            .book = &client->book,
+            .heap_name = HEAP_MALLOC_NAME,
+            .pid = client->pid,
+            .interval_bytes = settings->ring.interval_bytes,
+            .rejected_concurrent = true,
+            .start_coarse = client->start_coarse,
+        };
+        return 1;
+    }
+    if (!client->ended)
+        reconcile(client, true, false);
+    struct profile_process process = describe_malloc(client, settings);
+    process.hit_guardrail = hit_guardrail;
+    if (settings->ring.interval_bytes)
+        ret[n++] = process;
+    for (size_t i = 0; i < HEAP_HEAPS_MAX; i++) {
+        struct client_heap *heap = client->heaps[i];
+        if (!heap || !heap->interval_bytes)
+            continue;
+        ret[n] = process;
+        ret[n].book = &heap->book;
+        ret[n].heap_name = heap->name;
+        ret[n].n_samples = heap->n_samples;
+        ret[n].interval_bytes = doubled(client, heap->interval_bytes);
+        ret[n].orig_interval_bytes = process.orig_interval_bytes ? heap->interval_bytes : 0;
+        ret[n].is_further = n > 0;
+        n++;
+    }
+    return n;
 }

@@ -16,11 +16,20 @@
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/ring_reader.h"
 
+// A heap of the program's own (mmheap.h).
+struct client_heap {
+    char name[HEAP_NAME_BYTES];
+    uint64_t interval_bytes; // 0: it is there and not wanted
+    uint64_t n_samples;
+    struct heap_book book;
+};
+
 struct heap_client {
     int32_t pid;
     int pidfd; // owned; -1: it has ended, or the kernel has no such thing
     struct ring_reader ring;
-    struct heap_book book;
+    struct heap_book book;                     // of malloc
+    struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, malloc is not among them
     nsec_t start_coarse;
     uint64_t n_samples, n_failed;   // what came, and what there was no memory for
     struct malloc_info malloc_info; // the last that came
@@ -54,7 +63,6 @@ bool heap_client_has_left(const struct heap_client *client);
 // Samples that did not come through.
 uint64_t heap_client_lost(const struct heap_client *client);
 
-// What a dump says of it. Everything is borrowed.
-struct profile_process heap_client_describe(struct heap_client *client,
-                                            const struct heap_settings *settings,
-                                            bool hit_guardrail);
+// What a dump says of it: up to HEAP_HEAPS_MAX heaps. Returns their number. Everything is borrowed.
+size_t heap_client_describe(struct heap_client *client, const struct heap_settings *settings,
+                            bool hit_guardrail, struct profile_process *ret);

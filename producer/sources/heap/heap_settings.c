@@ -12,7 +12,6 @@
 
 #include "common/str.h"
 
-#define HEAP_NAME      "libc.malloc"
 #define RING_BYTES_MIN 8192
 #define RING_BYTES_MAX (UINT64_C(512) << 20)
 #define NAME_MAX_BYTES 4096
@@ -31,24 +30,57 @@ static int check_refused(const Pb__HeapprofdConfig *config, struct err *err)
     return 0;
 }
 
+static int want_heap(struct heap_settings *ret, const char *name, uint64_t interval,
+                     struct err *err)
+{
+    struct ring_options *ring = &ret->ring;
+    if (str_eq(name, HEAP_MALLOC_NAME)) {
+        ring->interval_bytes = interval;
+        return 0;
+    }
+    if (!name[0] || strlen(name) >= HEAP_NAME_BYTES)
+        return err_set(err, -EINVAL,
+                       "heapprofd_config: \"%s\": a heap's name has 1 to %d characters", name,
+                       HEAP_NAME_BYTES - 1);
+    if (ring->n_wanted == HEAP_WANTED_MAX)
+        return err_set(err, -EOPNOTSUPP, "heapprofd_config: names more than %d heaps",
+                       HEAP_WANTED_MAX);
+    struct heap_wanted *wanted = &ring->wanted[ring->n_wanted++];
+    memcpy(wanted->name, name, strlen(name) + 1);
+    wanted->interval_bytes = interval;
+    return 0;
+}
+
+static int want_named(const Pb__HeapprofdConfig *config, struct heap_settings *ret, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < config->n_heaps; i++) {
+        uint64_t interval = config->n_heap_sampling_intervals > 0
+                                ? config->heap_sampling_intervals[i]
+                                : config->sampling_interval_bytes;
+        if (interval == 0)
+            return refuse(err, "heap_sampling_intervals", "one of them is 0");
+        r = want_heap(ret, config->heaps[i], interval, err);
+    }
+    return r;
+}
+
 static int read_heaps(const Pb__HeapprofdConfig *config, struct heap_settings *ret, struct err *err)
 {
-    for (size_t i = 0; i < config->n_heaps; i++)
-        if (!str_eq(config->heaps[i], HEAP_NAME))
-            return err_set(err, -EOPNOTSUPP, "heapprofd_config.heaps: \"%s\": the only heap is %s",
-                           config->heaps[i], HEAP_NAME);
-    for (size_t i = 0; config->all_heaps && i < config->n_exclude_heaps; i++)
-        if (str_eq(config->exclude_heaps[i], HEAP_NAME))
-            return refuse(err, "exclude_heaps", "no heap is left");
-    ret->ring.interval_bytes = config->sampling_interval_bytes;
-    if (config->n_heap_sampling_intervals > 0) {
-        if (config->n_heap_sampling_intervals != config->n_heaps)
-            return refuse(err, "heap_sampling_intervals", "there must be one for each of heaps");
-        ret->ring.interval_bytes = config->heap_sampling_intervals[0];
-    }
-    if (ret->ring.interval_bytes == 0)
+    int r = 0;
+    if (config->n_heap_sampling_intervals > 0 &&
+        config->n_heap_sampling_intervals != config->n_heaps)
+        return refuse(err, "heap_sampling_intervals", "there must be one for each of heaps");
+    if (config->sampling_interval_bytes == 0 &&
+        (config->n_heap_sampling_intervals == 0 || config->all_heaps))
         return err_set(err, -EINVAL, "heapprofd_config.sampling_interval_bytes: missing or 0");
-    return 0;
+    if (config->n_heaps == 0 || config->all_heaps)
+        ret->ring.interval_bytes = config->sampling_interval_bytes;
+    if (config->all_heaps)
+        ret->ring.others_interval_bytes = config->sampling_interval_bytes;
+    for (size_t i = 0; r == 0 && config->all_heaps && i < config->n_exclude_heaps; i++)
+        r = want_heap(ret, config->exclude_heaps[i], 0, err);
+    return r == 0 ? want_named(config, ret, err) : r;
 }
 
 static int read_ring(const Pb__HeapprofdConfig *config, struct heap_settings *ret, struct err *err)

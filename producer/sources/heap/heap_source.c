@@ -40,6 +40,7 @@
 #define SMAPS_REST    20                   // times what a look takes, between two looks
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
+VEC_DEFINE(profile_process_vec, struct profile_process);
 
 struct heap_source {
     struct source source;
@@ -217,20 +218,17 @@ static void write_smaps(struct heap_source *heap, bool is_last)
 
 static void dump_all(struct heap_source *heap, bool is_last)
 {
-    size_t n = 0;
-    struct profile_process *processes = calloc(heap->clients.n + 1, sizeof(*processes));
-    if (!processes) {
-        heap->n_lost++;
-        return;
-    }
+    struct profile_process heaps[HEAP_HEAPS_MAX];
+    struct profile_process_vec processes CLEANUP(profile_process_vec_done) = {0};
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
             heap_client_look(*client);
-        processes[n++] = heap_client_describe(*client, &heap->settings, heap->guard.hit);
+        size_t n = heap_client_describe(*client, &heap->settings, heap->guard.hit, heaps);
+        for (size_t i = 0; i < n; i++)
+            heap->n_lost += profile_process_vec_push(&processes, heaps[i]) < 0;
     }
-    if (n > 0 && !profile_write(&heap->profile, processes, n))
+    if (processes.n > 0 && !profile_write(&heap->profile, processes.items, processes.n))
         heap->n_lost++;
-    free(processes);
     write_malloc_infos(heap);
     write_smaps(heap, is_last);
 }

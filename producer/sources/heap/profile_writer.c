@@ -15,7 +15,6 @@
 
 #define PACKET_ROOM     (64u << 10)
 #define PACKET_ROOM_MIN 16384 // one callstack, or one path
-#define HEAP_NAME       "libc.malloc"
 
 enum text_kind { TEXT_BUILD_ID, TEXT_PATH, TEXT_FUNCTION, N_TEXT_KINDS };
 
@@ -233,11 +232,9 @@ static void put_loss(struct wire_writer *w, const struct profile_process *proces
     wire_uint(w, PB_ProfilePacket_ProcessStats_uncounted_bytes, process->owed_bytes);
 }
 
-static void put_unwinding(struct wire_writer *w, const struct profile_process *process)
+static void put_stats_of_process(struct wire_writer *w, const struct profile_process *process)
 {
-    size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_stats);
     wire_uint(w, PB_ProfilePacket_ProcessStats_unwinding_errors, process->n_unwind_errors);
-    wire_uint(w, PB_ProfilePacket_ProcessStats_heap_samples, process->n_samples);
     size_t histogram = wire_begin(w, PB_ProfilePacket_ProcessStats_unwinding_time_us);
     for (size_t i = 0; process->unwind_buckets && i < HEAP_TIME_BUCKETS; i++) {
         size_t bucket = wire_begin(w, PB_ProfilePacket_Histogram_buckets);
@@ -252,15 +249,22 @@ static void put_unwinding(struct wire_writer *w, const struct profile_process *p
     wire_uint(w, PB_ProfilePacket_ProcessStats_total_unwinding_time_us, process->unwind_us);
     wire_uint(w, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us, process->blocked_us);
     put_loss(w, process);
+}
+
+static void put_stats(struct wire_writer *w, const struct profile_process *process)
+{
+    size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_stats);
+    wire_uint(w, PB_ProfilePacket_ProcessStats_heap_samples, process->n_samples);
+    if (!process->is_further)
+        put_stats_of_process(w, process);
     wire_end(w, mark);
 }
 
 static void put_head(const struct dump *dump, struct wire_writer *w,
                      const struct profile_process *process)
 {
-    static const char name[] = HEAP_NAME;
     wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_pid, (uint64_t)process->pid);
-    wire_string(w, PB_ProfilePacket_ProcessHeapSamples_heap_name, name);
+    wire_string(w, PB_ProfilePacket_ProcessHeapSamples_heap_name, process->heap_name);
     wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_from_startup, process->from_startup);
     wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_rejected_concurrent,
               process->rejected_concurrent);
@@ -278,7 +282,7 @@ static void put_head(const struct dump *dump, struct wire_writer *w,
     if (process->orig_interval_bytes)
         wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes,
                   process->orig_interval_bytes);
-    put_unwinding(w, process);
+    put_stats(w, process);
 }
 
 static void put_sample(const struct dump *dump, struct wire_writer *w, const struct heap_book *book,

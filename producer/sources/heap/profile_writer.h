@@ -12,9 +12,11 @@
 #include "producer/sources/heap/heap_book.h"
 #include "producer/trace/packet_writer.h"
 
-// One process of the dump; the flags are ProcessHeapSamples' own.
+// One heap of a process; the flags are ProcessHeapSamples' own.
 struct profile_process {
     struct heap_book *book; // its iids are used
+    const char *heap_name;
+    bool is_further; // there is one before of the same process: what is the process's has been told
     int32_t pid;
     uint64_t interval_bytes, orig_interval_bytes; // the latter 0 where sampling does not adapt
     bool from_startup, disconnected, buffer_overran, buffer_corrupted, hit_guardrail;

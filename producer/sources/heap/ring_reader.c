@@ -41,7 +41,10 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
         .block_timeout_us = options->block_timeout_us,
         .adaptive_free_bytes = options->adaptive_free_bytes,
         .adaptive_interval_bytes = options->adaptive_interval_bytes,
+        .others_interval_bytes = options->others_interval_bytes,
+        .n_wanted = options->n_wanted,
     };
+    memcpy(ret->wanted, options->wanted, sizeof(ret->wanted));
 }
 
 static int map_memory(struct ring_reader *ring, struct err *err)
@@ -135,7 +138,9 @@ static bool give_up(struct ring_reader *ring)
 static bool judge(const void *copy, size_t size, struct ring_record *ret)
 {
     const struct heap_record *head = copy;
-    *ret = (struct ring_record){.kind = head->kind};
+    *ret = (struct ring_record){.kind = head->kind, .heap = head->heap};
+    if (head->heap >= HEAP_HEAPS_MAX)
+        return false;
     switch (head->kind) {
     case HEAP_ALLOC: {
         const struct heap_alloc *alloc = copy;
@@ -165,6 +170,10 @@ static bool judge(const void *copy, size_t size, struct ring_record *ret)
         ret->arenas = copy;
         return size >= sizeof(*ret->arenas) && ret->arenas->n_arenas <= HEAP_ARENAS_MAX &&
                size == HEAP_ARENAS_BYTES(ret->arenas->n_arenas);
+    case HEAP_HEAP:
+        ret->named = copy;
+        return size == sizeof(*ret->named) && head->heap > 0 &&
+               memchr(ret->named->name, 0, sizeof(ret->named->name));
     case HEAP_OBJECTS:
         return true;
     default:
@@ -199,7 +208,7 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
         if (size < sizeof(struct heap_record) || size % HEAP_RECORD_ALIGN || size > used ||
             size > ring->bytes - at)
             return give_up(ring);
-        uint16_t kind = ((const struct heap_record *)place)->kind;
+        uint8_t kind = ((const struct heap_record *)place)->kind;
         if (!(word & HEAP_RECORD_DONE) && !is_stuck(ring, now, is_last))
             return false;
         if (!(word & HEAP_RECORD_DONE) || kind == HEAP_PAD) {

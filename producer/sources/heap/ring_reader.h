@@ -28,8 +28,11 @@ struct ring_reader {
 };
 
 struct ring_options {
-    uint64_t bytes; // a power of two
-    uint64_t interval_bytes;
+    uint64_t bytes;                 // a power of two
+    uint64_t interval_bytes;        // of malloc; 0: it is not wanted
+    uint64_t others_interval_bytes; // of heaps that are not in `wanted`; 0: they are not wanted
+    uint32_t n_wanted;
+    struct heap_wanted wanted[HEAP_WANTED_MAX];
     bool block_client;
     uint32_t block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
@@ -38,10 +41,12 @@ struct ring_options {
 // One judged record; everything is borrowed until the next call.
 struct ring_record {
     enum heap_record_kind kind; // all but PAD
+    unsigned heap;              // ALLOC, FREE, HEAP; below HEAP_HEAPS_MAX
     uint64_t address, weight;
     const uint64_t *frames;
     size_t n_frames;
     const struct heap_arenas *arenas;
+    const struct heap_named *named; // its name is terminated
     struct heap_object object;
     const uint8_t *id;
     const char *path;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything is static and hidden: each program and library that links this has a table of its own.
+// Heaps are never taken back, so whoever has found one may keep its address as long as the object
+// is loaded. The lock is held for a few instructions and never while something else is called.
+#include "producer/agents/heap/api/mmheap_registry.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define HIDDEN __attribute__((visibility("hidden"), used))
+
+extern struct mmheap_registry mmheap_registry_here;
+HIDDEN struct mmheap_registry mmheap_registry_here = {
+    .version = MMHEAP_REGISTRY_VERSION,
+    .heap_size = sizeof(struct mmheap),
+};
+
+__asm__(".pushsection .note.mmheap,\"a\",%note\n"
+        ".balign 4\n"
+        ".4byte 7, 8, 1\n" // sizes of name and content, MMHEAP_NOTE_REGISTRY
+        ".asciz \"mmheap\"\n"
+        ".balign 4\n"
+        ".8byte mmheap_registry_here - .\n"
+        ".popsection\n");
+
+#define registry mmheap_registry_here
+
+// The last is for those that find no room.
+static struct mmheap *find(const char *name)
+{
+    uint32_t n = registry.n_heaps;
+    for (uint32_t i = 0; i < n; i++)
+        if (strncmp(registry.heaps[i].name, name, MMHEAP_NAME_MAX - 1) == 0)
+            return &registry.heaps[i];
+    return n < MMHEAP_HEAPS_MAX - 1 ? NULL : &registry.heaps[MMHEAP_HEAPS_MAX - 1];
+}
+
+static struct mmheap *add(const char *name, mmheap_changed_fn changed, void *userdata)
+{
+    struct mmheap *heap = &registry.heaps[registry.n_heaps];
+    strncpy(heap->name, name, MMHEAP_NAME_MAX - 1);
+    heap->changed = changed;
+    heap->userdata = userdata;
+    __atomic_store_n(&registry.n_heaps, registry.n_heaps + 1, __ATOMIC_RELEASE);
+    return heap;
+}
+
+struct mmheap *mmheap_register(const char *name, mmheap_changed_fn changed, void *userdata)
+{
+    while (__atomic_exchange_n(&registry.lock, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+    struct mmheap *heap = find(name);
+    bool is_new = !heap;
+    if (is_new)
+        heap = add(name, changed, userdata);
+    __atomic_store_n(&registry.lock, 0, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); // who has not seen the heap is seen here
+    void (*tell)(void) = __atomic_load_n(&registry.registered, __ATOMIC_ACQUIRE);
+    if (is_new && tell)
+        tell();
+    return heap;
+}

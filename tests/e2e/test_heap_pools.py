@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heaps that programs have of their own (mmheap.h): what a pool and two arenas hand out, against known amounts."""
+import math
+import os
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+
+from lib import BUILD, MMSQL, MMTRACE, ROOT, run
+
+AGENT = BUILD / "producer" / "agents" / "heap"
+POOLS = BUILD / "tests" / "tools" / "heap_pools"
+TRACE_PROCESSOR = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
+
+# Of heap_pools, per round: heap, what takes from it, bytes that are allocated and freed, size of one.
+TRUTH = {
+    ("truth.sessions", "keep_session"): (96, 0, 96),
+    ("truth.sessions", "drop_session"): (96, 96, 96),
+    ("truth.texts", "keep_text"): (40, 0, 40),
+    ("truth.scratch", "drop_texts"): (21, 21, 70),
+}
+
+# By the function that called pool_take() or arena_take().
+BY_CALLER = """
+select a.heap_name, f.name, sum(max(a.size, 0)), -sum(min(a.size, 0))
+from heap_profile_allocation a
+join stack_profile_callsite c on c.id = a.callsite_id
+join stack_profile_callsite up on up.id = c.parent_id
+join stack_profile_frame f on f.id = up.frame_id
+where a.heap_name != 'libc.malloc'
+group by a.heap_name, f.name
+"""
+
+PROGRAM = """
+#include <mmheap.h>
+int main(void)
+{
+    static char memory[100];
+    struct mmheap *heap = mmheap_register("a.pool", NULL, NULL);
+    for (int i = 0; i < 100; i++)
+        mmheap_report_alloc(heap, memory + i, 10);
+    mmheap_report_free(heap, memory + 5);
+    mmheap_report_free_range(heap, memory + 90, 10);
+    return mmheap_interval(heap) == 0;
+}
+"""
+
+
+@unittest.skipUnless((AGENT / "libmmheap.so").exists(), "libmmheap.so is not in this build")
+class Pools(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.trace = self.dir / "heap.pftrace"
+
+    def profile(self, *argv, options=()):
+        result = run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def query(self, sql):
+        database = self.dir / "heap.db"
+        database.unlink(missing_ok=True)
+        result = run(MMSQL, "convert", self.trace, "-o", database)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        connection = sqlite3.connect(database)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+    def heaps(self):
+        return {row[0] for row in self.query("select distinct heap_name from heap_profile_allocation")}
+
+    def check(self, rounds, interval):
+        rows = {(heap, name): found for heap, name, *found in self.query(BY_CALLER)}
+        for key, (allocated, freed, size) in TRUTH.items():
+            for what, got, real in zip(("allocated", "freed"), rows[key], (allocated * rounds, freed * rounds)):
+                # A slot of the pool is taken and given back in turn, so its sample is the same for many rounds.
+                error = 0 if interval <= 1 or size >= interval * math.log(100) else 6 * math.sqrt(real * interval)
+                with self.subTest(key=key, what=what, interval=interval):
+                    self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
+
+    def test_every_allocation(self):
+        result = self.profile(POOLS, 2, 3000, options=("--all-heaps", "-i", "1"))
+        self.assertEqual(result.stdout, "1 0\n", "the program hears that its heap is recorded")
+        self.check(6000, 1)
+        self.assertIn("truth.sessions: Not freed: 562.5 kB in all, 1125.0 kB allocated", result.stderr)
+        self.assertIn("pool_take (heap_pools) [truth.sessions]", result.stderr)
+        self.assertEqual(self.heaps(), {"libc.malloc", "truth.sessions", "truth.texts", "truth.scratch"})
+
+    def test_intervals(self):
+        for interval in (64, 1024):
+            self.profile(POOLS, 3, 40000, options=("--all-heaps", "-i", interval))
+            self.check(120000, interval)
+
+    def test_only_what_is_asked_for(self):
+        result = self.profile(POOLS, options=("--heaps", "truth.texts,truth.nothing", "-i", "1"))
+        self.assertEqual(result.stdout, "0 0\n")
+        self.assertEqual(self.heaps(), {"truth.texts"})
+        self.profile(POOLS)
+        self.assertEqual(self.heaps(), {"libc.malloc"})
+
+    def test_without_a_profile(self):
+        self.assertEqual(run(POOLS).stdout, "0 0\n")
+
+    def test_children_after_fork_have_no_part(self):
+        source = self.dir / "forks.c"
+        source.write_text(
+            PROGRAM.replace("int main(", "#include <unistd.h>\n#include <sys/wait.h>\nint main(").replace(
+                "    for (", "    if (fork() == 0) {\n        for (int i = 0; i < 100; i++)\n"
+                "            mmheap_report_alloc(heap, memory + i, 1000);\n"
+                "        _exit(mmheap_interval(heap) != 0);\n    }\n    int status;\n    wait(&status);\n"
+                "    if (status)\n        return 3;\n    for (", 1
+            )
+        )
+        self.build("cc", source)
+        self.profile(self.dir / "program", options=("--heaps", "a.pool", "-i", "1"))
+        self.assertEqual(self.query("select sum(max(size, 0)) from heap_profile_allocation"), [(1000,)])
+
+    def build(self, compiler, source, *options):
+        result = run(
+            compiler, *options, "-Wall", "-Wextra", "-Werror", "-I", ROOT / "producer" / "agents" / "heap" / "api",
+            source, AGENT / "libmmheap.a", "-o", self.dir / "program",
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_header_in_other_programs(self):
+        cases = (
+            ("cc", "c", ("-std=c99", "-pedantic", "-O2", "-Wl,--gc-sections")),
+            ("cc", "c", ("-static-pie" if os.uname().machine == "x86_64" else "-pie", "-flto")),
+            ("c++", "cpp", ("-std=c++11", "-pedantic", "-no-pie")),
+        )
+        for compiler, suffix, options in cases:
+            with self.subTest(compiler=compiler, options=options):
+                source = self.dir / f"program.{suffix}"
+                source.write_text(PROGRAM)
+                self.build(compiler, source, *options)
+                if "-static-pie" in options:  # nobody can profile it, and it runs all the same
+                    self.assertEqual(run(self.dir / "program").returncode, 1)
+                    continue
+                self.profile(self.dir / "program", options=("--all-heaps", "-i", "1"))
+                rows = self.query(
+                    "select sum(max(size, 0)), -sum(min(size, 0)) from heap_profile_allocation"
+                    " where heap_name = 'a.pool'"
+                )
+                self.assertEqual(rows, [(1000, 110)])
+
+    @unittest.skipUnless((AGENT / "mmheap-attach").exists(), "mmheap-attach is not in this build")
+    def test_a_program_that_runs_already(self):
+        config = self.dir / "heap.cfg"
+        with subprocess.Popen([POOLS, "1", "200", "3"], stdout=subprocess.PIPE, text=True) as process:
+            time.sleep(0.2)
+            config.write_text(
+                'buffers { size_kb: 8192 } duration_ms: 500 data_sources { config { name: "linux.heap"'
+                ' heapprofd_config { heaps: "truth.sessions" heaps: "truth.scratch" heap_sampling_intervals: 1000'
+                f" heap_sampling_intervals: 300 pid: {process.pid} }} }} }}"
+            )
+            for _ in range(2):
+                result = run(MMTRACE, "record", "-c", config, "-o", self.trace)
+                self.assertEqual(result.returncode, 0, result.stderr)
+            out, _ = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, out), (0, "2 2\n"))
+        for heap, interval in (("truth.sessions", 1000), ("truth.scratch", 300)):
+            (rest, mean), = self.query(
+                f"select max(size % {interval}), 1.0 * sum(size) / sum(count) from heap_profile_allocation"
+                f" where size > 0 and heap_name = '{heap}'"
+            )
+            self.assertEqual(rest, 0)
+            self.assertTrue(interval < mean < 1.3 * interval, "few allocations have two points in them")
+        self.assertEqual(self.heaps(), {"truth.sessions", "truth.scratch"})
+
+    @unittest.skipUnless(TRACE_PROCESSOR, "needs trace_processor_shell in TRACE_PROCESSOR_SHELL or PATH")
+    def test_trace_processor_reads_all_heaps(self):
+        self.profile(POOLS, 2, 3000, options=("--all-heaps", "-i", "1"))
+        sql = (
+            "select heap_name, sum(max(size, 0)) as a, sum(min(size, 0)) as f from heap_profile_allocation"
+            " group by heap_name order by heap_name"
+        )
+        file = self.dir / "query.sql"
+        file.write_text(sql + ";\n")
+        result = run(TRACE_PROCESSOR, "-q", file, self.trace)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        theirs = [line.replace('"', "").split(",") for line in result.stdout.strip().splitlines()[1:]]
+        ours = [[str(value) for value in row] for row in self.query(sql)]
+        self.assertEqual(theirs, ours)
+        self.assertEqual(len(ours), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
