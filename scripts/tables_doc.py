@@ -91,8 +91,7 @@ meant to differ:
   such. One whose type nothing describes is kept in base64, and does not make the event an error.
 - Events of a track whose parent is unknown are kept. States of state tracks are slices.
 - A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
-- Objects of a Java heap that are only referred to have no size and no class. Java names are not deobfuscated,
-  and fields of bitmaps are not kept.
+- Objects of a Java heap that are only referred to have no size and no class.
 - As in newer versions, a thread that a scan of /proc shows in its process again is what its tid means from
   then on, even if another one had that tid in between.
 - Other machines than the one that recorded are not told apart.

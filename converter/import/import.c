@@ -50,6 +50,8 @@ static int import_failure(struct import *im)
     if (r == 0)
         r = im->slices.failure;
     if (r == 0)
+        r = im->deobfuscation.failure;
+    if (r == 0)
         r = im->thread_states.failure;
     return r < 0 ? r : im->processes.failure;
 }
@@ -287,6 +289,7 @@ static void import_done(struct import *im)
     descriptors_done(&im->descriptors);
     stacks_done(&im->stacks);
     samples_done(&im->samples);
+    deobfuscation_done(&im->deobfuscation);
     process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);

@@ -19,6 +19,7 @@
 #include "converter/import/process/processes.h"
 #include "converter/import/process/sched.h"
 #include "converter/import/process/thread_states.h"
+#include "converter/import/profile/deobfuscation.h"
 #include "converter/import/profile/samples.h"
 #include "converter/import/profile/stacks.h"
 #include "converter/import/session/metadata.h"
@@ -61,6 +62,7 @@ struct import {
     struct descriptors descriptors;
     struct stacks stacks;
     struct samples samples;
+    struct deobfuscation deobfuscation;
     struct ftrace_rows ftrace_rows;
     struct ftrace *ftrace;  // owned
     struct map64 mm_owners; // address space of rss_stat -> utid

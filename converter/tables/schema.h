@@ -32,6 +32,8 @@
     T(heap_graph, "Dumps of the objects of Java heaps.")                                           \
     T(heap_graph_class, "Classes of the objects in Java heaps.")                                   \
     T(heap_graph_object, "Objects in Java heaps.")                                                 \
+    T(heap_graph_object_data, "What objects in Java heaps hold: fields of bitmaps.")               \
+    T(heap_graph_primitive, "Fields of objects in Java heaps that are numbers.")                   \
     T(heap_graph_reference, "What objects in Java heaps refer to.")                                \
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
@@ -172,7 +174,31 @@
     C(heap_graph_object, type_id, INT, "Its class.")                                               \
     C(heap_graph_object, root_type, TEXT, "Why it is kept, if it is a root.")                      \
     C(heap_graph_object, root_distance, INT,                                                       \
-      "References from the nearest root; -1: none leads to it.")
+      "References from the nearest root; -1: none leads to it.")                                   \
+    C(heap_graph_object, object_data_id, INT, "What it holds, see heap_graph_object_data.")
+
+#define COLUMNS_heap_graph_object_data(K, C, G)                                                    \
+    K(heap_graph_object_data, id, "Row.")                                                          \
+    C(heap_graph_object_data, field_set_id, INT, "Its rows in heap_graph_primitive.")              \
+    C(heap_graph_object_data, value_string, TEXT, "Text, of a string.")                            \
+    C(heap_graph_object_data, array_element_type, TEXT, "Type of the elements, of an array.")      \
+    C(heap_graph_object_data, array_element_count, INT, "Number of elements, of an array.")        \
+    C(heap_graph_object_data, array_data_id, INT, "Always NULL: dumps have no elements.")          \
+    C(heap_graph_object_data, array_data_hash, INT, "Always NULL: dumps have no elements.")
+
+#define COLUMNS_heap_graph_primitive(K, C, G)                                                      \
+    K(heap_graph_primitive, id, "Row.")                                                            \
+    C(heap_graph_primitive, field_set_id, INT, "Same for the fields of one object.")               \
+    C(heap_graph_primitive, field_name, TEXT, "Field, with its class.")                            \
+    C(heap_graph_primitive, field_type, TEXT, "int, long, ...")                                    \
+    C(heap_graph_primitive, bool_value, INT, "Value, if it is a boolean.")                         \
+    C(heap_graph_primitive, byte_value, INT, "Value, if it is a byte.")                            \
+    C(heap_graph_primitive, char_value, INT, "Value, if it is a char: its code.")                  \
+    C(heap_graph_primitive, short_value, INT, "Value, if it is a short.")                          \
+    C(heap_graph_primitive, int_value, INT, "Value, if it is an int.")                             \
+    C(heap_graph_primitive, long_value, INT, "Value, if it is a long.")                            \
+    C(heap_graph_primitive, float_value, REAL, "Value, if it is a float.")                         \
+    C(heap_graph_primitive, double_value, REAL, "Value, if it is a double.")
 
 #define COLUMNS_heap_graph_reference(K, C, G)                                                      \
     K(heap_graph_reference, id, "Row.")                                                            \

@@ -32,6 +32,17 @@ DIFFERENT = {
     "filedescriptor.ufd": "unique here, as its name says; the peer has the number of the descriptor once more",
     "stats.key": "each program's own number of a name",
 }
+# Tables that are no part of what Perfetto calls public, or that have more columns here.
+MORE = {
+    "heap_graph": ("ts", "upid", "dump_reason", "heap_size"),
+    "heap_graph_class": ("name", "deobfuscated_name", "location", "superclass_id", "classloader_id", "kind"),
+    "heap_graph_object": ("upid", "graph_sample_ts", "self_size", "native_size", "reference_set_id", "reachable",
+                          "heap_type", "type_id", "root_type", "root_distance", "object_data_id"),
+    "heap_graph_object_data": ("field_set_id", "value_string", "array_element_type", "array_element_count"),
+    "heap_graph_primitive": ("field_set_id", "field_name", "field_type", "int_value", "long_value"),
+    "heap_graph_reference": ("reference_set_id", "owner_id", "owned_id", "field_name", "field_type_name",
+                             "deobfuscated_field_name"),
+}
 # Tables that are not compared by themselves.
 BEHIND = {
     "args": "equal sets are stored once; each is compared where it is used",
@@ -106,6 +117,11 @@ def expression(table, column):
         return args_of(column, "a.key != 'utid'")
     if column.endswith("arg_set_id"):
         return args_of(column)
+    if table == "heap_graph_object" and column == "self_size":  # of those that are only referred to
+        return "max(coalesce(x.self_size, 0), 0)"
+    if column == "superclass_id" or (table == "heap_graph_object" and column == "type_id"):
+        known = " AND x.self_size >= 0" if column == "type_id" else ""
+        return f"(SELECT c.name || coalesce(c.location, '') FROM heap_graph_class c WHERE c.id = x.{column}{known})"
     if column in ZERO:
         return f"coalesce(x.{column}, 0)"
     if column == "track_id" or (column == "parent_id" and "track" in table):
@@ -137,7 +153,7 @@ def tables():
         for row in csv.DictReader(file):
             if row["table"] not in BEHIND:
                 columns[row["table"]].append(row["column"])
-    return columns
+    return columns | MORE
 
 
 def question(table, columns):

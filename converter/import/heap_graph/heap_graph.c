@@ -9,8 +9,7 @@
 
 #include "common/str.h"
 #include "converter/import/heap_graph/parts.h"
-
-#define PACKET_HEAP_GRAPH 56 // field of TracePacket
+#include "protos/fields.h"
 
 // A row of heap_graph.
 struct graph_row {
@@ -51,9 +50,9 @@ static int graph_finish(struct import *im, struct heap_graphs *state, struct gra
         return -ENOMEM;
     if (!graph->has_begun)
         return 0;
-    graph_write(im, graph, &state->ids);
+    int r = graph_write(im, graph, &state->ids);
     import_bounds(im, graph->ts);
-    return graph_note(state, graph);
+    return r < 0 ? r : graph_note(state, graph);
 }
 
 static struct graph *graph_of(struct heap_graphs *state, uint32_t sequence)
@@ -86,25 +85,26 @@ static int heap_graph_sorted(struct import *im, void *userdata, const struct pac
     struct graph *graph = graph_of(state, packet->sequence_id);
     if (!graph)
         return -ENOMEM;
-    MESSAGE(head, GRAPH_HEAP_SIZE, message);
-    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head[GRAPH_PID]));
-    index_check(im, graph, field_u64(&head[GRAPH_INDEX]));
-    if (field_present(&head[GRAPH_HEAP_SIZE])) {
+    MESSAGE(head, PB_HeapGraph_heap_bytes_allocated, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head[PB_HeapGraph_pid]));
+    index_check(im, graph, field_u64(&head[PB_HeapGraph_index]));
+    if (field_present(&head[PB_HeapGraph_heap_bytes_allocated])) {
         graph->has_size = true;
-        graph->heap_size = field_i64(&head[GRAPH_HEAP_SIZE]);
+        graph->heap_size = field_i64(&head[PB_HeapGraph_heap_bytes_allocated]);
     }
-    bool broken[GRAPH_HEAP_SIZE] = {false}; // lists of which the rest is not believed
+    // Lists of which the rest is not believed.
+    bool broken[PB_HeapGraph_heap_bytes_allocated] = {false};
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (graph->failed || field.number >= GRAPH_HEAP_SIZE || field.type != WIRE_BYTES ||
-            broken[field.number])
+        if (graph->failed || field.number >= PB_HeapGraph_heap_bytes_allocated ||
+            field.type != WIRE_BYTES || broken[field.number])
             continue;
         broken[field.number] = !graph_part_read(im, graph, upid, packet->ts, &field);
         if (broken[field.number])
             graph_malformed(im, graph);
     }
-    if (field_u64(&head[GRAPH_CONTINUED]) && !graph->failed)
+    if (field_u64(&head[PB_HeapGraph_continued]) && !graph->failed)
         return 0;
     map64_remove(&state->open, packet->sequence_id);
     if (!graph->has_begun)
@@ -148,7 +148,7 @@ static void heap_graph_done(void *userdata)
 }
 
 const struct importer importer_heap_graph = {
-    .field = PACKET_HEAP_GRAPH,
+    .field = PB_TracePacket_heap_graph,
     .sorted = heap_graph_sorted,
     .state_size = sizeof(struct heap_graphs),
     .finish = heap_graph_finish,

@@ -12,18 +12,6 @@
 #include "common/vec.h"
 #include "converter/import/importer.h"
 
-enum { // fields of HeapGraph
-    GRAPH_PID = 1,
-    GRAPH_OBJECTS = 2,
-    GRAPH_FIELD_NAMES = 4,
-    GRAPH_CONTINUED = 5,
-    GRAPH_INDEX = 6,
-    GRAPH_ROOTS = 7,
-    GRAPH_LOCATION_NAMES = 8,
-    GRAPH_TYPES = 9,
-    GRAPH_HEAP_SIZE = 10,
-};
-
 #define NOTHING UINT32_MAX
 
 // Numbers of types, kinds and heaps that have names; those beyond are read as 0.
@@ -54,13 +42,13 @@ struct graph_ref {
 VEC_DEFINE(graph_ref_vec, struct graph_ref);
 
 struct graph_field {
-    uint32_t name, type; // strings
+    uint32_t name, type, real_name; // strings; the last before obfuscation
 };
 VEC_DEFINE(graph_field_vec, struct graph_field);
 
 struct graph_type {
     uint64_t location, object_size, superclass, classloader;
-    uint32_t name;             // string
+    uint32_t name, real_name;  // strings, the latter before obfuscation
     uint32_t fields, n_fields; // in fields_of_types
     uint32_t location_name;    // string
     uint32_t super;            // class, NOTHING: unknown
@@ -69,6 +57,15 @@ struct graph_type {
     bool has_location, is_known;
 };
 VEC_DEFINE(graph_type_vec, struct graph_type);
+
+// What a bitmap is of.
+enum { BITMAP_ID, BITMAP_SOURCE_ID, BITMAP_WIDTH, BITMAP_HEIGHT, N_BITMAP_FIELDS };
+struct graph_bitmap {
+    uint32_t object;
+    bool has[N_BITMAP_FIELDS];
+    int64_t values[N_BITMAP_FIELDS];
+};
+VEC_DEFINE(graph_bitmap_vec, struct graph_bitmap);
 
 struct graph_root {
     uint64_t object;
@@ -94,6 +91,7 @@ struct graph {
     struct graph_field_vec fields;
     struct graph_index_vec fields_of_types;
     struct graph_root_vec roots;
+    struct graph_bitmap_vec bitmaps;
     struct graph_number_vec numbers; // of the message at hand
 };
 
@@ -116,11 +114,11 @@ uint32_t graph_field_get(struct graph *graph, uint64_t id);
 
 void graph_malformed(struct import *im, const struct graph *graph);
 
-// Names of fields, what is reachable, superclasses, native sizes: once the dump is whole. Sets
-// graph->failed if memory is out.
+// Names of fields, what they were before obfuscation, what is reachable, superclasses, native
+// sizes: once the dump is whole. Sets graph->failed if memory is out.
 void graph_resolve(struct import *im, struct graph *graph);
 
-// Rows of classes, objects and references; moves *ids on.
-void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
+// Rows of classes, objects, references and bitmaps; moves *ids on. 0 or -ENOMEM.
+int graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
 
 void graph_free(struct graph *graph);

@@ -8,32 +8,6 @@
 #include "converter/import/heap_graph/parts.h"
 #include "protos/fields.h"
 
-enum { // of HeapGraphObject
-    OBJECT_ID = 1,
-    OBJECT_TYPE = 2,
-    OBJECT_SELF_SIZE = 3,
-    OBJECT_FIELDS = 4,
-    OBJECT_REFERENCES = 5,
-    OBJECT_REFERENCE_BASE = 6,
-    OBJECT_ID_DELTA = 7,
-    OBJECT_REGISTRY_SIZE = 8,
-    OBJECT_HEAP_TYPE = 9,
-    OBJECT_INTERNALS = 10,
-};
-
-enum { // of HeapGraphType
-    TYPE_ID = 1,
-    TYPE_LOCATION = 2,
-    TYPE_NAME = 3,
-    TYPE_OBJECT_SIZE = 4,
-    TYPE_SUPERCLASS = 5,
-    TYPE_FIELDS = 6,
-    TYPE_KIND = 7,
-    TYPE_CLASSLOADER = 8,
-};
-
-enum { ROOT_OBJECTS = 1, ROOT_TYPE = 2 }; // of HeapGraphRoot
-
 #define OBJECTS_MAX (1u << 26)
 
 void graph_free(struct graph *graph)
@@ -49,6 +23,7 @@ void graph_free(struct graph *graph)
     graph_field_vec_done(&graph->fields);
     graph_index_vec_done(&graph->fields_of_types);
     graph_root_vec_done(&graph->roots);
+    graph_bitmap_vec_done(&graph->bitmaps);
     graph_number_vec_done(&graph->numbers);
     free(graph);
 }
@@ -81,14 +56,17 @@ uint32_t graph_object_get(struct graph *graph, uint64_t id)
 
 static uint32_t type_get(struct graph *graph, uint64_t id)
 {
-    const struct graph_type initial = {
-        .name = STRSET_NONE, .location_name = STRSET_NONE, .super = NOTHING, .loader = NOTHING};
+    const struct graph_type initial = {.name = STRSET_NONE,
+                                       .real_name = STRSET_NONE,
+                                       .location_name = STRSET_NONE,
+                                       .super = NOTHING,
+                                       .loader = NOTHING};
     GET_OR_ADD(graph, type_ids, types, graph_type_vec_push, id, initial);
 }
 
 uint32_t graph_field_get(struct graph *graph, uint64_t id)
 {
-    const struct graph_field initial = {STRSET_NONE, STRSET_NONE};
+    const struct graph_field initial = {STRSET_NONE, STRSET_NONE, STRSET_NONE};
     GET_OR_ADD(graph, field_ids, fields, graph_field_vec_push, id, initial);
 }
 
@@ -139,13 +117,13 @@ static void ref_add(struct graph *graph, uint32_t owner, uint64_t owned, uint32_
 static bool refs_read(struct import *im, struct graph *graph, const struct wire_field *message,
                       uint32_t owner, uint64_t base)
 {
-    if (!numbers_read(graph, message, OBJECT_FIELDS))
+    if (!numbers_read(graph, message, PB_HeapGraphObject_reference_field_id))
         return false;
     uint32_t begin_ref = (uint32_t)graph->refs.n;
     size_t n_fields = graph->numbers.n;
     for (size_t i = 0; i < n_fields; i++) // their objects follow
         ref_add(graph, owner, 0, graph_field_get(graph, graph->numbers.items[i]), begin_ref);
-    if (!numbers_read(graph, message, OBJECT_REFERENCES)) {
+    if (!numbers_read(graph, message, PB_HeapGraphObject_reference_object_id)) {
         graph->refs.n = begin_ref;
         return false;
     }
@@ -164,7 +142,7 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
     }
     struct graph_object *object = &graph->objects.items[owner];
     object->fields_of_type = !n_fields && graph->numbers.n;
-    if (!numbers_read(graph, message, OBJECT_INTERNALS)) {
+    if (!numbers_read(graph, message, PB_HeapGraphObject_runtime_internal_object_id)) {
         graph->refs.n = begin_ref;
         return false;
     }
@@ -178,46 +156,63 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
     return true;
 }
 
+static void bitmap_read(struct graph *graph, uint32_t object, const struct wire_field *part)
+{
+    struct graph_bitmap bitmap = {.object = object};
+    bool is_bitmap = false;
+    for (size_t i = 0; i < N_BITMAP_FIELDS; i++) {
+        const struct wire_field *field = &part[PB_HeapGraphObject_bitmap_id_field + i];
+        is_bitmap |= bitmap.has[i] = field_present(field);
+        bitmap.values[i] = i < BITMAP_WIDTH ? field_i64(field) : (uint32_t)field_u64(field);
+    }
+    if (is_bitmap && graph_bitmap_vec_push(&graph->bitmaps, bitmap) < 0)
+        graph->failed = true;
+}
+
 // False: a list in it is broken.
 static bool object_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                         const struct wire_field *message)
 {
-    MESSAGE(part, OBJECT_INTERNALS, message);
-    uint64_t delta = field_u64(&part[OBJECT_ID_DELTA]);
-    uint64_t id = delta ? graph->last_object + delta : field_u64(&part[OBJECT_ID]);
+    MESSAGE(part, PB_HeapGraphObject_bitmap_height_field, message);
+    uint64_t delta = field_u64(&part[PB_HeapGraphObject_id_delta]);
+    uint64_t id = delta ? graph->last_object + delta : field_u64(&part[PB_HeapGraphObject_id]);
     if (!graph_begin(im, graph, upid, ts))
         return true;
     uint32_t owner = graph_object_get(graph, id);
-    uint32_t type = type_get(graph, field_u64(&part[OBJECT_TYPE]));
+    uint32_t type = type_get(graph, field_u64(&part[PB_HeapGraphObject_type_id]));
     if (owner == NOTHING || type == NOTHING) {
         graph_malformed(im, graph);
         return true;
     }
-    if (!refs_read(im, graph, message, owner, field_u64(&part[OBJECT_REFERENCE_BASE])))
+    if (!refs_read(im, graph, message, owner,
+                   field_u64(&part[PB_HeapGraphObject_reference_field_id_base])))
         return false;
-    if (field_present(&part[OBJECT_HEAP_TYPE])) {
-        uint64_t heap = field_u64(&part[OBJECT_HEAP_TYPE]);
+    if (field_present(&part[PB_HeapGraphObject_heap_type_delta])) {
+        uint64_t heap = field_u64(&part[PB_HeapGraphObject_heap_type_delta]);
         graph->last_heap = heap < N_HEAPS ? (uint8_t)heap : 0;
     }
     graph->last_object = id;
     struct graph_object *object = &graph->objects.items[owner];
     object->type = type;
-    object->self_size = field_i64(&part[OBJECT_SELF_SIZE]);
+    object->self_size = field_i64(&part[PB_HeapGraphObject_self_size]);
     object->heap = graph->last_heap;
-    if (field_present(&part[OBJECT_REGISTRY_SIZE]))
+    if (field_present(&part[PB_HeapGraphObject_native_allocation_registry_size_field]))
         graph->failed |=
-            map64_set(&graph->registry_sizes, owner, field_u64(&part[OBJECT_REGISTRY_SIZE])) < 0;
+            map64_set(&graph->registry_sizes, owner,
+                      field_u64(&part[PB_HeapGraphObject_native_allocation_registry_size_field])) <
+            0;
+    bitmap_read(graph, owner, part);
     return true;
 }
 
 static void type_read(struct import *im, struct graph *graph, const struct wire_field *message)
 {
-    MESSAGE(part, TYPE_CLASSLOADER, message);
-    if (!numbers_read(graph, message, TYPE_FIELDS)) {
+    MESSAGE(part, PB_HeapGraphType_classloader_id, message);
+    if (!numbers_read(graph, message, PB_HeapGraphType_reference_field_id)) {
         graph_malformed(im, graph);
         return;
     }
-    uint32_t index = type_get(graph, field_u64(&part[TYPE_ID]));
+    uint32_t index = type_get(graph, field_u64(&part[PB_HeapGraphType_id]));
     if (index == NOTHING)
         return;
     uint32_t begin_field = (uint32_t)graph->fields_of_types.n;
@@ -226,16 +221,18 @@ static void type_read(struct import *im, struct graph *graph, const struct wire_
             graph_index_vec_push(&graph->fields_of_types,
                                  graph_field_get(graph, graph->numbers.items[i])) < 0)
             graph->failed = true;
-    uint64_t kind = field_u64(&part[TYPE_KIND]);
+    uint64_t kind = field_u64(&part[PB_HeapGraphType_kind]);
     graph->types.items[index] = (struct graph_type){
-        .location = field_u64(&part[TYPE_LOCATION]),
-        .has_location = field_present(&part[TYPE_LOCATION]),
-        .object_size = field_u64(&part[TYPE_OBJECT_SIZE]),
-        .superclass = field_u64(&part[TYPE_SUPERCLASS]),
-        .classloader = field_u64(&part[TYPE_CLASSLOADER]),
-        .name = strset_add(&im->strings, field_text(&part[TYPE_NAME]), part[TYPE_NAME].size),
+        .location = field_u64(&part[PB_HeapGraphType_location_id]),
+        .has_location = field_present(&part[PB_HeapGraphType_location_id]),
+        .object_size = field_u64(&part[PB_HeapGraphType_object_size]),
+        .superclass = field_u64(&part[PB_HeapGraphType_superclass_id]),
+        .classloader = field_u64(&part[PB_HeapGraphType_classloader_id]),
+        .name = strset_add(&im->strings, field_text(&part[PB_HeapGraphType_class_name]),
+                           part[PB_HeapGraphType_class_name].size),
         .fields = begin_field,
         .n_fields = (uint32_t)(graph->fields_of_types.n - begin_field),
+        .real_name = STRSET_NONE,
         .location_name = STRSET_NONE,
         .super = NOTHING,
         .loader = NOTHING,
@@ -259,6 +256,7 @@ static void field_name_read(struct import *im, struct graph *graph,
     graph->fields.items[index] = (struct graph_field){
         .name = strset_add(&im->strings, text + skipped, str->size - skipped),
         .type = space ? strset_add(&im->strings, text, type_size) : STRSET_NONE,
+        .real_name = STRSET_NONE,
     };
 }
 
@@ -276,9 +274,9 @@ static void location_read(struct import *im, struct graph *graph, const struct w
 static bool root_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                       const struct wire_field *message)
 {
-    MESSAGE(part, ROOT_TYPE, message);
-    uint64_t type = field_u64(&part[ROOT_TYPE]);
-    if (!numbers_read(graph, message, ROOT_OBJECTS))
+    MESSAGE(part, PB_HeapGraphRoot_root_type, message);
+    uint64_t type = field_u64(&part[PB_HeapGraphRoot_root_type]);
+    if (!numbers_read(graph, message, PB_HeapGraphRoot_object_ids))
         return false;
     if (!graph_begin(im, graph, upid, ts))
         return true;
@@ -294,18 +292,18 @@ bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64
                      const struct wire_field *field)
 {
     switch (field->number) {
-    case GRAPH_OBJECTS:
+    case PB_HeapGraph_objects:
         return object_read(im, graph, upid, ts, field);
-    case GRAPH_TYPES:
+    case PB_HeapGraph_types:
         type_read(im, graph, field);
         return true;
-    case GRAPH_FIELD_NAMES:
+    case PB_HeapGraph_field_names:
         field_name_read(im, graph, field);
         return true;
-    case GRAPH_LOCATION_NAMES:
+    case PB_HeapGraph_location_names:
         location_read(im, graph, field);
         return true;
-    case GRAPH_ROOTS:
+    case PB_HeapGraph_roots:
         return root_read(im, graph, upid, ts, field);
     default:
         return true;

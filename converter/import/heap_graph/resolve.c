@@ -243,10 +243,29 @@ static void native_sizes_find(struct import *im, struct graph *graph)
     }
 }
 
+// Only known once classes have their location.
+static void names_deobfuscate(struct import *im, struct graph *graph)
+{
+    vec_foreach(&graph->types, type) {
+        const char *name = strset_text(&im->strings, type->name);
+        const char *location = strset_text(&im->strings, type->location_name);
+        if (name)
+            type->real_name =
+                deobfuscated_class(im, name, deobfuscation_package(im, graph->upid, location));
+    }
+    vec_foreach(&graph->fields, field) {
+        const char *name = strset_text(&im->strings, field->name);
+        if (name)
+            field->real_name = deobfuscated_field(im, name);
+    }
+}
+
 void graph_resolve(struct import *im, struct graph *graph)
 {
     types_resolve(im, graph);
     roots_mark(im, graph);
     superclasses_find(im, graph);
     native_sizes_find(im, graph);
+    if (im->deobfuscation.mappings.n)
+        names_deobfuscate(im, graph);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows of a dump follow on those of the dumps before it.
+#include <errno.h>
+
 #include "converter/import/heap_graph/parts.h"
 
 static const char *const root_names[N_ROOTS] = {
@@ -39,6 +41,8 @@ static void classes_write(struct import *im, const struct graph *graph, const st
         struct cell *row =
             database_row_with_id(im->db, TABLE_heap_graph_class, ids->n_classes + (int64_t)i);
         cell_text(row, COL_heap_graph_class_name, strset_text(&im->strings, type->name));
+        cell_text(row, COL_heap_graph_class_deobfuscated_name,
+                  strset_text(&im->strings, type->real_name));
         cell_text(row, COL_heap_graph_class_location,
                   strset_text(&im->strings, type->location_name));
         if (type->super != NOTHING)
@@ -50,7 +54,41 @@ static void classes_write(struct import *im, const struct graph *graph, const st
     }
 }
 
-static void objects_write(struct import *im, const struct graph *graph, const struct graph_ids *ids)
+// Rows of data of the objects that are bitmaps, by object in *ret.
+static int bitmaps_write(struct import *im, const struct graph *graph, struct map64 *ret)
+{
+    static const struct {
+        const char *name, *type;
+        size_t column;
+    } fields[N_BITMAP_FIELDS] = {
+        {"android.graphics.Bitmap.mId", "long", COL_heap_graph_primitive_long_value},
+        {"android.graphics.Bitmap.mSourceId", "long", COL_heap_graph_primitive_long_value},
+        {"android.graphics.Bitmap.mWidth", "int", COL_heap_graph_primitive_int_value},
+        {"android.graphics.Bitmap.mHeight", "int", COL_heap_graph_primitive_int_value},
+    };
+    int r = 0;
+    vec_foreach(&graph->bitmaps, bitmap) {
+        int64_t set = -1, id;
+        for (size_t i = 0; i < N_BITMAP_FIELDS; i++) {
+            if (!bitmap->has[i])
+                continue;
+            struct cell *row = database_row(im->db, TABLE_heap_graph_primitive, &id);
+            set = set < 0 ? id : set;
+            cell_int(row, COL_heap_graph_primitive_field_set_id, set);
+            cell_text(row, COL_heap_graph_primitive_field_name, fields[i].name);
+            cell_text(row, COL_heap_graph_primitive_field_type, fields[i].type);
+            cell_int(row, fields[i].column, bitmap->values[i]);
+        }
+        struct cell *row = database_row(im->db, TABLE_heap_graph_object_data, &id);
+        cell_int(row, COL_heap_graph_object_data_field_set_id, set);
+        if (map64_set(ret, bitmap->object, (uint64_t)id) < 0)
+            r = -ENOMEM;
+    }
+    return r;
+}
+
+static void objects_write(struct import *im, const struct graph *graph, const struct graph_ids *ids,
+                          const struct map64 *bitmaps)
 {
     for (size_t i = 0; i < graph->objects.n; i++) {
         const struct graph_object *object = &graph->objects.items[i];
@@ -66,6 +104,9 @@ static void objects_write(struct import *im, const struct graph *graph, const st
             cell_int(row, COL_heap_graph_object_reference_set_id, ids->n_refs + object->refs);
         if (object->root < N_ROOTS)
             cell_text(row, COL_heap_graph_object_root_type, root_names[object->root]);
+        const uint64_t *data = bitmaps->n ? map64_find(bitmaps, i) : NULL;
+        if (data)
+            cell_int(row, COL_heap_graph_object_object_data_id, (int64_t)*data);
         if (object->type == NOTHING)
             continue;
         if (object->self_size || graph->types.items[object->type].is_known)
@@ -90,15 +131,21 @@ static void refs_write(struct import *im, const struct graph *graph, const struc
         cell_text(row, COL_heap_graph_reference_field_name, strset_text(&im->strings, field->name));
         cell_text(row, COL_heap_graph_reference_field_type_name,
                   strset_text(&im->strings, field->type));
+        cell_text(row, COL_heap_graph_reference_deobfuscated_field_name,
+                  strset_text(&im->strings, field->real_name));
     }
 }
 
-void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids)
+int graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids)
 {
+    struct map64 bitmaps = {0};
+    int r = bitmaps_write(im, graph, &bitmaps);
     classes_write(im, graph, ids);
-    objects_write(im, graph, ids);
+    objects_write(im, graph, ids, &bitmaps);
+    map64_done(&bitmaps);
     refs_write(im, graph, ids);
     ids->n_classes += (int64_t)graph->types.n;
     ids->n_objects += (int64_t)graph->objects.n;
     ids->n_refs += (int64_t)graph->refs.n;
+    return r;
 }

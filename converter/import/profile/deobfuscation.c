@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A mapping may have millions of names of which a dump uses few. So the index refers to them where
+// they stand in the trace, and only what is found becomes a string. Of several mappings with one
+// name the last counts, as in Perfetto.
+#include "converter/import/profile/deobfuscation.h"
+
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "converter/import/profile/java_packages.h"
+#include "protos/fields.h"
+
+#define UID_PER_USER 100000 // Android: user * this + application
+
+static struct java_text text_of(const struct wire_field *field)
+{
+    return (struct java_text){field_text(field), (uint32_t)field->size};
+}
+
+static bool text_eq(struct java_text a, struct java_text b)
+{
+    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
+}
+
+static uint64_t class_key(struct java_text name, uint32_t package)
+{
+    return hash_bytes(name.text, name.size) ^ hash_u64(package);
+}
+
+// Keys that coincide take the one behind. *ret_key is where it is, or would be.
+static struct obfuscated_class *class_find(const struct deobfuscation *all, struct java_text name,
+                                           uint32_t package, uint64_t *ret_key)
+{
+    const uint64_t *index;
+    for (*ret_key = class_key(name, package); (index = map64_find(&all->by_class, *ret_key));
+         ++*ret_key) {
+        struct obfuscated_class *found = &all->classes.items[*index];
+        if (found->package == package && text_eq(found->name, name))
+            return found;
+    }
+    return NULL;
+}
+
+static bool field_is(const struct obfuscated_field *field, const char *name, size_t size)
+{
+    size_t class_size = field->class_name.size;
+    return size == class_size + 1 + field->name.size &&
+           memcmp(name, field->class_name.text, class_size) == 0 && name[class_size] == '.' &&
+           memcmp(name + class_size + 1, field->name.text, field->name.size) == 0;
+}
+
+static struct obfuscated_field *field_find(const struct deobfuscation *all, const char *name,
+                                           size_t size, uint64_t *ret_key)
+{
+    const uint64_t *index;
+    for (*ret_key = hash_bytes(name, size); (index = map64_find(&all->by_field, *ret_key));
+         ++*ret_key) {
+        struct obfuscated_field *found = &all->fields.items[*index];
+        if (field_is(found, name, size))
+            return found;
+    }
+    return NULL;
+}
+
+static void class_add(struct deobfuscation *all, struct obfuscated_class added)
+{
+    uint64_t key;
+    struct obfuscated_class *known = class_find(all, added.name, added.package, &key);
+    if (known)
+        *known = added;
+    else if (obfuscated_class_vec_push(&all->classes, added) < 0 ||
+             map64_set(&all->by_class, key, all->classes.n - 1) < 0)
+        all->failure = -ENOMEM;
+}
+
+static void field_add(struct deobfuscation *all, const struct obfuscated_class *of,
+                      const struct wire_field *message, struct strbuf *full)
+{
+    MESSAGE(part, PB_ObfuscatedMember_deobfuscated_name, message);
+    struct obfuscated_field added = {
+        .class_name = of->name,
+        .real_class_name = of->real_name,
+        .name = text_of(&part[PB_ObfuscatedMember_obfuscated_name]),
+        .real_name = text_of(&part[PB_ObfuscatedMember_deobfuscated_name]),
+    };
+    strbuf_clear(full);
+    strbuf_add(full, added.class_name.text, added.class_name.size);
+    strbuf_add_char(full, '.');
+    strbuf_add(full, added.name.text, added.name.size);
+    uint64_t key;
+    struct obfuscated_field *known = field_find(all, full->text, full->size, &key);
+    if (known)
+        *known = added;
+    else if (full->failed || obfuscated_field_vec_push(&all->fields, added) < 0 ||
+             map64_set(&all->by_field, key, all->fields.n - 1) < 0)
+        all->failure = -ENOMEM;
+}
+
+static void mapping_index(struct import *im, const struct wire_field *mapping)
+{
+    struct deobfuscation *all = &im->deobfuscation;
+    MESSAGE(head, PB_DeobfuscationMapping_package_name, mapping);
+    const struct wire_field *package = &head[PB_DeobfuscationMapping_package_name];
+    CLEANUP(strbuf_done) struct strbuf full = {0};
+    struct wire_reader reader = wire_sub(mapping);
+    struct wire_field field, member;
+    while (all->failure == 0 && wire_next(&reader, &field)) {
+        if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
+            continue;
+        MESSAGE(part, PB_ObfuscatedClass_deobfuscated_name, &field);
+        struct obfuscated_class added = {
+            .name = text_of(&part[PB_ObfuscatedClass_obfuscated_name]),
+            .real_name = text_of(&part[PB_ObfuscatedClass_deobfuscated_name]),
+            .package = STRSET_NONE,
+        };
+        class_add(all, added);
+        added.package = strset_add(&im->strings, field_text(package), package->size);
+        if (package->size)
+            class_add(all, added);
+        struct wire_reader members = wire_sub(&field);
+        while (all->failure == 0 && wire_next(&members, &member))
+            if (member.number == PB_ObfuscatedClass_obfuscated_members)
+                field_add(all, &added, &member, &full);
+    }
+}
+
+static struct deobfuscation *index_get(struct import *im)
+{
+    struct deobfuscation *all = &im->deobfuscation;
+    while (all->n_indexed < all->mappings.n)
+        mapping_index(im, &all->mappings.items[all->n_indexed++]);
+    return all;
+}
+
+uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path)
+{
+    const char *package;
+    size_t size;
+    if (path && java_package_of(path, &package, &size))
+        return strset_add(&im->strings, package, size);
+    if (upid == UPID_NONE || !im->processes.items.items[upid].has_uid)
+        return STRSET_NONE;
+    uint32_t app = im->processes.items.items[upid].uid % UID_PER_USER;
+    const uint64_t *name = map64_find(&im->packages, app);
+    return name ? (uint32_t)*name : STRSET_NONE;
+}
+
+uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t package)
+{
+    static const char class_of[] = "java.lang.Class<";
+    struct deobfuscation *all = index_get(im);
+    struct java_text inner = {name, (uint32_t)strlen(name)};
+    bool is_class = str_starts_with(name, class_of) && name[inner.size - 1] == '>';
+    if (is_class) {
+        inner.text += sizeof(class_of) - 1;
+        inner.size -= sizeof(class_of);
+    }
+    uint32_t n_arrays = 0;
+    for (; inner.size >= 2 && memcmp(inner.text + inner.size - 2, "[]", 2) == 0; n_arrays++)
+        inner.size -= 2;
+    uint64_t key;
+    const struct obfuscated_class *found = class_find(all, inner, package, &key);
+    if (!found)
+        return STRSET_NONE;
+    CLEANUP(strbuf_done) struct strbuf real = {0};
+    if (is_class)
+        strbuf_add_str(&real, class_of);
+    strbuf_add(&real, found->real_name.text, found->real_name.size);
+    for (; n_arrays > 0; n_arrays--)
+        strbuf_add_str(&real, "[]");
+    if (is_class)
+        strbuf_add_char(&real, '>');
+    return strset_add(&im->strings, real.text ? real.text : "", real.size);
+}
+
+uint32_t deobfuscated_field(struct import *im, const char *name)
+{
+    uint64_t key;
+    const struct obfuscated_field *found = field_find(index_get(im), name, strlen(name), &key);
+    if (!found)
+        return STRSET_NONE;
+    CLEANUP(strbuf_done) struct strbuf real = {0};
+    if (!memchr(found->real_name.text, '.', found->real_name.size)) {
+        strbuf_add(&real, found->real_class_name.text, found->real_class_name.size);
+        strbuf_add_char(&real, '.');
+    }
+    strbuf_add(&real, found->real_name.text, found->real_name.size);
+    return strset_add(&im->strings, real.text ? real.text : "", real.size);
+}
+
+void deobfuscation_done(struct deobfuscation *deobfuscation)
+{
+    mapping_message_vec_done(&deobfuscation->mappings);
+    obfuscated_class_vec_done(&deobfuscation->classes);
+    obfuscated_field_vec_done(&deobfuscation->fields);
+    map64_done(&deobfuscation->by_class);
+    map64_done(&deobfuscation->by_field);
+}

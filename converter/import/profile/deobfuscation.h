@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Java names were before obfuscation. Mappings stand at the end of a trace or anywhere, so
+// they are gathered in file order: whoever asks when a packet's time has come finds all of them.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "common/wire.h"
+
+struct import;
+
+VEC_DEFINE(mapping_message_vec, struct wire_field);
+
+// Texts are borrowed from the trace.
+struct java_text {
+    const char *text;
+    uint32_t size;
+};
+
+struct obfuscated_class {
+    struct java_text name, real_name;
+    uint32_t package; // in strings; STRSET_NONE: whatever it is
+};
+VEC_DEFINE(obfuscated_class_vec, struct obfuscated_class);
+
+struct obfuscated_field {
+    struct java_text class_name, real_class_name, name, real_name;
+};
+VEC_DEFINE(obfuscated_field_vec, struct obfuscated_field);
+
+// All zero is empty.
+struct deobfuscation {
+    struct mapping_message_vec mappings; // DeobfuscationMapping
+    // The index of classes and fields, made when it is first asked for.
+    size_t n_indexed; // mappings in it
+    struct obfuscated_class_vec classes;
+    struct obfuscated_field_vec fields;
+    struct map64 by_class; // hash of package and name -> index
+    struct map64 by_field; // hash of "Class.field" -> index
+    int failure;           // negative errno of the first failure
+};
+
+// The package that a process or file belongs to, in strings; STRSET_NONE: not known. `path` may be
+// NULL.
+uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path);
+
+// The name of a class (arrays and "java.lang.Class<NAME>" too) of a package, and of a field with
+// its class. In strings; STRSET_NONE: no mapping has it.
+uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t package);
+uint32_t deobfuscated_field(struct import *im, const char *name);
+
+void deobfuscation_done(struct deobfuscation *deobfuscation);

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeobfuscationMapping, for frames of Java: what their methods were called, and which methods were
+// inlined into each other there.
+//
+// Which app a frame belongs to is seen from the path of its mapping. Where that does not tell, a
+// mapping's names are used if no mapping of another app has them too.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define METHODS_MAX 256 // of one name that differ
+
+// What a name stands for: one of several methods that were given the same name, told apart by the
+// lines they have there.
+struct method {
+    uint32_t package, name;  // in strings
+    uint32_t from, to, line; // lines there, and the first in the source; 0: not known
+    bool has_from, has_to, has_line;
+    int64_t next; // of the same obfuscated name; STACK_NONE
+};
+VEC_DEFINE(method_vec, struct method);
+
+struct methods {
+    struct method_vec items;
+    struct map64 by_name; // obfuscated "Class.method", in strings -> newest
+    int failure;
+};
+
+static uint32_t joined_name(struct import *im, const struct wire_field *class_name,
+                            const struct wire_field *member)
+{
+    CLEANUP(strbuf_done) struct strbuf name = {0};
+    // The member's name may already be a full one.
+    bool is_full = member->size && memchr(member->data, '.', member->size);
+    if (class_name && !is_full) {
+        strbuf_add(&name, field_text(class_name), class_name->size);
+        strbuf_add_char(&name, '.');
+    }
+    strbuf_add(&name, field_text(member), member->size);
+    return strset_add(&im->strings, name.text ? name.text : "", name.size);
+}
+
+static void method_add(struct import *im, struct methods *methods, uint32_t package,
+                       const struct wire_field *class_part, const struct wire_field *message)
+{
+    MESSAGE(part, PB_ObfuscatedMember_source_line_end, message);
+    CLEANUP(strbuf_done) struct strbuf key = {0};
+    const struct wire_field *class_name = &class_part[PB_ObfuscatedClass_obfuscated_name];
+    const struct wire_field *own = &part[PB_ObfuscatedMember_obfuscated_name];
+    strbuf_add(&key, field_text(class_name), class_name->size);
+    strbuf_add_char(&key, '.');
+    strbuf_add(&key, field_text(own), own->size);
+    uint32_t name = strset_find(&im->strings, key.text, key.size);
+    if (name == STRSET_NONE) // no frame has it
+        return;
+    const uint64_t *newest = map64_find(&methods->by_name, name);
+    struct method method = {
+        .package = package,
+        .name = joined_name(im, &class_part[PB_ObfuscatedClass_deobfuscated_name],
+                            &part[PB_ObfuscatedMember_deobfuscated_name]),
+        .from = (uint32_t)field_u64(&part[PB_ObfuscatedMember_obfuscated_line_start]),
+        .to = (uint32_t)field_u64(&part[PB_ObfuscatedMember_obfuscated_line_end]),
+        .line = (uint32_t)field_u64(&part[PB_ObfuscatedMember_source_line_start]),
+        .has_from = field_present(&part[PB_ObfuscatedMember_obfuscated_line_start]),
+        .has_to = field_present(&part[PB_ObfuscatedMember_obfuscated_line_end]),
+        .has_line = field_present(&part[PB_ObfuscatedMember_source_line_start]),
+        .next = newest ? (int64_t)*newest : STACK_NONE,
+    };
+    if (method_vec_push(&methods->items, method) < 0 ||
+        map64_set(&methods->by_name, name, methods->items.n - 1) < 0)
+        methods->failure = -ENOMEM;
+}
+
+static void methods_read(struct import *im, struct methods *methods,
+                         const struct wire_field *message)
+{
+    MESSAGE(head, PB_DeobfuscationMapping_package_name, message);
+    const struct wire_field *package = &head[PB_DeobfuscationMapping_package_name];
+    uint32_t package_name = strset_add(&im->strings, field_text(package), package->size);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field, member;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
+            continue;
+        MESSAGE(part, PB_ObfuscatedClass_deobfuscated_name, &field);
+        struct wire_reader members = wire_sub(&field);
+        wire_foreach(&members, &member) {
+            if (member.number == PB_ObfuscatedClass_obfuscated_methods)
+                method_add(im, methods, package_name, part, &member);
+        }
+    }
+}
+
+static uint32_t package_of(struct import *im, const struct stack_frame *frame)
+{
+    const struct stack_mapping *mapping = &im->stacks.mapping_rows.items[frame->mapping];
+    return deobfuscation_package(im, UPID_NONE, im->strings.entries[mapping->name].text);
+}
+
+static size_t methods_choose(const struct methods *methods, uint32_t name, uint32_t package,
+                             const struct method **ret)
+{
+    const uint64_t *newest = map64_find(&methods->by_name, name);
+    size_t n = 0;
+    bool one_package = true;
+    for (int64_t i = newest ? (int64_t)*newest : STACK_NONE; i != STACK_NONE && n < METHODS_MAX;
+         i = methods->items.items[i].next) {
+        const struct method *method = &methods->items.items[i];
+        if (package != STRSET_NONE && method->package != package)
+            continue;
+        one_package &= n == 0 || ret[0]->package == method->package;
+        ret[n++] = method;
+    }
+    for (size_t i = 0; i < n / 2; i++) { // the oldest first
+        const struct method *other = ret[i];
+        ret[i] = ret[n - 1 - i];
+        ret[n - 1 - i] = other;
+    }
+    return one_package ? n : 0;
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// All names that it may be, if it cannot be told which.
+static uint32_t names_join(struct import *im, const struct method *const *methods, size_t n)
+{
+    const char *names[METHODS_MAX];
+    for (size_t i = 0; i < n; i++)
+        names[i] = strset_text(&im->strings, methods[i]->name);
+    qsort(names, n, sizeof(*names), name_compare);
+    CLEANUP(strbuf_done) struct strbuf all = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (i && str_eq(names[i], names[i - 1]))
+            continue;
+        if (i)
+            strbuf_add_str(&all, " | ");
+        strbuf_add_str(&all, names[i]);
+    }
+    return strset_add(&im->strings, all.text ? all.text : "", all.size);
+}
+
+static void frame_deobfuscate(struct import *im, const struct methods *methods,
+                              struct stack_frame *frame)
+{
+    const struct method *fitting[METHODS_MAX], *of_line[METHODS_MAX];
+    size_t n = methods_choose(methods, frame->name, package_of(im, frame), fitting), n_of_line = 0;
+    for (size_t i = 0; i < n && frame->line; i++) {
+        const struct method *method = fitting[i];
+        if ((!method->has_from || frame->line >= method->from) &&
+            (!method->has_to || frame->line <= method->to))
+            of_line[n_of_line++] = method;
+    }
+    if (!n)
+        return;
+    if (!n_of_line) {
+        frame->deobfuscated = names_join(im, fitting, n);
+        return;
+    }
+    // Methods that were inlined into each other, the innermost first.
+    int64_t set = SYMBOL_SET_NEW;
+    for (size_t i = 0; i < n_of_line; i++)
+        set =
+            stacks_symbol(im, set, of_line[i]->name, STRSET_NONE,
+                          of_line[i]->has_line ? (int64_t)of_line[i]->line : -1, i + 1 < n_of_line);
+    frame->symbol_set = set;
+    frame->deobfuscated = of_line[n_of_line - 1]->name;
+}
+
+static int mapping_now(struct import *im, void *state, const struct packet *packet,
+                       const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    return mapping_message_vec_push(&im->deobfuscation.mappings, *message);
+}
+
+static int deobfuscation_finish(struct import *im, void *userdata)
+{
+    (void)userdata;
+    struct methods methods = {0};
+    vec_foreach(&im->deobfuscation.mappings, message)
+        methods_read(im, &methods, message);
+    for (size_t i = 0; methods.items.n && i < im->stacks.frame_rows.n; i++)
+        frame_deobfuscate(im, &methods, &im->stacks.frame_rows.items[i]);
+    method_vec_done(&methods.items);
+    map64_done(&methods.by_name);
+    return methods.failure;
+}
+
+const struct importer importer_deobfuscation_mapping = {
+    .field = PB_TracePacket_deobfuscation_mapping,
+    .now = mapping_now,
+    .finish = deobfuscation_finish,
+};
