@@ -63,13 +63,18 @@ static const char frames_sql[] =
     // Of a path what is behind the last slash.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
     "''), "
-    "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;";
+    "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;"
+    // Code of several functions was at one address: what was there last.
+    "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
+    "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
+    "FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id "
+    "JOIN main.stack_frame f USING (frame_id) WHERE f.function IS NULL ORDER BY p.last_ts;";
 
 static const char leaves_sql[] =
     "SELECT h.callsite_id, coalesce(p.name, 'process') || ' (' || coalesce(p.pid, '?') || ')', "
     "sum(iif(h.ts <= ?1, iif(?3, h.count, h.size), 0)), sum(iif(?3, h.count, h.size)), "
     "(SELECT count(DISTINCT upid) FROM heap_profile_allocation JOIN process USING (upid) "
-    " WHERE (?5 < 0 OR pid = ?5) AND (?6 IS NULL OR name GLOB ?6)) "
+    " WHERE (?5 < 0 OR pid = ?5) AND (?6 IS NULL OR name GLOB ?6)), h.upid "
     "FROM heap_profile_allocation h LEFT JOIN process p USING (upid) "
     "WHERE h.ts <= ?2 AND (NOT ?4 OR h.size > 0 OR h.count > 0) AND (?5 < 0 OR p.pid = ?5) "
     "AND (?6 IS NULL OR p.name GLOB ?6) AND (?7 IS NULL OR h.heap_name = ?7) "
@@ -82,8 +87,10 @@ static bool names_profiles(const struct options *o)
            o->at != INT64_MAX;
 }
 
-static const char up_sql[] = "SELECT c.parent_id, n.function FROM stack_profile_callsite c "
-                             "LEFT JOIN flame_frame n ON n.id = c.frame_id WHERE c.id = ?1";
+static const char up_sql[] = "SELECT c.parent_id, coalesce(j.function, n.function) "
+                             "FROM stack_profile_callsite c "
+                             "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
+                             "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1";
 
 // The names from `callsite` out, innermost first, in `arena`. Returns how many.
 static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
@@ -111,6 +118,7 @@ static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_s
 {
     const char *inner[MAX_FRAMES], *frames[MAX_FRAMES + 1];
     struct arena arena = {0};
+    sqlite3_bind_int64(up, 2, sqlite3_column_int64(leaf, 5));
     size_t n = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner), k = 0;
     if (sqlite3_column_int64(leaf, 4) > 1)
         frames[k++] = (const char *)sqlite3_column_text(leaf, 1);

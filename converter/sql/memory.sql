@@ -345,19 +345,51 @@ LEFT JOIN process p ON p.upid = g.upid;
 CREATE VIEW perf_map_function AS
 WITH
 heap AS (
-  SELECT h.upid, c.frame_id, sum(h.size) AS bytes FROM heap_profile_allocation h
-  JOIN stack_profile_callsite c ON c.id = h.callsite_id WHERE h.size > 0 GROUP BY 1, 2),
+  SELECT f.rowid AS id, sum(h.size) AS bytes FROM heap_profile_allocation h
+  JOIN stack_profile_callsite c ON c.id = h.callsite_id
+  JOIN perf_map_frame f ON f.upid = h.upid AND f.frame_id = c.frame_id AND h.ts BETWEEN f.first_ts AND f.last_ts
+  WHERE h.size > 0 GROUP BY 1),
 perf AS (
-  SELECT t.upid, c.frame_id, count(*) AS n FROM perf_sample s JOIN thread t USING (utid)
-  JOIN stack_profile_callsite c ON c.id = s.callsite_id GROUP BY 1, 2)
+  SELECT f.rowid AS id, count(*) AS n FROM perf_sample s JOIN thread t USING (utid)
+  JOIN stack_profile_callsite c ON c.id = s.callsite_id
+  JOIN perf_map_frame f ON f.upid = t.upid AND f.frame_id = c.frame_id AND s.ts BETWEEN f.first_ts AND f.last_ts GROUP BY 1)
 SELECT m.id AS perf_map_id, m.path, f.upid, p.name AS process_name, s.name AS function, s.start,
-  count(*) AS n_frames, min(f.first_ts) AS first_ts, max(f.last_ts) AS last_ts,
+  count(DISTINCT f.frame_id) AS n_frames, min(f.first_ts) AS first_ts, max(f.last_ts) AS last_ts,
   coalesce(sum(h.bytes), 0) AS allocated_bytes, coalesce(sum(e.n), 0) AS perf_samples
 FROM perf_map_frame f JOIN perf_map_symbol s ON s.id = f.symbol_id JOIN perf_map m ON m.id = s.perf_map_id
 LEFT JOIN process p ON p.upid = f.upid
-LEFT JOIN heap h ON h.upid = f.upid AND h.frame_id = f.frame_id
-LEFT JOIN perf e ON e.upid = f.upid AND e.frame_id = f.frame_id
+LEFT JOIN heap h ON h.id = f.rowid LEFT JOIN perf e ON e.id = f.rowid
 GROUP BY s.id, f.upid;
+
+-- The frames of every call stack that was sampled, each with the name that it had at that time.
+--   kind: heap profile, a sampling profiler (linux.perf and others), or Java allocations.
+--   sample_id: Row in heap_profile_allocation, in stack_sample, or in alloc_log_stack.
+--   upid: Process; NULL for logs of Java allocations.
+--   ts: Time of the sample or dump; NULL for logs of Java allocations (ns).
+--   depth: Distance from the innermost frame, from 0.
+--   frame_id: Frame, see stack_profile_frame; of Java allocations, see alloc_log_frame.
+--   function: Function.
+--   source: Where the name comes from: deobfuscation, symbols (an ELF file), perf map, trace, or log.
+--   mapping_name: File, or kind of memory.
+CREATE VIEW call_stack_frame AS
+WITH RECURSIVE
+sample(kind, id, upid, ts, callsite_id) AS (
+  SELECT 'heap profile', id, upid, ts, callsite_id FROM heap_profile_allocation WHERE callsite_id IS NOT NULL UNION ALL
+  SELECT s.source, s.id, coalesce(t.upid, c.upid), s.ts, s.callsite_id FROM _profiler_sample s LEFT JOIN thread t USING (utid)
+  LEFT JOIN _profiler_task_context c ON c.id = s.task_context_id WHERE s.callsite_id IS NOT NULL),
+up(leaf_id, depth, frame_id, parent_id) AS (
+  SELECT id, 0, frame_id, parent_id FROM stack_profile_callsite WHERE id IN (SELECT callsite_id FROM sample) UNION ALL
+  SELECT u.leaf_id, u.depth + 1, c.frame_id, c.parent_id FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id),
+named AS MATERIALIZED (SELECT frame_id, function, source, mapping_name FROM stack_frame)
+SELECT s.kind, s.id AS sample_id, s.upid, s.ts, u.depth, u.frame_id, coalesce(n.function, y.name) AS function,
+  coalesce(n.source, iif(y.name IS NULL, NULL, 'perf map')) AS source, n.mapping_name
+FROM sample s JOIN up u ON u.leaf_id = s.callsite_id LEFT JOIN named n ON n.frame_id = u.frame_id
+LEFT JOIN perf_map_frame p ON p.upid = s.upid AND p.frame_id = u.frame_id AND s.ts BETWEEN p.first_ts AND p.last_ts
+LEFT JOIN perf_map_symbol y ON y.id = p.symbol_id
+UNION ALL
+SELECT 'Java allocations', s.id, NULL, NULL, s.n_frames - 1 - g.depth, g.frame_id, f.name, 'log', NULL
+FROM alloc_log_stack s JOIN alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames
+JOIN alloc_log_frame f ON f.id = g.frame_id;
 
 -- Java allocations of logs, a row for each method on a stack: by it alone, and by it and what it called.
 --   alloc_log_id: Log, see alloc_log.

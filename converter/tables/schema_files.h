@@ -11,6 +11,7 @@
     T(alloc_log_stack, "Call stacks of allocation logs, and how often each was sampled.")          \
     T(alloc_log_stack_frame, "The methods of each stack of an allocation log.")                    \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
+    T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
     T(perf_map_symbol, "Addresses and names of perf maps.")                                        \
     T(pinconfig, "Lists of what is to be pinned, as a build has them (pinconfig.txt).")            \
@@ -66,6 +67,12 @@
     C(perf_map, n_symbols, INT, "Symbols in it.")                                                  \
     C(perf_map, n_bad_lines, INT, "Lines that could not be read; left out.")
 
+#define COLUMNS_perf_map_code(K, C, G)                                                             \
+    C(perf_map_code, perf_map_id, INT, "Map, see perf_map.")                                       \
+    C(perf_map_code, ts, INT, "When (ns); NULL: before the runtime began to tell.")                \
+    C(perf_map_code, start, INT, "First address of the code.")                                     \
+    C(perf_map_code, size, INT, "Size of code that was made (bytes); NULL: it was given up.")
+
 #define COLUMNS_perf_map_frame(K, C, G)                                                            \
     C(perf_map_frame, upid, INT, "Process.")                                                       \
     C(perf_map_frame, frame_id, INT, "Frame, see stack_profile_frame.")                            \
@@ -79,8 +86,9 @@
     C(perf_map_symbol, start, INT, "First address.")                                               \
     C(perf_map_symbol, size, INT, "Size of the code (bytes).")                                     \
     C(perf_map_symbol, name, TEXT, "Function.")                                                    \
-    C(perf_map_symbol, first_ts, INT, "When it was first seen (ns), where that is known.")         \
-    C(perf_map_symbol, last_ts, INT, "When it was last seen (ns), where that is known.")
+    C(perf_map_symbol, first_ts, INT,                                                              \
+      "When its code was made, or the line first seen (ns), if known.")                            \
+    C(perf_map_symbol, last_ts, INT, "When its code was given up (ns), where that is known.")
 
 #define COLUMNS_pinconfig(K, C, G)                                                                 \
     K(pinconfig, id, "Row.")                                                                       \

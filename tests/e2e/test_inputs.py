@@ -513,10 +513,10 @@ def heap_trace(mappings, frames, pid=99):
 
 
 class PerfMapFrames(Case):
-    def convert_text(self, text, *files):
+    def convert_text(self, text, *files, code=0):
         made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
                                "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
-        self.convert(self.write("heap.pftrace", made.stdout), *files)
+        self.convert(self.write("heap.pftrace", made.stdout), *files, code=code)
 
     def names(self):
         return dict(self.query("SELECT rel_pc, name FROM stack_profile_frame"))
@@ -549,6 +549,51 @@ class PerfMapFrames(Case):
         text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, "")])
         self.convert_text(text, self.write("perf-98.map", "10100 10 other\n"))
         self.assertEqual(self.names(), {0x100: ""})
+
+    def timed(self, name, map_text, times, seen_ms=1):
+        """A map in a trace, and what its runtime says of times; dumps are at 2500 and 12500 ns, samples of perf between."""
+        text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, ""), (1, 0x200, ""), (1, 0x300, "")])
+        stacks = " ".join(f"samples {{ callstack_id: {i} self_allocated: 300 alloc_count: 3 }}" for i in (1, 2, 3))
+        text += ("\npacket { trusted_packet_sequence_id: 2 timestamp: 13000 sequence_flags: 2 profile_packet { process_dumps { "
+                 f"pid: 99 timestamp: 12500 heap_name: 'libc.malloc' {stacks} }} }} }}")
+        for ts in (5000, 6000, 7000, 8000):
+            text += (f"\npacket {{ trusted_packet_sequence_id: 2 timestamp: {ts} sequence_flags: 2 perf_sample "
+                     "{ pid: 99 tid: 99 callstack_iid: 1 } }")
+        text += (f"\npacket {{ trusted_packet_sequence_id: 3 timestamp: {seen_ms * 1000000} perf_map {{ pid: 99 map_id: 1 offset: 0 "
+                 f"path: '/tmp/perf-99.map' text: '{map_text}' times_offset: 0 times: '{times}' }} }}")
+        self.convert_text(text)
+        return [(rel, ts, function) for rel, ts, function in self.query(
+            "SELECT rel_pc, ts, function FROM call_stack_frame JOIN stack_profile_frame f ON f.id = frame_id "
+            f"WHERE kind = '{name}' ORDER BY 1, 2")]
+
+    def test_reused_addresses_stay_apart_by_time(self):
+        lines = r"10100 10 one\n10100 10 two\n10200 10 gone\n10300 10 stays\n"
+        times = r"0 10300 10\n1000 10100 10\n1000 10200 10\n2000 10200\n5500 10100\n6500 10100 10\n7500 10100\n"
+        self.assertEqual(self.timed("linux.perf", lines, times),
+                         [(0x100, 5000, "one"), (0x100, 6000, None), (0x100, 7000, "two"), (0x100, 8000, None)])
+        self.assertEqual(self.query("SELECT name, first_ts, last_ts FROM perf_map_symbol ORDER BY id"),
+                         [("one", 1000, 5500), ("two", 6500, 7500), ("gone", 1000, 2000), ("stays", None, None)])
+        # A dump stands for the time since the one before.
+        self.assertEqual(self.timed("heap profile", lines, times),
+                         [(0x100, 2500, "one"), (0x100, 12500, "two"), (0x200, 2500, "gone"), (0x200, 12500, None),
+                          (0x300, 2500, "stays"), (0x300, 12500, "stays")])
+        self.assertEqual(self.names(), {0x100: "", 0x200: "", 0x300: "stays"})
+        self.assertEqual(dict(self.query("SELECT function, allocated_bytes || ' ' || perf_samples FROM perf_map_function")),
+                         {"one": "100 1", "two": "200 1", "gone": "100 0", "stays": "300 0"})
+        folded = lib.run(lib.MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
+        self.assertEqual(set(folded.splitlines()), {"two 300", "gone 300", "stays 300"})
+
+    def test_a_map_without_times_holds_for_samples_before_it_was_seen(self):
+        lines = r"10100 10 old\n10100 10 new\n"
+        self.assertEqual(self.timed("linux.perf", lines, ""), [(0x100, ts, "new") for ts in (5000, 6000, 7000, 8000)])
+
+    def test_times_beside_a_map(self):
+        where = self.write("perf-99.map", "10100 10 old\n10100 10 new\n10200 8 gone\n")
+        self.write("perf-99.map.times", "100 10100 10\n200 10200 8\n900 10200\n2600 10100 10\nnoise\n")
+        self.convert_text(heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, ""), (1, 0x200, "")]), where, code=1)
+        self.assertEqual(self.query("SELECT name, first_ts, last_ts FROM perf_map_symbol ORDER BY id"),
+                         [("old", 100, None), ("new", 2600, None), ("gone", 200, 900)])
+        self.assertEqual(self.names(), {0x100: "old", 0x200: "gone"})
 
     def test_overlaps(self):
         """The symbol that stands last wins, however they nest."""

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 
 from lib import BUILD, MMSQL, run
@@ -259,11 +260,21 @@ class Java(unittest.TestCase):
                                "Known", "1000000", "1", "1", "worker"], cwd=self.path)
         self.assertEqual(vm.wait(60), 0)
         path = pathlib.Path(f"/tmp/perf-{vm.pid}.map")
+        times = path.with_suffix(".map.times")
         self.addCleanup(path.unlink)
+        self.addCleanup(times.unlink)
         rows = [line.split(" ", 2) for line in path.read_text().splitlines()]
         names = {name for _, size, name in rows if int(size, 16) > 0}
         self.assertIn("LKnown;::run(II)V", names)
         self.assertIn("Interpreter", names)
+        said = [line.split() for line in times.read_text().splitlines()]
+        # Each line of the map has its time, in the same order; what there was before has none.
+        self.assertEqual([line[1:] for line in said if len(line) == 3], [row[:2] for row in rows])
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self.assertTrue(all(int(line[0]) == 0 or now - 100e9 < int(line[0]) < now for line in said))
+        run_at = next(i for i, row in enumerate(rows) if row[2] == "LKnown;::run(II)V")
+        self.assertGreater(int([line for line in said if len(line) == 3][run_at][0]), 0)
+        self.assertTrue({line[1] for line in said if len(line) == 2} <= {row[0] for row in rows})
 
 
 if __name__ == "__main__":

@@ -105,6 +105,36 @@ static void a_map_is_read_while_it_grows(void **state)
     fixture_done(&f);
 }
 
+static void times_beside_a_map_are_taken(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    struct wire_field map, times;
+    uint64_t next = 0;
+    process_make(&f, "/usr/bin/java");
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map.times", "1 10 8\n2 10");
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 a\n");
+    fixture_start(&f, config_make(&c));
+    fixture_run(&f, 2 * PERIOD);
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map.times", "1 10 8\n2 10\n3 10 8\n");
+    fixture_run(&f, 3 * PERIOD);
+    expect(&f, 1, "/tmp/perf-5.map", "10 8 a\n");
+    while (packet_buffer_next(f.buffer, &cursor, &view)) {
+        if (!message_field(view.data, view.size, PB_TracePacket_perf_map, &map) ||
+            !message_field(map.data, map.size, PB_PerfMap_times, &times))
+            continue;
+        assert_int_equal(message_number(map.data, map.size, PB_PerfMap_times_offset), next);
+        assert_int_equal(times.size, next ? 12 : 7);
+        next += times.size;
+    }
+    assert_int_equal(next, 19);
+    f.class->stop(f.source);
+    fixture_done(&f);
+}
+
 static void a_map_outlives_its_process(void **state)
 {
     (void)state;
@@ -232,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_map_is_read_while_it_grows),
+        cmocka_unit_test(times_beside_a_map_are_taken),
         cmocka_unit_test(a_map_outlives_its_process),
         cmocka_unit_test(a_replaced_map_is_another_one),
         cmocka_unit_test(places_of_android_are_known),

@@ -4,6 +4,8 @@
 // name is the rest of the line. Lines come in no order, overlap, and later ones replace earlier
 // ones at the same address; all of them are kept, in the order of the file.
 //
+// perf-PID.map.times beside a file says when code was made and given up, where a runtime tells.
+//
 // The pid is in the file's name. Where the trace has several processes with it, the map is the last
 // one's: a runtime that starts writes its map anew.
 #include "converter/import/files/perf_map.h"
@@ -12,13 +14,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "converter/import/files/file_format.h"
+#include "converter/input/input.h"
 #include "converter/tables/rows.h"
 
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       65536
+
+DEFINE_CLEANUP(input_freep, struct input, input_free);
 
 const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret)
 {
@@ -37,6 +44,24 @@ const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret)
         return "binary data in the name";
     ret->name = line;
     return NULL;
+}
+
+const char *perf_map_time_read(struct text line, struct perf_map_time *ret)
+{
+    uint64_t ts;
+    if (text_size(line) > LINE_MAX_BYTES)
+        return "the line is longer than 1 MiB";
+    struct text when = word_take(&line), start = word_take(&line), size = word_take(&line);
+    if (!text_decimal(when, &ts) || ts > INT64_MAX)
+        return "no time at the start";
+    if (!text_hex(start, &ret->start))
+        return "no address behind the time";
+    ret->ts = (int64_t)ts;
+    ret->size = 0;
+    ret->has_size = size.at < size.end;
+    if (ret->has_size && !text_hex(size, &ret->size))
+        return "no size behind the address";
+    return line.at < line.end ? "something behind the size" : NULL;
 }
 
 // perf-PID.map, in whatever folder or archive.
@@ -101,6 +126,48 @@ static int symbols_import(struct file_import *in, int64_t map, const uint8_t *by
     return r;
 }
 
+static int time_lines_import(struct file_import *in, int64_t map, const struct input *input,
+                             struct err *err)
+{
+    CLEANUP(rows_close) struct rows rows = {0};
+    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_code, err);
+    struct lines lines = lines_over(input_bytes(input), input_size(input));
+    struct text line;
+    while (r == 0 && lines_next(&lines, &line)) {
+        struct perf_map_time time;
+        if (line.at == line.end)
+            continue;
+        const char *wrong = perf_map_time_read(line, &time);
+        if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
+            return -ECANCELED;
+        if (wrong) {
+            file_bad(in, lines.number, "(of the file with times) %s", wrong);
+            continue;
+        }
+        rows_int(&rows, COL_perf_map_code_perf_map_id, map);
+        if (time.ts)
+            rows_int(&rows, COL_perf_map_code_ts, time.ts);
+        rows_int(&rows, COL_perf_map_code_start, (int64_t)time.start);
+        if (time.has_size)
+            rows_int(&rows, COL_perf_map_code_size, (int64_t)time.size);
+        rows_put(&rows);
+        r = rows_error(&rows, err);
+    }
+    return r;
+}
+
+// What is in the file beside the map, if there is one.
+static int times_import(struct file_import *in, int64_t map, struct err *err)
+{
+    CLEANUP(strbuf_done) struct strbuf path = {0};
+    CLEANUP(input_freep) struct input *input = NULL;
+    strbuf_addf(&path, "%s.times", in->path);
+    if (path.failed || access(path.text, R_OK) < 0)
+        return 0;
+    int r = input_open(path.text, NULL, in->goes_on, in->userdata, err, &input);
+    return r < 0 ? r : time_lines_import(in, map, input, err);
+}
+
 static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t size,
                            struct err *err)
 {
@@ -117,6 +184,8 @@ static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t 
         err_set(err, -EINVAL, "%s: no process id in the perf map's name", in->path);
         return err_hint(err, -EINVAL, "it must be called perf-PID.map");
     }
+    if (r == 0)
+        r = times_import(in, rows.next_id, err);
     if (r < 0)
         return r;
     char sql[128];
@@ -137,6 +206,6 @@ const struct file_format file_format_perf_map = {
     .option = "perf-map",
     .recognise = perf_map_recognise,
     .import = perf_map_import,
-    .tables = {TABLE_perf_map, TABLE_perf_map_symbol},
-    .n_tables = 2,
+    .tables = {TABLE_perf_map, TABLE_perf_map_code, TABLE_perf_map_symbol},
+    .n_tables = 3,
 };

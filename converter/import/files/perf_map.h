@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line of a perf map.
+// A line of a perf map, and of the times beside it.
 #pragma once
 
 #include <stdint.h>
@@ -16,3 +16,12 @@ struct perf_map_symbol {
 
 // `line` as lines_next() gives it, not empty. NULL, or what is wrong with it.
 const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret);
+
+// Code that was made or given up (has_size is false).
+struct perf_map_time {
+    int64_t ts; // CLOCK_BOOTTIME (ns); 0: nobody knows
+    uint64_t start, size;
+    bool has_size;
+};
+
+const char *perf_map_time_read(struct text line, struct perf_map_time *ret);

@@ -14,8 +14,8 @@ struct traced_map {
     uint64_t map_id;
     int64_t id; // row
     int64_t upid, pid, n_symbols, n_bad;
-    uint64_t next;       // where the next piece begins
-    const uint8_t *path; // borrowed from the trace
+    uint64_t next, next_time; // where the next piece begins
+    const uint8_t *path;      // borrowed from the trace
     size_t path_size;
 };
 VEC_DEFINE(traced_map_vec, struct traced_map);
@@ -52,18 +52,37 @@ static void symbol_write(struct import *im, const struct traced_map *map, int64_
     cell_int(row, COL_perf_map_symbol_first_ts, ts);
 }
 
-static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
-                           const struct wire_field *message)
+static void time_write(struct import *im, const struct traced_map *map,
+                       const struct perf_map_time *time)
 {
-    MESSAGE(head, PB_PerfMap_cut, message);
-    const struct wire_field *text = &head[PB_PerfMap_text];
-    struct traced_map *map = map_of(im, userdata, packet->sequence_id, head);
-    if (!map)
-        return -ENOMEM;
-    uint64_t offset = field_u64(&head[PB_PerfMap_offset]);
-    if (offset > map->next || field_u64(&head[PB_PerfMap_cut]))
-        stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
-    map->next = offset + text->size;
+    int64_t ts;
+    struct cell *row = database_row(im->db, TABLE_perf_map_code, NULL);
+    cell_int(row, COL_perf_map_code_perf_map_id, map->id);
+    if (time->ts && clocks_convert(&im->clocks, CLOCK_ID_BOOTTIME, time->ts, &ts))
+        cell_int(row, COL_perf_map_code_ts, ts);
+    cell_int(row, COL_perf_map_code_start, (int64_t)time->start);
+    if (time->has_size)
+        cell_int(row, COL_perf_map_code_size, (int64_t)time->size);
+}
+
+static void times_read(struct import *im, struct traced_map *map, const struct wire_field *text)
+{
+    struct lines lines = lines_over(text->data, text->size);
+    struct text line;
+    while (lines_next(&lines, &line)) {
+        struct perf_map_time time;
+        if (line.at == line.end)
+            continue;
+        if (perf_map_time_read(line, &time))
+            map->n_bad++;
+        else
+            time_write(im, map, &time);
+    }
+}
+
+static void symbols_read(struct import *im, struct traced_map *map, int64_t ts,
+                         const struct wire_field *text)
+{
     struct lines lines = lines_over(text->data, text->size);
     struct text line;
     while (lines_next(&lines, &line)) {
@@ -74,8 +93,38 @@ static int perf_map_sorted(struct import *im, void *userdata, const struct packe
             map->n_bad++;
             continue;
         }
-        symbol_write(im, map, packet->ts, &symbol);
+        symbol_write(im, map, ts, &symbol);
         map->n_symbols++;
+    }
+}
+
+// Where the piece begins that the field has; counts what is missing before it.
+static void piece_follow(struct import *im, uint64_t *next, const struct wire_field *offset,
+                         const struct wire_field *piece)
+{
+    uint64_t begin = field_u64(offset);
+    if (begin > *next)
+        stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
+    *next = begin + piece->size;
+}
+
+static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
+                           const struct wire_field *message)
+{
+    MESSAGE(head, PB_PerfMap_times, message);
+    const struct wire_field *text = &head[PB_PerfMap_text], *times = &head[PB_PerfMap_times];
+    struct traced_map *map = map_of(im, userdata, packet->sequence_id, head);
+    if (!map)
+        return -ENOMEM;
+    if (field_u64(&head[PB_PerfMap_cut]))
+        stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
+    if (text->size) {
+        piece_follow(im, &map->next, &head[PB_PerfMap_offset], text);
+        symbols_read(im, map, packet->ts, text);
+    }
+    if (times->size) {
+        piece_follow(im, &map->next_time, &head[PB_PerfMap_times_offset], times);
+        times_read(im, map, times);
     }
     return 0;
 }

@@ -66,6 +66,7 @@ struct draw {
 };
 
 static __thread struct draw thread_draw;
+static __thread bool thread_recalls; // the VM tells of code that it made earlier
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -274,6 +275,7 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
     if (agent->live)
         live_write(agent, jni, is_death);
@@ -297,8 +299,11 @@ static void agent_begin(struct agent *agent)
     if (agent->perf_map) {
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
+        thread_recalls = true;
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+        thread_recalls = false;
     }
     if (!agent->log || (*jvmti)->GetCapabilities(jvmti, &have) != JVMTI_ERROR_NONE)
         return;
@@ -332,12 +337,21 @@ static void JNICALL on_vm_death(jvmtiEnv *jvmti, JNIEnv *jni)
         agent_stop(agent, jni, true);
 }
 
+static int64_t code_ts(void)
+{
+    struct timespec now;
+    if (thread_recalls || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
+        return 0;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, const void *address,
                                 jint map_length, const jvmtiAddrLocationMap *map, const void *info)
 {
     struct agent *agent = atomic_load(&current_agent);
     char text[SAMPLE_TEXT_MAX];
     JNIEnv *jni = NULL;
+    int64_t ts = code_ts();
     (void)map_length;
     (void)map;
     (void)info;
@@ -348,7 +362,15 @@ static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, co
         return;
     size_t n =
         vm_method_name(jvmti, jni, method, 0, (struct vm_method_style){0}, text, sizeof(text));
-    perf_map_add(agent->perf_map, address, (size_t)size, text, n);
+    perf_map_add(agent->perf_map, ts, address, (size_t)size, text, n);
+}
+
+static void JNICALL on_code_gone(jvmtiEnv *jvmti, jmethodID method, const void *address)
+{
+    struct agent *agent = atomic_load(&current_agent);
+    (void)method;
+    if (agent && agent->jvmti == jvmti && agent->perf_map)
+        perf_map_remove(agent->perf_map, code_ts(), address);
 }
 
 static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const void *address,
@@ -356,7 +378,7 @@ static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const voi
 {
     struct agent *agent = atomic_load(&current_agent);
     if (agent && agent->jvmti == jvmti && agent->perf_map)
-        perf_map_add(agent->perf_map, address, (size_t)size, name, strlen(name));
+        perf_map_add(agent->perf_map, code_ts(), address, (size_t)size, name, strlen(name));
 }
 
 static bool capability_has(const jvmtiCapabilities *all, unsigned int place)
@@ -418,6 +440,7 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
         .VMObjectAlloc = on_allocation,
         .SampledObjectAlloc = on_allocation,
         .CompiledMethodLoad = on_compiled,
+        .CompiledMethodUnload = on_code_gone,
         .DynamicCodeGenerated = on_dynamic_code,
     };
     struct agent *agent = calloc(1, sizeof(*agent));

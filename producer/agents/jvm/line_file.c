@@ -48,9 +48,14 @@ bool line_file_flush(struct line_file *file)
     return file->fd >= 0;
 }
 
+bool line_fits(const struct line_file *file, size_t size)
+{
+    return file->n_buffer + size + 1 <= LINE_FILE_BUFFER;
+}
+
 char *line_begin(struct line_file *file, size_t size)
 {
-    if (file->n_buffer + size + 1 > LINE_FILE_BUFFER)
+    if (!line_fits(file, size))
         line_file_flush(file);
     return file->fd < 0 ? NULL : file->buffer + file->n_buffer;
 }

@@ -20,6 +20,9 @@ struct line_file {
 // Replaces the file; a link of any kind is refused. 0 or negative errno.
 int line_file_open(struct line_file *file, const char *path);
 
+// Whether such a line goes in without the others being written.
+bool line_fits(const struct line_file *file, size_t size);
+
 // Room for a whole line of at most `size` bytes and its end; NULL: the file is closed.
 char *line_begin(struct line_file *file, size_t size);
 void line_end(struct line_file *file, char *end);

@@ -75,7 +75,7 @@ int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid
 {
     char path[TEXT_MAX];
     struct stat st;
-    *file = (struct perf_map_file){.pid = pid, .fd = -1, .root_fd = -1};
+    *file = (struct perf_map_file){.pid = pid, .fd = -1, .times_fd = -1, .root_fd = -1};
     file->start_ticks = perf_map_start_ticks(proc, pid);
     snprintf(path, sizeof(path), "%s/%d", proc, pid);
     if (!file->start_ticks || stat(path, &st) < 0)
@@ -106,6 +106,16 @@ static bool is_own_map(const struct perf_map_file *file, const struct stat *st)
            st->st_mtime + SLACK_S >= file->start_realtime;
 }
 
+// Beside the map of which `path` is the place. -1: there is none.
+static int times_open(const struct perf_map_file *file, const char *path)
+{
+    char times[PERF_MAP_PATH_MAX + 8];
+    struct stat st;
+    snprintf(times, sizeof(times), "%s.times", path);
+    int fd = open_below(file->root_fd, times);
+    return fd < 0 || (fstat(fd, &st) == 0 && is_own_map(file, &st)) ? fd : close_fd(fd);
+}
+
 // Opens the map at `path` if it is not the one that is being read.
 static bool place_try(struct perf_map_file *file, const char *path)
 {
@@ -122,6 +132,9 @@ static bool place_try(struct perf_map_file *file, const char *path)
     file->device = st.st_dev;
     file->inode = st.st_ino;
     file->offset = 0;
+    close_fd(file->times_fd);
+    file->times_fd = times_open(file, path);
+    file->times_offset = 0;
     snprintf(file->path, sizeof(file->path), "/%s", path);
     return true;
 }
@@ -141,9 +154,9 @@ bool perf_map_file_find(struct perf_map_file *file)
     return place_try(file, path);
 }
 
-size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last)
+static size_t lines_read(int fd, uint64_t offset, char *buffer, size_t size, bool last)
 {
-    ssize_t n = file->fd < 0 ? 0 : pread(file->fd, buffer, size, (off_t)file->offset);
+    ssize_t n = fd < 0 ? 0 : pread(fd, buffer, size, (off_t)offset);
     if (n <= 0)
         return 0;
     const char *newline = memrchr(buffer, '\n', (size_t)n);
@@ -153,8 +166,19 @@ size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t
     return last || (size_t)n == size ? (size_t)n : 0;
 }
 
+size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last)
+{
+    return lines_read(file->fd, file->offset, buffer, size, last);
+}
+
+size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last)
+{
+    return lines_read(file->times_fd, file->times_offset, buffer, size, last);
+}
+
 void perf_map_file_close(struct perf_map_file *file)
 {
     file->fd = close_fd(file->fd);
+    file->times_fd = close_fd(file->times_fd);
     file->root_fd = close_fd(file->root_fd);
 }

@@ -19,9 +19,11 @@ struct perf_map_file {
     uid_t uid;              // of the process
     int root_fd;            // owned: its root directory
     int fd;                 // owned; -1: no map yet
+    int times_fd;           // owned; -1: the runtime does not tell of times
     dev_t device;           // of the map
     ino_t inode;            //
     uint64_t offset;        // up to which it was read
+    uint64_t times_offset;  //
     bool ended;             // the process is no more
     char package[256];      // "": none
     char path[PERF_MAP_PATH_MAX];
@@ -41,5 +43,8 @@ bool perf_map_file_find(struct perf_map_file *file);
 // Whole lines from file->offset on, which the caller moves; with `last`, also what is behind the
 // last newline. Returns their size; 0: there is nothing new, or it is not to be read.
 size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
+
+// The same of the file beside it that tells of times.
+size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
 void perf_map_file_close(struct perf_map_file *file);

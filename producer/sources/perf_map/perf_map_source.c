@@ -109,8 +109,10 @@ static void processes_look(struct perf_map_source *maps)
         closedir(dir);
 }
 
+enum piece { PIECE_TEXT, PIECE_TIMES, PIECE_CUT };
+
 static bool piece_write(struct perf_map_source *maps, const struct watched_map *map,
-                        const char *text, size_t size, bool cut)
+                        enum piece piece, const char *text, size_t size)
 {
     const struct perf_map_file *file = &map->file;
     struct wire_writer *w = packet_writer_begin(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
@@ -121,10 +123,15 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
     wire_uint(w, PB_PerfMap_pid, (uint64_t)file->pid);
     wire_uint(w, PB_PerfMap_map_id, map->id);
     wire_string(w, PB_PerfMap_path, file->path);
-    wire_uint(w, PB_PerfMap_offset, file->offset);
-    if (size)
-        wire_bytes(w, PB_PerfMap_text, text, size);
-    if (cut)
+    if (piece == PIECE_TIMES) {
+        wire_uint(w, PB_PerfMap_times_offset, file->times_offset);
+        wire_bytes(w, PB_PerfMap_times, text, size);
+    } else {
+        wire_uint(w, PB_PerfMap_offset, file->offset);
+        if (size)
+            wire_bytes(w, PB_PerfMap_text, text, size);
+    }
+    if (piece == PIECE_CUT)
         wire_uint(w, PB_PerfMap_cut, 1);
     wire_end(w, mark);
     maps->n_packets++;
@@ -136,35 +143,44 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map)
     if (map->cut_told)
         return;
     map->cut_told = true;
-    piece_write(maps, map, NULL, 0, true);
+    piece_write(maps, map, PIECE_CUT, NULL, 0);
     log_warning(maps->env.log,
                 "linux.perf_map: process %d: its map is larger than %llu KiB: the rest is left out "
                 "(raise max_map_kb)",
                 map->file.pid, (unsigned long long)(maps->max_bytes / 1024));
 }
 
-// What is new, up to `limit` bytes.
-static void map_read(struct perf_map_source *maps, struct watched_map *map, size_t limit, bool last)
+// What is new of the map or of its times, up to `limit` bytes.
+static void pieces_read(struct perf_map_source *maps, struct watched_map *map, enum piece piece,
+                        size_t limit, bool last)
 {
     char text[PIECE_BYTES];
+    uint64_t *offset = piece == PIECE_TIMES ? &map->file.times_offset : &map->file.offset;
+    for (size_t n, total = 0; total < limit; total += n) {
+        n = piece == PIECE_TIMES ? perf_map_times_read(&map->file, text, sizeof(text), last)
+                                 : perf_map_file_read(&map->file, text, sizeof(text), last);
+        if (!n)
+            return;
+        if (*offset + n > maps->max_bytes) {
+            cut_tell(maps, map);
+            return;
+        }
+        if (!piece_write(maps, map, piece, text, n)) {
+            maps->n_lost += last;
+            return;
+        }
+        *offset += n;
+    }
+}
+
+static void map_read(struct perf_map_source *maps, struct watched_map *map, size_t limit, bool last)
+{
     if (perf_map_file_find(&map->file)) {
         map->id = ++maps->n_maps;
         map->cut_told = false;
     }
-    for (size_t n, total = 0; total < limit; total += n) {
-        n = perf_map_file_read(&map->file, text, sizeof(text), last);
-        if (!n)
-            return;
-        if (map->file.offset + n > maps->max_bytes) {
-            cut_tell(maps, map);
-            return;
-        }
-        if (!piece_write(maps, map, text, n, false)) {
-            maps->n_lost += last;
-            return;
-        }
-        map->file.offset += n;
-    }
+    pieces_read(maps, map, PIECE_TEXT, limit, last);
+    pieces_read(maps, map, PIECE_TIMES, limit, last);
 }
 
 static void map_look(struct perf_map_source *maps, struct watched_map *map)
