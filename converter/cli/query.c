@@ -22,6 +22,8 @@
 #include "converter/functions/functions.h"
 #include "converter/input/spill.h"
 
+#define OPEN_FLAGS (SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX)
+
 static const char help[] =
     "usage: mmsql query [OPTION]... DB|TRACE [SQL]\n"
     "\n"
@@ -68,7 +70,7 @@ static char *text_read(const char *path)
     return strbuf_steal(&text);
 }
 
-// Whether it is worth a try as a trace: a readable file that does not begin as a database.
+// Otherwise it is worth a try as a trace: a readable file that does not begin as a database.
 static bool is_database(const char *path)
 {
     char head[16] = {0};
@@ -76,7 +78,7 @@ static bool is_database(const char *path)
         return false;
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
-    return n == 0 || (n < 0 && errno != ESPIPE) || memcmp(head, "SQLite format 3", 16) == 0;
+    return (n < 0 && errno != ESPIPE) || memcmp(head, "SQLite format 3", 16) == 0;
 }
 
 static void conversion_done(struct conversion *conversion)
@@ -107,7 +109,7 @@ static int trace_open(const char *path, sqlite3 **ret)
         err_prefix(&err, r, "%s: not a database; as a trace", path);
         err_print(&err, "mmsql");
     }
-    int code = r < 0 ? SQLITE_ERROR : sqlite3_open_v2(output, ret, SQLITE_OPEN_READONLY, NULL);
+    int code = r < 0 ? SQLITE_ERROR : sqlite3_open_v2(output, ret, OPEN_FLAGS, NULL);
     if (code == SQLITE_OK)
         code =
             sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL); // opens the file
@@ -121,7 +123,7 @@ static int database_open(const char *path, sqlite3 **ret)
         fprintf(stderr, "mmsql: %s: unable to open: %s\n", path, strerror(errno));
         return SQLITE_CANTOPEN;
     }
-    int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY, NULL);
+    int code = sqlite3_open_v2(path, ret, OPEN_FLAGS, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
     if (code == SQLITE_NOTADB)

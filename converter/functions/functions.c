@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "converter/functions/arg_sets.h"
 #include "converter/symbols/demangle.h"
 
 SQLITE_EXTENSION_INIT3
@@ -23,6 +24,8 @@ SQLITE_EXTENSION_INIT3
 #define PATTERN_BYTES_MAX 4096
 #define SUBJECT_BYTES_MAX (1 << 20)
 #define GROUPS_MAX        2
+#define STATEMENT_KEY     (-1000) // and below; see sqlite3_set_auxdata()
+#define ARG_SETS_KEY      (-999)
 
 const struct function_doc function_docs[] = {
     {"EXTRACT_ARG(arg_set_id, key)", "the value of a key of an arg set, as a number or text"},
@@ -55,9 +58,6 @@ static const struct {
     int n_arguments;
     const char *sql;
 } queries[] = {
-    {"extract_arg", 2,
-     "SELECT CASE WHEN string_value IS NOT NULL THEN string_value WHEN real_value IS NOT NULL "
-     "THEN real_value ELSE int_value END FROM args WHERE arg_set_id = ?1 AND key = ?2 LIMIT 1"},
     {"trace_start", 0, "SELECT start_ts FROM trace_bounds"},
     {"trace_end", 0, "SELECT end_ts FROM trace_bounds"},
     {"trace_dur", 0, "SELECT end_ts - start_ts FROM trace_bounds"},
@@ -99,7 +99,7 @@ static void statement_free(void *statement)
 // SQLite shares auxiliary data of negative numbers among all calls in one statement.
 static sqlite3_stmt *query_statement(sqlite3_context *context, size_t index)
 {
-    int key = -1000 - (int)index;
+    int key = STATEMENT_KEY - (int)index;
     sqlite3_stmt *statement = sqlite3_get_auxdata(context, key);
     sqlite3 *handle = sqlite3_context_db_handle(context);
     if (statement)
@@ -127,6 +127,52 @@ static void query_call(sqlite3_context *context, int argc, sqlite3_value **argv)
     else if (code != SQLITE_DONE)
         sqlite3_result_error(context, sqlite3_errmsg(sqlite3_context_db_handle(context)), -1);
     sqlite3_reset(statement);
+}
+
+static void arg_sets_destroy(void *sets)
+{
+    arg_sets_free(sets);
+}
+
+// All calls in one statement share what they read from.
+static struct arg_sets *arg_sets_of(sqlite3_context *context)
+{
+    struct arg_sets *sets = sqlite3_get_auxdata(context, ARG_SETS_KEY);
+    if (sets)
+        return sets;
+    sqlite3 *handle = sqlite3_context_db_handle(context);
+    if (arg_sets_open(handle, &sets) != SQLITE_OK) {
+        sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
+        return NULL;
+    }
+    sqlite3_set_auxdata(context, ARG_SETS_KEY, sets, arg_sets_destroy);
+    return sqlite3_get_auxdata(context, ARG_SETS_KEY);
+}
+
+static void extract_arg(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    const char *key = (const char *)sqlite3_value_text(argv[1]);
+    struct arg_sets *sets =
+        key && sqlite3_value_type(argv[0]) == SQLITE_INTEGER ? arg_sets_of(context) : NULL;
+    if (!sets)
+        return;
+    int code = arg_sets_look(sets, sqlite3_value_int64(argv[0]));
+    if (code != SQLITE_OK) {
+        sqlite3_result_error_code(context, code);
+        return;
+    }
+    for (int i = 0, n = arg_sets_n_fields(sets); i < n; i++) {
+        const struct arg_field *field = arg_sets_field(sets, i);
+        if (strcmp(field->key, key) != 0 || !arg_sets_has(sets, i))
+            continue;
+        sqlite3_value *value = arg_sets_value(sets, i);
+        if (value && field->type == STORED_REAL && sqlite3_value_type(value) == SQLITE_INTEGER)
+            sqlite3_result_double(context, sqlite3_value_double(value));
+        else if (value)
+            sqlite3_result_value(context, value);
+        return;
+    }
 }
 
 static void timecode(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -462,8 +508,12 @@ int functions_register(sqlite3 *handle)
                                           SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
                                           NULL, functions[i].call, NULL, NULL, NULL);
     for (size_t i = 0; i < N_QUERIES && code == SQLITE_OK; i++)
+        code = sqlite3_create_function_v2(handle, queries[i].name, queries[i].n_arguments,
+                                          SQLITE_UTF8 | SQLITE_DETERMINISTIC, (void *)(uintptr_t)i,
+                                          query_call, NULL, NULL, NULL);
+    if (code == SQLITE_OK)
         code =
-            sqlite3_create_function_v2(handle, queries[i].name, queries[i].n_arguments, SQLITE_UTF8,
-                                       (void *)(uintptr_t)i, query_call, NULL, NULL, NULL);
+            sqlite3_create_function_v2(handle, "extract_arg", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                       NULL, extract_arg, NULL, NULL, NULL);
     return code;
 }

@@ -6,7 +6,8 @@
 //
 // Each table has ts and dur, and its spans do not overlap within a partition. So both are read in
 // order of partition and time, side by side, once: what is left of a row after a piece was handed
-// out stays for the next. Rows without a partition, or with a negative duration, are left out.
+// out stays for the next. A row that lasts no time meets what holds at its moment. Rows without a
+// partition, or with a negative duration, are left out.
 #include "converter/functions/functions.h"
 
 #include <stdbool.h>
@@ -243,15 +244,14 @@ static bool piece_find(struct span_cursor *cursor, int *ret_alone)
     const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
     int order = partitions_compare(a, b);
     *ret_alone = -1;
-    if (order == 0 && a->end > b->ts && b->end > a->ts && a->ts == b->ts) {
+    if (order == 0 && a->ts == b->ts) {
         cursor->has[0] = cursor->has[1] = true;
         cursor->ts = a->ts;
         cursor->end = a->end < b->end ? a->end : b->end;
         return true;
     }
     // One begins before the other: up to that, or to its end, it is alone.
-    int side =
-        order < 0 || (order == 0 && (a->ts < b->ts || (a->ts == b->ts && a->end == a->ts))) ? 0 : 1;
+    int side = order < 0 || (order == 0 && a->ts < b->ts) ? 0 : 1;
     const struct stream *alone = &cursor->streams[side], *other = &cursor->streams[!side];
     cursor->has[side] = true;
     cursor->has[!side] = false;

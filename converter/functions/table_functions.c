@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "converter/functions/arg_sets.h"
+
 SQLITE_EXTENSION_INIT3
 
 #define ARGUMENTS_MAX 16
@@ -249,5 +251,7 @@ int table_functions_register(sqlite3 *handle)
     size_t n = sizeof(table_functions) / sizeof(table_functions[0]);
     for (size_t i = 0; i < n && code == SQLITE_OK; i++)
         code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
-    return code == SQLITE_OK ? span_join_register(handle) : code;
+    if (code == SQLITE_OK)
+        code = span_join_register(handle);
+    return code == SQLITE_OK ? args_table_register(handle) : code;
 }

@@ -57,6 +57,8 @@ class OnTraces(Case):
         said = self.ask("SELECT 1", db=GOLDEN / "check.py", code=1)
         self.assertIn("check.py: not a database; as a trace: ", said)
         self.assertIn("No such file", self.ask("SELECT 1", db="/nonexistent", code=1))
+        (self.dir / "nothing").write_bytes(b"")
+        self.assertIn("nothing: empty", self.ask("SELECT 1", db=self.dir / "nothing", code=1))
 
 
 class Functions(Case):
@@ -116,13 +118,48 @@ class Functions(Case):
         self.assertEqual(self.ask("SELECT s.id, a.name FROM slice s JOIN ancestor_slice(s.id) a WHERE s.depth = 1", db=db).split()[1:],
                          ["1,a"])
 
+    @unittest.skipUnless(shutil.which("protoc"), "protoc is not installed")
+    def test_args_are_those_of_the_view(self):
+        """The table that hides the view, joined and alone; a set of more values than a row has is among them."""
+        many = "".join(f'debug_annotations {{ name: "k{i}" uint_value: {i} }}' for i in range(200))
+        text = f'packet {{ timestamp: 1 trusted_packet_sequence_id: 1 track_event {{ type: TYPE_INSTANT name: "x" {many} }} }}'
+        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                               "protos/trace/trace_packet.proto"], capture_output=True, check=True,
+                              input=((GOLDEN / "imports" / "track_events.textproto").read_text() + text).encode())
+        (self.dir / "many").write_bytes(made.stdout)
+        same = ("SELECT (SELECT count(*) FROM main.args) = (SELECT count(*) FROM args) AND "
+                "NOT EXISTS (SELECT * FROM main.args EXCEPT SELECT * FROM args) AND "
+                "NOT EXISTS (SELECT * FROM args EXCEPT SELECT * FROM main.args) AND "
+                "NOT EXISTS (SELECT 1 FROM main.args m LEFT JOIN args a ON a.arg_set_id = m.arg_set_id AND a.key = m.key "
+                "AND a.flat_key = m.flat_key AND a.display_value IS m.display_value WHERE a.id IS NULL) AND "
+                "NOT EXISTS (SELECT 1 FROM main.args m WHERE m.id NOT IN (SELECT id FROM args WHERE key = m.key)) AND "
+                "NOT EXISTS (SELECT 1 FROM main.args m WHERE EXTRACT_ARG(arg_set_id, key) IS NOT "
+                "(SELECT coalesce(string_value, real_value, int_value) FROM main.args f WHERE f.arg_set_id = m.arg_set_id "
+                "AND f.key = m.key LIMIT 1)) AS same, (SELECT count(*) FROM args) AS n")
+        for db, least in ((self.dir / "many", 250), (GOLDEN / "sched_deflate.pftrace", 5000)):
+            out = self.ask(same, db=db).splitlines()[1].split(",")
+            self.assertEqual(out[0], "1", db)
+            self.assertGreater(int(out[1]), least)
+        for condition in ("arg_set_id IS NULL", "arg_set_id = 'x'", "key = NULL", "key = 5", "key = x'00'", "arg_set_id = 0.5",
+                          "arg_set_id = -1", "arg_set_id = 0 AND key = 'nothing'"):
+            self.assertEqual(self.ask(f"SELECT count(*) AS n FROM args WHERE {condition}", db=self.dir / "many"), "n\n0\n", condition)
+
+    def test_args_left_joined(self):
+        plan = self.ask("EXPLAIN QUERY PLAN SELECT * FROM slice LEFT JOIN args USING (arg_set_id)")
+        self.assertNotIn("MATERIALIZE", plan)
+        out = self.ask("SELECT count(*) AS n, count(key) AS k FROM (VALUES (NULL), (-5)) LEFT JOIN args ON arg_set_id = column1")
+        self.assertEqual(out, "n,k\n2,0\n")
+
     @unittest.skipUnless(shutil.which("sqlite3"), "the sqlite3 shell is not installed")
     @unittest.skipIf("asan" in lib.run("ldd", EXTENSION).stdout, "a sanitizer's library must be loaded first")
     def test_extension(self):
         done = lib.run("sqlite3", "-bail", self.db, f".load {EXTENSION}", "SELECT STR_SPLIT('a b', ' ', 1)",
                        "SELECT max(EXTRACT_ARG(arg_set_id, 'direct_reclaim_order')) FROM slice",
-                       "SELECT count(*) FROM descendant_slice(0)")
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "b\n0\n0\n", ""))
+                       "SELECT count(*) FROM descendant_slice(0)",
+                       "SELECT count(*) = (SELECT count(*) FROM main.args) FROM temp.args")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "b\n0\n0\n1\n", ""))
+        done = lib.run("sqlite3", "-bail", ":memory:", f".load {EXTENSION}", "SELECT STR_SPLIT('a b', ' ', 1)")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "b\n", ""), "no database of mmsql")
 
 
 class Dialect(Case):
@@ -159,6 +196,20 @@ class Dialect(Case):
                            "SELECT ts, dur, cpu, x, y FROM j").splitlines()
             self.assertEqual(out[0], "ts,dur,cpu,x,y")
             self.assertEqual(sorted(out[1:]), sorted(want), kind)
+
+    def test_span_joins_of_moments(self):
+        """A row of no length meets the row that holds at its moment, or one that begins there, not one that ends there."""
+        tables = ("CREATE TABLE a AS SELECT column1 AS ts, column2 AS dur, 1 AS p, column3 AS x FROM (VALUES (0, 10, 'A'), (10, 10, 'B'), "
+                  "(20, 5, 'C'), (25, 0, 'Z25'), (30, 0, 'Z30'), (40, 10, 'D'), (70, 0, 'Z70'));"
+                  "CREATE TABLE b AS SELECT column1 AS ts, column2 AS dur, 1 AS p, column3 AS y FROM (VALUES (0, 0, 'z0'), (0, 5, 'a'), "
+                  "(5, 0, 'z5'), (12, 20, 'b'), (40, 0, 'z40'), (45, 0, 'z45'), (50, 0, 'z50'), (70, 0, 'z70'));")
+        inner = ["0,0,A,z0", "0,5,A,a", "5,0,A,z5", "12,8,B,b", "20,5,C,b", "25,0,Z25,b", "30,0,Z30,b", "40,0,D,z40", "45,0,D,z45",
+                 "70,0,Z70,z70"]
+        left = ["5,5,A,", "10,2,B,", "40,5,D,", "45,5,D,"]
+        right = ["25,5,,b", "30,2,,b", "50,0,,z50"]
+        for kind, want in (("SPAN_JOIN", inner), ("SPAN_LEFT_JOIN", inner + left), ("SPAN_OUTER_JOIN", inner + left + right)):
+            out = self.ask(tables + f"CREATE VIRTUAL TABLE j USING {kind}(a PARTITIONED p, b PARTITIONED p); SELECT ts, dur, x, y FROM j")
+            self.assertEqual(sorted(out.splitlines()[1:]), sorted(want), kind)
 
     def test_span_join_without_partitions(self):
         out = self.ask("CREATE VIEW a AS SELECT 0 AS ts, 10 AS dur, 'p' AS x; CREATE VIEW b AS SELECT 4 AS ts, 2 AS dur, 7 AS y;"

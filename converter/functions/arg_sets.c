@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A set is one row; its kind says what is in the columns. Kinds are kept in a small cache, by their
+// number, so that memory is bounded however many a database has. A row is read by one of a few
+// statements that ask for more or fewer columns: most sets are short, and SQLite takes time for
+// each column that is asked for. The one that served last is tried first.
+#include "converter/functions/arg_sets.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+#define KINDS_CACHED 256 // a power of two
+#define SLOTS_IN_ROW 64  // further values have rows of their own
+
+static const int widths[] = {4, 12, SLOTS_IN_ROW};
+#define N_WIDTHS (sizeof(widths) / sizeof(widths[0]))
+
+struct kind {
+    bool known;
+    int64_t id;
+    struct arg_field *fields; // owned
+    int n_fields, n_slots;
+};
+
+struct arg_sets {
+    sqlite3 *handle; // borrowed
+    struct kind kinds[KINDS_CACHED];
+    sqlite3_stmt *rows[N_WIDTHS], *fields, *more; // owned
+    size_t width;                                 // the statement that served last
+    const struct kind *kind;                      // of the set; NULL: there is no such set
+    int64_t id;
+    bool looked; // at `id`, whose row is at hand
+};
+
+static void kind_clear(struct kind *kind)
+{
+    for (int i = 0; i < kind->n_fields; i++)
+        sqlite3_free(kind->fields[i].key);
+    sqlite3_free(kind->fields);
+    *kind = (struct kind){0};
+}
+
+void arg_sets_free(struct arg_sets *sets)
+{
+    if (!sets)
+        return;
+    for (size_t i = 0; i < KINDS_CACHED; i++)
+        kind_clear(&sets->kinds[i]);
+    for (size_t i = 0; i < N_WIDTHS; i++)
+        sqlite3_finalize(sets->rows[i]);
+    sqlite3_finalize(sets->fields);
+    sqlite3_finalize(sets->more);
+    sqlite3_free(sets);
+}
+
+static int rows_prepare(struct arg_sets *sets, size_t width)
+{
+    sqlite3_str *sql = sqlite3_str_new(sets->handle);
+    sqlite3_str_appendall(sql, "SELECT kind_id");
+    for (int i = 0; i < widths[width]; i++)
+        sqlite3_str_appendf(sql, ", value_%d", i);
+    sqlite3_str_appendall(sql, " FROM main._arg_set WHERE id = ?1");
+    char *text = sqlite3_str_finish(sql);
+    int code = text ? sqlite3_prepare_v3(sets->handle, text, -1, SQLITE_PREPARE_PERSISTENT,
+                                         &sets->rows[width], NULL)
+                    : SQLITE_NOMEM;
+    sqlite3_free(text);
+    return code;
+}
+
+int arg_sets_open(sqlite3 *handle, struct arg_sets **ret)
+{
+    struct arg_sets *sets = sqlite3_malloc(sizeof(*sets));
+    if (!sets)
+        return SQLITE_NOMEM;
+    memset(sets, 0, sizeof(*sets));
+    sets->handle = handle;
+    int code = rows_prepare(sets, 0);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(handle,
+                                  "SELECT slot, type, key, flat_key FROM main._arg_field "
+                                  "WHERE kind_id = ?1 ORDER BY slot",
+                                  -1, SQLITE_PREPARE_PERSISTENT, &sets->fields, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(handle,
+                                  "SELECT value FROM main._arg_more WHERE arg_set_id = ?1 "
+                                  "AND slot = ?2",
+                                  -1, SQLITE_PREPARE_PERSISTENT, &sets->more, NULL);
+    if (code != SQLITE_OK) {
+        arg_sets_free(sets);
+        return code;
+    }
+    *ret = sets;
+    return SQLITE_OK;
+}
+
+// Takes over the row that `statement` is at.
+static int field_add(struct kind *kind, sqlite3_stmt *statement)
+{
+    const char *key = (const char *)sqlite3_column_text(statement, 2);
+    const char *flat_key = (const char *)sqlite3_column_text(statement, 3);
+    int key_size = sqlite3_column_bytes(statement, 2);
+    int flat_key_size = sqlite3_column_bytes(statement, 3);
+    if (!(kind->n_fields & (kind->n_fields - 1))) { // grows at powers of two
+        size_t n = kind->n_fields ? 2 * (size_t)kind->n_fields : 1;
+        struct arg_field *grown = sqlite3_realloc64(kind->fields, n * sizeof(*grown));
+        if (!grown)
+            return SQLITE_NOMEM;
+        kind->fields = grown;
+    }
+    char *copy = sqlite3_malloc64((uint64_t)key_size + (uint64_t)flat_key_size + 2);
+    if (!copy)
+        return SQLITE_NOMEM;
+    memcpy(copy, key ? key : "", (size_t)key_size + 1);
+    memcpy(copy + key_size + 1, flat_key ? flat_key : "", (size_t)flat_key_size + 1);
+    kind->fields[kind->n_fields++] = (struct arg_field){
+        .slot = sqlite3_column_int(statement, 0),
+        .type = sqlite3_column_int(statement, 1),
+        .key = copy,
+        .flat_key = flat_key ? copy + key_size + 1 : copy,
+        .key_size = key_size,
+        .flat_key_size = flat_key ? flat_key_size : key_size,
+    };
+    return SQLITE_OK;
+}
+
+static int kind_find(struct arg_sets *sets, int64_t id, const struct kind **ret)
+{
+    struct kind *kind = &sets->kinds[(uint64_t)id % KINDS_CACHED];
+    *ret = kind;
+    if (kind->known && kind->id == id)
+        return SQLITE_OK;
+    kind_clear(kind);
+    sqlite3_bind_int64(sets->fields, 1, id);
+    int code;
+    while ((code = sqlite3_step(sets->fields)) == SQLITE_ROW && field_add(kind, sets->fields) == 0)
+        ;
+    sqlite3_reset(sets->fields);
+    if (code != SQLITE_DONE) {
+        kind_clear(kind);
+        return code == SQLITE_ROW ? SQLITE_NOMEM : code;
+    }
+    if (kind->n_fields)
+        kind->n_slots = kind->fields[kind->n_fields - 1].slot + 1;
+    kind->id = id;
+    kind->known = true;
+    return SQLITE_OK;
+}
+
+static int row_read(struct arg_sets *sets, size_t width, int64_t id)
+{
+    sqlite3_reset(sets->rows[sets->width]);
+    sets->width = width;
+    int code = sets->rows[width] ? SQLITE_OK : rows_prepare(sets, width);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_bind_int64(sets->rows[width], 1, id);
+    return sqlite3_step(sets->rows[width]);
+}
+
+int arg_sets_look(struct arg_sets *sets, int64_t id)
+{
+    if (sets->looked && sets->id == id)
+        return SQLITE_OK;
+    sets->looked = false;
+    sets->kind = NULL;
+    int code = row_read(sets, sets->width, id);
+    if (code == SQLITE_ROW)
+        code = kind_find(sets, sqlite3_column_int64(sets->rows[sets->width], 0), &sets->kind);
+    else if (code == SQLITE_DONE)
+        code = SQLITE_OK;
+    if (code == SQLITE_OK && sets->kind) {
+        size_t width = 0;
+        while (width + 1 < N_WIDTHS && widths[width] < sets->kind->n_slots)
+            width++;
+        if (width > sets->width && (code = row_read(sets, width, id)) == SQLITE_ROW)
+            code = SQLITE_OK;
+    }
+    if (code != SQLITE_OK) {
+        sets->kind = NULL;
+        return code;
+    }
+    sets->id = id;
+    sets->looked = true;
+    return SQLITE_OK;
+}
+
+int arg_sets_n_fields(const struct arg_sets *sets)
+{
+    return sets->kind ? sets->kind->n_fields : 0;
+}
+
+const struct arg_field *arg_sets_field(const struct arg_sets *sets, int index)
+{
+    return &sets->kind->fields[index];
+}
+
+sqlite3_value *arg_sets_value(struct arg_sets *sets, int index)
+{
+    int slot = sets->kind->fields[index].slot;
+    if (slot >= 0 && slot < SLOTS_IN_ROW)
+        return sqlite3_column_value(sets->rows[sets->width], slot + 1);
+    sqlite3_reset(sets->more);
+    sqlite3_bind_int64(sets->more, 1, sets->id);
+    sqlite3_bind_int(sets->more, 2, slot);
+    return sqlite3_step(sets->more) == SQLITE_ROW ? sqlite3_column_value(sets->more, 0) : NULL;
+}
+
+bool arg_sets_has(struct arg_sets *sets, int index)
+{
+    sqlite3_value *value = arg_sets_value(sets, index);
+    return (value && sqlite3_value_type(value) != SQLITE_NULL) ||
+           sets->kind->fields[index].type >= STORED_NULL;
+}
