@@ -14,10 +14,13 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
+#include "converter/functions/functions.h"
 #include "converter/profile/alloc_stacks.h"
 #include "converter/profile/flame.h"
+#include "converter/profile/java_names.h"
 
-#define MAX_FRAMES 4096 // of a stack; what goes on is cut
+#define MAX_FRAMES     4096 // of a stack; what goes on is cut
+#define NAME_MAX_BYTES 4096 // of a Java method
 
 static const char help[] =
     "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
@@ -59,7 +62,8 @@ struct options {
 
 static const char frames_sql[] =
     "CREATE TEMP TABLE flame_frame(id INTEGER PRIMARY KEY, function);"
-    "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(function, '[' || "
+    "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(demangle(function), function, '[' "
+    "|| "
     // Of a path what is behind the last slash.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
     "''), "
@@ -92,6 +96,17 @@ static const char up_sql[] = "SELECT c.parent_id, coalesce(j.function, n.functio
                              "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
                              "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1";
 
+// As people write it, where a runtime wrote Lpackage/Class;::method(I)V.
+static const char *name_keep(struct arena *arena, const char *text)
+{
+    char name[NAME_MAX_BYTES];
+    if (text[0] == 'L' && strstr(text, ";::")) {
+        java_method_name(text, name, sizeof(name));
+        text = name;
+    }
+    return arena_strndup(arena, text, strlen(text));
+}
+
 // The names from `callsite` out, innermost first, in `arena`. Returns how many.
 static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
                          const char **names)
@@ -103,7 +118,7 @@ static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena 
         if (more) {
             const char *text = (const char *)sqlite3_column_text(up, 1);
             text = text && *text ? text : "[unknown]";
-            names[n] = arena_strndup(arena, text, strlen(text));
+            names[n] = name_keep(arena, text);
             n += names[n] != NULL;
             more = sqlite3_column_type(up, 0) != SQLITE_NULL;
             callsite = sqlite3_column_int64(up, 0);
@@ -134,7 +149,9 @@ static int profile_read(sqlite3 *handle, const struct options *options, struct f
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
     CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
-    int code = sqlite3_exec(handle, frames_sql, NULL, NULL, NULL);
+    int code = functions_register(handle);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(handle, frames_sql, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
     if (code == SQLITE_OK)

@@ -14,6 +14,7 @@ import unittest
 
 from lib import BUILD, MMSQL, MMTRACE, needs_namespaces, needs_root, run
 
+AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 
 APP = """
@@ -21,6 +22,17 @@ const kept = [];
 function inner_hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); return kept.length; }
 function outer_loop(n) { let s = 0; for (let i = 0; i < n; i++) s += inner_hungry(i % 10); return s; }
 outer_loop(300);
+"""
+
+# A Deflater takes 268 KB from malloc.
+JAVA = """
+import java.util.zip.Deflater;
+public class Native {
+    static Deflater[] kept = new Deflater[600];
+    static void hungry(int i) { kept[i] = new Deflater(); }
+    static void outer(int n) { for (int i = 0; i < n; i++) hungry(i); }
+    public static void main(String[] args) { for (int i = 0; i < 30000; i++) outer(0); outer(600); }
+}
 """
 
 # Stands for a runtime: appends to its map from time to time, under the pid that it knows of itself.
@@ -79,6 +91,35 @@ class Node(Case):
         stacks = [line for line in folded.splitlines() if "inner_hungry" in line]
         self.assertTrue(any(re.search(r"outer_loop [^;]*app\.js:4[:\d]*;[^;]*inner_hungry [^;]*app\.js:3[:\d]*;", line)
                             for line in stacks), stacks[:1])
+
+
+@unittest.skipUnless(LIBRARY.exists() and AGENT.exists(), "libmmheap.so or libtiallocsample.so is not in this build")
+@unittest.skipUnless(shutil.which("javac"), "no JDK: no javac")
+class Jvm(Case):
+    """A real VM whose agent writes the map: native allocations have the Java methods that made them."""
+
+    def test_heap_profile_names_java(self):
+        (self.dir / "Native.java").write_text(JAVA)
+        self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp", "-XX:-Inline", "-XX:+PreserveFramePointer",
+                   "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Native::*",
+                   f"-agentpath:{AGENT}=1000000,50,{self.dir}/log,perfmap", "Native", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.convert()
+        [(path, n_bad, n_times)] = self.query("SELECT path, n_bad_lines, (SELECT count(*) FROM perf_map_code) FROM perf_map")
+        pathlib.Path(path).unlink()
+        pathlib.Path(path + ".times").unlink()
+        self.assertEqual(n_bad, 0)
+        self.assertGreater(n_times, 0)
+        [(count, early)] = self.query("SELECT count(*), sum(first_ts < (SELECT end_ts FROM trace_bounds)) FROM perf_map_symbol "
+                                      "WHERE name = 'LNative;::hungry(I)V'")
+        self.assertEqual(count, early)
+        self.assertGreater(count, 0)
+        [(size,)] = self.query("SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 AND id IN (SELECT sample_id FROM "
+                               "call_stack_frame WHERE kind = 'heap profile' AND source = 'perf map' AND function = 'LNative;::hungry(I)V')")
+        self.assertTrue(600 * 260e3 < size < 600 * 290e3, size)
+        folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
+        self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
 
 
 @needs_root
