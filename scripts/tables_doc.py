@@ -84,6 +84,8 @@ meant to differ:
 - Row numbers, and numbers of sets of args: equal sets are stored once.
 - One row of stack_profile_mapping and frame for what is the same, however many processes and dumps name it.
   Symbols and names of deobfuscation apply to the whole trace, wherever in it they stand.
+- Totals of heap profiles go on when interned data starts over, and heaps of a process that have the same call chain are
+  told apart. The last dump counts, even if its end is missing.
 - Counters of processes have no long description. As in newer versions, a sample that a thread made has it as
   the arg utid.
 - Names are not cut off at 127 bytes. Paths in log messages have slashes only.
