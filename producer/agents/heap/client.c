@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "producer/agents/heap/arenas.h"
+#include "producer/agents/heap/dormant.h"
 #include "producer/agents/heap/got.h"
 #include "producer/agents/heap/heaps.h"
 #include "producer/agents/heap/hooks.h"
@@ -48,6 +49,7 @@
 #define WEIGHT_SURE    (UINT64_C(1) << 40) // more than that is not counted in the mean
 #define ARENAS_REST    50                  // times what counting takes, between two counts
 #define DOUBLINGS_MAX  32
+#define FIRST_MAX      128 // objects that the program begins with
 
 struct present {
     _Alignas(64) atomic_uint n;
@@ -91,7 +93,10 @@ static struct {
     uint64_t window_bytes;
     atomic_bool hooked;
     atomic_uint last_epoch;
-    bool prepared;
+    bool prepared, unwinder_prepared;
+    _Atomic uint64_t summons; // that waits for an allocation; 0: none
+    struct dl_phdr_info first[FIRST_MAX];
+    size_t n_first;
 } lasting;
 
 #define client (&state.client)
@@ -165,18 +170,24 @@ static void end_walk(void)
     atomic_store_explicit(&client->walking, false, memory_order_release);
 }
 
-static void walk_objects(bool install)
+static const void *spared[2];
+
+static struct got_walk new_walk(bool install)
 {
-    const void *spared[] = {(const void *)(uintptr_t)client_start, unwind_code()};
-    struct got_walk walk = {
+    return (struct got_walk){
         .hooks = hooks_table,
         .n_hooks = hooks_n,
         .install = install,
         .spared = spared,
         .n_spared = 2,
-        .seen = object_seen,
-        .userdata = install ? client : NULL,
     };
+}
+
+static void walk_objects(bool install)
+{
+    struct got_walk walk = new_walk(install);
+    walk.seen = object_seen;
+    walk.userdata = install ? client : NULL;
     got_walk_objects(&walk);
     atomic_store(&lasting.hooked, install);
 }
@@ -307,18 +318,28 @@ static int find_own_code(struct dl_phdr_info *info, size_t size, void *userdata)
     return 1;
 }
 
-static int prepare(void)
+static int prepare_hooks(void)
 {
     if (lasting.prepared)
         return 0;
     if (madvise(&state, sizeof(state), MADV_WIPEONFORK) < 0 ||
         madvise(client_table.filter, sizeof(client_table.filter), MADV_WIPEONFORK) < 0)
         return -errno;
+    spared[0] = (const void *)(uintptr_t)client_start;
+    spared[1] = unwind_code();
     hooks_resolve();
     arenas_prepare(hooks_allocator());
-    dl_iterate_phdr(find_own_code, NULL);
     lasting.prepared = true;
     return 0;
+}
+
+static int prepare(void)
+{
+    int r = prepare_hooks();
+    if (r == 0 && !lasting.unwinder_prepared)
+        dl_iterate_phdr(find_own_code, NULL);
+    lasting.unwinder_prepared |= r == 0;
+    return r;
 }
 
 // What the allocator holds. It takes the locks of all arenas in turn, and the longer the more free
@@ -407,6 +428,72 @@ int client_start(int fd)
     end_walk();
     cancel_restore(cancel);
     return r;
+}
+
+// Summons.
+
+static int keep_first(struct dl_phdr_info *info, size_t size, void *userdata)
+{
+    (void)size;
+    (void)userdata;
+    if (lasting.n_first < FIRST_MAX)
+        lasting.first[lasting.n_first++] = *info;
+    return 0;
+}
+
+int client_prepare(void)
+{
+    int r = prepare_hooks();
+    if (r == 0)
+        dl_iterate_phdr(keep_first, NULL);
+    return r;
+}
+
+// The objects that the program began with are never unloaded, and one of them is where the next
+// allocation comes from: their hooks are enough to be called. If somebody else is at the entries,
+// the summons has to come again.
+bool client_summon(uint64_t summons)
+{
+    struct thread_state *thread = &client_thread;
+    bool has_profile =
+        enter(thread) && !atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed);
+    leave(thread);
+    if (has_profile)
+        return false;
+    int cancel = cancel_off();
+    atomic_store(&lasting.summons, summons);
+    if (!atomic_load(&client->epoch) && begin_walk()) {
+        struct got_walk walk = new_walk(true);
+        for (size_t i = 0; i < lasting.n_first; i++)
+            got_walk_object(&walk, &lasting.first[i]);
+        atomic_store(&lasting.hooked, true);
+        end_walk();
+    }
+    cancel_restore(cancel);
+    return true;
+}
+
+static void unhook(void)
+{
+    if (!begin_walk())
+        return;
+    if (!atomic_load(&client->epoch))
+        walk_objects(false);
+    end_walk();
+}
+
+static void follow_summons(void)
+{
+    uint64_t summons = atomic_exchange(&lasting.summons, 0);
+    if (!summons)
+        return; // another thread does
+    int cancel = cancel_off();
+    int fd = dormant_answer(summons);
+    if (fd < 0 || client_start(fd) < 0)
+        unhook();
+    if (fd >= 0)
+        close(fd);
+    cancel_restore(cancel);
 }
 
 void client_finish(void)
@@ -729,6 +816,9 @@ void client_allocated(void *p, size_t size)
         do_what_is_due();
     }
     leave(thread);
+    if (__builtin_expect(atomic_load_explicit(&lasting.summons, memory_order_relaxed) != 0, 0) &&
+        !atomic_load(&client->epoch))
+        follow_summons();
     thread->inside--;
     errno = saved;
 }

@@ -35,6 +35,13 @@ extern struct address_table client_table;
 // errno. -EBUSY: there is one already.
 int client_start(int fd);
 
+// For a program that has no profile and may be summoned to one: does now what a signal handler
+// cannot, before the program begins. 0 or a negative errno.
+int client_prepare(void);
+// Somebody wants the process: at its next allocation dormant_answer() is called. For signal
+// handlers. False: it has a profile.
+bool client_summon(uint64_t summons);
+
 // The hooks are taken out, the memory is given back. Any thread, at any time.
 void client_stop(void);
 

@@ -234,19 +234,24 @@ static bool is_spared(const struct got_walk *walk, const struct object *object)
     return false;
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *userdata)
+void got_walk_object(struct got_walk *walk, const struct dl_phdr_info *info)
 {
-    struct got_walk *walk = userdata;
     struct object object = {.info = info};
-    (void)size;
-    if (walk->seen)
-        walk->seen(walk->userdata, info);
     if (!read_dynamic(&object) || is_spared(walk, &object))
-        return 0;
+        return;
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < object.n_entries[i]; k++)
             change_entry(walk, &object, &object.tables[i][k]);
     close_relro(&object);
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *userdata)
+{
+    struct got_walk *walk = userdata;
+    (void)size;
+    if (walk->seen)
+        walk->seen(walk->userdata, info);
+    got_walk_object(walk, info);
     return 0;
 }
 

@@ -29,5 +29,8 @@ struct got_walk {
     uint32_t n_changed, n_refused; // entries; counted here
 };
 
+// One object alone: takes no lock, and may be called in a signal handler.
+void got_walk_object(struct got_walk *walk, const struct dl_phdr_info *info);
+
 // Not in two threads at once. The loader's list is locked meanwhile.
 void got_walk_objects(struct got_walk *walk);

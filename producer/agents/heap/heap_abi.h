@@ -51,6 +51,23 @@
 #define HEAP_SOCKET_FOLDER   "/run/mmtrace"
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable says otherwise
 
+// How a recorder wakes a preloaded program that runs without profile. Such a program has mapped an
+// empty memfd of this name, with the number of the signal behind it, and takes that signal with a
+// value: its summons. At its next allocation it connects to a socket whose folder and name the
+// summons says, and sends one of these bytes; what follows is as at a start.
+#define HEAP_DORMANT_NAME    "mmheap-dormant-"
+#define HEAP_SIGNAL_VARIABLE "MMTRACE_HEAP_SIGNAL" // in the program's environment; 0: none
+#define HEAP_SIGNAL_DEFAULT  46
+#define HEAP_SUMMONS_READY   'r'
+#define HEAP_SUMMONS_BUSY    'b'        // there is a profile already
+#define HEAP_SUMMONS_PREFIX  ".mmheap-" // then 16 digits
+#define HEAP_SUMMONS_FOLDERS                                                                       \
+    {                                                                                              \
+        "/tmp", "/run", "/dev/shm", "/var/tmp"                                                     \
+    }
+#define HEAP_SUMMONS_N_FOLDERS       4
+#define HEAP_SUMMONS_FOLDER(summons) ((summons) % HEAP_SUMMONS_N_FOLDERS)
+
 struct heap_wanted {
     char name[HEAP_NAME_BYTES];
     uint64_t interval_bytes; // 0: not wanted

@@ -1,61 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ways in. A preloaded program asks its recorder before anything else runs in it; one that was
-// attached to is told by mmheap_attach(). Neither leaves a descriptor or a thread behind, and a
-// failure leaves the program as it was.
+// Ways in. A preloaded program asks its recorder before anything else runs in it, and may be
+// summoned later (dormant.h); one that was attached to is told by mmheap_attach(). Neither leaves a
+// descriptor or a thread behind, and a failure leaves the program as it was.
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
+#include "producer/agents/heap/dormant.h"
+#include "producer/agents/heap/recorder.h"
 
-#define ANSWER_SECONDS 2
-
-static int connect_recorder(const char *name)
+static const char *variable(char **environment, const char *name)
 {
-    struct sockaddr_un address;
-    socklen_t size;
-    int r = unix_socket_address(name, &address, &size);
-    if (r < 0)
-        return r;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (connect(fd, (struct sockaddr *)&address, size) == 0)
-        return fd;
-    r = -errno;
-    close(fd);
-    return r;
-}
-
-static int receive_ring(int socket_fd)
-{
-    char byte;
-    int fd;
-    int64_t n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
-    if (n != 1)
-        return -ECONNREFUSED;
-    if (fd < 0)
-        return -EPROTO;
-    return fd;
-}
-
-static const char *socket_name(char **environment)
-{
-    size_t size = sizeof(HEAP_SOCKET_VARIABLE) - 1;
-    for (; environment && *environment && getauxval(AT_SECURE) == 0; environment++)
-        if (strncmp(*environment, HEAP_SOCKET_VARIABLE, size) == 0 && (*environment)[size] == '=')
+    size_t size = strlen(name);
+    for (; environment && *environment; environment++)
+        if (strncmp(*environment, name, size) == 0 && (*environment)[size] == '=')
             return *environment + size + 1;
-    return getauxval(AT_SECURE) == 0 ? HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE : NULL;
+    return NULL;
+}
+
+static bool ask_recorder(char **environment)
+{
+    const char *name = variable(environment, HEAP_SOCKET_VARIABLE);
+    int socket_fd = recorder_connect(name ? name : HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE);
+    int fd = socket_fd >= 0 ? recorder_receive(socket_fd) : -1;
+    bool is_wanted = fd >= 0;
+    if (is_wanted) {
+        client_start(fd);
+        close(fd);
+    }
+    if (socket_fd >= 0)
+        close(socket_fd);
+    return is_wanted;
 }
 
 // The first of all constructors, also of the C library's own: getenv() finds nothing yet.
@@ -63,17 +42,10 @@ __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, 
 {
     (void)argc;
     (void)argv;
-    const char *name = socket_name(environment);
     int saved = errno;
-    int socket_fd = name ? connect_recorder(name) : -1;
-    if (socket_fd >= 0) {
-        int fd = receive_ring(socket_fd);
-        if (fd >= 0) {
-            client_start(fd);
-            close(fd);
-        }
-        close(socket_fd);
-    }
+    bool is_loaded_later = environ != NULL;
+    if (getauxval(AT_SECURE) == 0 && !ask_recorder(environment) && !is_loaded_later)
+        dormant_begin(variable(environment, HEAP_SIGNAL_VARIABLE));
     errno = saved;
 }
 

@@ -25,6 +25,7 @@
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_targets.h"
+#include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/smaps.h"
 #include "producer/sources/proc_text.h"
@@ -35,11 +36,13 @@
 #define CMDLINE_MAX   4096
 #define TARGETS_EVERY (500 * NSEC_PER_MSEC)
 #define ATTACHES_MAX  4 // at a time
+#define WAKES_MAX     64
 #define ASK_EVERY     NSEC_PER_SEC
 #define ANSWER_TIME   (50 * NSEC_PER_MSEC) // that the end of a recording waits for answers
 #define SMAPS_REST    20                   // times what a look takes, between two looks
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
+VEC_DEFINE(heap_wake_vec, struct heap_wake *);
 VEC_DEFINE(profile_process_vec, struct profile_process);
 
 struct heap_source {
@@ -53,6 +56,7 @@ struct heap_source {
     struct heap_client_vec clients; // owned
     struct heap_targets targets;
     struct heap_attach_vec attaches; // owned; those that are under way
+    struct heap_wake_vec wakes;      // owned; of processes that have not come yet
     struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, ask_due;
     bool running, loss_logged;
@@ -276,11 +280,27 @@ static void publish(struct heap_source *heap, int32_t pid)
     pid_feed_profiled(heap->env.pids, pid);
 }
 
+// Sends the process that asks over `fd` its ring.
+static int welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup)
+{
+    struct heap_client *client = NULL;
+    struct err err = {0};
+    int r = add_client(heap, pid, -1, &client, &err);
+    if (r == 0) {
+        client->from_startup = from_startup;
+        r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
+    }
+    if (r < 0)
+        log_warning(heap->env.log, "linux.heap: process %d: %s", pid,
+                    err.text[0] ? err.text : strerror(-r));
+    else
+        publish(heap, pid);
+    return r;
+}
+
 static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 {
     struct heap_source *heap = userdata;
-    struct heap_client *client = NULL;
-    struct err err = {0};
     (void)uid;
     end_former(heap, pid);
     if (!is_wanted(heap, pid))
@@ -289,19 +309,43 @@ static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool ta
         note_rejected(heap, pid);
         return false;
     }
-    int r = add_client(heap, pid, -1, &client, &err);
-    if (r == 0)
-        r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
-    if (r < 0) {
-        log_warning(heap->env.log, "linux.heap: process %d: %s", pid,
-                    err.text[0] ? err.text : strerror(-r));
-        return false;
-    }
-    publish(heap, pid);
-    return true;
+    return welcome(heap, pid, fd, true) == 0;
 }
 
 // Processes that run already.
+
+static void forget_wake(struct heap_source *heap, int32_t pid)
+{
+    for (size_t i = 0; i < heap->wakes.n; i++)
+        if (heap_wake_pid(heap->wakes.items[i]) == pid) {
+            heap_wake_free(heap->wakes.items[i]);
+            heap->wakes.items[i--] = heap->wakes.items[--heap->wakes.n];
+        }
+}
+
+static bool is_woken(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->wakes, wake)
+        if (heap_wake_pid(*wake) == pid)
+            return true;
+    return false;
+}
+
+static void attach_failed(struct heap_source *heap, int32_t pid, int result, const char *text)
+{
+    if (!text[0])
+        text = strerror(-result);
+    if (result == -EBUSY)
+        note_rejected(heap, pid);
+    if (result != -ESRCH && result != -EBUSY && is_woken(heap, pid)) {
+        log_info(heap->env.log,
+                 "linux.heap: process %d is profiled from its next allocation on (not at once: %s)",
+                 pid, text);
+        return;
+    }
+    forget_wake(heap, pid);
+    log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
+}
 
 static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                         int ring_fd, const char *text)
@@ -320,27 +364,20 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
         result = add_client(heap, pid, ring_fd, &client, &err);
         text = err.text;
     }
-    if (result == -EBUSY)
-        note_rejected(heap, pid);
     if (result < 0) {
-        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid,
-                    text[0] ? text : strerror(-result));
+        attach_failed(heap, pid, result, text);
         return;
     }
+    forget_wake(heap, pid);
     log_info(heap->env.log, "linux.heap: process %d: attached, one thread stood still for %lld us",
              pid, (long long)(stopped / NSEC_PER_USEC));
     publish(heap, pid);
 }
 
-static enum heap_target_answer target_found(void *userdata, int32_t pid)
+static void attach_begin(struct heap_source *heap, int32_t pid)
 {
-    struct heap_source *heap = userdata;
     struct heap_attach *attach;
     struct err err = {0};
-    if (heap->passing_over || is_known(heap, pid))
-        return HEAP_TARGET_DONE;
-    if (heap->attaches.n >= ATTACHES_MAX || heap_host_is_detaching(heap->host, pid))
-        return HEAP_TARGET_LATER;
     int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
     if (r == 0)
         r = heap_attach_begin(heap->env.loop, &heap->settings.ring, pid, attach_done, heap, &attach,
@@ -348,8 +385,49 @@ static enum heap_target_answer target_found(void *userdata, int32_t pid)
     if (r == 0)
         heap_attach_vec_push(&heap->attaches, attach);
     else
-        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid,
-                    err.text[0] ? err.text : strerror(-r));
+        attach_failed(heap, pid, r, err.text);
+}
+
+// A process that waits for an allocation can be attached to meanwhile, if that is allowed.
+static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int result, int fd)
+{
+    struct heap_source *heap = userdata;
+    (void)wake;
+    if (result == -ETIMEDOUT) {
+        attach_begin(heap, pid);
+        return;
+    }
+    if (result == 0 && !is_known(heap, pid) && welcome(heap, pid, fd, false) == 0)
+        log_info(heap->env.log, "linux.heap: process %d: woken", pid);
+    else if (result == -EBUSY && !is_known(heap, pid))
+        attach_failed(heap, pid, result, "it is being profiled already");
+    forget_wake(heap, pid);
+}
+
+static bool wake_begin(struct heap_source *heap, int32_t pid)
+{
+    struct heap_wake *wake;
+    struct err err = {0};
+    if (heap->wakes.n >= WAKES_MAX || heap_wake_vec_reserve(&heap->wakes, heap->wakes.n + 1) < 0)
+        return false;
+    int r =
+        heap_wake_begin(heap->env.loop, heap->env.roots->proc, pid, wake_done, heap, &wake, &err);
+    if (r == 0)
+        heap_wake_vec_push(&heap->wakes, wake);
+    else if (r != -ENOENT)
+        log_debug(heap->env.log, "linux.heap: %s", err.text);
+    return r == 0;
+}
+
+static enum heap_target_answer target_found(void *userdata, int32_t pid)
+{
+    struct heap_source *heap = userdata;
+    if (heap->passing_over || is_known(heap, pid))
+        return HEAP_TARGET_DONE;
+    if (heap->attaches.n >= ATTACHES_MAX || heap_host_is_detaching(heap->host, pid))
+        return HEAP_TARGET_LATER;
+    if (!wake_begin(heap, pid))
+        attach_begin(heap, pid);
     return HEAP_TARGET_DONE;
 }
 
@@ -371,6 +449,9 @@ static void look_for_targets(void *userdata, nsec_t due, uint64_t n_due)
 // What an attach that is not done would have to tell comes too late for the dump.
 static void end_attaches(struct heap_source *heap)
 {
+    vec_foreach(&heap->wakes, wake)
+        heap_wake_free(*wake);
+    heap_wake_vec_clear(&heap->wakes);
     while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
         heap_attach_finish(heap->attaches.items[0]);
     vec_foreach(&heap->attaches, attach)
@@ -400,6 +481,7 @@ static struct source *heap_close(struct source *source)
         return NULL;
     stop_looking(heap);
     heap_attach_vec_done(&heap->attaches);
+    heap_wake_vec_done(&heap->wakes);
     heap_targets_done(&heap->targets);
     vec_foreach(&heap->clients, client)
         heap_client_free(*client);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// System calls alone: one of the callers is a signal handler.
+#include "producer/agents/heap/recorder.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "common/unix_socket.h"
+
+#define ANSWER_SECONDS 2
+
+int recorder_connect(const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    int r = unix_socket_address(name, &address, &size);
+    if (r < 0)
+        return r;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (connect(fd, (struct sockaddr *)&address, size) == 0)
+        return fd;
+    r = -errno;
+    close(fd);
+    return r;
+}
+
+int recorder_receive(int socket_fd)
+{
+    char byte;
+    int fd;
+    int64_t n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
+    if (n != 1)
+        return -ECONNREFUSED;
+    return fd < 0 ? -EPROTO : fd;
+}

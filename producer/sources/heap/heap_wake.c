@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The socket lies in a folder of the process's own root, where it is found whatever mount, pid or
+// network namespace the process is in; folders are looked up as the process would, so links there
+// lead nowhere else. Who connects is judged by its pid.
+//
+// The signal would end a program without a handler. It goes to one thread, right after the kernel
+// has said that the process takes it and the thread lets it through; a thread that runs is
+// preferred, because one that waits in poll() or the like gets EINTR. It is sent once more: a
+// process that is just taking its hooks out cannot follow.
+//
+// A program in a jail of its own making is left alone: nobody knows what the jail makes of the
+// system calls that it would take. The filter that a container has put around all its processes is
+// no such jail.
+#include "producer/sources/heap/heap_wake.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "common/unix_socket.h"
+#include "producer/agents/heap/heap_abi.h"
+#include "producer/sources/proc_text.h"
+#include "producer/sources/residency/maps.h"
+
+#define STATUS_MAX  8192
+#define AGAIN_AFTER (80 * NSEC_PER_MSEC)
+#define TIME_MAX    (160 * NSEC_PER_MSEC)
+#define THREADS_MAX 512 // that are looked at
+#define NAME_SIZE   sizeof(HEAP_SUMMONS_PREFIX "0123456789abcdef")
+
+struct heap_wake {
+    int32_t pid;
+    int signal;
+    uint64_t summons;
+    const char *proc; // borrowed
+    struct loop *loop;
+    int folder_fd, listen_fd, fd; // owned; the last is the process's
+    struct loop_io *listen_io, *io;
+    struct loop_timer *timer;
+    bool sent_again;
+    heap_wake_fn done;
+    void *userdata;
+};
+
+int32_t heap_wake_pid(const struct heap_wake *wake)
+{
+    return wake->pid;
+}
+
+// What the kernel says of a thread.
+struct thread_status {
+    char state;
+    uint64_t tracer, seccomp, filters, blocked, caught;
+    uint32_t uid, gid; // those that files are opened with
+};
+
+static uint64_t take_hex(struct span span)
+{
+    span = span_trim(span);
+    char text[17];
+    size_t size = span_size(span) < sizeof(text) - 1 ? span_size(span) : sizeof(text) - 1;
+    memcpy(text, span.pos, size);
+    text[size] = 0;
+    return strtoull(text, NULL, 16);
+}
+
+static uint32_t fourth_number(struct span span)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 4; i++)
+        span_take_u64(&span, &number);
+    return (uint32_t)number;
+}
+
+static int read_status(const char *proc, const char *below, struct thread_status *ret)
+{
+    char text[STATUS_MAX];
+    *ret = (struct thread_status){0};
+    ssize_t n = text_file_read_once(text, sizeof(text), proc, "%s", below);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    while (span_take_line(&rest, &line)) {
+        if (span_take_prefix(&line, "State:"))
+            ret->state = span_size(span_trim(line)) ? span_trim(line).pos[0] : 0;
+        else if (span_take_prefix(&line, "TracerPid:"))
+            span_take_u64(&line, &ret->tracer);
+        else if (span_take_prefix(&line, "Seccomp:"))
+            span_take_u64(&line, &ret->seccomp);
+        else if (span_take_prefix(&line, "Seccomp_filters:"))
+            span_take_u64(&line, &ret->filters);
+        else if (span_take_prefix(&line, "SigBlk:"))
+            ret->blocked = take_hex(line);
+        else if (span_take_prefix(&line, "SigCgt:"))
+            ret->caught = take_hex(line);
+        else if (span_take_prefix(&line, "Uid:"))
+            ret->uid = fourth_number(line);
+        else if (span_take_prefix(&line, "Gid:"))
+            ret->gid = fourth_number(line);
+    }
+    return n > 0 && ret->state ? 0 : -ESRCH;
+}
+
+static bool is_jailed(const char *proc, int32_t pid, const struct thread_status *status)
+{
+    enum { SECCOMP_FILTERS = 2 };
+    char below[64];
+    struct thread_status first;
+    if (status->seccomp != SECCOMP_FILTERS)
+        return status->seccomp != 0;
+    snprintf(below, sizeof(below), "/%d/root/proc/1/status", pid);
+    return read_status(proc, below, &first) < 0 || first.seccomp != SECCOMP_FILTERS ||
+           first.filters != status->filters;
+}
+
+// The signal that the process waits for, or 0.
+static int marked_signal(const char *proc, int32_t pid)
+{
+    static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
+    struct maps_reader *reader = malloc(sizeof(*reader));
+    struct mapping mapping;
+    int number = 0;
+    if (!reader || maps_open(reader, proc, pid) < 0) {
+        free(reader);
+        return 0;
+    }
+    while (number == 0 && maps_next(reader, &mapping) > 0)
+        if (mapping.path_size > sizeof(mark) && memcmp(mapping.path, mark, sizeof(mark) - 1) == 0)
+            number = atoi(mapping.path + sizeof(mark) - 1);
+    maps_close(reader);
+    free(reader);
+    return number >= SIGRTMIN && number <= SIGRTMAX ? number : 0;
+}
+
+static bool takes_signal(const struct thread_status *status, int number)
+{
+    uint64_t bit = UINT64_C(1) << (number - 1);
+    return (status->caught & bit) && !(status->blocked & bit) && status->tracer == 0 &&
+           strchr("RSDI", status->state);
+}
+
+// The thread itself, or 0.
+static int32_t find_thread(const struct heap_wake *wake, bool runs)
+{
+    char path[64], below[64];
+    struct thread_status status;
+    int32_t found = 0;
+    snprintf(path, sizeof(path), "%s/%d/task", wake->proc, wake->pid);
+    DIR *dir = opendir(path);
+    int n = 0;
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
+        snprintf(below, sizeof(below), "/%d/task/%d/status", wake->pid, tid);
+        if (tid > 0 && n++ < THREADS_MAX && read_status(wake->proc, below, &status) == 0 &&
+            takes_signal(&status, wake->signal) && (!runs || status.state == 'R'))
+            found = tid;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static int send_signal(const struct heap_wake *wake)
+{
+    siginfo_t info = {.si_code = SI_QUEUE};
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = (void *)(uintptr_t)wake->summons;
+    int32_t tid = find_thread(wake, true);
+    if (tid == 0)
+        tid = find_thread(wake, false);
+    if (tid == 0)
+        return -ENOENT;
+    return syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, &info) < 0 ? -errno : 0;
+}
+
+// The socket.
+
+static int open_folder(const struct heap_wake *wake, const char *folder)
+{
+    char root[64];
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    snprintf(root, sizeof(root), "%s/%d/root", wake->proc, wake->pid);
+    int root_fd CLEANUP(close_fdp) = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = root_fd < 0 ? -1 : (int)syscall(SYS_openat2, root_fd, folder + 1, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+static void name_of(const struct heap_wake *wake, char ret[NAME_SIZE])
+{
+    snprintf(ret, NAME_SIZE, HEAP_SUMMONS_PREFIX "%016" PRIx64, wake->summons);
+}
+
+// For the process alone, whoever it is.
+static int hand_over(const struct heap_wake *wake, const struct thread_status *status)
+{
+    char name[NAME_SIZE];
+    name_of(wake, name);
+    if (geteuid() == 0 && fchownat(wake->folder_fd, name, status->uid, status->gid, 0) < 0)
+        return -errno;
+    return fchmodat(wake->folder_fd, name, 0600, 0) < 0 ? -errno : 0;
+}
+
+static int listen_in(struct heap_wake *wake, const struct thread_status *status, const char *folder)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    char name[NAME_SIZE], path[64];
+    wake->folder_fd = open_folder(wake, folder);
+    if (wake->folder_fd < 0)
+        return wake->folder_fd;
+    name_of(wake, name);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", wake->folder_fd, name);
+    int r = unix_socket_address(path, &address, &size);
+    if (r == 0)
+        r = unix_socket_new(SOCK_SEQPACKET, &wake->listen_fd);
+    if (r == 0 && bind(wake->listen_fd, (const struct sockaddr *)&address, size) < 0)
+        r = -errno;
+    if (r == 0)
+        r = hand_over(wake, status);
+    if (r == 0 && listen(wake->listen_fd, 4) < 0)
+        r = -errno;
+    return r;
+}
+
+static void close_socket(struct heap_wake *wake)
+{
+    char name[NAME_SIZE];
+    name_of(wake, name);
+    if (wake->listen_fd >= 0)
+        unlinkat(wake->folder_fd, name, 0);
+    wake->listen_fd = close_fd(wake->listen_fd);
+    wake->folder_fd = close_fd(wake->folder_fd);
+}
+
+static int open_socket(struct heap_wake *wake, const struct thread_status *status)
+{
+    static const char *const folders[HEAP_SUMMONS_N_FOLDERS] = HEAP_SUMMONS_FOLDERS;
+    uint64_t random;
+    int r = getrandom(&random, sizeof(random), 0) < 0 ? -errno : -ENOENT;
+    for (size_t i = 0; r < 0 && i < HEAP_SUMMONS_N_FOLDERS; i++) {
+        wake->summons = random - random % HEAP_SUMMONS_N_FOLDERS + i;
+        r = listen_in(wake, status, folders[i]);
+        if (r < 0)
+            close_socket(wake);
+    }
+    return r;
+}
+
+// The process comes.
+
+static void fd_ready(void *userdata, uint32_t events)
+{
+    struct heap_wake *wake = userdata;
+    char state = 0;
+    int passed_fd = -1;
+    (void)events;
+    int64_t n = unix_socket_receive(wake->fd, &state, 1, MSG_DONTWAIT, &passed_fd);
+    close_fd(passed_fd);
+    wake->io = loop_remove_io(wake->io);
+    if (n == 1)
+        wake->done(wake->userdata, wake, wake->pid, state == HEAP_SUMMONS_READY ? 0 : -EBUSY,
+                   wake->fd);
+    else
+        wake->fd = close_fd(wake->fd);
+}
+
+static void listen_ready(void *userdata, uint32_t events)
+{
+    struct heap_wake *wake = userdata;
+    struct ucred peer = {0};
+    socklen_t size = sizeof(peer);
+    (void)events;
+    int fd = accept4(wake->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (wake->fd >= 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+        peer.pid != wake->pid) {
+        close_fd(fd);
+        return;
+    }
+    wake->fd = fd;
+    if (loop_add_io(wake->loop, fd, EPOLLIN, fd_ready, wake, &wake->io) < 0)
+        wake->fd = close_fd(wake->fd);
+}
+
+static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct heap_wake *wake = userdata;
+    (void)n_due;
+    if (wake->fd >= 0)
+        return;
+    if (!wake->sent_again) {
+        wake->sent_again = true;
+        send_signal(wake);
+        loop_set_timer(wake->timer, due + TIME_MAX - AGAIN_AFTER, 0);
+        return;
+    }
+    wake->done(wake->userdata, wake, wake->pid, -ETIMEDOUT, -1);
+}
+
+static int watch(struct heap_wake *wake)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    int r = loop_add_io(wake->loop, wake->listen_fd, EPOLLIN, listen_ready, wake, &wake->listen_io);
+    if (r == 0)
+        r = loop_add_timer(wake->loop, now + AGAIN_AFTER, 0, time_passed, wake, &wake->timer);
+    return r == 0 ? send_signal(wake) : r;
+}
+
+int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_fn done,
+                    void *userdata, struct heap_wake **ret, struct err *err)
+{
+    char below[32];
+    struct thread_status status;
+    snprintf(below, sizeof(below), "/%d/status", pid);
+    int number = marked_signal(proc, pid);
+    if (number == 0 || read_status(proc, below, &status) < 0 || is_jailed(proc, pid, &status))
+        return -ENOENT;
+    struct heap_wake *wake = calloc(1, sizeof(*wake));
+    if (!wake)
+        return -ENOMEM;
+    *wake = (struct heap_wake){
+        .pid = pid,
+        .signal = number,
+        .proc = proc,
+        .loop = loop,
+        .folder_fd = -1,
+        .listen_fd = -1,
+        .fd = -1,
+        .done = done,
+        .userdata = userdata,
+    };
+    int r = open_socket(wake, &status);
+    if (r == 0)
+        r = watch(wake);
+    if (r < 0) {
+        heap_wake_free(wake);
+        return err_errno(err, r, "waking process %d", pid);
+    }
+    *ret = wake;
+    return 0;
+}
+
+struct heap_wake *heap_wake_free(struct heap_wake *wake)
+{
+    if (!wake)
+        return NULL;
+    wake->io = loop_remove_io(wake->io);
+    wake->listen_io = loop_remove_io(wake->listen_io);
+    wake->timer = loop_remove_timer(wake->timer);
+    close_socket(wake);
+    close_fd(wake->fd);
+    free(wake);
+    return NULL;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waking programs that were preloaded with libmmheap.so and run without profile: a signal, and a
+// socket where they then ask for their ring.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "producer/service/loop.h"
+
+struct heap_wake;
+
+// `result` 0: the process asks over `fd` (borrowed) for its ring. -EBUSY: it has a profile already.
+// -ETIMEDOUT, once: it has not come yet; it still may, any time before heap_wake_free(). The
+// function may free `wake`, and has to when it has come.
+typedef void (*heap_wake_fn)(void *userdata, struct heap_wake *wake, int32_t pid, int result,
+                             int fd);
+
+// -ENOENT: the process does not wait for a signal, or none can be sent to it just now.
+int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_fn done,
+                    void *userdata, struct heap_wake **ret, struct err *err);
+
+int32_t heap_wake_pid(const struct heap_wake *wake);
+
+// A process that has not come goes on without a profile.
+struct heap_wake *heap_wake_free(struct heap_wake *wake);

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that were preloaded with libmmheap.so, run without profile, and are woken by a signal."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from lib import BUILD, MMTRACE, needs_namespaces, run
+from test_heap import LIBRARY, WORK, Heap
+
+SIGNAL = 46
+TRUTH = BUILD / "tests" / "tools" / "heap_truth"
+
+# Sleeps, allocates, sleeps, allocates: what comes in between is when it can be woken.
+LATE = """
+import sys, time
+print("ready", flush=True)
+for _ in range(2):
+    time.sleep(float(sys.argv[1]))
+    keep = [bytes(3000) for _ in range(3000)]
+time.sleep(float(sys.argv[1]))
+print("as ever")
+"""
+
+# A filter that lets everything pass: what counts is that there is one.
+FILTER = """
+import ctypes, os, subprocess, sys
+libc = ctypes.CDLL(None)
+class F(ctypes.Structure):
+    _fields_ = [("c", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class P(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("f", ctypes.POINTER(F))]
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(P(1, (F * 1)(F(6, 0, 0, 0x7fff0000)))), 0, 0) == 0
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
+
+
+class Dormant(Heap):
+    def start(self, *argv, wrapper=(), **environment):
+        process = subprocess.Popen(
+            [str(a) for a in (*wrapper, "env", f"LD_PRELOAD={LIBRARY}", *argv)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
+        )
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_until(self, what, seconds=10):
+        end = time.monotonic() + seconds
+        while not (found := what()):
+            self.assertLess(time.monotonic(), end, "it takes too long")
+            time.sleep(0.02)
+        return found
+
+    def is_dormant(self, pid):
+        try:
+            return "memfd:mmheap-dormant" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            return False
+
+    def begin(self, *argv, **more):
+        """One that sleeps already. It says so by its mapping before anything of its own runs."""
+        process = self.start(*argv, **more)
+        program = str(argv[0]).encode()
+        cmdline = pathlib.Path(f"/proc/{process.pid}/cmdline")
+        self.wait_until(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid))
+        return process
+
+    def attach(self, pid, ms=400, options=()):
+        return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, *options, "-p", pid)
+
+    def check_end(self, process):
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
+
+    def test_again_and_again(self):
+        process = self.begin("python3", "-c", WORK, "4")
+        proc, seen = pathlib.Path(f"/proc/{process.pid}"), []
+        for _ in range(5):
+            result = self.attach(process.pid, ms=250)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("woken", result.stderr)
+            self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
+            (flag,), = self.query("select count(*) from heap_profile_allocation")
+            self.assertGreater(flag, 0)
+            seen.append((len(list((proc / "fd").iterdir())), len((proc / "maps").read_text().splitlines())))
+        self.assertEqual(len({fds for fds, _ in seen}), 1, seen)
+        self.assertLess(max(maps for _, maps in seen[1:]) - min(maps for _, maps in seen[1:]), 6, seen)
+        self.check_end(process)
+        self.assertEqual([p for p in pathlib.Path("/tmp").glob(".mmheap-*") if p.is_socket()], [])
+
+    def test_nothing_is_in_the_way_of_a_dormant_program(self):
+        """No thread, no descriptor, no hook; and the next program in the same process is told nothing."""
+        process = self.begin("python3", "-c", "import time, os; print(len(os.listdir('/proc/self/task')),"
+                             " len(os.listdir('/proc/self/fd')), flush=True); time.sleep(0.5);"
+                             " os.execvpe('python3', ['python3', '-c', 'import time; time.sleep(1)'], {'PATH': '/usr/bin'})")
+        plain = run("python3", "-c", "import os; print(len(os.listdir('/proc/self/task')), len(os.listdir('/proc/self/fd')))",
+                    stdin=None)
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        self.assertTrue(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
+        self.assertEqual(process.stdout.readline(), plain.stdout)
+        time.sleep(0.7)
+        self.assertFalse(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
+        result = self.attach(process.pid, ms=200)
+        self.assertNotIn("woken", result.stderr)
+        self.assertEqual(process.wait(20), 0)
+
+    def test_threads_under_load(self):
+        process = self.begin(TRUTH, "4", "1500000")
+        for _ in range(2):
+            result = self.attach(process.pid, ms=100)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("keep_small (heap_truth)", result.stderr)
+        self.assertEqual(process.wait(60), 0)
+
+    def test_a_sleeper_is_attached_to(self):
+        if not (LIBRARY.parent / "mmheap-attach").exists():
+            self.skipTest("mmheap-attach is not in this build")
+        process = self.begin("python3", "-c", LATE, "0.9")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        result = self.attach(process.pid, ms=300)
+        self.assertIn("attached", result.stderr)
+        self.check_end(process)
+
+    def test_a_program_with_a_handler_of_its_own(self):
+        code = (
+            f"import signal, sys, time\nsignal.signal({SIGNAL}, lambda *a: print('mine', flush=True))\n"
+            "time.sleep(1)\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
+        )
+        other = 50
+        process = self.begin("python3", "-c", code, MMTRACE_HEAP_SIGNAL=str(other))
+        result = self.attach(process.pid, ms=1200)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_end(process)
+        self.assertIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL=str(other)))
+        self.assertNotIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL="0"))
+
+    def maps_of(self, **environment):
+        process = self.start("cat", "/proc/self/maps", **environment)
+        return process.communicate(timeout=20)[0]
+
+    def test_a_signal_that_is_taken_is_left_alone(self):
+        code = f"import signal, os; signal.signal({SIGNAL}, signal.SIG_IGN); os.execvp('cat', ['cat', '/proc/self/maps'])"
+        process = self.start("python3", "-c", code)
+        self.assertNotIn("memfd:mmheap-dormant", process.communicate(timeout=20)[0])
+
+    def test_signals_from_others(self):
+        process = self.begin("python3", "-c", LATE, "0.4")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for _ in range(20):
+            process.send_signal(SIGNAL)
+        self.check_end(process)
+
+    def descendant(self, pid, code):
+        """The dormant program below `pid` that runs `code`."""
+        for child in map(int, run("pgrep", "-P", pid).stdout.split()):
+            argv = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if argv[1:3] == [b"-c", code.encode()] and self.is_dormant(child):
+                return child
+            if found := self.descendant(child, code):
+                return found
+        return 0
+
+    def test_a_jail_of_its_own(self):
+        process = self.start("python3", "-c", FILTER, "python3", "-c", WORK, "2")
+        child = self.wait_until(lambda: self.descendant(process.pid, WORK))
+        result = self.attach(child, ms=200)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("seccomp", result.stderr)
+        self.check_end(process)
+
+    @needs_namespaces
+    def test_a_container_with_a_filter(self):
+        """Other mounts, pids and network, and a filter around all of it: nobody may attach, and the program comes
+        when it allocates."""
+        script = "mount -t tmpfs none /run && mount -t tmpfs none /tmp && exec \"$@\""
+        wrapper = (
+            "unshare", "--mount", "--pid", "--net", "--fork", "--mount-proc", "--kill-child",
+            "sh", "-c", script, "sh", sys.executable, "-c", FILTER,
+        )
+        process = self.start("python3", "-c", LATE, "1.5", wrapper=wrapper)
+        pid = self.wait_until(lambda: self.descendant(process.pid, LATE))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        result = self.attach(pid, ms=4500)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("profiled from its next allocation on", result.stderr)
+        self.assertIn("woken", result.stderr)
+        (allocated,), = self.query("select sum(size) from heap_profile_allocation where size > 0")
+        self.assertGreater(allocated, 3000 * 3000 / 2)
+        self.check_end(process)
+
+    def test_two_recorders(self):
+        process = self.begin("python3", "-c", WORK, "3")
+        command = [str(MMTRACE), "heap", "-q", "-o", str(self.dir / "first"), "-d", "1500", "-p", str(process.pid)]
+        with subprocess.Popen(command) as first:
+            time.sleep(0.6)
+            second = self.attach(process.pid, ms=300)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn("profiled already", second.stderr)
+            self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
+            self.assertEqual(first.wait(30), 0)
+        self.check_end(process)
+
+    def test_by_name_and_children_that_fork(self):
+        name = self.dir / "sleepy_victim"
+        shutil.copy(sys.executable, name)
+        code = (
+            "import os, time\nkeep = []\nend = time.monotonic() + 2\n"
+            "while time.monotonic() < end:\n"
+            "    keep.append(bytes(5000))\n"
+            "    if len(keep) % 50 == 0:\n"
+            "        if os.fork() == 0:\n"
+            "            more = [bytes(5000) for _ in range(100)]\n"
+            "            os._exit(0)\n"
+            "        os.wait()\n"
+            "print('as ever')\n"
+        )
+        process = self.begin(name, "-c", code)
+        result = run(MMTRACE, "heap", "-o", self.trace, "-d", "800", "--no-startup", "-n", "sleepy_victim")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("woken", result.stderr)
+        self.check_end(process)
+
+
+if __name__ == "__main__":
+    unittest.main()
