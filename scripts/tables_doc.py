@@ -96,7 +96,8 @@ meant to differ:
 - Objects of a Java heap that are only referred to have no size and no class.
 - As in newer versions, a thread that a scan of /proc shows in its process again is what its tid means from
   then on, even if another one had that tid in between.
-- Other machines than the one that recorded are not told apart.
+- The column cpu is the processor's number on its machine; there, it is ucpu once more. A machine beside the host
+  does not make its clock the trace's, whatever it says of clocks, unless the host says nothing.
 - filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin

@@ -4,8 +4,8 @@
 // clock's readings in a group are in order and the nearest snapshot is found by binary search.
 // Snapshots of different sources are not compared with each other, because their place in the file
 // says nothing about their time. The way over several clocks is searched breadth first from the
-// trace clock; a run of packets mostly uses one clock, so the last answer is remembered together
-// with the range in which it holds.
+// trace clock; packets mostly use few clocks, so the last answers are remembered together with the
+// range in which each holds.
 //
 // A clock that was seen going back cannot be converted from (one reading may mean two moments),
 // only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
@@ -52,6 +52,17 @@ static int64_t wrap_sub(int64_t a, int64_t b)
 static int64_t wrap_mul(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+static struct clock_shift *shift_at(struct clocks *clocks, clock_key_t clock)
+{
+    return &clocks->shifts[(clock ^ clock >> 32) % CLOCK_SHIFTS];
+}
+
+static void shifts_forget(struct clocks *clocks)
+{
+    for (size_t i = 0; i < CLOCK_SHIFTS; i++)
+        clocks->shifts[i].series = NULL;
 }
 
 static struct clock_series *series_find(const struct clocks *clocks, clock_key_t clock)
@@ -123,7 +134,7 @@ static int64_t group_last(const struct clock_group *group, size_t column)
 static bool reading_fits(const struct clocks *clocks, const struct clock_reading *reading)
 {
     const struct clock_series *series = series_find(clocks, reading->clock);
-    if (reading->incremental && reading->clock < CLOCK_ID_SEQUENCE_MIN)
+    if (reading->incremental && clock_id_of(reading->clock) < CLOCK_ID_SEQUENCE_MIN)
         return false;
     if (reading->clock == clocks->trace_clock && reading->unit_ns != 1)
         return false;
@@ -135,7 +146,7 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
                uint32_t *ret_id)
 {
     *ret_id = clocks->n_snapshots++;
-    clocks->cached = NULL;
+    shifts_forget(clocks);
     if (n < 1 || n > CLOCK_READINGS_MAX || clocks->series.n + n > CLOCKS_MAX)
         return -EINVAL;
     struct clock_group *group = group_find(clocks, readings, n);
@@ -173,10 +184,10 @@ static size_t group_column(const struct clock_group *group, const struct clock_s
     return column;
 }
 
-// From the trace clock outwards, so that each clock that is found knows its way.
-static bool path_search(struct clocks *clocks, struct clock_series *from)
+// From the target outwards, so that each clock that is found knows its way.
+static bool path_search(struct clocks *clocks, struct clock_series *from, clock_key_t to)
 {
-    struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, clocks->trace_clock);
+    struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, to);
     size_t n = 0;
     if (!target)
         return false;
@@ -233,10 +244,8 @@ static bool convert_along(struct clocks *clocks, struct clock_series *series, in
         at = wrap_add(at, wrap_sub(row[group_column(hop->over, hop->next)], row[column]));
     }
     // Remembered only over one hop, where the range is known.
-    clocks->cached = series->next && !series->next->next ? series : NULL;
-    clocks->cached_min = min;
-    clocks->cached_max = max;
-    clocks->cached_shift = wrap_sub(at, ns);
+    if (series->next && !series->next->next)
+        *shift_at(clocks, series->clock) = (struct clock_shift){series, min, max, wrap_sub(at, ns)};
     *ret = at;
     return true;
 }
@@ -255,18 +264,33 @@ bool clocks_convert(struct clocks *clocks, clock_key_t clock, int64_t timestamp,
         *ret = timestamp;
         return true;
     }
-    struct clock_series *series = clocks->cached;
-    if (series && series->clock == clock) {
-        int64_t ns = series_ns(series, timestamp);
-        if (ns < clocks->cached_min || ns >= clocks->cached_max)
-            return convert_along(clocks, series, ns, ret);
-        *ret = wrap_add(ns, clocks->cached_shift);
-        return true;
+    const struct clock_shift *known = shift_at(clocks, clock);
+    if (known->series && known->series->clock == clock) {
+        int64_t ns = series_ns(known->series, timestamp);
+        if (ns >= known->min && ns < known->max) {
+            *ret = wrap_add(ns, known->shift);
+            return true;
+        }
+        return path_search(clocks, known->series, clocks->trace_clock) &&
+               convert_along(clocks, known->series, ns, ret);
     }
-    series = series_find(clocks, clock);
-    if (!series || !path_search(clocks, series))
+    struct clock_series *series = series_find(clocks, clock);
+    if (!series || !path_search(clocks, series, clocks->trace_clock))
         return false;
     return convert_along(clocks, series, series_ns(series, timestamp), ret);
+}
+
+void clocks_set_trace_clock(struct clocks *clocks, clock_key_t clock)
+{
+    if (clocks->trace_clock != clock)
+        shifts_forget(clocks);
+    clocks->trace_clock = clock;
+}
+
+bool clocks_connected(struct clocks *clocks, clock_key_t from, clock_key_t to)
+{
+    struct clock_series *series = series_find(clocks, from);
+    return from == to || (series && path_search(clocks, series, to));
 }
 
 bool clocks_know(const struct clocks *clocks, clock_key_t clock)

@@ -25,16 +25,20 @@ static int generation_start(struct sequences *sequences, struct sequence *sequen
     return r;
 }
 
-struct sequence *sequences_get(struct sequences *sequences, uint32_t sequence_id)
+struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, uint32_t sequence_id)
 {
-    uint64_t *index = map64_find(&sequences->by_id, sequence_id);
+    uint64_t id = (uint64_t)machine << 32 | sequence_id;
+    uint64_t *index = map64_find(&sequences->by_id, id);
     if (index)
         return &sequences->items.items[*index];
     if (sequence_vec_push(&sequences->items, (struct sequence){0}) < 0 ||
-        map64_set(&sequences->by_id, sequence_id, sequences->items.n - 1) < 0)
+        map64_set(&sequences->by_id, id, sequences->items.n - 1) < 0)
         return NULL;
     struct sequence *sequence = &sequences->items.items[sequences->items.n - 1];
-    struct generation first = {.sequence_id = sequence_id, .epoch = ++sequences->n_epochs};
+    struct generation first = {.sequence_id = sequence_id,
+                               .sequence = (uint32_t)sequences->items.n - 1,
+                               .machine = machine,
+                               .epoch = ++sequences->n_epochs};
     return generation_start(sequences, sequence, first) < 0 ? NULL : sequence;
 }
 
@@ -44,6 +48,8 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
     sequence->valid = true;
     sequence->thread_clock = (struct thread_clock){0};
     struct generation next = {.sequence_id = now->sequence_id,
+                              .sequence = now->sequence,
+                              .machine = now->machine,
                               .epoch = ++sequences->n_epochs,
                               .has_first = sequence->has_first};
     return generation_start(sequences, sequence, next);

@@ -29,6 +29,8 @@ struct interned_table {
 
 struct generation {
     uint32_t sequence_id;
+    uint32_t sequence; // unique over machines
+    uint32_t machine;
     uint32_t epoch;                  // counts how often all sequences together started over
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
@@ -48,7 +50,7 @@ VEC_DEFINE(sequence_vec, struct sequence);
 
 // All zero is empty.
 struct sequences {
-    struct map64 by_id; // sequence id -> index in items
+    struct map64 by_id; // machine and sequence id -> index in items
     struct sequence_vec items;
     struct generation_vec generations;
     struct interned_table_vec tables; // owned
@@ -56,7 +58,7 @@ struct sequences {
 };
 
 // The sequence of that id, made if it is new. NULL: no memory. Valid until the next call.
-struct sequence *sequences_get(struct sequences *sequences, uint32_t sequence_id);
+struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
 
 // Start over: nothing is known. 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);

@@ -18,8 +18,7 @@
 
 #include "common/cleanup.h"
 #include "converter/decode/message.h"
-#include "converter/decode/timeline.h"
-#include "converter/input/spill.h"
+#include "converter/decode/reader.h"
 #include "protos/fields.h"
 
 #define FIELD_TRACE_PACKET 1
@@ -31,60 +30,13 @@
 #define INFLATE_CHUNK      ((size_t)64 << 10)
 #define FORGET_BYTES       ((size_t)16 << 20)
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
-#define DATA_FIELDS_MAX    8                  // of one packet; Perfetto writes one
 #define PROGRESS_STEP      4096
-
-struct deferred {
-    struct wire_reader fields;
-    uint32_t sequence_id, generation;
-};
-
-// The fields of a packet that say where it belongs, and those that a handler wants.
-struct header {
-    struct wire_reader fields;
-    bool has_timestamp, cleared, dropped, is_first, needs_state, compressed, other_compression;
-    int64_t timestamp;
-    uint32_t clock_id, sequence_id;
-    struct wire_field defaults, interned, snapshot, packets;
-    bool has_thread_time; // see thread_clock.h
-    int64_t thread_time;
-    struct wire_field data[DATA_FIELDS_MAX];
-    enum field_interest interest[DATA_FIELDS_MAX];
-    size_t n_data;
-};
-
-struct reader {
-    struct input *input;
-    struct spill spill; // inflated packets
-    const struct trace_handler *handler;
-    struct clocks *clocks;
-    struct sequences sequences;
-    struct timeline timeline;
-    const char *folder;      // borrowed, for temporary files
-    struct scratch deferred; // struct deferred, in file order
-    size_t n_deferred;
-    struct trace_result *result;
-    struct err *err;
-    uint64_t packet_offset; // of the outermost packet at hand
-    bool damage_noted;      // of that packet
-    int64_t latest_ts;
-    int64_t last_ftrace_clock; // of the clock pair added last
-    bool seen_cpu[CPU_MAX + 1];
-    size_t since_forget; // bytes read since pages were let go
-    uint64_t n_steps;
-    bool final; // no more snapshots will come
-};
-
-static void problem(struct reader *reader, enum trace_problem kind, uint32_t detail)
-{
-    reader->handler->problem(reader->handler->userdata, kind, detail);
-}
 
 // Counted once for each outermost packet, however much is wrong in it.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
 {
     struct trace_result *result = reader->result;
-    problem(reader, kind, 0);
+    reader_problem(reader, kind, 0);
     if (reader->damage_noted)
         return;
     reader->damage_noted = true;
@@ -184,6 +136,15 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
         case PB_TracePacket_clock_snapshot:
             header->snapshot = field;
             break;
+        case PB_TracePacket_remote_clock_sync:
+            header->remote_sync = field;
+            break;
+        case PB_TracePacket_machine_id:
+            header->raw_machine = (uint32_t)field.value;
+            break;
+        case PB_TracePacket_synchronization_marker:
+            header->is_marker = true;
+            break;
         case PB_TracePacket_compressed_packets:
             header->packets = field;
             header->compressed = true;
@@ -204,10 +165,10 @@ static int state_follow(struct reader *reader, const struct header *header, uint
                         bool *ret_usable)
 {
     struct sequences *all = &reader->sequences;
-    struct sequence *sequence = sequences_get(all, header->sequence_id);
+    struct sequence *sequence = sequences_get(all, reader->machine, header->sequence_id);
     int r = sequence ? 0 : -ENOMEM;
     if (r == 0 && header->dropped && sequence->seen)
-        problem(reader, PROBLEM_PACKETS_LOST, header->sequence_id);
+        reader_problem(reader, PROBLEM_PACKETS_LOST, header->sequence_id);
     if (r == 0 && header->cleared && header->sequence_id)
         r = sequence_clear(all, sequence);
     else if (r == 0 && header->dropped)
@@ -236,7 +197,7 @@ static void thread_clock_follow(struct reader *reader, struct sequence *sequence
     if (sequence->valid)
         thread_clock_set(&sequence->thread_clock, descriptor);
     else
-        problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
+        reader_problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
 }
 
 // What a field says of the packet's time; see thread_clock.h.
@@ -248,7 +209,8 @@ static enum thread_time thread_time_of(struct reader *reader, const struct heade
         field->number != PB_TracePacket_thread_descriptor &&
         field->number != PB_TracePacket_track_descriptor)
         return THREAD_TIME_NONE;
-    struct sequence *sequence = sequences_get(&reader->sequences, header->sequence_id);
+    struct sequence *sequence =
+        sequences_get(&reader->sequences, reader->machine, header->sequence_id);
     struct thread_clock *clock = &sequence->thread_clock;
     if (field->number == PB_TracePacket_streaming_profile_packet) {
         enum thread_time found = thread_clock_profile(clock, field, ret);
@@ -278,167 +240,48 @@ static bool thread_time_read(struct reader *reader, struct header *header)
             header->has_thread_time = true;
             break;
         case THREAD_TIME_UNSET:
-            problem(reader, PROBLEM_THREAD_TIME_UNSET, number);
+            reader_problem(reader, PROBLEM_THREAD_TIME_UNSET, number);
             return false;
         case THREAD_TIME_NEGATIVE:
-            problem(reader, PROBLEM_THREAD_TIME_NEGATIVE, number);
+            reader_problem(reader, PROBLEM_THREAD_TIME_NEGATIVE, number);
             return false;
         }
     }
-    return true;
-}
-
-static int snapshot_add(struct reader *reader, const struct header *header)
-{
-    struct wire_reader snapshot = wire_sub(&header->snapshot);
-    struct clock_reading readings[CLOCK_READINGS_MAX];
-    size_t n = 0;
-    bool fits = true, has_boot = false;
-    uint32_t primary = 0;
-    struct wire_field field;
-    wire_foreach(&snapshot, &field) {
-        if (field.number == PB_ClockSnapshot_primary_trace_clock)
-            primary = (uint32_t)field.value;
-        if (field.number != PB_ClockSnapshot_clocks)
-            continue;
-        MESSAGE(clock, PB_ClockSnapshot_Clock_unit_multiplier_ns, &field);
-        if (n == CLOCK_READINGS_MAX) {
-            fits = false;
-            break;
-        }
-        uint32_t id = (uint32_t)field_u64(&clock[PB_ClockSnapshot_Clock_clock_id]);
-        int64_t unit_ns = field_i64(&clock[PB_ClockSnapshot_Clock_unit_multiplier_ns]);
-        has_boot |= id == CLOCK_ID_BOOTTIME;
-        readings[n++] = (struct clock_reading){
-            .clock = clock_key(id, header->sequence_id),
-            .timestamp = field_i64(&clock[PB_ClockSnapshot_Clock_timestamp]),
-            .unit_ns = unit_ns ? unit_ns : 1,
-            .incremental = field_u64(&clock[PB_ClockSnapshot_Clock_is_incremental]) != 0,
-        };
-    }
-    struct clocks *clocks = reader->clocks;
-    if (primary || has_boot) {
-        clock_key_t wanted = primary ? primary : CLOCK_ID_BOOTTIME;
-        clocks->cached = wanted == clocks->trace_clock ? clocks->cached : NULL;
-        clocks->trace_clock = wanted;
-        reader->result->trace_clock = wanted;
-        clocks->has_default = true;
-    }
-    uint32_t id;
-    int r = fits && !snapshot.error ? clocks_add(clocks, readings, n, &id) : -EINVAL;
-    if (r == -EINVAL) {
-        problem(reader, PROBLEM_CLOCK_SNAPSHOT, 0);
-        return 0;
-    }
-    int64_t ts = 0;
-    bool known = false;
-    for (size_t i = 0; i < n && r == 0 && !known; i++)
-        known = readings[i].clock == clocks->trace_clock &&
-                clocks_convert(clocks, readings[i].clock, readings[i].timestamp, &ts);
-    for (size_t i = 0; i < n && r == 0 && !known; i++)
-        known = !readings[i].incremental &&
-                clocks_convert(clocks, readings[i].clock, readings[i].timestamp, &ts);
-    if (known)
-        reader->handler->snapshot(reader->handler->userdata, id, ts, readings, n);
-    return r;
-}
-
-// The packet's trace time; false: its clock is unknown.
-static bool packet_time(struct reader *reader, const struct header *header,
-                        const struct generation *state, int64_t *ret, clock_key_t *ret_clock)
-{
-    if (header->has_thread_time) { // without snapshots, the trace's clock is this one
-        *ret = header->thread_time;
-        clocks_convert(reader->clocks, CLOCK_ID_MONOTONIC, header->thread_time, ret);
-        return true;
-    }
-    if (!header->has_timestamp) {
-        *ret = reader->latest_ts;
-        return true;
-    }
-    uint32_t clock_id = header->clock_id;
-    if (!clock_id && state->defaults.pos < state->defaults.end) {
-        struct wire_field defaults[PB_TracePacketDefaults_timestamp_clock_id + 1];
-        message_read(state->defaults, defaults, PB_TracePacketDefaults_timestamp_clock_id + 1);
-        clock_id = (uint32_t)field_u64(&defaults[PB_TracePacketDefaults_timestamp_clock_id]);
-    }
-    *ret = header->timestamp;
-    if (!clock_id)
-        return true;
-    *ret_clock = clock_key(clock_id, header->sequence_id);
-    return clocks_convert(reader->clocks, *ret_clock, header->timestamp, ret);
-}
-
-static void clock_problem(struct reader *reader, clock_key_t clock)
-{
-    bool known = clocks_know(reader->clocks, clock);
-    problem(reader, known ? PROBLEM_CLOCK_UNRELATED : PROBLEM_CLOCK_UNKNOWN, 0);
-}
-
-static bool bundle_clock(struct reader *reader, const struct bundle_measure *bundle,
-                         uint32_t sequence_id, clock_key_t *ret)
-{
-    switch (bundle->clock) {
-    case PB_FTRACE_CLOCK_UNSPECIFIED:
-        *ret = CLOCK_ID_BOOTTIME;
-        return true;
-    case PB_FTRACE_CLOCK_MONO_RAW:
-        *ret = CLOCK_ID_MONOTONIC_RAW;
-        break;
-    case PB_FTRACE_CLOCK_GLOBAL:
-    case PB_FTRACE_CLOCK_LOCAL:
-        *ret = clock_key(CLOCK_ID_SEQUENCE_MIN, sequence_id);
-        break;
-    default:
-        return false;
-    }
-    if (!bundle->has_clock_pair || bundle->clock_value == reader->last_ftrace_clock)
-        return true;
-    reader->last_ftrace_clock = bundle->clock_value;
-    struct clock_reading pair[] = {
-        {.clock = *ret, .timestamp = bundle->clock_value, .unit_ns = 1},
-        {.clock = CLOCK_ID_BOOTTIME, .timestamp = bundle->boot_value, .unit_ns = 1},
-    };
-    uint32_t id;
-    if (clocks_add(reader->clocks, pair, 2, &id) < 0)
-        problem(reader, PROBLEM_CLOCK_SNAPSHOT, 0);
     return true;
 }
 
 static void bundle_start(struct reader *reader, const struct bundle_measure *bundle,
                          clock_key_t clock)
 {
-    struct trace_result *result = reader->result;
+    struct trace_machine *machine = reader_machine(reader);
     int64_t ts;
-    if (reader->seen_cpu[bundle->cpu])
+    if (!machine_cpu_first(machine, bundle->cpu) || !bundle->has_start ||
+        !reader_time(reader, clock, bundle->start, &ts))
         return;
-    reader->seen_cpu[bundle->cpu] = true;
-    if (!bundle->has_start || !clocks_convert(reader->clocks, clock, bundle->start, &ts))
-        return;
-    if (!result->has_ftrace_start || ts > result->ftrace_start)
-        result->ftrace_start = ts;
-    result->has_ftrace_start = true;
+    if (!machine->has_ftrace_start || ts > machine->ftrace_start)
+        machine->ftrace_start = ts;
+    machine->has_ftrace_start = true;
 }
 
-// Which clock a run's times are of has to survive until it is walked: see run_time().
-static clock_key_t item_clock(const struct reader *reader, const struct timeline_item *item)
+static int ftrace_starts_tell(struct reader *reader)
 {
-    switch (item->clock) {
-    case PB_FTRACE_CLOCK_MONO_RAW:
-        return CLOCK_ID_MONOTONIC_RAW;
-    case PB_FTRACE_CLOCK_GLOBAL:
-    case PB_FTRACE_CLOCK_LOCAL:
-        return clock_key(CLOCK_ID_SEQUENCE_MIN,
-                         sequences_generation(&reader->sequences, item->generation)->sequence_id);
-    default:
-        return CLOCK_ID_BOOTTIME;
+    const struct trace_handler *handler = reader->handler;
+    int r = 0;
+    for (uint32_t i = 0; i < reader->machines.items.n && r == 0; i++) {
+        const struct trace_machine *machine = machine_at(&reader->machines, i);
+        if (!machine->has_ftrace_start)
+            continue;
+        r = reader_enter(reader, i);
+        if (r == 0)
+            handler->ftrace_started(handler->userdata, machine->ftrace_start);
     }
+    return r < 0 ? r : reader_enter(reader, 0);
 }
 
 static bool run_time(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret)
 {
     struct reader *reader = userdata;
-    return clocks_convert(reader->clocks, item_clock(reader, item), ts, ret);
+    return clocks_convert(reader->clocks, reader_item_clock(reader, item), ts, ret);
 }
 
 static int bundle_describe(struct reader *reader, const struct wire_field *bundle)
@@ -453,14 +296,14 @@ static int bundle_describe(struct reader *reader, const struct wire_field *bundl
     return r;
 }
 
-static int bundle_add(struct reader *reader, const struct wire_field *field, uint32_t sequence_id,
-                      uint32_t generation)
+static int bundle_add(struct reader *reader, const struct wire_field *field, uint32_t generation)
 {
+    uint32_t sequence = sequences_generation(&reader->sequences, generation)->sequence;
     struct bundle_measure bundle;
     bundle_measure(wire_sub(field), &bundle);
     clock_key_t clock;
     if (!bundle.has_cpu || bundle.cpu > CPU_MAX ||
-        !bundle_clock(reader, &bundle, sequence_id, &clock)) {
+        !reader_bundle_clock(reader, &bundle, sequence, &clock)) {
         packet_damaged(reader, PROBLEM_BUNDLE_DAMAGED);
         return 0;
     }
@@ -468,7 +311,7 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
         packet_damaged(reader, bundle.messages[RUN_SWITCH].pos ? PROBLEM_COMPACT_SCHED_DAMAGED
                                                                : PROBLEM_BUNDLE_DAMAGED);
     if (bundle.lost_events)
-        problem(reader, PROBLEM_EVENTS_LOST, bundle.cpu);
+        reader_problem(reader, PROBLEM_EVENTS_LOST, bundle.cpu);
     int r = bundle.has_descriptors ? bundle_describe(reader, field) : 0;
     for (enum run_kind kind = 0; kind < N_RUN_KINDS && r == 0; kind++) {
         const struct run_measure *run = &bundle.runs[kind];
@@ -483,8 +326,8 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
         };
         if (!run->n)
             continue;
-        if (!clocks_convert(reader->clocks, clock, run->min_ts, &item.ts)) {
-            clock_problem(reader, clock);
+        if (!reader_time(reader, clock, run->min_ts, &item.ts)) {
+            reader_clock_problem(reader, clock);
             continue;
         }
         if (item.ts > reader->latest_ts)
@@ -513,9 +356,9 @@ static int packet_place(struct reader *reader, const struct header *header, uint
     const struct generation *state = sequences_generation(&reader->sequences, generation);
     clock_key_t clock = 0;
     int64_t ts;
-    if (!packet_time(reader, header, state, &ts, &clock)) {
+    if (!reader_packet_time(reader, header, state, &ts, &clock)) {
         if (reader->final) {
-            clock_problem(reader, clock);
+            reader_clock_problem(reader, clock);
             return 0;
         }
         return packet_defer(reader, header, generation);
@@ -530,7 +373,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         int r = 0;
         switch (header->interest[i]) {
         case FIELD_BUNDLE:
-            r = bundle_add(reader, field, header->sequence_id, generation);
+            r = bundle_add(reader, field, generation);
             break;
         case FIELD_NOW:
         case FIELD_BOTH:
@@ -547,7 +390,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
     if (!later)
         return 0;
     if (ts < 0) {
-        problem(reader, PROBLEM_TIME_NEGATIVE, 0);
+        reader_problem(reader, PROBLEM_TIME_NEGATIVE, 0);
         return 0;
     }
     struct timeline_item item = {
@@ -603,13 +446,22 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
     else if (header.compressed)
         return packets_inflate(reader, &header.packets);
+    uint32_t machine = machines_get(&reader->machines, header.raw_machine, header.is_marker);
+    if (machine == MACHINE_NONE) {
+        reader_problem(reader, PROBLEM_MACHINES_MANY, 0);
+        return 0;
+    }
     uint32_t generation;
     bool usable;
-    int r = state_follow(reader, &header, &generation, &usable);
+    int r = reader_enter(reader, machine);
+    if (r == 0)
+        r = state_follow(reader, &header, &generation, &usable);
     if (r == 0 && header.snapshot.data)
-        return snapshot_add(reader, &header);
+        return reader_snapshot(reader, &header, generation);
+    if (r == 0 && header.remote_sync.data)
+        return reader_remote_sync(reader, &header);
     if (r == 0 && !usable)
-        problem(reader, PROBLEM_STATE_MISSING, header.sequence_id);
+        reader_problem(reader, PROBLEM_STATE_MISSING, header.sequence_id);
     else if (r == 0 && thread_time_read(reader, &header))
         r = packet_place(reader, &header, generation);
     return r;
@@ -675,7 +527,10 @@ static int deferred_place(struct reader *reader)
         header_read(reader, all[i].fields, &header);
         if (!reader_step(reader, sizeof(*all) + sizeof(header), 0.3))
             return -ECANCELED;
-        int r = packet_place(reader, &header, all[i].generation);
+        uint32_t generation = all[i].generation;
+        int r = reader_enter(reader, sequences_generation(&reader->sequences, generation)->machine);
+        if (r == 0)
+            r = packet_place(reader, &header, generation);
         if (r < 0)
             return r;
     }
@@ -726,6 +581,10 @@ static int timeline_walk(struct reader *reader)
             behind = item->data + item->size;
             n_begun = timeline->n_begun;
         }
+        r = reader_enter(reader,
+                         sequences_generation(&reader->sequences, item->generation)->machine);
+        if (r < 0)
+            return r;
         size_t n_bytes = item->size;
         if (record)
             n_bytes = record->event.pos && item->kind == RUN_EVENTS
@@ -764,11 +623,17 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     reader->folder = reader->timeline.folder = spill_folder;
     if (!clocks->trace_clock)
         clocks->trace_clock = CLOCK_ID_BOOTTIME;
+    if (machines_get(&reader->machines, 0, true) == MACHINE_NONE) {
+        free(reader);
+        return err_errno(err, -ENOMEM, "trace");
+    }
     int r = spill_init(&reader->spill, spill_folder, err);
     if (r == 0)
         r = packets_walk(reader, wire_reader_over(input_bytes(input), input_size(input)), true);
     if (r == 0)
         r = deferred_place(reader);
+    if (r == 0)
+        r = ftrace_starts_tell(reader);
     if (r == 0)
         r = handler->indexed(handler->userdata, ret);
     if (r == 0)
@@ -779,6 +644,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     timeline_done(&reader->timeline);
     scratch_done(&reader->deferred);
     sequences_done(&reader->sequences);
+    trace_machines_done(&reader->machines);
     spill_done(&reader->spill);
     free(reader);
     return r;

@@ -56,6 +56,7 @@ enum trace_problem {
     PROBLEM_THREAD_TIME_UNSET,      // see thread_clock.h; detail is the field of TracePacket
     PROBLEM_THREAD_TIME_NEGATIVE,   // the same
     PROBLEM_THREAD_TIME_IGNORED,    // a ThreadDescriptor of a sequence that lost packets
+    PROBLEM_MACHINES_MANY,          // of more machines than are told apart
     N_TRACE_PROBLEMS
 };
 
@@ -67,9 +68,7 @@ struct trace_result {
     uint64_t n_damaged; // packets whose inside cannot be read in full
     uint64_t first_damaged_offset, first_damaged_packet;
     enum trace_problem first_damage;
-    clock_key_t trace_clock; // 0: no snapshot tells
-    bool has_ftrace_start;
-    int64_t ftrace_start; // moment from which all processors' ftrace data is complete
+    bool has_trace_clock; // a snapshot told which it is
 };
 
 // What a problem means for a packet: "its ... cannot be read". NULL for problems that are no
@@ -78,6 +77,9 @@ const char *trace_problem_text(enum trace_problem problem);
 
 struct trace_handler {
     void *userdata; // borrowed
+    // What follows, in both walks, is of this machine; see machines.h. At the start it is 0.
+    // `raw_id` is its number in the trace. Returns 0 or a negative errno.
+    int (*machine)(void *userdata, uint32_t machine, uint32_t raw_id);
     enum field_interest (*interest)(void *userdata, uint32_t field);
     // Both return 0 or a negative errno that ends the conversion.
     int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
@@ -85,6 +87,9 @@ struct trace_handler {
     int (*ftrace)(void *userdata, const struct ftrace_record *record);
     // In file order: a GenericEventDescriptor of a bundle.
     int (*describe)(void *userdata, const struct wire_field *descriptor);
+    // Before the next, for machines of which it is known: the moment from which all processors'
+    // ftrace data is complete.
+    void (*ftrace_started)(void *userdata, int64_t ts);
     // Between the two: all packets were seen in file order.
     int (*indexed)(void *userdata, const struct trace_result *result);
     // At the end, however it went (0 or a negative errno), while trace bytes can still be read.

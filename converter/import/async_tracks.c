@@ -67,7 +67,7 @@ static struct async_group *group_get(struct import *im, const struct track_spec 
 {
     struct async_tracks *all = &im->async_tracks;
     strbuf_clear(&all->key);
-    track_key_make(&all->key, spec);
+    track_key_make(&im->tracks, &all->key, spec);
     uint32_t id =
         all->key.failed ? STRSET_NONE : strset_add(&all->keys, all->key.text, all->key.size);
     if (id != STRSET_NONE && id == all->groups.n) {

@@ -61,7 +61,7 @@ static int handle_now(void *userdata, const struct packet *packet, const struct 
     struct import *im = userdata;
     size_t index = 0;
     const struct importer *importer = importer_find(field->number, &index);
-    int r = importer->now(im, im->states[index], packet, field);
+    int r = importer->now(im, machine_state(im, index), packet, field);
     return r < 0 ? r : import_failure(im);
 }
 
@@ -71,8 +71,13 @@ static int handle_sorted(void *userdata, const struct packet *packet,
     struct import *im = userdata;
     size_t index = 0;
     const struct importer *importer = importer_find(field->number, &index);
-    int r = importer->sorted(im, im->states[index], packet, field);
+    int r = importer->sorted(im, machine_state(im, index), packet, field);
     return r < 0 ? r : import_failure(im);
+}
+
+static int handle_machine(void *userdata, uint32_t machine, uint32_t raw_id)
+{
+    return machines_enter(userdata, machine, raw_id);
 }
 
 static int handle_ftrace(void *userdata, const struct ftrace_record *record)
@@ -87,23 +92,26 @@ static int handle_describe(void *userdata, const struct wire_field *descriptor)
     return ftrace_describe(userdata, descriptor);
 }
 
+static void handle_ftrace_started(void *userdata, int64_t ts)
+{
+    struct import *im = userdata;
+    metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", ts);
+}
+
 static int handle_indexed(void *userdata, const struct trace_result *result)
 {
     struct import *im = userdata;
     im->n_packets = result->n_packets;
-    if (result->has_ftrace_start)
-        metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", result->ftrace_start);
     metadata_set_text(&im->metadata, "trace_type", "proto", 5);
     metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_size(im->input));
-    if (result->trace_clock) {
-        metadata_set_int(&im->metadata, "trace_time_clock_id", (int64_t)result->trace_clock);
+    if (result->has_trace_clock) {
+        metadata_set_int(&im->metadata, "trace_time_clock_id", clock_id_of(im->clocks.trace_clock));
         metadata_made(&im->metadata, "trace_time_clock_id");
     }
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
     trace_uuid_make(im, input_bytes(im->input), input_size(im->input));
-    ftrace_begin(im);
-    return 0;
+    return machines_each(im, ftrace_begin);
 }
 
 static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
@@ -111,8 +119,10 @@ static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
 {
     struct import *im = userdata;
     for (size_t i = 0; i < n; i++) {
-        uint32_t clock_id = (uint32_t)readings[i].clock;
-        if (clock_id == CLOCK_ID_REALTIME && !im->has_realtime) {
+        uint32_t clock_id = clock_id_of(readings[i].clock);
+        bool scoped = clock_id >= CLOCK_ID_SEQUENCE_MIN && clock_id <= CLOCK_ID_SEQUENCE_MAX;
+        uint32_t machine = scoped ? im->machine->number : clock_machine_of(readings[i].clock);
+        if (clock_id == CLOCK_ID_REALTIME && !machine && !im->has_realtime) {
             im->has_realtime = true;
             im->realtime_offset = (int64_t)((uint64_t)readings[i].timestamp - (uint64_t)ts);
         }
@@ -123,7 +133,7 @@ static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
         cell_int(row, COL_clock_snapshot_clock_value,
                  (int64_t)((uint64_t)readings[i].timestamp * (uint64_t)readings[i].unit_ns));
         cell_int(row, COL_clock_snapshot_snapshot_id, id);
-        cell_int(row, COL_clock_snapshot_machine_id, 0);
+        cell_int(row, COL_clock_snapshot_machine_id, machine);
     }
 }
 
@@ -144,6 +154,7 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
         [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
         [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
+        [PROBLEM_MACHINES_MANY] = STAT_mmsql_machines_many,
         [PROBLEM_THREAD_TIME_IGNORED] = STAT_thread_descriptor_skipped_incremental_state_invalid,
     };
     bool is_thread_time =
@@ -161,7 +172,8 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
 int64_t gpus_get(struct import *im, uint32_t gpu)
 {
     bool is_new;
-    const uint64_t *ugpu = map64_get_or_add(&im->gpus, gpu, im->gpus.n, &is_new);
+    const uint64_t *ugpu =
+        map64_get_or_add(&im->gpus, (uint64_t)im->machine->number << 32 | gpu, im->gpus.n, &is_new);
     if (!ugpu)
         im->tracks.failure = -ENOMEM;
     return ugpu ? (int64_t)*ugpu : 0;
@@ -203,20 +215,29 @@ static void trace_write(struct import *im)
     cell_int(row, COL_trace_ts_shift, 0);
     if (im->has_realtime)
         cell_int(row, COL_trace_realtime_offset, im->realtime_offset);
-    row = database_row(im->db, TABLE_trace_machine, NULL);
-    cell_int(row, COL_trace_machine_trace_id, 0);
-    cell_int(row, COL_trace_machine_machine_id, 0);
+    for (uint32_t i = 0; i < im->machines.n; i++) {
+        row = database_row(im->db, TABLE_trace_machine, NULL);
+        cell_int(row, COL_trace_machine_trace_id, 0);
+        cell_int(row, COL_trace_machine_machine_id, i);
+    }
+}
+
+static int importers_finish(struct import *im)
+{
+    int r = 0;
+    for (size_t i = 0; i < n_importers && r == 0; i++)
+        if (importers[i]->finish && im->machine->states[i])
+            r = importers[i]->finish(im, im->machine->states[i]);
+    return r;
 }
 
 // Everything that was held back until the whole trace was seen.
 static int held_back_write(struct import *im)
 {
-    int r = 0;
-    for (size_t i = 0; i < n_importers && r == 0; i++)
-        if (importers[i]->finish)
-            r = importers[i]->finish(im, im->states[i]);
+    int r = machines_each(im, importers_finish);
     stacks_write(im);
-    sched_finish(im);
+    if (r == 0)
+        r = machines_each(im, sched_finish);
     if (r == 0)
         r = slices_finish(&im->slices);
     if (r == 0)
@@ -247,45 +268,20 @@ static int handle_finished(void *userdata, int outcome)
     return r;
 }
 
-static int states_make(struct import *im)
-{
-    im->states = calloc(n_importers, sizeof(*im->states));
-    if (!im->states)
-        return -ENOMEM;
-    for (size_t i = 0; i < n_importers; i++) {
-        im->states[i] = calloc(1, importers[i]->state_size + 1);
-        if (!im->states[i])
-            return -ENOMEM;
-    }
-    return 0;
-}
-
 static void import_done(struct import *im)
 {
-    for (size_t i = 0; im->states && i < n_importers; i++) {
-        if (im->states[i] && importers[i]->done)
-            importers[i]->done(im->states[i]);
-        free(im->states[i]);
-    }
-    free(im->states);
+    machines_done(im);
     ftrace_free(im->ftrace);
     ftrace_rows_done(&im->ftrace_rows);
-    map64_done(&im->mm_owners);
     map64_done(&im->gpus);
     map64_done(&im->packages);
     map64_done(&im->writing);
     map64_done(&im->cma_of);
     map64_done(&im->network_bytes);
     im->json = json_reader_free(im->json);
-    im->binder = binder_free(im->binder);
-    map64_done(&im->file_reads);
-    map64_done(&im->wake_locks);
     cma_migration_vec_done(&im->cma_migrations);
     slices_done(&im->slices);
     thread_states_done(&im->thread_states);
-    sched_done(&im->sched);
-    track_events_done(&im->track_events);
-    map64_done(&im->async_names);
     descriptors_done(&im->descriptors);
     stacks_done(&im->stacks);
     samples_done(&im->samples);
@@ -305,7 +301,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret)
 {
-    struct import im = {.db = db, .input = input, .page_size = 4096, .err = err};
+    struct import im = {.db = db, .input = input, .err = err};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
     im.ftrace_rows.db = db;
@@ -314,11 +310,13 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     im.slices.stats = &im.stats;
     struct trace_handler handler = {
         .userdata = &im,
+        .machine = handle_machine,
         .interest = handle_interest,
         .now = handle_now,
         .sorted = handle_sorted,
         .ftrace = handle_ftrace,
         .describe = handle_describe,
+        .ftrace_started = handle_ftrace_started,
         .indexed = handle_indexed,
         .finished = handle_finished,
         .snapshot = handle_snapshot,
@@ -335,7 +333,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     if (r == 0)
         r = ftrace_init(&im);
     if (r == 0)
-        r = states_make(&im);
+        r = machines_enter(&im, 0, 0);
     if (r == 0)
         r = trace_read(input, spill_folder, &handler, &im.clocks, err, ret);
     else

@@ -15,9 +15,9 @@
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
 #include "converter/import/ftrace/rows.h"
+#include "converter/import/machines.h"
 #include "converter/import/process/process_counters.h"
 #include "converter/import/process/processes.h"
-#include "converter/import/process/sched.h"
 #include "converter/import/process/thread_states.h"
 #include "converter/import/profile/deobfuscation.h"
 #include "converter/import/profile/samples.h"
@@ -25,16 +25,13 @@
 #include "converter/import/session/metadata.h"
 #include "converter/import/slices.h"
 #include "converter/import/stats.h"
-#include "converter/import/track_event/track_events.h"
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
 
 #define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
 
-struct binder;
 struct ftrace;
 struct json_reader;
-struct syscall_names;
 
 // What the allocation of contiguous memory at hand took.
 struct cma_migration {
@@ -56,40 +53,28 @@ struct import {
     struct process_counters process_counters;
     struct slices slices;
     struct thread_states thread_states;
-    struct sched sched;
-    struct track_events track_events;
-    struct map64 async_names; // id of asynchronous events -> the first name they had
     struct descriptors descriptors;
     struct stacks stacks;
     struct samples samples;
     struct deobfuscation deobfuscation;
     struct ftrace_rows ftrace_rows;
-    struct ftrace *ftrace;  // owned
-    struct map64 mm_owners; // address space of rss_stat -> utid
-    struct map64 gpus;      // number of a GPU -> its ugpu
-    struct map64 packages;  // user id of an Android package -> its name, in strings
+    struct ftrace *ftrace;       // owned
+    struct machine_vec machines; // owned
+    struct machine *machine;     // borrowed: the one at hand
+    struct map64 gpus;           // machine and number of a GPU -> its ugpu
+    struct map64 packages;       // user id of an Android package -> its name, in strings
     // State of ftrace handlers.
-    const struct syscall_names *syscall_names; // of the machine; NULL: not known
-    struct map64 writing;                      // threads that are in write(2)
-    struct map64 cma_of;                       // thread -> index of cma_migrations
+    struct map64 writing; // threads that are in write(2)
+    struct map64 cma_of;  // thread -> index of cma_migrations
     struct cma_migration_vec cma_migrations;
     struct map64 network_bytes; // track -> sum
     struct json_reader *json;   // owned; NULL: not needed yet
-    struct binder *binder;      // owned
-    struct map64 file_reads;    // file and place -> tid
-    struct map64 wake_locks;    // string -> times that it is held
-    int64_t suspend_cookie;
-    uint8_t suspend_state;
     uint64_t n_dropped_packets;
-    bool cpus[CPUS_MAX];  // seen
-    bool keep_old_ftrace; // the recording meant to have events from before its start
-    uint32_t page_size;   // of the machine (bytes)
     uint64_t n_packets;
     bool has_realtime;
     int64_t realtime_offset; // real time minus trace time, by the first reading of both (ns)
     bool has_bounds;
     int64_t start_ts, end_ts;                      // of all rows that have a time
-    void **states;                                 // owned, one per importer
     bool (*progress)(void *userdata, double done); // may be NULL; false stops
     void *userdata;
     struct err *err;
@@ -114,7 +99,20 @@ static inline void import_bounds(struct import *im, int64_t ts)
 static inline void cpus_see(struct import *im, uint32_t cpu)
 {
     if (cpu < CPUS_MAX)
-        im->cpus[cpu] = true;
+        im->machine->cpus[cpu] = true;
+}
+
+// The number of a processor that is unique in the trace.
+static inline uint32_t ucpu_of(const struct import *im, uint32_t cpu)
+{
+    return im->machine->number * CPUS_MAX + cpu;
+}
+
+// `timestamp` of a clock of the machine at hand as trace time; false: nothing connects the two.
+static inline bool import_time(struct import *im, uint32_t clock_id, int64_t timestamp,
+                               int64_t *ret)
+{
+    return clocks_convert(&im->clocks, clock_key(clock_id, 0, im->machine->number), timestamp, ret);
 }
 
 // A value of a counter. Returns the row's id.

@@ -25,6 +25,8 @@ struct importer {
     int (*sorted)(struct import *im, void *state, const struct packet *packet,
                   const struct wire_field *field);
     size_t state_size; // bytes of state, zeroed at the start
+    // There is one state for all machines of the trace, and one call of finish.
+    bool of_all_machines;
     // After the last packet: writes what was held back. May be NULL.
     int (*finish)(struct import *im, void *state);
     // Releases what the state owns. May be NULL.

@@ -22,24 +22,54 @@ struct stat_def {
                      .indexed = (at_index)},
 static const struct stat_def stat_defs[N_STATS] = {STAT_LIST(STAT_DEF)};
 
-static uint64_t stat_key(enum stat stat, uint32_t index)
+static uint64_t stat_key(uint32_t machine, enum stat stat, uint32_t index)
 {
-    return (uint64_t)stat << 32 | index;
+    return (uint64_t)machine << 48 | (uint64_t)stat << 32 | index;
+}
+
+int stats_enter_machine(struct stats *stats, uint32_t machine)
+{
+    int r = 0;
+    while (r == 0 && stats->single.n <= machine)
+        r = single_stats_vec_push(&stats->single, (struct single_stats){0});
+    if (r == 0)
+        stats->machine = machine;
+    return r;
+}
+
+// As Perfetto has it.
+static bool is_of_all_traces(enum stat stat)
+{
+    return stat == STAT_invalid_clock_snapshots ||
+           stat == STAT_trace_sorter_negative_timestamp_dropped ||
+           strncmp(stat_defs[stat].name, "heap_graph_", strlen("heap_graph_")) == 0;
+}
+
+static int64_t *single_at(const struct stats *stats, enum stat stat)
+{
+    uint32_t machine = is_of_all_traces(stat) ? 0 : stats->machine;
+    return &stats->single.items[machine].values[stat];
+}
+
+int64_t stats_get(const struct stats *stats, enum stat stat)
+{
+    return *single_at(stats, stat);
 }
 
 void stats_set(struct stats *stats, enum stat stat, int64_t value)
 {
-    stats->single[stat] = value;
+    *single_at(stats, stat) = value;
 }
 
 void stats_add(struct stats *stats, enum stat stat, int64_t value)
 {
-    stats->single[stat] = (int64_t)((uint64_t)stats->single[stat] + (uint64_t)value);
+    int64_t *single = single_at(stats, stat);
+    *single = (int64_t)((uint64_t)*single + (uint64_t)value);
 }
 
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
 {
-    if (map64_set(&stats->indexed, stat_key(stat, index), (uint64_t)value) < 0)
+    if (map64_set(&stats->indexed, stat_key(stats->machine, stat, index), (uint64_t)value) < 0)
         stats->failed = true;
 }
 
@@ -52,21 +82,14 @@ void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t v
 
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret)
 {
-    const uint64_t *value = map64_find(&stats->indexed, stat_key(stat, index));
+    const uint64_t *value = map64_find(&stats->indexed, stat_key(stats->machine, stat, index));
     if (value)
         *ret = (int64_t)*value;
     return value != NULL;
 }
 
-// As Perfetto has it.
-static bool is_of_all_traces(enum stat stat)
-{
-    return stat == STAT_invalid_clock_snapshots ||
-           stat == STAT_trace_sorter_negative_timestamp_dropped ||
-           strncmp(stat_defs[stat].name, "heap_graph_", strlen("heap_graph_")) == 0;
-}
-
-static void stat_write(struct database *db, enum stat stat, const uint32_t *index, int64_t value)
+static void stat_write(struct database *db, uint32_t machine, enum stat stat, const uint32_t *index,
+                       int64_t value)
 {
     const struct stat_def *def = &stat_defs[stat];
     struct cell *row = database_row(db, TABLE_stats, NULL);
@@ -80,7 +103,7 @@ static void stat_write(struct database *db, enum stat stat, const uint32_t *inde
     cell_text(row, COL_stats_description, def->description ? def->description : "");
     if (is_of_all_traces(stat))
         return;
-    cell_int(row, COL_stats_machine_id, 0);
+    cell_int(row, COL_stats_machine_id, machine);
     cell_int(row, COL_stats_trace_id, 0);
 }
 
@@ -91,6 +114,23 @@ static int key_compare(const void *left, const void *right)
 }
 
 VEC_DEFINE(slot_vec, struct map64_slot);
+
+// `next` is the first of the indexed ones that is not written yet.
+static void machine_write(const struct stats *stats, struct database *db, uint32_t machine,
+                          const struct slot_vec *slots, size_t *next)
+{
+    for (enum stat stat = 0; stat < N_STATS; stat++) {
+        if (!stat_defs[stat].indexed && (!machine || !is_of_all_traces(stat)))
+            stat_write(db, machine, stat, NULL, stats->single.items[machine].values[stat]);
+        for (; *next < slots->n; ++*next) {
+            const struct map64_slot *slot = &slots->items[*next];
+            uint32_t index = (uint32_t)slot->key;
+            if (slot->key != stat_key(machine, stat, index))
+                break;
+            stat_write(db, machine, stat, &index, (int64_t)slot->value);
+        }
+    }
+}
 
 int stats_write(const struct stats *stats, struct database *db)
 {
@@ -103,20 +143,15 @@ int stats_write(const struct stats *stats, struct database *db)
     if (slots.n)
         qsort(slots.items, slots.n, sizeof(*slots.items), key_compare);
     size_t next = 0;
-    for (enum stat stat = 0; stat < N_STATS && r == 0; stat++) {
-        if (!stat_defs[stat].indexed)
-            stat_write(db, stat, NULL, stats->single[stat]);
-        for (; next < slots.n && slots.items[next].key >> 32 == stat; next++) {
-            uint32_t index = (uint32_t)slots.items[next].key;
-            stat_write(db, stat, &index, (int64_t)slots.items[next].value);
-        }
-    }
+    for (uint32_t machine = 0; machine < stats->single.n && r == 0; machine++)
+        machine_write(stats, db, machine, &slots, &next);
     slot_vec_done(&slots);
     return r;
 }
 
 void stats_done(struct stats *stats)
 {
+    single_stats_vec_done(&stats->single);
     map64_done(&stats->indexed);
     *stats = (struct stats){0};
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
+#include "common/vec.h"
 #include "converter/tables/database.h"
 
 // S(name, indexed, severity, source, description); begin, end and delta of one thing stand
@@ -248,6 +249,8 @@
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
     S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
+    S(mmsql_machines_many, false, "data_loss", "analysis",                                         \
+      "Packets of further machines, where a trace has too many.")                                  \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \
@@ -256,17 +259,27 @@
 #define STAT_ID(name, indexed, severity, source, text) STAT_##name,
 enum stat { STAT_LIST(STAT_ID) N_STATS };
 
-// All zero is empty.
-struct stats {
-    int64_t single[N_STATS];
-    struct map64 indexed; // stat and index -> value
-    bool failed;          // memory ran out
+struct single_stats {
+    int64_t values[N_STATS];
 };
+VEC_DEFINE(single_stats_vec, struct single_stats);
+
+// All zero is empty; the first call has to be stats_enter_machine().
+struct stats {
+    struct single_stats_vec single; // by machine
+    struct map64 indexed;           // machine, stat and index -> value
+    uint32_t machine;               // at hand
+    bool failed;                    // memory ran out
+};
+
+// What follows is of this machine; they appear in the order of their numbers. 0 or -ENOMEM.
+int stats_enter_machine(struct stats *stats, uint32_t machine);
 
 void stats_set(struct stats *stats, enum stat stat, int64_t value);
 void stats_add(struct stats *stats, enum stat stat, int64_t value);
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
 void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
+int64_t stats_get(const struct stats *stats, enum stat stat);
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
 
 // Writes all rows: single ones also when they are 0, indexed ones that were set.

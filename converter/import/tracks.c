@@ -10,8 +10,10 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-void track_key_make(struct strbuf *key, const struct track_spec *spec)
+void track_key_make(const struct tracks *tracks, struct strbuf *key, const struct track_spec *spec)
 {
+    if (tracks->machine)
+        strbuf_add(key, &tracks->machine, sizeof(tracks->machine));
     strbuf_add(key, spec->type, strlen(spec->type) + 1);
     strbuf_add_char(key, spec->counter ? 'c' : 's');
     for (size_t i = 0; i < TRACK_DIMENSIONS_MAX && spec->dimensions[i].name; i++) {
@@ -45,6 +47,7 @@ static struct track track_make(struct tracks *tracks, const struct track_spec *s
         .parent_id = -1,
         .source_set = ARG_SET_NONE,
         .group = -1,
+        .machine = tracks->machine,
         .upid = -1,
         .utid = -1,
         .cpu = -1,
@@ -75,7 +78,7 @@ uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
     // Reused, because counters look up their track with every sample.
     struct strbuf *key = &tracks->key;
     strbuf_clear(key);
-    track_key_make(key, spec);
+    track_key_make(tracks, key, spec);
     uint32_t id = key->failed ? STRSET_NONE : strset_add(&tracks->keys, key->text, key->size);
     if (id != STRSET_NONE && id < tracks->items.n)
         return id;
@@ -110,7 +113,7 @@ int tracks_write(const struct tracks *tracks, struct database *db)
         cell_unless_none(row, COL__track_dimension_arg_set_id, track->dimension_set);
         cell_unless_none(row, COL__track_parent_id, track->parent_id);
         cell_unless_none(row, COL__track_source_arg_set_id, track->source_set);
-        cell_int(row, COL__track_machine_id, 0);
+        cell_int(row, COL__track_machine_id, track->machine);
         cell_unless_none(row, COL__track_track_group_id, track->group);
         cell_int(row, COL__track_is_counter, track->counter);
         cell_text(row, COL__track_unit, track->unit);

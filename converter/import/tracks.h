@@ -49,6 +49,7 @@ struct track {
     int64_t parent_id, dimension_set, source_set;
     int64_t group;           // of tracks that are shown as one; -1: none
     int64_t upid, utid, cpu; // -1: none
+    uint32_t machine;
 };
 VEC_DEFINE(track_vec, struct track);
 
@@ -56,6 +57,7 @@ struct tracks {
     struct strset keys; // type and dimensions as bytes; ids are track ids
     struct track_vec items;
     struct strbuf key;      // of the track being looked up
+    uint32_t machine;       // at hand
     struct strset *strings; // borrowed
     struct args *args;      // borrowed
     int failure;            // negative errno of the first failure
@@ -68,7 +70,7 @@ uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n);
 
 // Appends what tells the track apart, as bytes.
-void track_key_make(struct strbuf *key, const struct track_spec *spec);
+void track_key_make(const struct tracks *tracks, struct strbuf *key, const struct track_spec *spec);
 
 int tracks_write(const struct tracks *tracks, struct database *db);
 void tracks_done(struct tracks *tracks);

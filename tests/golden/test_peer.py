@@ -63,6 +63,13 @@ ZERO = {
     "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb",
     "size", "effective_size"
 }
+# Tables whose cpu is the number on its own machine, and in the peer ucpu once more.
+OF_ALL_MACHINES = ("ftrace_event", "raw", "sched", "sched_slice", "thread_state")
+# Traces that are not compared: why.
+ALONE = {
+    "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
+    "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
+}
 ODD_EVENTS = "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan')"
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
@@ -118,6 +125,8 @@ def expression(table, column):
     """What stands for a column in the comparison; None: nothing."""
     if any(key in DIFFERENT for key in (f"{table}.{column}", f"*.{column}")):
         return None
+    if column == "cpu" and table in OF_ALL_MACHINES:
+        return "x.cpu % 4096"
     if column in ("utid", "upid", "ucpu", "cpu") and table in ("thread", "process", "cpu"):
         return f"x.{column}"
     if column == "arg_set_id" and "counter" in table:

@@ -2,7 +2,7 @@
 #include "converter/decode/clocks.h"
 #include "tests/unit/unit.h"
 
-#define SEQUENCE_CLOCK clock_key(64, 7)
+#define SEQUENCE_CLOCK clock_key(64, 7, 0)
 
 static void add(struct clocks *clocks, clock_key_t a, int64_t at_a, clock_key_t b, int64_t at_b)
 {
@@ -58,7 +58,7 @@ static void conversion_goes_over_other_clocks(void **state)
     add(&clocks, CLOCK_ID_MONOTONIC, 500, CLOCK_ID_BOOTTIME, 600);
     assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 15), 615);
     int64_t ts;
-    assert_false(clocks_convert(&clocks, clock_key(64, 8), 15, &ts)); // another sequence's
+    assert_false(clocks_convert(&clocks, clock_key(64, 8, 0), 15, &ts)); // another sequence's
     clocks_done(&clocks);
 }
 

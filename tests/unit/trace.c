@@ -73,6 +73,18 @@ static int on_ftrace(void *userdata, const struct ftrace_record *record)
     return 0;
 }
 
+static int on_machine(void *userdata, uint32_t machine, uint32_t raw_id)
+{
+    strbuf_addf(&((struct seen *)userdata)->log, "m%u=%u ", machine, raw_id);
+    return 0;
+}
+
+static void on_ftrace_started(void *userdata, int64_t ts)
+{
+    (void)userdata;
+    (void)ts;
+}
+
 static int on_indexed(void *userdata, const struct trace_result *result)
 {
     (void)result;
@@ -112,11 +124,13 @@ static struct seen *read_bytes(const void *bytes, size_t size)
     struct seen *seen = calloc(1, sizeof(*seen));
     struct trace_handler handler = {
         .userdata = seen,
+        .machine = on_machine,
         .interest = interest,
         .now = on_now,
         .sorted = on_sorted,
         .ftrace = on_ftrace,
         .describe = on_describe,
+        .ftrace_started = on_ftrace_started,
         .indexed = on_indexed,
         .finished = on_finished,
         .snapshot = on_snapshot,
@@ -433,6 +447,43 @@ static void packets_without_time_stay_behind_the_latest(void **state)
     seen_free(seen);
 }
 
+static void write_remote(struct wire_writer *w, uint32_t machine, uint64_t ts)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    wire_uint(w, PB_TracePacket_timestamp, ts);
+    wire_uint(w, PB_TracePacket_trusted_packet_sequence_id, 1);
+    wire_uint(w, PB_TracePacket_machine_id, machine);
+    size_t uuid = wire_begin(w, PB_TracePacket_trace_uuid);
+    wire_end(w, uuid);
+    wire_end(w, packet);
+}
+
+static void machines_are_told_apart(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_snapshot(&writer.w, 1000, 900);
+    for (uint32_t machine = 0; machine < 3; machine++)
+        write_remote(&writer.w, machine * 7, 1100 + machine);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "clocks2@1000 now1100 m1=7 clocks2@0 now1101 m2=14 "
+                                        "clocks2@0 now1102 m0=0 | .");
+    seen_free(seen);
+}
+
+static void machines_have_a_limit(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    for (uint32_t machine = 0; machine < 100; machine++)
+        write_remote(&writer.w, machine, 1);
+    struct seen *seen = read_all(&writer);
+    assert_int_equal(seen->problems[PROBLEM_MACHINES_MANY], 100 - 64);
+    seen_free(seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +491,8 @@ int main(void)
         cmocka_unit_test(a_run_out_of_order_is_sorted),
         cmocka_unit_test(compact_switches_are_differences),
         cmocka_unit_test(compact_columns_must_have_one_length),
+        cmocka_unit_test(machines_are_told_apart),
+        cmocka_unit_test(machines_have_a_limit),
         cmocka_unit_test(a_packet_waits_for_its_clock),
         cmocka_unit_test(interned_data_holds_for_a_generation),
         cmocka_unit_test(a_gap_invalidates_state),

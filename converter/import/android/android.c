@@ -70,7 +70,7 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
     MESSAGE(event, EVENT_ARGS, message);
     int64_t ts = packet_ts;
     if (field_present(&event[EVENT_TIMESTAMP]) &&
-        !clocks_convert(&im->clocks, CLOCK_ID_REALTIME, field_i64(&event[EVENT_TIMESTAMP]), &ts)) {
+        !import_time(im, CLOCK_ID_REALTIME, field_i64(&event[EVENT_TIMESTAMP]), &ts)) {
         stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
         return;
     }

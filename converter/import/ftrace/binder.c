@@ -86,14 +86,14 @@ struct binder *binder_free(struct binder *binder)
 
 static struct binder *binder_get(struct import *im)
 {
-    if (!im->binder) {
-        im->binder = calloc(1, sizeof(*im->binder));
-        if (im->binder)
-            im->binder->free_frame = im->binder->free_transaction = FRAME_NONE;
+    if (!im->machine->binder) {
+        im->machine->binder = calloc(1, sizeof(*im->machine->binder));
+        if (im->machine->binder)
+            im->machine->binder->free_frame = im->machine->binder->free_transaction = FRAME_NONE;
         else
             im->processes.failure = -ENOMEM;
     }
-    return im->binder;
+    return im->machine->binder;
 }
 
 static void remember(struct import *im, struct map64 *map, uint64_t key, uint64_t value)

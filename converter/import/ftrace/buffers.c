@@ -168,7 +168,7 @@ static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
 // mm_alloc_contig_migrate_range_info.
 static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 {
-    uint32_t version = im->sched.kernel_version;
+    uint32_t version = im->machine->sched.kernel_version;
     if (version < KERNEL(5, 10))
         return;
     int64_t utid = own_utid(im, event);
@@ -181,7 +181,7 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 
 static void cma_migrate_info(struct import *im, const struct ftrace_event *event)
 {
-    if (im->sched.kernel_version < KERNEL(6, 1))
+    if (im->machine->sched.kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {
         (uint64_t)ftrace_int(event, "nr_migrated"),
@@ -207,7 +207,7 @@ static void cma_end(struct import *im, const struct ftrace_event *event, const s
 
 static void cma_alloc_finish(struct import *im, const struct ftrace_event *event)
 {
-    if (im->sched.kernel_version < KERNEL(6, 1))
+    if (im->machine->sched.kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {0};
     const uint64_t *known = map64_find(&im->cma_of, (uint64_t)own_utid(im, event));
@@ -227,7 +227,7 @@ static void cma_alloc_finish(struct import *im, const struct ftrace_event *event
 
 static void cma_alloc_info(struct import *im, const struct ftrace_event *event)
 {
-    uint32_t version = im->sched.kernel_version;
+    uint32_t version = im->machine->sched.kernel_version;
     if (version < KERNEL(5, 10) || version >= KERNEL(6, 1))
         return;
     struct slice_name name = ftrace_text(event, "name");

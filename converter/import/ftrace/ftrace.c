@@ -61,8 +61,6 @@ struct ftrace {
     struct generic_event_vec generic;
     struct map64 legacy_kinds; // of events that bring their names along, by name
     bool symbols[TYPES_MAX];   // has a field that is the number of a kernel symbol
-    int64_t drop_before;       // events older than this are left over from before
-    int64_t rows_before;       // of those older than this only the rows are of use
 };
 
 extern const struct ftrace_handler ftrace_binder_handlers[], ftrace_buffer_handlers[],
@@ -115,15 +113,17 @@ int ftrace_init(struct import *im)
     return 0;
 }
 
-void ftrace_begin(struct import *im)
+int ftrace_begin(struct import *im)
 {
     int64_t started;
-    if (!im->keep_old_ftrace && metadata_get_int(&im->metadata, "tracing_started_ns", &started))
-        im->ftrace->drop_before = started;
+    if (!im->machine->keep_old_ftrace &&
+        metadata_get_int(&im->metadata, "tracing_started_ns", &started))
+        im->machine->ftrace_drop_before = started;
     // Before all processors have data, what begins on one may end on another without being seen.
     int64_t complete;
     if (metadata_get_int(&im->metadata, "ftrace_latest_data_start_ns", &complete))
-        im->ftrace->rows_before = complete;
+        im->machine->ftrace_rows_before = complete;
+    return 0;
 }
 
 static const char *string_keep(struct import *im, const struct wire_field *text)
@@ -154,11 +154,18 @@ static bool descriptor_read(struct import *im, const struct wire_field *message,
     return !reader.error && event->name;
 }
 
+// Numbers are each machine's own.
+static uint64_t generic_number(const struct import *im, uint64_t number)
+{
+    return number ^ (uint64_t)im->machine->number << 40;
+}
+
 int ftrace_describe(struct import *im, const struct wire_field *descriptor)
 {
     struct ftrace *ftrace = im->ftrace;
     MESSAGE(part, PB_FtraceEventBundle_GenericEventDescriptor_group_name, descriptor);
-    uint64_t number = field_u64(&part[PB_FtraceEventBundle_GenericEventDescriptor_field_id]);
+    uint64_t number =
+        generic_number(im, field_u64(&part[PB_FtraceEventBundle_GenericEventDescriptor_field_id]));
     struct generic_event event = {0};
     if (map64_find(&ftrace->generic_by_number, number))
         return 0;
@@ -189,7 +196,7 @@ static struct cell *row_add(struct import *im, uint32_t kind, int64_t ts, uint32
 {
     import_bounds(im, ts);
     cpus_see(im, cpu);
-    return ftrace_row_add(&im->ftrace_rows, kind, ts, cpu, utid);
+    return ftrace_row_add(&im->ftrace_rows, kind, ts, ucpu_of(im, cpu), utid);
 }
 
 static uint8_t slot_type(const struct ftrace_field_type *field)
@@ -410,7 +417,8 @@ static uint32_t generic_kind(struct import *im, struct generic_event *event)
 static void generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
 {
     struct ftrace *ftrace = im->ftrace;
-    const uint64_t *index = map64_find(&ftrace->generic_by_number, event->message.number);
+    const uint64_t *index =
+        map64_find(&ftrace->generic_by_number, generic_number(im, event->message.number));
     if (!index) {
         stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
         return;
@@ -510,7 +518,7 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
     uint32_t number = event.message.number;
     event.type = number < TYPES_MAX ? ftrace->types[number] : NULL;
     const struct ftrace_handler *handler = event.type ? ftrace->handlers[number] : NULL;
-    if (record->ts < ftrace->rows_before)
+    if (record->ts < im->machine->ftrace_rows_before)
         handler = NULL;
     if (handler && handler->before_row) {
         handler->handle(im, &event);
@@ -529,14 +537,14 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
 
 int ftrace_handle(struct import *im, const struct ftrace_record *record)
 {
-    if (record->ts < im->ftrace->drop_before)
+    if (record->ts < im->machine->ftrace_drop_before)
         stats_add(&im->stats, STAT_ftrace_packet_before_tracing_start, 1);
     else if (record->kind == RUN_EVENTS)
         event_handle(im, record);
     else if (record->kind == RUN_SWITCH)
-        ftrace_compact_switch(im, record, record->ts < im->ftrace->rows_before);
+        ftrace_compact_switch(im, record, record->ts < im->machine->ftrace_rows_before);
     else
-        ftrace_compact_waking(im, record, record->ts < im->ftrace->rows_before);
+        ftrace_compact_waking(im, record, record->ts < im->machine->ftrace_rows_before);
     return im->ftrace_rows.failure < 0 ? im->ftrace_rows.failure : im->processes.failure;
 }
 

@@ -33,7 +33,7 @@ int ftrace_init(struct import *im);
 int ftrace_handle(struct import *im, const struct ftrace_record *record);
 
 // All packets were seen in file order: from here on events come.
-void ftrace_begin(struct import *im);
+int ftrace_begin(struct import *im);
 struct ftrace *ftrace_free(struct ftrace *ftrace);
 
 // A GenericEventDescriptor: what an event that the schema does not know is made of.

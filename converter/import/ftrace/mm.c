@@ -83,17 +83,17 @@ static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t
 {
     if (is_own) {
         int64_t utid = processes_thread(&im->processes, pid);
-        if (map64_set(&im->mm_owners, mm_id, (uint64_t)utid) < 0)
+        if (map64_set(&im->machine->mm_owners, mm_id, (uint64_t)utid) < 0)
             im->processes.failure = -ENOMEM;
         return utid;
     }
-    const uint64_t *owner = map64_find(&im->mm_owners, mm_id);
+    const uint64_t *owner = map64_find(&im->machine->mm_owners, mm_id);
     if (!owner)
         return UTID_NONE;
     int64_t utid = (int64_t)*owner;
     if (processes_is_alive(&im->processes, utid))
         return utid;
-    map64_remove(&im->mm_owners, mm_id); // the number may be given to another one now
+    map64_remove(&im->machine->mm_owners, mm_id); // the number may be given to another one now
     return UTID_NONE;
 }
 

@@ -77,20 +77,21 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
     int64_t cookie = step_cookie(im, name);
     if (ftrace_int(event, "start")) {
         if (is_named(action, "suspend_enter")) {
-            im->suspend_state = SUSPEND_ENTER;
-            im->suspend_cookie = cookie;
-        } else if (is_named(action, "freeze_processes") && im->suspend_state == SUSPEND_ENTER) {
-            im->suspend_state = SUSPEND_FREEZE;
+            im->machine->suspend_state = SUSPEND_ENTER;
+            im->machine->suspend_cookie = cookie;
+        } else if (is_named(action, "freeze_processes") &&
+                   im->machine->suspend_state == SUSPEND_ENTER) {
+            im->machine->suspend_state = SUSPEND_FREEZE;
         }
         step_begin(im, event, name, "Main Kernel Suspend Event", none, none, none);
         return;
     }
     step_end(im, event->ts, cookie);
     if (is_named(action, "suspend_enter")) {
-        im->suspend_state = SUSPEND_INITIAL;
-    } else if (is_named(action, "thaw_processes") && im->suspend_state == SUSPEND_FREEZE) {
-        step_end(im, event->ts, im->suspend_cookie);
-        im->suspend_state = SUSPEND_INITIAL;
+        im->machine->suspend_state = SUSPEND_INITIAL;
+    } else if (is_named(action, "thaw_processes") && im->machine->suspend_state == SUSPEND_FREEZE) {
+        step_end(im, event->ts, im->machine->suspend_cookie);
+        im->machine->suspend_state = SUSPEND_INITIAL;
     }
 }
 
@@ -190,7 +191,7 @@ static uint64_t *lock_count(struct import *im, struct slice_name source)
 {
     bool is_new;
     uint64_t *count = map64_get_or_add(
-        &im->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
+        &im->machine->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
     if (!count)
         im->processes.failure = -ENOMEM;
     return count;

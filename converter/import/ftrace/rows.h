@@ -33,7 +33,7 @@ uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name
 size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, uint8_t type);
 
 // A row with room for all slots that the kind has now.
-struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts, uint32_t cpu,
+struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts, uint32_t ucpu,
                             int64_t utid);
 
 // The cell of a slot, set to the value of an argument.

@@ -53,11 +53,12 @@ static void kprobes_read(struct import *im, const struct wire_field *field, bool
     stats_set(stats, STAT_ftrace_kprobe_misses_begin + is_end, misses);
     if (!is_end)
         return;
-    stats_set(stats, STAT_ftrace_kprobe_hits_delta,
-              (int64_t)((uint64_t)hits - (uint64_t)stats->single[STAT_ftrace_kprobe_hits_begin]));
+    stats_set(
+        stats, STAT_ftrace_kprobe_hits_delta,
+        (int64_t)((uint64_t)hits - (uint64_t)stats_get(stats, STAT_ftrace_kprobe_hits_begin)));
     stats_set(
         stats, STAT_ftrace_kprobe_misses_delta,
-        (int64_t)((uint64_t)misses - (uint64_t)stats->single[STAT_ftrace_kprobe_misses_begin]));
+        (int64_t)((uint64_t)misses - (uint64_t)stats_get(stats, STAT_ftrace_kprobe_misses_begin)));
 }
 
 static int ftrace_stats_now(struct import *im, void *state, const struct packet *packet,
@@ -71,7 +72,7 @@ static int ftrace_stats_now(struct import *im, void *state, const struct packet 
         return 0;
     bool is_end = phase == PB_END_OF_TRACE;
     if (!is_end && field_u64(&head[PB_FtraceStats_preserve_ftrace_buffer]))
-        im->keep_old_ftrace = true;
+        im->machine->keep_old_ftrace = true;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {

@@ -274,7 +274,8 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
 {
     uint64_t key = read_key(event);
     // As Perfetto: the first thread that reads there is the one.
-    if (!map64_find(&im->file_reads, key) && map64_set(&im->file_reads, key, event->pid) < 0)
+    if (!map64_find(&im->machine->file_reads, key) &&
+        map64_set(&im->machine->file_reads, key, event->pid) < 0)
         im->processes.failure = -ENOMEM;
     struct slice_name path = ftrace_text(event, "pathbuf");
     struct arg args[] = {
@@ -295,11 +296,11 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
 static void dataread_end(struct import *im, const struct ftrace_event *event)
 {
     uint64_t key = read_key(event);
-    const uint64_t *reader = map64_find(&im->file_reads, key);
+    const uint64_t *reader = map64_find(&im->machine->file_reads, key);
     if (!reader)
         return;
     int64_t cookie = (int64_t)*reader;
-    map64_remove(&im->file_reads, key);
+    map64_remove(&im->machine->file_reads, key);
     struct arg args[] = {
         arg_int("offset_end", ftrace_int(event, "offset")),
         arg_int("bytes_read_end", ftrace_int(event, "bytes")),

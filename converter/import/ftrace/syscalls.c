@@ -27,7 +27,7 @@ const struct syscall_names *syscall_names_of(const char *machine, size_t size)
 
 static struct slice_name syscall_name(struct import *im, uint32_t number)
 {
-    const struct syscall_names *all = im->syscall_names;
+    const struct syscall_names *all = im->machine->syscall_names;
     const char *name = all && number < all->n ? all->names[number] : NULL;
     return name ? slice_name(name) : ftrace_name(im, "sys_%u", number);
 }

@@ -151,6 +151,7 @@ const struct importer importer_heap_graph = {
     .field = PB_TracePacket_heap_graph,
     .sorted = heap_graph_sorted,
     .state_size = sizeof(struct heap_graphs),
+    .of_all_machines = true,
     .finish = heap_graph_finish,
     .done = heap_graph_done,
 };

@@ -196,6 +196,7 @@ const struct importer importer_memory_snapshot = {
     .field = PB_TracePacket_memory_tracker_snapshot,
     .sorted = memory_snapshot_sorted,
     .state_size = sizeof(struct memory_snapshots),
+    .of_all_machines = true,
     .finish = memory_snapshot_finish,
     .done = memory_snapshot_done,
 };

@@ -92,7 +92,7 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     const struct wire_field *start = &process[PB_ProcessTree_Process_process_start_from_boot];
     int64_t start_ts;
     if (field_present(start) && !row->has_start &&
-        clocks_convert(&im->clocks, CLOCK_ID_BOOTTIME, field_i64(start), &start_ts)) {
+        import_time(im, CLOCK_ID_BOOTTIME, field_i64(start), &start_ts)) {
         row->start_ts = start_ts;
         row->has_start = true;
     }

@@ -12,7 +12,8 @@
 
 #include <errno.h>
 
-#define UID_PER_USER 100000 // Android: user * this + application
+#define MACHINE_SHIFT 40     // pids and tids are far smaller
+#define UID_PER_USER  100000 // Android: user * this + application
 
 static struct thread *thread_at(const struct processes *all, int64_t utid)
 {
@@ -24,16 +25,16 @@ static struct process *process_at(const struct processes *all, int64_t upid)
     return &all->items.items[upid];
 }
 
-static int64_t map_get(const struct map64 *map, int64_t key)
+static int64_t map_get(const struct processes *all, const struct map64 *map, int64_t key)
 {
-    const uint64_t *value = map64_find(map, (uint64_t)key);
+    const uint64_t *value = map64_find(map, (uint64_t)key ^ all->mark);
     return value ? (int64_t)*value : -1;
 }
 
 static void map_put(struct processes *all, struct map64 *map, int64_t key, int64_t value)
 {
-    int r = value < 0 ? (map64_remove(map, (uint64_t)key), 0)
-                      : map64_set(map, (uint64_t)key, (uint64_t)value);
+    uint64_t marked = (uint64_t)key ^ all->mark;
+    int r = value < 0 ? (map64_remove(map, marked), 0) : map64_set(map, marked, (uint64_t)value);
     if (r < 0)
         all->failure = r;
 }
@@ -42,10 +43,11 @@ static int64_t thread_add(struct processes *all, int64_t tid)
 {
     struct thread thread = {.tid = tid,
                             .upid = UPID_NONE,
-                            .older = map_get(&all->by_tid, tid),
+                            .older = map_get(all, &all->by_tid, tid),
                             .next_sibling = UTID_NONE,
                             .first_child = UPID_NONE,
                             .arg_set = -1,
+                            .machine = all->machine,
                             .name = STRSET_NONE};
     if (thread_vec_push(&all->threads, thread) < 0) {
         all->failure = -ENOMEM;
@@ -65,6 +67,7 @@ static int64_t process_add(struct processes *all, int64_t pid)
                               .arg_set = -1,
                               .first_thread = UTID_NONE,
                               .next_child = UPID_NONE,
+                              .machine = all->machine,
                               .name = STRSET_NONE,
                               .cmdline = STRSET_NONE};
     if (process_vec_push(&all->items, process) < 0) {
@@ -87,17 +90,31 @@ static void associate(struct processes *all, int64_t utid, int64_t upid, bool is
     thread->is_main = is_main;
 }
 
-int processes_init(struct processes *all, struct strset *strings)
+static void idle_add(struct processes *all)
 {
-    *all = (struct processes){.strings = strings};
     int64_t upid = process_add(all, 0), utid = thread_add(all, 0);
     if (all->failure < 0)
-        return all->failure;
+        return;
     associate(all, utid, upid, true);
     thread_at(all, utid)->is_idle = true;
     map_put(all, &all->by_pid, 0, upid);
-    processes_name_thread(all, utid, strset_add(strings, "swapper", 7), NAME_CONSTANT);
+    processes_name_thread(all, utid, strset_add(all->strings, "swapper", 7), NAME_CONSTANT);
+}
+
+int processes_init(struct processes *all, struct strset *strings)
+{
+    *all = (struct processes){.strings = strings};
+    idle_add(all);
     return all->failure;
+}
+
+int64_t processes_enter_machine(struct processes *all, uint32_t machine)
+{
+    all->machine = machine;
+    all->mark = (uint64_t)machine << MACHINE_SHIFT;
+    if (map_get(all, &all->by_pid, 0) == UPID_NONE)
+        idle_add(all);
+    return map_get(all, &all->live, 0);
 }
 
 bool processes_is_alive(const struct processes *all, int64_t utid)
@@ -110,13 +127,13 @@ bool processes_is_alive(const struct processes *all, int64_t utid)
     const struct process *process = process_at(all, thread->upid);
     if (process->has_end)
         return false;
-    int64_t now = map_get(&all->by_pid, process->pid);
+    int64_t now = map_get(all, &all->by_pid, process->pid);
     return now < 0 || now == thread->upid;
 }
 
 static void live_refresh(struct processes *all, int64_t tid)
 {
-    int64_t utid = map_get(&all->by_tid, tid);
+    int64_t utid = map_get(all, &all->by_tid, tid);
     while (utid != UTID_NONE && !processes_is_alive(all, utid))
         utid = thread_at(all, utid)->older;
     map_put(all, &all->live, tid, utid);
@@ -133,7 +150,7 @@ static void live_refresh_process(struct processes *all, int64_t upid)
 static void chain_remove(struct processes *all, int64_t utid)
 {
     struct thread *thread = thread_at(all, utid);
-    int64_t at = map_get(&all->by_tid, thread->tid);
+    int64_t at = map_get(all, &all->by_tid, thread->tid);
     if (at == utid) {
         map_put(all, &all->by_tid, thread->tid, thread->older);
         thread->older = UTID_NONE;
@@ -151,25 +168,25 @@ static void chain_remove(struct processes *all, int64_t utid)
 static void chain_push(struct processes *all, int64_t utid)
 {
     struct thread *thread = thread_at(all, utid);
-    thread->older = map_get(&all->by_tid, thread->tid);
+    thread->older = map_get(all, &all->by_tid, thread->tid);
     map_put(all, &all->by_tid, thread->tid, utid);
 }
 
 int64_t processes_find_thread(const struct processes *all, int64_t tid)
 {
-    return map_get(&all->live, tid);
+    return map_get(all, &all->live, tid);
 }
 
 int64_t processes_thread(struct processes *all, int64_t tid)
 {
-    int64_t utid = map_get(&all->live, tid);
+    int64_t utid = map_get(all, &all->live, tid);
     return utid == UTID_NONE ? thread_add(all, tid) : utid;
 }
 
 // The newest living thread of that tid whose process is `pid`'s or not known.
 static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t pid)
 {
-    int64_t utid = map_get(&all->by_tid, tid);
+    int64_t utid = map_get(all, &all->by_tid, tid);
     for (; utid != UTID_NONE; utid = thread_at(all, utid)->older) {
         int64_t upid = thread_at(all, utid)->upid;
         if (processes_is_alive(all, utid) &&
@@ -230,7 +247,7 @@ static int64_t thread_in_process(struct processes *all, int64_t tid, int64_t upi
         utid = thread_add(all, tid);
     } else {
         map_put(all, &all->live, tid, utid);
-        if (map_get(&all->by_tid, tid) != utid) {
+        if (map_get(all, &all->by_tid, tid) != utid) {
             chain_remove(all, utid);
             chain_push(all, utid);
         }
@@ -243,7 +260,7 @@ static int64_t thread_in_process(struct processes *all, int64_t tid, int64_t upi
 
 int64_t processes_process(struct processes *all, int64_t pid)
 {
-    int64_t upid = map_get(&all->by_pid, pid);
+    int64_t upid = map_get(all, &all->by_pid, pid);
     if (upid != UPID_NONE)
         return upid;
     upid = process_add(all, pid);
@@ -264,7 +281,7 @@ int64_t processes_renew_thread(struct processes *all, int64_t tid)
 
 int64_t processes_renew(struct processes *all, int64_t pid)
 {
-    int64_t before = map_get(&all->by_pid, pid);
+    int64_t before = map_get(all, &all->by_pid, pid);
     map_put(all, &all->by_pid, pid, -1);
     map_put(all, &all->by_tid, pid, -1);
     map_put(all, &all->live, pid, -1);
@@ -276,7 +293,7 @@ int64_t processes_renew(struct processes *all, int64_t pid)
 
 int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
 {
-    int64_t before = map_get(&all->by_pid, pid);
+    int64_t before = map_get(all, &all->by_pid, pid);
     map_put(all, &all->by_pid, pid, -1);
     // A pid is never used by two at a time: whatever thread had this tid is over.
     map_put(all, &all->by_tid, pid, -1);
@@ -331,7 +348,7 @@ int64_t processes_start_thread(struct processes *all, int64_t ts, int64_t tid, u
 
 void processes_end_thread(struct processes *all, int64_t ts, int64_t tid)
 {
-    int64_t utid = map_get(&all->live, tid);
+    int64_t utid = map_get(all, &all->live, tid);
     if (utid == UTID_NONE || thread_at(all, utid)->is_idle)
         return;
     struct thread *thread = thread_at(all, utid);
@@ -413,7 +430,7 @@ static void process_write(const struct processes *all, struct database *db, int6
     cell_if(row, COL_process_android_user_id, process->has_uid, process->uid / UID_PER_USER);
     cell_string(all, row, COL_process_cmdline, process->cmdline);
     cell_if(row, COL_process_arg_set_id, process->arg_set >= 0, process->arg_set);
-    cell_int(row, COL_process_machine_id, 0);
+    cell_int(row, COL_process_machine_id, process->machine);
 }
 
 int processes_write(const struct processes *all, struct database *db)
@@ -430,7 +447,7 @@ int processes_write(const struct processes *all, struct database *db)
         cell_if(row, COL_thread_upid, thread->upid >= 0, thread->upid);
         cell_if(row, COL_thread_is_main_thread, thread->has_main, thread->is_main);
         cell_int(row, COL_thread_is_idle, thread->is_idle);
-        cell_int(row, COL_thread_machine_id, 0);
+        cell_int(row, COL_thread_machine_id, thread->machine);
         cell_if(row, COL_thread_arg_set_id, thread->arg_set >= 0, thread->arg_set);
     }
     return all->failure;

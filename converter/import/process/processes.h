@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Processes and threads over the time of the trace. The kernel reuses pids and tids; upid and utid
-// number each life once, in order of appearance. 0 is the idle process and its thread.
+// number each life once, in order of appearance. 0 is the idle process and its thread; further
+// machines have their own.
 #pragma once
 
 #include <stdbool.h>
@@ -37,6 +38,7 @@ struct thread {
     int64_t leader;       // towards one that all threads of a ring agree on; itself at the end
     int64_t first_child;  // process whose parent is this thread's; UPID_NONE
     int64_t arg_set;
+    uint32_t machine;
     uint32_t name; // in strings; STRSET_NONE: none
     bool has_start, has_end, has_main, is_main, is_idle;
     uint8_t name_source;
@@ -47,6 +49,7 @@ struct process {
     int64_t pid, start_ts, end_ts, parent_upid, arg_set;
     int64_t first_thread; // its threads, chained; UTID_NONE
     int64_t next_child;   // another process that waits for the same parent thread; UPID_NONE
+    uint32_t machine;
     uint32_t uid, name, cmdline;
     bool has_start, has_end, has_uid;
     uint8_t name_source;
@@ -60,10 +63,15 @@ struct processes {
     struct map64 by_pid; // living process of a pid
     struct map64 by_tid; // newest life of a tid; older ones are chained
     struct map64 live;   // what a bare tid means now
+    uint64_t mark;       // of the machine at hand, in the keys of these maps
+    uint32_t machine;    // at hand
     int failure;         // negative errno of the first failure
 };
 
 int processes_init(struct processes *processes, struct strset *strings);
+
+// Pids and tids are of this machine from now on. Returns the utid of its idle thread.
+int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
 
 // The thread that a tid means now, made if there is none.
 int64_t processes_thread(struct processes *processes, int64_t tid);

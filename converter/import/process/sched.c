@@ -35,7 +35,7 @@ void sched_set_release(struct sched *sched, const char *release, size_t size)
 
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
 {
-    struct sched_cpu_vec *cpus = &im->sched.cpus;
+    struct sched_cpu_vec *cpus = &im->machine->sched.cpus;
     while (cpus->n <= cpu)
         if (sched_cpu_vec_push(cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0) {
             im->processes.failure = -ENOMEM;
@@ -53,7 +53,8 @@ const char *sched_state_text(struct import *im, int64_t prev_state)
     static const struct state_bit before[] = {
         {0x200, 'P'}, {0x40, 'x'}, {0x80, 'K'}, {0x100, 'W'}, {0x400, 'N'}, {0},
     };
-    uint32_t version = im->sched.kernel_version ? im->sched.kernel_version : VERSION_DEFAULT;
+    uint32_t version =
+        im->machine->sched.kernel_version ? im->machine->sched.kernel_version : VERSION_DEFAULT;
     uint32_t bits = (uint32_t)prev_state & 0xffff, preempted = 0x100;
     const struct state_bit *more = since_4_14;
     if (version >= VERSION(4, 14)) {
@@ -87,7 +88,7 @@ static void slice_write(struct import *im, uint32_t cpu, const struct sched_cpu 
     cell_int(row, COL_sched_slice_utid, utid);
     cell_text(row, COL_sched_slice_end_state, end_state);
     cell_int(row, COL_sched_slice_priority, state->slice_priority);
-    cell_int(row, COL_sched_slice_ucpu, cpu);
+    cell_int(row, COL_sched_slice_ucpu, ucpu_of(im, cpu));
     import_bounds(im, state->slice_ts);
 }
 
@@ -114,17 +115,18 @@ void sched_switch(struct import *im, struct sched_cpu *state, const struct sched
         .last_tid = event->next_tid,
         .last_priority = event->next_priority,
     };
-    thread_states_switch(&im->thread_states, event->ts, event->cpu, event->prev_utid, prev_state,
-                         event->next_utid);
+    thread_states_switch(&im->thread_states, event->ts, ucpu_of(im, event->cpu), event->prev_utid,
+                         prev_state, event->next_utid);
 }
 
-void sched_finish(struct import *im)
+int sched_finish(struct import *im)
 {
-    for (size_t cpu = 0; cpu < im->sched.cpus.n; cpu++) {
-        const struct sched_cpu *state = &im->sched.cpus.items[cpu];
+    for (size_t cpu = 0; cpu < im->machine->sched.cpus.n; cpu++) {
+        const struct sched_cpu *state = &im->machine->sched.cpus.items[cpu];
         if (state->running)
             slice_write(im, (uint32_t)cpu, state, -1, state->last_utid, NULL);
     }
+    return 0;
 }
 
 void sched_done(struct sched *sched)

@@ -46,6 +46,6 @@ struct sched_switch {
 
 void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event);
 
-// Writes the slices that are still open.
-void sched_finish(struct import *im);
+// Writes the slices that are still open. 0.
+int sched_finish(struct import *im);
 void sched_done(struct sched *sched);

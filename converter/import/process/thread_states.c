@@ -65,7 +65,7 @@ static void state_write(struct thread_states *states, int64_t utid,
 
 static void state_open(struct thread_states *states, int64_t utid, struct thread_state state)
 {
-    if (utid == 0) // the idle thread
+    if (utid == states->idle_utid)
         return;
     if (state.waker_utid >= 0 && (uint64_t)state.waker_utid < states->by_utid.n) {
         const struct thread_states_of *waker = &states->by_utid.items[state.waker_utid];

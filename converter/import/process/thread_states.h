@@ -30,6 +30,7 @@ VEC_DEFINE(thread_states_vec, struct thread_states_of);
 struct thread_states {
     struct database *db; // borrowed
     struct thread_states_vec by_utid;
+    int64_t idle_utid; // of the machine at hand
     bool has_bounds;
     int64_t start_ts, end_ts;
     int failure; // negative errno of the first failure

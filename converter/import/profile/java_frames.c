@@ -198,5 +198,6 @@ static int deobfuscation_finish(struct import *im, void *userdata)
 const struct importer importer_deobfuscation_mapping = {
     .field = PB_TracePacket_deobfuscation_mapping,
     .now = mapping_now,
+    .of_all_machines = true,
     .finish = deobfuscation_finish,
 };

@@ -58,7 +58,7 @@ static void time_write(struct import *im, const struct traced_map *map,
     int64_t ts;
     struct cell *row = database_row(im->db, TABLE_perf_map_code, NULL);
     cell_int(row, COL_perf_map_code_perf_map_id, map->id);
-    if (time->ts && clocks_convert(&im->clocks, CLOCK_ID_BOOTTIME, time->ts, &ts))
+    if (time->ts && import_time(im, CLOCK_ID_BOOTTIME, time->ts, &ts))
         cell_int(row, COL_perf_map_code_ts, ts);
     cell_int(row, COL_perf_map_code_start, (int64_t)time->start);
     if (time->has_size)
@@ -152,6 +152,7 @@ const struct importer importer_perf_map = {
     .field = PB_TracePacket_perf_map,
     .sorted = perf_map_sorted,
     .state_size = sizeof(struct traced_map_vec),
+    .of_all_machines = true,
     .finish = perf_map_finish,
     .done = perf_map_done,
 };

@@ -344,5 +344,6 @@ const struct importer importer_perf_sample = {
     .field = PB_TracePacket_perf_sample,
     .sorted = perf_sample_sorted,
     .state_size = sizeof(struct perf),
+    .of_all_machines = true,
     .done = perf_sample_done,
 };

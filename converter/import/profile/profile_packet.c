@@ -136,7 +136,7 @@ static int64_t coarse_time(struct import *im, const struct wire_field *timestamp
 {
     int64_t ts = otherwise;
     if (field_present(timestamp))
-        clocks_convert(&im->clocks, CLOCK_COARSE, field_i64(timestamp), &ts);
+        import_time(im, CLOCK_COARSE, field_i64(timestamp), &ts);
     return ts;
 }
 
@@ -237,7 +237,7 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
         .sources = {stack_source_profile_packet(own), stack_source_interned(packet->state)},
     };
     if (field_present(timestamp) &&
-        !clocks_convert(&im->clocks, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
+        !import_time(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
         stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
         return 0;
     }
@@ -267,7 +267,7 @@ static int profile_packet_sorted(struct import *im, void *state, const struct pa
                                  const struct wire_field *message)
 {
     struct profile *profile = state;
-    struct sequence *own = sequences_get(&profile->own, packet->sequence_id);
+    struct sequence *own = sequences_get(&profile->own, im->machine->number, packet->sequence_id);
     int r = own ? sequence_intern(&profile->own, own, wire_sub(message)) : -ENOMEM;
     if (r < 0)
         return r;
@@ -310,6 +310,7 @@ const struct importer importer_profile_packet = {
     .field = PB_TracePacket_profile_packet,
     .sorted = profile_packet_sorted,
     .state_size = sizeof(struct profile),
+    .of_all_machines = true,
     .finish = profile_packet_finish,
     .done = profile_packet_done,
 };

@@ -58,7 +58,8 @@ static int64_t execution_get(struct import *im, const struct sample *sample)
     if (!is_new || id == SAMPLE_NONE)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE__profiler_execution_context, id);
-    cell_known(row, COL__profiler_execution_context_ucpu, sample->cpu);
+    cell_known(row, COL__profiler_execution_context_ucpu,
+               sample->cpu < 0 ? SAMPLE_NONE : (int64_t)ucpu_of(im, (uint32_t)sample->cpu));
     cell_text(row, COL__profiler_execution_context_cpu_mode, sample->cpu_mode);
     return id;
 }
@@ -98,7 +99,8 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
     struct samples *samples = &im->samples;
     bool is_perf = source && strcmp(source, "linux.perf") == 0;
     const uint64_t *known = map64_get_or_add(
-        &samples->by_sequence, (uint64_t)is_perf << 32 | sequence_id, samples->sessions.n, ret_new);
+        &samples->by_sequence, (uint64_t)(im->machine->number * 2 + is_perf) << 32 | sequence_id,
+        samples->sessions.n, ret_new);
     struct session session = {.sequence_id = sequence_id, .source = source};
     if (!known || (*ret_new && session_vec_push(&samples->sessions, session) < 0)) {
         samples->failure = -ENOMEM;

@@ -312,5 +312,6 @@ const struct importer importer_stack_sample = {
     .field = PB_TracePacket_stack_sample,
     .sorted = stack_sample_sorted,
     .state_size = sizeof(struct stack_samples),
+    .of_all_machines = true,
     .done = stack_sample_done,
 };

@@ -153,6 +153,7 @@ const struct importer importer_module_symbols = {
     .field = PB_TracePacket_module_symbols,
     .now = keep_now,
     .state_size = sizeof(struct kept),
+    .of_all_machines = true,
     .finish = module_symbols_finish,
     .done = kept_done,
 };

@@ -13,9 +13,19 @@
 // Prefixes of facts of the whole trace and, of the rest, of the machine; others are of what the
 // machine did in this trace.
 static const char *const of_trace[] = {
-    "android_profile_", "trace_config_pbtxt",  "trace_size_bytes",
-    "trace_trigger",    "trace_type",          "trace_uuid",
-    "ui_state",         "unique_session_name", NULL,
+    "android_profile_",
+    "benchmark_",
+    "range_of_interest_",
+    "statsd_triggering_subscription_id",
+    "trace_config_pbtxt",
+    "trace_size_bytes",
+    "trace_time_clock_id",
+    "trace_trigger",
+    "trace_type",
+    "trace_uuid",
+    "ui_state",
+    "unique_session_name",
+    NULL,
 };
 static const char *const of_machine[] = {
     "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL,
@@ -31,8 +41,9 @@ static bool has_prefix_of(const char *name, const char *const *list)
 
 static const struct fact *fact_find(const struct metadata *metadata, const char *name)
 {
+    uint32_t machine = has_prefix_of(name, of_trace) ? 0 : metadata->machine;
     vec_foreach(&metadata->facts, fact)
-        if (str_eq(fact->name, name))
+        if (fact->machine == machine && str_eq(fact->name, name))
             return fact;
     return NULL;
 }
@@ -43,6 +54,7 @@ static void fact_put(struct metadata *metadata, struct fact fact)
         fact.text = arena_strndup(&metadata->arena, fact.text, fact.size);
         metadata->failed |= !fact.text;
     }
+    fact.machine = has_prefix_of(fact.name, of_trace) ? 0 : metadata->machine;
     struct fact *old = fact.multi ? NULL : (struct fact *)fact_find(metadata, fact.name);
     if (old)
         *old = fact;
@@ -121,7 +133,7 @@ int metadata_write(const struct metadata *metadata, struct database *db)
             continue;
         bool is_of_trace = has_prefix_of(fact->name, of_trace);
         if (!is_of_trace)
-            cell_int(row, COL_metadata_machine_id, 0);
+            cell_int(row, COL_metadata_machine_id, fact->machine);
         if (is_of_trace || !has_prefix_of(fact->name, of_machine))
             cell_int(row, COL_metadata_trace_id, 0);
     }

@@ -17,6 +17,7 @@ struct fact {
     const char *text; // in the arena; NULL: it is a number
     size_t size;
     int64_t number;
+    uint32_t machine;
     bool multi;   // several rows may have this name
     bool is_made; // not in the trace: of no trace or machine
 };
@@ -26,7 +27,8 @@ VEC_DEFINE(fact_vec, struct fact);
 struct metadata {
     struct fact_vec facts;
     struct arena arena;
-    bool failed; // memory ran out
+    uint32_t machine; // at hand
+    bool failed;      // memory ran out
 };
 
 // Names must outlive the metadata. A single fact replaces what was set under its name before.

@@ -109,16 +109,16 @@ static int cpu_info_finish(struct import *im, void *state)
 {
     const struct cpus *cpus = state;
     vec_foreach(&im->tracks.items, track)
-        if (track->cpu >= 0 && track->cpu < CPUS_MAX)
+        if (track->machine == im->machine->number && track->cpu >= 0 && track->cpu < CPUS_MAX)
             cpus_see(im, (uint32_t)track->cpu);
     for (uint32_t i = 0; i < CPUS_MAX; i++) {
         const struct cpu_facts *cpu = &cpus->items[i];
         bool is_known = i < cpus->n && cpu->is_known;
-        if (!is_known && !im->cpus[i])
+        if (!is_known && !im->machine->cpus[i])
             continue;
-        struct cell *row = database_row_with_id(im->db, TABLE_cpu, i);
+        struct cell *row = database_row_with_id(im->db, TABLE_cpu, ucpu_of(im, i));
         cell_int(row, COL_cpu_cpu, i);
-        cell_int(row, COL_cpu_machine_id, 0);
+        cell_int(row, COL_cpu_machine_id, im->machine->number);
         cell_int(row, COL_cpu_cluster_id, is_known ? cpu->cluster : 0);
         if (!is_known)
             continue;

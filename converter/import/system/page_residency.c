@@ -463,6 +463,7 @@ const struct importer importer_page_residency = {
     .field = PB_TracePacket_page_residency,
     .now = page_residency_now,
     .state_size = sizeof(struct page_residency),
+    .of_all_machines = true,
     .finish = page_residency_finish,
     .done = page_residency_done,
 };

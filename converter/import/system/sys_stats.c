@@ -247,7 +247,7 @@ static void buddyinfo(struct import *im, int64_t ts, const struct wire_field *fi
         uint64_t n_free;
         while (inner.number == PB_SysStats_BuddyInfo_order_pages && order < BUDDY_ORDER_MAX &&
                wire_packed_next(&values, &inner, WIRE_VARINT, &n_free)) {
-            uint32_t chunk_kb = (uint32_t)(((uint64_t)im->page_size << order++) / 1024);
+            uint32_t chunk_kb = (uint32_t)(((uint64_t)im->machine->page_size << order++) / 1024);
             struct track_spec spec = {
                 .type = "buddyinfo",
                 .dimensions = {text_dimension("buddyinfo_node", node_name),
@@ -393,7 +393,7 @@ static void slab(struct import *im, int64_t ts, const struct wire_field *field)
     struct arg set[] = {arg_uint("pages_per_slab", n_pages), arg_uint("num_slabs", n_slabs)};
     struct track_spec spec = {
         .type = "slabinfo", .unit = "bytes", .dimensions = {text_dimension("slab_name", name)}};
-    push(im, ts, (double)n_pages * (double)n_slabs * im->page_size, spec,
+    push(im, ts, (double)n_pages * (double)n_slabs * im->machine->page_size, spec,
          args_add(&im->args, set, 2), "mem.slab.%.*s", text_width(name), field_text(name));
 }
 

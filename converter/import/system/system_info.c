@@ -55,9 +55,9 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     const struct wire_field *release = &utsname[PB_Utsname_release];
     if (utsname[PB_Utsname_sysname].size == 5 &&
         memcmp(field_text(&utsname[PB_Utsname_sysname]), "Linux", 5) == 0)
-        sched_set_release(&im->sched, field_text(release), release->size);
+        sched_set_release(&im->machine->sched, field_text(release), release->size);
     const struct wire_field *machine = &utsname[PB_Utsname_machine];
-    im->syscall_names = syscall_names_of(field_text(machine), machine->size);
+    im->machine->syscall_names = syscall_names_of(field_text(machine), machine->size);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         text_fact(im, texts[i].name, &info[texts[i].field]);
     if (field_present(&info[PB_SystemInfo_timezone_off_mins]))
@@ -72,7 +72,7 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
         metadata_set_int(&im->metadata, "system_ram_gb", ram_gb(bytes));
     }
     uint32_t page_size = (uint32_t)field_u64(&info[PB_SystemInfo_page_size]);
-    im->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
+    im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
     return 0;
 }
 
@@ -88,13 +88,22 @@ static void int_cell(struct cell *row, size_t column, const struct wire_field *f
         cell_int(row, column, field_i64(field));
 }
 
+// Machines beside the host are counted from 1.
+static int64_t label_index(const struct import *im)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i <= im->machine->number; i++)
+        n += im->machines.items[i]->raw_id != 0;
+    return n;
+}
+
 // A trace always has one machine, even if it says nothing about it.
 static int system_info_finish(struct import *im, void *userdata)
 {
     const struct system_info *state = userdata;
     const struct wire_field *info = state->info, *utsname = state->utsname;
-    struct cell *row = database_row(im->db, TABLE_machine, NULL);
-    cell_int(row, COL_machine_raw_id, 0);
+    struct cell *row = database_row_with_id(im->db, TABLE_machine, im->machine->number);
+    cell_int(row, COL_machine_raw_id, im->machine->raw_id);
     text_cell(row, COL_machine_name, &info[PB_SystemInfo_machine_name]);
     text_cell(row, COL_machine_sysname, &utsname[PB_Utsname_sysname]);
     text_cell(row, COL_machine_release, &utsname[PB_Utsname_release]);
@@ -110,7 +119,7 @@ static int system_info_finish(struct import *im, void *userdata)
     if (field_present(&info[PB_SystemInfo_system_ram_bytes]))
         cell_int(row, COL_machine_system_ram_gb,
                  ram_gb(field_i64(&info[PB_SystemInfo_system_ram_bytes])));
-    cell_int(row, COL_machine_label_index, 0);
+    cell_int(row, COL_machine_label_index, im->machine->raw_id ? label_index(im) : 0);
     return 0;
 }
 

@@ -181,7 +181,7 @@ static void flow_write(struct import *im, uint64_t flow, int64_t from, int64_t t
 void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use)
 {
     struct import *im = event->im;
-    struct track_events *all = &im->track_events;
+    struct track_events *all = &im->machine->track_events;
     const uint64_t *index = map64_find(&all->flows, flow);
     if (index) {
         struct flow_end *from = &all->flow_ends.items[*index];
@@ -373,7 +373,7 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
     uint64_t phase = field_u64(&event.legacy[PB_TrackEvent_LegacyEvent_phase]);
     if (!place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-        return im->track_events.failure;
+        return im->machine->track_events.failure;
     }
     event_legacy_times(&event);
     extra_counters(&event, PB_TrackEvent_extra_counter_track_uuids,
@@ -390,7 +390,7 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
         slice_event(&event, type);
     else
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-    return im->track_events.failure;
+    return im->machine->track_events.failure;
 }
 
 const struct importer importer_track_event = {

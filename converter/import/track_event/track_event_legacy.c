@@ -161,7 +161,7 @@ static struct slice_name root_name(struct event *event, bool local, int64_t id)
     struct import *im = event->im;
     uint64_t key = hash_u64((uint64_t)id) ^ (local ? hash_u64((uint64_t)event->upid + 1) : 0);
     bool is_new;
-    const uint64_t *name = map64_get_or_add(&im->async_names, key, event->name, &is_new);
+    const uint64_t *name = map64_get_or_add(&im->machine->async_names, key, event->name, &is_new);
     return event_string(event, name ? (uint32_t)*name : event->name);
 }
 

@@ -28,7 +28,7 @@ static struct described_track *item_find(const struct track_events *events, uint
 
 static struct described_track *item_get(struct import *im, uint64_t uuid)
 {
-    struct track_events *events = &im->track_events;
+    struct track_events *events = &im->machine->track_events;
     struct described_track *track = item_find(events, uuid);
     if (track)
         return track;
@@ -189,7 +189,7 @@ void described_track_read(struct import *im, const struct wire_field *descriptor
 
 static bool ancestors_fit(struct import *im, const struct described_track *track)
 {
-    const struct track_events *events = &im->track_events;
+    const struct track_events *events = &im->machine->track_events;
     uint64_t seen[ANCESTORS_MAX];
     size_t n = 0;
     while (track && track->parent_uuid) {
@@ -215,14 +215,14 @@ static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64
     const uint64_t *owner = map64_find(owners, (uint64_t)id);
     bool taken = owner && *owner != uuid;
     if (!taken && map64_set(owners, (uint64_t)id, uuid) < 0)
-        im->track_events.failure = -ENOMEM;
+        im->machine->track_events.failure = -ENOMEM;
     return taken;
 }
 
 static void place_find(struct import *im, struct described_track *track,
                        const struct described_track *parent)
 {
-    struct track_events *events = &im->track_events;
+    struct track_events *events = &im->machine->track_events;
     struct processes *processes = &im->processes;
     track->is_root = track->has_pid;
     if (track->has_tid) {
@@ -260,7 +260,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
         if (!found)
             return NULL;
         parent = *found;
-        track = item_find(&im->track_events, uuid); // the array may have moved
+        track = item_find(&im->machine->track_events, uuid); // the array may have moved
     }
     place_find(im, track, &parent);
     return track;
@@ -327,12 +327,12 @@ static int64_t source_args(struct import *im, const struct described_track *trac
 // The row of the track above, unless that is the thread's or process's own.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
-    const struct described_track *track = item_find(&im->track_events, uuid);
+    const struct described_track *track = item_find(&im->machine->track_events, uuid);
     if (!track->parent_uuid || track->is_root)
         return -1;
     uint64_t parent_uuid = track->parent_uuid;
     uint32_t row = described_track_id(im, parent_uuid, STRSET_NONE, USE_PARENT, state);
-    const struct described_track *parent = item_find(&im->track_events, parent_uuid);
+    const struct described_track *parent = item_find(&im->machine->track_events, parent_uuid);
     return parent && !parent->is_root ? (int64_t)row : -1;
 }
 
@@ -352,7 +352,7 @@ static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64
 {
     if (im->tracks.items.n == n_before || id >= im->tracks.items.n)
         return;
-    const struct described_track *track = item_find(&im->track_events, uuid);
+    const struct described_track *track = item_find(&im->machine->track_events, uuid);
     bool is_root = track->is_root || !uuid;
     int64_t set = source_args(im, track, is_root, state);
     struct track *row = &im->tracks.items.items[id];
@@ -406,7 +406,7 @@ static uint32_t own_track(struct import *im, const struct described_track *track
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state)
 {
-    struct described_track *track = item_find(&im->track_events, uuid);
+    struct described_track *track = item_find(&im->machine->track_events, uuid);
     if (!track || track->place == PLACE_UNKNOWN)
         track = described_track_get(im, uuid);
     if (!track)
@@ -423,10 +423,10 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     bool is_first = !track->has_event_name;
     int64_t parent =
         is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
-    track = item_find(&im->track_events, uuid); // finding the parent may have moved it
+    track = item_find(&im->machine->track_events, uuid); // finding the parent may have moved it
     if (is_first) {
         track->has_event_name = true;
-        track->event_name = track->is_counter ? STRSET_NONE : event_name;
+        track->event_name = track->is_counter || track->is_root ? STRSET_NONE : event_name;
     }
     uint32_t name = track->name == STRSET_NONE ? track->event_name : track->name;
     bool is_merged = !track->is_counter && !track->is_root && track->merge != MERGE_NEVER;
@@ -453,15 +453,15 @@ void track_events_done(struct track_events *events)
 
 struct epoch_thread *epoch_thread(struct import *im, const struct generation *state)
 {
-    const uint64_t *index = map64_find(&im->track_events.epochs, state->epoch);
-    return index ? &im->track_events.epoch_threads.items[*index] : NULL;
+    const uint64_t *index = map64_find(&im->machine->track_events.epochs, state->epoch);
+    return index ? &im->machine->track_events.epoch_threads.items[*index] : NULL;
 }
 
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      uint32_t *ret_tid)
 {
     const struct epoch_thread *own = epoch_thread(im, state);
-    const uint64_t *other = map64_find(&im->track_events.threads, state->sequence_id);
+    const uint64_t *other = map64_find(&im->machine->track_events.threads, state->sequence_id);
     if (!own && !other)
         return false;
     *ret_pid = own ? own->pid : (uint32_t)(*other >> 32);
@@ -473,7 +473,7 @@ bool sequence_thread(struct import *im, const struct generation *state, uint32_t
 static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message)
 {
-    struct track_events *events = &im->track_events;
+    struct track_events *events = &im->machine->track_events;
     if (!packet->sequence_id)
         return;
     MESSAGE(thread, PB_ThreadDescriptor_reference_thread_instruction_count, message);
@@ -500,8 +500,8 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
     uint64_t pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
     uint64_t tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
     if (packet->sequence_id &&
-        map64_set(&im->track_events.threads, packet->sequence_id, pid << 32 | tid) < 0)
-        im->track_events.failure = -ENOMEM;
+        map64_set(&im->machine->track_events.threads, packet->sequence_id, pid << 32 | tid) < 0)
+        im->machine->track_events.failure = -ENOMEM;
 }
 
 static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
@@ -512,7 +512,7 @@ static int track_descriptor_now(struct import *im, void *state, const struct pac
     if (field_present(&part[PB_TrackDescriptor_thread]))
         sequence_thread_now(im, packet, &part[PB_TrackDescriptor_thread]);
     described_track_read(im, message);
-    return im->track_events.failure;
+    return im->machine->track_events.failure;
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
@@ -548,7 +548,7 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
     else if (track && field_present(&part[PB_TrackDescriptor_process]) &&
              track->place == PLACE_PROCESS)
         process_name(im, track->place_id, &part[PB_TrackDescriptor_process]);
-    return im->track_events.failure;
+    return im->machine->track_events.failure;
 }
 
 // The older forms, which describe no track.
@@ -557,7 +557,7 @@ static int thread_descriptor_now(struct import *im, void *state, const struct pa
 {
     (void)state;
     sequence_thread_now(im, packet, message);
-    return im->track_events.failure;
+    return im->machine->track_events.failure;
 }
 
 static int thread_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
