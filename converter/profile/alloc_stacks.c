@@ -21,7 +21,7 @@ static const char stacks_sql[] =
     "WHERE s.n_samples > 0 ORDER BY s.id";
 
 static const char frames_sql[] =
-    "SELECT f.name FROM alloc_log_stack_frame sf JOIN alloc_log_frame f ON f.id = sf.frame_id "
+    "SELECT f.name FROM _alloc_log_stack_frame sf JOIN alloc_log_frame f ON f.id = sf.frame_id "
     "WHERE sf.id >= ?1 AND sf.id < ?1 + ?2 ORDER BY sf.id";
 
 static const char *text_of(sqlite3_stmt *statement, int column)

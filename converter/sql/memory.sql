@@ -361,6 +361,14 @@ LEFT JOIN process p ON p.upid = f.upid
 LEFT JOIN heap h ON h.id = f.rowid LEFT JOIN perf e ON e.id = f.rowid
 GROUP BY s.id, f.upid;
 
+-- The methods of each stack of an allocation log.
+--   stack_id: Stack, see alloc_log_stack.
+--   depth: Distance from the outermost method, from 0.
+--   frame_id: Method, see alloc_log_frame.
+CREATE VIEW alloc_log_stack_frame AS
+SELECT g.id, s.id AS stack_id, g.id - s.first_frame AS depth, g.frame_id FROM alloc_log_stack s
+JOIN _alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames;
+
 -- The frames of every call stack that was sampled, each with the name that it had at that time.
 --   kind: heap profile, a sampling profiler (linux.perf and others), or Java allocations.
 --   sample_id: Row in heap_profile_allocation, in stack_sample, or in alloc_log_stack.
@@ -388,8 +396,7 @@ LEFT JOIN perf_map_frame p ON p.upid = s.upid AND p.frame_id = u.frame_id AND s.
 LEFT JOIN perf_map_symbol y ON y.id = p.symbol_id
 UNION ALL
 SELECT 'Java allocations', s.id, NULL, NULL, s.n_frames - 1 - g.depth, g.frame_id, f.name, 'log', NULL
-FROM alloc_log_stack s JOIN alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames
-JOIN alloc_log_frame f ON f.id = g.frame_id;
+FROM alloc_log_stack s JOIN alloc_log_stack_frame g ON g.stack_id = s.id JOIN alloc_log_frame f ON f.id = g.frame_id;
 
 -- Java allocations of logs, a row for each method on a stack: by it alone, and by it and what it called.
 --   alloc_log_id: Log, see alloc_log.
@@ -401,9 +408,10 @@ JOIN alloc_log_frame f ON f.id = g.frame_id;
 CREATE VIEW alloc_log_method AS
 WITH once AS (
   SELECT s.id, s.alloc_log_id, f.name, s.n_samples, s.n_samples * r.size_bytes AS bytes,
-    max(g.depth = s.n_frames - 1) AS is_self
+    max(g.id = s.first_frame + s.n_frames - 1) AS is_self
   FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id
-  JOIN alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
+  JOIN _alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames
+  JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
 SELECT alloc_log_id, name AS method, sum(iif(is_self, n_samples, 0)) AS self_samples, sum(n_samples) AS total_samples,
   sum(iif(is_self, bytes, 0)) AS self_bytes, sum(bytes) AS total_bytes
 FROM once GROUP BY alloc_log_id, name;

@@ -9,7 +9,8 @@
     T(alloc_log_frame, "Methods in the stacks of allocation logs.")                                \
     T(alloc_log_record, "What allocation logs sample: thread, type and size together.")            \
     T(alloc_log_stack, "Call stacks of allocation logs, and how often each was sampled.")          \
-    T(alloc_log_stack_frame, "The methods of each stack of an allocation log.")                    \
+    T(_alloc_log_stack_frame,                                                                      \
+      "The methods of the stacks of allocation logs, one stack behind the other.")                 \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
@@ -53,11 +54,9 @@
     C(alloc_log_stack, n_frames, INT, "Methods in it.")                                            \
     C(alloc_log_stack, n_samples, INT, "How often it was sampled.")
 
-#define COLUMNS_alloc_log_stack_frame(K, C, G)                                                     \
-    K(alloc_log_stack_frame, id, "Row; those of a stack follow each other.")                       \
-    C(alloc_log_stack_frame, stack_id, INT, "Stack, see alloc_log_stack.")                         \
-    C(alloc_log_stack_frame, depth, INT, "Distance from the outermost method, from 0.")            \
-    C(alloc_log_stack_frame, frame_id, INT, "Method, see alloc_log_frame.")
+#define COLUMNS__alloc_log_stack_frame(K, C, G)                                                    \
+    K(_alloc_log_stack_frame, id, "Row.")                                                          \
+    C(_alloc_log_stack_frame, frame_id, INT, "Method, see alloc_log_frame.")
 
 #define COLUMNS_perf_map(K, C, G)                                                                  \
     K(perf_map, id, "Row.")                                                                        \

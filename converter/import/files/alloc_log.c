@@ -192,10 +192,7 @@ static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, st
                           .n_frames = (uint32_t)log->ids.n};
     size_t index = log->items.n;
     for (size_t i = 0; i < log->ids.n; i++) {
-        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_stack_id,
-                 log->first_stack + (int64_t)index);
-        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_depth, (int64_t)i);
-        rows_int(&log->stack_frames, COL_alloc_log_stack_frame_frame_id, log->ids.items[i]);
+        rows_int(&log->stack_frames, COL__alloc_log_stack_frame_frame_id, log->ids.items[i]);
         rows_put(&log->stack_frames);
     }
     int r = stack_vec_push(&log->items, stack);
@@ -323,7 +320,7 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
     if (r == 0)
         r = rows_open_bulk(&log.stacks, in->handle, in->bulk, TABLE_alloc_log_stack, err);
     if (r == 0)
-        r = rows_open_bulk(&log.stack_frames, in->handle, in->bulk, TABLE_alloc_log_stack_frame,
+        r = rows_open_bulk(&log.stack_frames, in->handle, in->bulk, TABLE__alloc_log_stack_frame,
                            err);
     log.first_stack = log.stacks.next_id;
     log.first_record = log.records.next_id;
@@ -347,6 +344,6 @@ const struct file_format file_format_alloc_log = {
     .recognise = alloc_log_recognise,
     .import = alloc_log_import,
     .tables = {TABLE_alloc_log, TABLE_alloc_log_frame, TABLE_alloc_log_record,
-               TABLE_alloc_log_stack, TABLE_alloc_log_stack_frame},
+               TABLE_alloc_log_stack, TABLE__alloc_log_stack_frame},
     .n_tables = 5,
 };
