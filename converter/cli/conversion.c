@@ -526,8 +526,8 @@ static int empty_base_make(struct run *run)
 static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
-    int r = database_target_check(conversion->output, run->err);
-    if (r == 0)
+    int r = conversion->opened ? 0 : database_target_check(conversion->output, run->err);
+    if (r == 0 && !conversion->opened)
         r = journals_settle(run);
     if (r == 0)
         r = working_folder_make(conversion->output, run->err, &run->beside);
@@ -544,6 +544,17 @@ static int everything_convert(struct run *run)
     return r;
 }
 
+// SQLite opens the file when something is read.
+static int working_open(struct run *run, struct sqlite3 **ret)
+{
+    int code = sqlite3_open_v2(run->working, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
+    return code == SQLITE_OK
+               ? 0
+               : err_set(run->err, -EIO, "%s: %s", run->conversion->output, sqlite3_errmsg(*ret));
+}
+
 int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err)
 {
     struct run run = {
@@ -552,7 +563,9 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     nsec_t start = nsec_now(CLOCK_MONOTONIC);
     int r = everything_convert(&run);
     progress_wipe(&run);
-    if (r == 0)
+    if (r == 0 && conversion->opened)
+        r = working_open(&run, conversion->opened);
+    else if (r == 0)
         r = working_file_publish(run.working, conversion->output, conversion->append, err);
     working_folder_remove(&run.beside);
     if (r == -ECANCELED)

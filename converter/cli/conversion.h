@@ -24,6 +24,8 @@ VEC_DEFINE(path_vec, const char *);
 struct conversion {
     struct conversion_files files;
     const char *output;      // borrowed
+    struct sqlite3 **opened; // not NULL: instead of taking that name, the database is opened for
+                             // reading, and its file is gone
     struct path_vec symbols; // folders with ELF files, borrowed
     struct selection selection;
     bool symbolize;    // look for symbols of frames

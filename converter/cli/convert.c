@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
+#include "converter/cli/interrupts.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -48,19 +49,6 @@ static const char help[] =
     "The table 'trace' lists the traces; machine_id and trace_id tell their rows apart. Of a\n"
     "damaged file everything that can be read is converted; the exit code is 1 then, and the\n"
     "message says where the damage is.\n";
-
-static volatile sig_atomic_t interrupted; // set by the signal handler
-
-static void on_signal(int signal_number)
-{
-    interrupted = signal_number;
-}
-
-static bool goes_on(void *userdata)
-{
-    (void)userdata;
-    return !interrupted;
-}
 
 static void conversion_done(struct conversion *conversion)
 {
@@ -180,7 +168,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
 
 static int run_convert(int argc, char **argv)
 {
-    CLEANUP(conversion_done) struct conversion conversion = {.goes_on = goes_on};
+    CLEANUP(conversion_done) struct conversion conversion = {.goes_on = interrupts_none};
     struct err err = {0};
     bool damaged = false;
     int code;
@@ -192,10 +180,7 @@ static int run_convert(int argc, char **argv)
                 "--symbols and --symbol-path)\n");
         return EXIT_FAILED;
     }
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
     if (conversion_run(&conversion, &damaged, &err) < 0) {
         err_print(&err, "mmsql");

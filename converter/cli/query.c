@@ -16,13 +16,12 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
+#include "converter/cli/interrupts.h"
 #include "converter/cli/query.h"
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
 #include "converter/functions/functions.h"
 #include "converter/input/spill.h"
-
-#define OPEN_FLAGS (SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX)
 
 static const char help[] =
     "usage: mmsql query [OPTION]... DB|TRACE [SQL]\n"
@@ -86,35 +85,32 @@ static void conversion_done(struct conversion *conversion)
     conversion_files_done(&conversion->files);
 }
 
-// Converts `path` into a database without a name.
+// Converts `path` into a database without a name. What was left by who was killed while at that
+// goes, because all have the same output.
 static int trace_open(const char *path, sqlite3 **ret)
 {
     CLEANUP(freep) char *output = NULL;
-    CLEANUP(conversion_done) struct conversion conversion = {.quiet = true};
+    CLEANUP(conversion_done)
+    struct conversion conversion = {.quiet = true, .opened = ret, .goes_on = interrupts_none};
     struct err err = {0};
     bool damaged;
-    if (asprintf(&output, "%s/mmsql-query.XXXXXX", temporary_folder(NULL)) < 0)
+    if (asprintf(&output, "%s/mmsql-query", temporary_folder(NULL)) < 0) {
         output = NULL;
-    int fd = output ? mkostemp(output, O_CLOEXEC) : -1;
-    if (fd < 0) {
-        fprintf(stderr, "mmsql: temporary database: %s\n", strerror(errno));
-        return SQLITE_CANTOPEN;
+        fprintf(stderr, "mmsql: %s\n", strerror(ENOMEM));
+        return SQLITE_NOMEM;
     }
-    close(fd);
     conversion.output = output;
     int r = conversion_files_push(&conversion.files, (struct conversion_file){.path = path});
+    interrupts_note();
     if (r == 0)
         r = conversion_run(&conversion, &damaged, &err);
+    if (!interrupts_let())
+        r = -ECANCELED;
     if (r < 0) {
         err_prefix(&err, r, "%s: not a database; as a trace", path);
         err_print(&err, "mmsql");
     }
-    int code = r < 0 ? SQLITE_ERROR : sqlite3_open_v2(output, ret, OPEN_FLAGS, NULL);
-    if (code == SQLITE_OK)
-        code =
-            sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL); // opens the file
-    unlink(output);
-    return code;
+    return r < 0 ? SQLITE_ERROR : SQLITE_OK;
 }
 
 static int database_open(const char *path, sqlite3 **ret)
@@ -123,7 +119,7 @@ static int database_open(const char *path, sqlite3 **ret)
         fprintf(stderr, "mmsql: %s: unable to open: %s\n", path, strerror(errno));
         return SQLITE_CANTOPEN;
     }
-    int code = sqlite3_open_v2(path, ret, OPEN_FLAGS, NULL);
+    int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
     if (code == SQLITE_NOTADB)

@@ -49,6 +49,28 @@ class OnTraces(Case):
         self.assertEqual(out, "n\n13\n")
         self.assertEqual(list(here.iterdir()), [], "nothing is left behind")
 
+    def test_what_a_killed_one_leaves_goes(self):
+        here = self.dir / "killed"
+        here.mkdir()
+        os.mkfifo(here / "trace")
+        env = dict(os.environ, TMPDIR=str(here))
+        for number, left in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGKILL, 1)):
+            process = subprocess.Popen([lib.MMSQL, "query", here / "trace", "SELECT 1"], env=env, stderr=subprocess.PIPE, text=True)
+            with process, (here / "trace").open("wb") as trace:
+                trace.write(PRESSURE.read_bytes()[:30000])
+                trace.flush()
+                deadline = time.monotonic() + 10
+                while not list(here.glob("mmsql-query.*")) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                time.sleep(0.1)
+                process.send_signal(number)
+                trace.close()
+                said = process.communicate()[1]
+            self.assertNotEqual(process.returncode, 0)
+            self.assertEqual(len(list(here.glob("mmsql-query.*"))), left, f"{number}: {said}")
+        self.ask("SELECT 1", db=PRESSURE, env=env)
+        self.assertEqual([p.name for p in here.iterdir()], ["trace"])
+
     def test_standard_input(self):
         with PRESSURE.open("rb") as trace:
             self.assertEqual(self.ask("SELECT count(*) AS n FROM slice", db="-", stdin=trace), "n\n13\n")
