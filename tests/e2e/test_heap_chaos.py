@@ -17,7 +17,7 @@ for line in sys.stdin:
     for i in range(int(n)):
         if what == "keep":
             keep.append(bytes(3000))
-            if i % 50 == 0:
+            if i % 10 == 0:
                 time.sleep(0.01)
         elif what == "burst":
             keep.append(bytes(3000))
@@ -44,8 +44,10 @@ class FullRing(Service):
         self.assertEqual(recorder.returncode, 0, err)
         return err
 
-    def net(self):
-        return self.query("select coalesce(sum(size), 0) from heap_profile_allocation")[0][0]
+    def n_kept(self):
+        """Live samples of the function that allocates most."""
+        return self.query("select sum(count) from heap_profile_allocation group by callsite_id"
+                          " order by sum(abs(count)) desc limit 1")[0][0]
 
     def stat(self, name):
         return sum(row[0] for row in self.query(f"select value from stats where name = '{name}'"))
@@ -54,7 +56,7 @@ class FullRing(Service):
         """The program frees while nobody reads, and does nothing after that."""
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536", "--no-block-client")
-        self.work(process, "keep", 1000)
+        self.work(process, "keep", 600)
         time.sleep(0.2)
         recorder.send_signal(signal.SIGSTOP)
         self.work(process, "burst", 3000)
@@ -63,7 +65,7 @@ class FullRing(Service):
         time.sleep(0.3)
         self.end(recorder)
         self.assertGreater(self.stat("mmsql_heap_lost_frees"), 100)
-        self.assertLess(abs(self.net() - 500 * 3000), 100000)
+        self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
 
 
 if __name__ == "__main__":

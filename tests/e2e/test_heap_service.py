@@ -113,13 +113,11 @@ class Snapshot(Service):
 
 class Limits(Service):
     def test_cpu(self):
-        """Every allocation of four threads keeps the recorder busy."""
-        target = self.start(TRUTH, "4", "50000000")
-        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 max_heapprofd_cpu_secs: 1", 20000)
-        began = time.monotonic()
+        """Every allocation of a thread keeps the recorder busy."""
+        target = self.start(TRUTH, "1", "50000000")
+        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 max_heapprofd_cpu_secs: 1", 60000)
         recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
-        self.until(lambda: "the profile ends" in recorder.stderr.readline(), 20)
-        self.assertLess(time.monotonic() - began, 15)
+        self.until(lambda: "the profile ends" in recorder.stderr.readline(), 60)
         recorder.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(30), 0)
         self.assertEqual(self.query("select value from stats where name = 'heapprofd_hit_guardrail'"), [(1,)])

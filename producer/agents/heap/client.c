@@ -422,7 +422,8 @@ int client_start(int fd)
         uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
         atomic_store(&client->epoch, epoch ? epoch : 1);
         install_hooks();
-        tell_arenas(false);
+        if (__libc_single_threaded)
+            tell_arenas(false); // otherwise locks may have to be waited for, and somebody else will
     }
     client_thread.inside--;
     end_walk();
@@ -501,6 +502,15 @@ void client_finish(void)
     client_thread.inside++;
     if (enter(&client_thread))
         tell_arenas(true);
+    leave(&client_thread);
+    client_thread.inside--;
+}
+
+void client_answer(void)
+{
+    client_thread.inside++;
+    if (enter(&client_thread) && is_asked())
+        tell_arenas(false);
     leave(&client_thread);
     client_thread.inside--;
 }

@@ -45,6 +45,9 @@ bool client_summon(uint64_t summons);
 // The hooks are taken out, the memory is given back. Any thread, at any time.
 void client_stop(void);
 
+// What the recorder asks for is told now. Any thread.
+void client_answer(void);
+
 // The program ends: what can only be told now is told.
 void client_finish(void);
 

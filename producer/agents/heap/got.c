@@ -6,8 +6,8 @@
 // too: a free that is called through one must be seen.
 //
 // Entries behind RELRO are opened for the write and closed again. An object that another thread is
-// just loading must not be closed under its loader's hands: whether the page is closed now is
-// looked up in /proc/self/maps, and only what was closed is closed again. Writes are whole words,
+// just loading must not be closed under its loader's hands: whether the page is closed is looked
+// up in /proc/self/maps, and only what was closed is closed again. Writes are whole words,
 // so other threads see one function or the other.
 #include "producer/agents/heap/got.h"
 
@@ -125,15 +125,28 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// Where the mappings are that may not be written to: read once a walk, since the text is long and
+// making it takes the kernel a while. What does not fit counts as unknown.
+#define MAPPINGS_MAX 8192
+#define READ_BYTES   16384
+
+static struct {
+    struct mapping {
+        uintptr_t start, end;
+        bool writable;
+    } items[MAPPINGS_MAX];
+    size_t n;
+    bool is_read;
+    char text[READ_BYTES];
+} mappings;
+
 struct maps_scan {
     uintptr_t numbers[2];
     int field; // 0, 1: addresses; 2: permissions; 3: the rest of the line
     int column;
-    bool writable;
 };
 
-// True: the line that covers `address` has been read up to its permissions.
-static bool scan_char(struct maps_scan *scan, char c, uintptr_t address)
+static void scan_char(struct maps_scan *scan, char c)
 {
     if (c == '\n') {
         *scan = (struct maps_scan){0};
@@ -143,30 +156,52 @@ static bool scan_char(struct maps_scan *scan, char c, uintptr_t address)
             scan->numbers[scan->field] = scan->numbers[scan->field] << 4 | (uintptr_t)digit;
         else
             scan->field++;
-    } else if (scan->field == 2) {
-        if (scan->column++ == 1) {
-            scan->writable = c == 'w';
-            scan->field = 3;
-            return address >= scan->numbers[0] && address < scan->numbers[1];
-        }
+    } else if (scan->field == 2 && scan->column++ == 1) {
+        scan->field = 3;
+        if (mappings.n < MAPPINGS_MAX)
+            mappings.items[mappings.n++] =
+                (struct mapping){scan->numbers[0], scan->numbers[1], c == 'w'};
     }
-    return false;
+}
+
+static void read_mappings(void)
+{
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    struct maps_scan scan = {0};
+    mappings.n = 0;
+    mappings.is_read = true;
+    for (ssize_t n; fd >= 0 && (n = read(fd, mappings.text, sizeof(mappings.text))) > 0;)
+        for (ssize_t i = 0; i < n; i++)
+            scan_char(&scan, mappings.text[i]);
+    if (fd >= 0)
+        close(fd);
+}
+
+static const struct mapping *mapping_of(uintptr_t address)
+{
+    size_t low = 0, high = mappings.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (mappings.items[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < mappings.n && mappings.items[low].start <= address ? &mappings.items[low] : NULL;
 }
 
 // 1, 0, or -1: cannot be known.
 static int is_writable(uintptr_t address)
 {
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), result = -1;
-    if (fd < 0)
-        return -1;
-    struct maps_scan scan = {0};
-    char text[1024];
-    for (ssize_t n; result < 0 && (n = read(fd, text, sizeof(text))) > 0;)
-        for (ssize_t i = 0; result < 0 && i < n; i++)
-            if (scan_char(&scan, text[i], address))
-                result = scan.writable;
-    close(fd);
-    return result;
+    const struct mapping *mapping = NULL;
+    if (mappings.is_read)
+        mapping = mapping_of(address);
+    // One that is open is perhaps just being loaded, and may be closed since.
+    if (!mapping || mapping->writable) {
+        read_mappings();
+        mapping = mapping_of(address);
+    }
+    return mapping ? mapping->writable : -1;
 }
 
 static bool open_relro(struct object *object)
@@ -257,5 +292,6 @@ static int visit(struct dl_phdr_info *info, size_t size, void *userdata)
 
 void got_walk_objects(struct got_walk *walk)
 {
+    mappings.is_read = false;
     dl_iterate_phdr(visit, walk);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls between objects go through tables of addresses (GOT). Here the entries of some functions
-// are exchanged in all loaded objects, and put back. No memory is allocated and nothing is kept:
-// what is there says what was done.
+// are exchanged in all loaded objects, and put back. No memory is allocated, and nothing is kept
+// from one walk to the next: what is there says what was done.
 #pragma once
 
 #include <link.h>

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  5
+#define HEAP_ABI_VERSION  6
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_TABLE_BITS  22
@@ -31,6 +31,7 @@
     (HEAP_HEADER_BYTES + (uint64_t)(ring_bytes) + HEAP_TABLE_BYTES)
 
 #define HEAP_LIBRARY_FILE "libmmheap.so"
+#define HEAP_RING_NAME    "mmheap" // of the memfd
 
 #define HEAP_FRAMES_MAX 256
 #define HEAP_PATH_MAX   4096
@@ -73,6 +74,12 @@ struct heap_wanted {
     uint64_t interval_bytes; // 0: not wanted
 };
 
+struct heap_owner {
+    uint64_t pid_namespace, start_ticks;
+    int32_t pid;
+    uint32_t unused;
+};
+
 struct heap_header {
     // By the recorder, before it hands over the memory.
     uint32_t magic, version;
@@ -84,6 +91,7 @@ struct heap_header {
     uint64_t others_interval_bytes;   // of heaps without an entry in `wanted`; 0: not wanted
     uint32_t n_wanted, unused;
     struct heap_wanted wanted[HEAP_WANTED_MAX]; // malloc is not among them
+    struct heap_owner owner;
     // By the recorder, at any time.
     _Alignas(64) atomic_uint stop;
     atomic_uint heartbeat; // changes with every look at the ring

@@ -37,14 +37,14 @@ static bool ask_recorder(char **environment)
     return is_wanted;
 }
 
-// The first of all constructors, also of the C library's own: getenv() finds nothing yet.
+// The first of all constructors, also of the C library's own: getenv() finds nothing yet. Where it
+// would, the library comes later, and who brings it does the rest: nobody is to be waited for then.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;
     (void)argv;
     int saved = errno;
-    bool is_loaded_later = environ != NULL;
-    if (getauxval(AT_SECURE) == 0 && !ask_recorder(environment) && !is_loaded_later)
+    if (!environ && getauxval(AT_SECURE) == 0 && !ask_recorder(environment))
         dormant_begin(variable(environment, HEAP_SIGNAL_VARIABLE));
     errno = saved;
 }
@@ -55,19 +55,33 @@ __attribute__((destructor)) static void end_program(void)
     client_finish();
 }
 
-// Begins a profile with the ring behind `fd`, which is closed. 0 or a negative errno.
-__attribute__((visibility("default"))) int mmheap_attach(int fd);
-int mmheap_attach(int fd)
+// Begins a profile with the ring behind `fd`, which is closed. 0 or a negative errno, which goes to
+// *ret_result, too: who calls it from outside does not see what it returns.
+__attribute__((visibility("default"))) int mmheap_attach(int fd, int *ret_result);
+int mmheap_attach(int fd, int *ret_result)
 {
     int r = client_start(fd);
     close(fd);
+    *ret_result = r;
     return r;
 }
 
 // Ends the profile, if there is one, before the next sample would.
-__attribute__((visibility("default"))) int mmheap_detach(void);
-int mmheap_detach(void)
+__attribute__((visibility("default"))) int mmheap_detach(int unused, int *ret_result);
+int mmheap_detach(int unused, int *ret_result)
 {
+    (void)unused;
     client_stop();
+    *ret_result = 0;
+    return 0;
+}
+
+// Answers what the recorder asks, for a process in which nobody else does.
+__attribute__((visibility("default"))) int mmheap_answer(int unused, int *ret_result);
+int mmheap_answer(int unused, int *ret_result)
+{
+    (void)unused;
+    client_answer();
+    *ret_result = 0;
     return 0;
 }

@@ -16,10 +16,10 @@ static uintptr_t own_start, own_end;
 
 void unwind_prepare(const void *start, const void *end)
 {
-    uint64_t frames[4];
+    void *first[1]; // the library makes its own preparations; more would be looked up for nothing
     own_start = (uintptr_t)start;
     own_end = (uintptr_t)end;
-    unwind_here(frames, 4);
+    unw_backtrace(first, 1);
 }
 
 size_t unwind_here(uint64_t *frames, size_t max)

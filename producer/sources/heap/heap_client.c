@@ -133,7 +133,7 @@ static int take_record(struct heap_client *client, const struct ring_record *rec
     }
 }
 
-static void drain(struct heap_client *client, bool is_last)
+static void read_records(struct heap_client *client, bool is_last)
 {
     struct ring_record record;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
@@ -143,6 +143,16 @@ static void drain(struct heap_client *client, bool is_last)
         client->n_failed += take_record(client, &record) < 0;
 }
 
+// A free that is lost belongs to a sample that is read here at the latest, if all is read.
+static void drain(struct heap_client *client, bool is_last)
+{
+    const struct heap_header *header = client->ring.header;
+    uint64_t n = atomic_load(&header->n_lost_frees), end = atomic_load(&header->write_pos);
+    read_records(client, is_last);
+    if (client->ring.pos >= end || is_last)
+        client->n_lost_frees = n + client->ring.n_skipped;
+}
+
 static bool is_live(void *userdata, uint64_t address)
 {
     return ring_reader_is_live(userdata, address);
@@ -150,7 +160,7 @@ static bool is_live(void *userdata, uint64_t address)
 
 static void reconcile(struct heap_client *client, bool at_once, bool is_last)
 {
-    uint64_t n = atomic_load(&client->ring.header->n_lost_frees) + client->ring.n_skipped;
+    uint64_t n = client->n_lost_frees;
     nsec_t before = nsec_now(CLOCK_MONOTONIC);
     if (!is_last && (n == client->n_settled || (before < client->reconcile_due && !at_once)))
         return;

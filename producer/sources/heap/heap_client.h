@@ -33,7 +33,8 @@ struct heap_client {
     nsec_t start_coarse;
     uint64_t n_samples, n_failed;   // what came, and what there was no memory for
     struct malloc_info malloc_info; // the last that came
-    uint64_t n_settled;             // of the lost frees
+    uint64_t n_lost_frees;          // whose samples have been read
+    uint64_t n_settled;             // and for which the table has been asked
     nsec_t reconcile_due;
     nsec_t smaps_due; // boot time; dumps before are without smaps
     bool from_startup;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/sources/heap/heap_owner.h"
 
 #define GIVEN_BACK 32 // parts of the ring
 #define BUSY_MAX   (2 * NSEC_PER_SEC)
@@ -43,6 +44,7 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
         .adaptive_interval_bytes = options->adaptive_interval_bytes,
         .others_interval_bytes = options->others_interval_bytes,
         .n_wanted = options->n_wanted,
+        .owner = heap_owner_self(),
     };
     memcpy(ret->wanted, options->wanted, sizeof(ret->wanted));
 }
@@ -62,7 +64,7 @@ static int map_memory(struct ring_reader *ring, struct err *err)
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
 {
-    *ret = (struct ring_reader){.fd = memfd_create("mmheap", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+    *ret = (struct ring_reader){.fd = memfd_create(HEAP_RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING),
                                 .bytes = options->bytes};
     int r = 0;
     if (ret->fd < 0 || ftruncate(ret->fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||

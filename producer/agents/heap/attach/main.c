@@ -25,33 +25,40 @@
 #include "common/str.h"
 #include "common/unix_socket.h"
 #include "producer/agents/heap/attach/attach_abi.h"
+#include "producer/agents/heap/attach/priority.h"
 #include "producer/agents/heap/attach/safe_point.h"
 #include "producer/agents/heap/attach/target.h"
 #include "producer/agents/heap/attach/tracee.h"
 #include "producer/agents/heap/heap_abi.h"
 
-#define SEARCH_TIME (2 * NSEC_PER_SEC)
-#define DETACH_TIME (500 * NSEC_PER_MSEC)
-#define LEAVE_TIME  (50 * NSEC_PER_MSEC)
-#define CALL_TIME   (2 * NSEC_PER_SEC)
-#define PAUSE_NS    2000000
-#define STACK_BYTES (256u << 10)
-#define ATTACH_NAME "mmheap_attach"
-#define DETACH_NAME "mmheap_detach"
-#define NOW         2 // RTLD_NOW
+#define SEARCH_TIME    (2 * NSEC_PER_SEC)
+#define STOP_TIME      NSEC_PER_SEC
+#define DETACH_TIME    (500 * NSEC_PER_MSEC)
+#define LEAVE_TIME     (50 * NSEC_PER_MSEC)
+#define CALL_TIME      (2 * NSEC_PER_SEC)
+#define PAUSE_NS       2000000
+#define STACK_BYTES    (256u << 10)
+#define ANSWER_TIME    (60 * NSEC_PER_MSEC)
+#define FIRST_QUESTION 1
+#define NOW            2 // RTLD_NOW
+
+// Of the library.
+enum function { FUNCTION_ATTACH, FUNCTION_ANSWER, FUNCTION_DETACH, FUNCTIONS_N };
 
 struct attach {
     struct target target;
     struct tracee tracee;
+    struct priority *priority; // NULL: what there is has to do
     const char *library;
     struct heap_header header;
-    uint64_t entry;     // of the library's function, in its file
-    uint64_t memory;    // in the process: text at the beginning, stack at the end
-    int64_t ring_there; // descriptors in the process; -1: none
+    uint64_t entries[FUNCTIONS_N]; // in the library's file
+    uint64_t memory;               // in the process: text at the beginning, stack at the end
+    int64_t ring_there;            // descriptors in the process; -1: none
     int64_t library_there;
     int ring_fd; // here, the same file
     int mem_fd;
-    nsec_t stopped;
+    nsec_t stopped; // since when the thread is
+    nsec_t longest; // that one was
 };
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
@@ -89,7 +96,7 @@ static int make_memfd(struct attach *a, const char *name, int64_t *ret_there, in
 
 static int make_ring(struct attach *a, struct err *err)
 {
-    int r = make_memfd(a, "mmheap", &a->ring_there, &a->ring_fd, err);
+    int r = make_memfd(a, HEAP_RING_NAME, &a->ring_there, &a->ring_fd, err);
     if (r < 0)
         return r;
     if (ftruncate(a->ring_fd, (off_t)HEAP_MEMORY_BYTES(a->header.ring_bytes)) < 0 ||
@@ -121,7 +128,6 @@ static int copy_library(struct attach *a, char *ret_path, size_t size, struct er
 static int load_library(struct attach *a, struct err *err)
 {
     char path[4096];
-    uint64_t handle = 0;
     int r = 0;
     snprintf(path, sizeof(path), "%s", a->library);
     if (!a->target.same_files)
@@ -130,33 +136,35 @@ static int load_library(struct attach *a, struct err *err)
         r = err_set(err, -EIO, "memory of the process cannot be written");
     const uint64_t args[2] = {a->memory, NOW};
     if (r == 0) {
-        r = tracee_call(&a->tracee, a->target.dlopen_address, a->memory + STACK_BYTES, args,
-                        &handle);
+        r = tracee_call(&a->tracee, a->target.dlopen_address, a->memory + STACK_BYTES, args);
         if (r < 0)
             return err_errno(err, r, "dlopen in the process");
+        r = target_find_library(&a->target);
     }
-    if (r == 0 && handle == 0)
+    if (r == -ENOENT)
         return err_set(err, -ELIBBAD, "it cannot load %s (is libunwind installed where it runs?)",
                        a->library);
-    // What dlopen() returns begins with the difference between addresses in file and memory.
-    if (r == 0 && pread(a->mem_fd, &a->target.library_base, sizeof(uint64_t), (off_t)handle) !=
-                      sizeof(uint64_t))
-        return err_set(err, -EIO, "memory of the process cannot be read");
     return r;
 }
 
-static int call_library(struct attach *a, const char *name, uint64_t argument, struct err *err)
+// The result of the function, or what went wrong with the call.
+static int call_library(struct attach *a, enum function function, uint64_t argument,
+                        struct err *err)
 {
-    uint64_t result = 0;
-    const uint64_t args[2] = {argument, 0};
-    int r = tracee_call(&a->tracee, a->target.library_base + a->entry, a->memory + STACK_BYTES,
-                        args, &result);
+    int32_t result = -EIO;
+    const uint64_t args[2] = {argument, a->memory};
+    int r = write_memory(a, a->memory, &result, sizeof(result));
+    if (r == 0)
+        r = tracee_call(&a->tracee, a->target.library_base + a->entries[function],
+                        a->memory + STACK_BYTES, args);
     if (r < 0)
-        return err_errno(err, r, "%s in the process", name);
-    r = (int)(int32_t)result;
+        return err_errno(err, r, "the library in the process");
+    if (pread(a->mem_fd, &result, sizeof(result), (off_t)a->memory) != (ssize_t)sizeof(result))
+        result = -EIO;
+    r = result;
     if (r == -EBUSY)
         return err_set(err, r, "it is being profiled already");
-    return r < 0 ? err_errno(err, r, "%s in the process", name) : 0;
+    return r < 0 ? err_errno(err, r, "the library in the process") : 0;
 }
 
 static void close_there(struct attach *a, int64_t fd)
@@ -166,26 +174,33 @@ static void close_there(struct attach *a, int64_t fd)
         tracee_syscall(&a->tracee, SYS_close, args);
 }
 
-static int work(struct attach *a, bool detach, struct err *err)
+static int attach_there(struct attach *a, struct err *err)
 {
-    int r = tracee_borrow(&a->tracee, a->target.syscall_address);
+    int r = 0;
+    if (a->target.is_abandoned)
+        r = call_library(a, FUNCTION_DETACH, 0, err);
+    if (r == 0 && !a->target.library_base)
+        r = load_library(a, err);
+    if (r == 0)
+        r = make_ring(a, err);
     if (r < 0)
-        return err_errno(err, r, "registers");
+        return r;
+    int64_t fd = a->ring_there;
+    a->ring_there = -1; // it closes it
+    return call_library(a, FUNCTION_ATTACH, (uint64_t)fd, err);
+}
+
+// What is done there while the thread is borrowed.
+static int work(struct attach *a, enum function function, struct err *err)
+{
+    int r = tracee_borrow(&a->tracee, a->mem_fd, a->target.syscall_address,
+                          a->target.sigreturn_address);
+    if (r < 0)
+        return err_errno(err, r, "stack of the process");
     r = allocate(a, err);
     if (r < 0)
         return r;
-    if (detach) {
-        r = call_library(a, DETACH_NAME, 0, err);
-    } else {
-        r = a->target.library_base ? 0 : load_library(a, err);
-        if (r == 0)
-            r = make_ring(a, err);
-        if (r == 0) {
-            r = call_library(a, ATTACH_NAME, (uint64_t)a->ring_there, err);
-            if (r == 0 || r == -EBUSY)
-                a->ring_there = -1; // it has closed it
-        }
-    }
+    r = function == FUNCTION_ATTACH ? attach_there(a, err) : call_library(a, function, 0, err);
     if (r != -EFAULT && r != -ETIMEDOUT && r != -ESRCH) {
         const uint64_t args[6] = {a->memory, STACK_BYTES};
         close_there(a, a->ring_there);
@@ -198,13 +213,19 @@ static int work(struct attach *a, bool detach, struct err *err)
 // Stops one thread; 1: it is where it has to be; 0: it runs on; or a negative errno.
 static int try_thread(struct attach *a, int tid, nsec_t deadline)
 {
-    int r = tracee_stop(tid, deadline, &a->tracee);
-    if (r < 0)
-        return r == -ESRCH ? 0 : r;
-    if (safe_point_is_here(&a->target, &a->tracee))
-        return 1;
-    tracee_release(&a->tracee);
-    return 0;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (!target_may_stop(&a->target, tid))
+        return 0;
+    a->stopped = now;
+    priority_raise(a->priority, tid);
+    int r = tracee_stop(tid, deadline < now + STOP_TIME ? deadline : now + STOP_TIME, &a->tracee);
+    if (r == 0) {
+        if (safe_point_is_here(&a->target, &a->tracee))
+            return 1;
+        tracee_release(&a->tracee);
+    }
+    priority_restore(a->priority);
+    return r == -ESRCH ? 0 : r;
 }
 
 static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
@@ -218,10 +239,8 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         int r = 0;
         for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
             int tid = atoi(entry->d_name);
-            if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline) {
-                a->stopped = nsec_now(CLOCK_MONOTONIC);
+            if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline)
                 r = try_thread(a, tid, deadline);
-            }
         }
         closedir(dir);
         if (r == 1)
@@ -230,37 +249,86 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
             return err_set(err, r, "this user may not trace it");
         if (r == -EBUSY)
             return err_set(err, r, "it was just stopped");
-        if (r < 0 && r != -ETIMEDOUT)
+        if (r == -ETIMEDOUT)
+            return err_set(err, r, "one of its threads does not leave the kernel");
+        if (r < 0)
             return err_errno(err, r, "ptrace");
         if (nsec_now(CLOCK_MONOTONIC) >= deadline)
             return err_set(err, -ETIMEDOUT,
                            "none of its threads was found outside of allocator and loader, with "
-                           "a stack that can be followed");
+                           "a stack that can be followed, and without a seccomp jail");
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
 }
 
-static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
+// What is late begins a profile that nobody reads.
+static void tell_to_stop(int ring_fd)
 {
-    char path[64];
-    int r = target_read(pid, a->library, &a->target, err);
-    if (r == 0 && detach && !a->target.library_base)
-        return 0;
-    a->entry = target_symbol(a->library, detach ? DETACH_NAME : ATTACH_NAME);
-    if (r == 0 && a->entry == 0)
-        r = err_set(err, -ELIBBAD, "%s is not the library that belongs to this", a->library);
-    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-    if (r == 0 && (a->mem_fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-        r = err_errno(err, -errno, "memory of the process");
-    if (r == 0)
-        r = find_thread(a, nsec_now(CLOCK_MONOTONIC) + SEARCH_TIME, err);
+    const unsigned stop = 1;
+    if (pwrite(ring_fd, &stop, sizeof(stop), offsetof(struct heap_header, stop)) < 0)
+        return; // it ends it itself, later
+}
+
+static int borrow_for(struct attach *a, enum function function, struct err *err)
+{
+    int r = find_thread(a, nsec_now(CLOCK_MONOTONIC) + SEARCH_TIME, err);
     if (r < 0)
         return r;
     a->tracee.deadline = nsec_now(CLOCK_MONOTONIC) + CALL_TIME;
-    r = work(a, detach, err);
+    r = work(a, function, err);
     tracee_release(&a->tracee);
+    priority_restore(a->priority);
+    nsec_t stood_still = nsec_now(CLOCK_MONOTONIC) - a->stopped;
+    a->longest = stood_still > a->longest ? stood_still : a->longest;
     if (a->tracee.swallowed_stop)
-        kill(pid, a->tracee.swallowed_stop);
+        kill(a->target.pid, a->tracee.swallowed_stop);
+    return r;
+}
+
+static bool becomes_answered(int ring_fd)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_TIME;
+    unsigned answered = 0;
+    while (pread(ring_fd, &answered, sizeof(answered), offsetof(struct heap_header, answered)) ==
+               (ssize_t)sizeof(answered) &&
+           answered != FIRST_QUESTION && nsec_now(CLOCK_MONOTONIC) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return answered == FIRST_QUESTION;
+}
+
+static int prepare(struct attach *a, int pid, bool detach, struct err *err)
+{
+    static const char *const names[] = {"mmheap_attach", "mmheap_answer", "mmheap_detach"};
+    char path[64];
+    int r = target_read(pid, a->library, &a->target, err);
+    if (r < 0 || (detach && !a->target.library_base))
+        return r;
+    for (size_t i = 0; i < FUNCTIONS_N; i++)
+        if (!(a->entries[i] = target_symbol(a->library, names[i])))
+            return err_set(err, -ELIBBAD, "%s is not the library that belongs to this", a->library);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    if ((a->mem_fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+        return err_errno(err, -errno, "memory of the process");
+    a->priority = priority_new();
+    return 1;
+}
+
+// The locks of an allocator that is busy are not waited for in a thread that is borrowed: the
+// process answers by itself then. Only one that allocates nothing is asked again.
+static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
+{
+    int r = prepare(a, pid, detach, err);
+    if (r <= 0)
+        return r;
+    a->header.ask = FIRST_QUESTION;
+    r = borrow_for(a, detach ? FUNCTION_DETACH : FUNCTION_ATTACH, err);
+    if (r == 0 && !detach && !becomes_answered(a->ring_fd)) {
+        struct err ignored = {0};
+        borrow_for(a, FUNCTION_ANSWER, &ignored);
+    }
+    a->priority = priority_free(a->priority);
+    if (r < 0 && a->ring_fd >= 0)
+        tell_to_stop(a->ring_fd);
     return r;
 }
 
@@ -322,8 +390,7 @@ int main(int argc, char **argv)
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
     int r = attach_to(&a, (int)pid, detach, &err);
-    nsec_t stopped = a.stopped ? nsec_now(CLOCK_MONOTONIC) - a.stopped : 0;
     if (!detach)
-        answer(r, stopped, r == 0 ? a.ring_fd : -1, err.text);
+        answer(r, a.longest, r == 0 ? a.ring_fd : -1, err.text);
     return r == 0 ? 0 : 1;
 }

@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -22,10 +24,12 @@
 #include "common/str.h"
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/sources/heap/elf_symbols.h"
+#include "producer/sources/heap/heap_owner.h"
 #include "producer/sources/residency/maps.h"
 
 #define STATUS_MAX ((size_t)64 << 10)
 #define MAPS_MAX   ((size_t)64 << 20)
+#define CODE_MAX   ((size_t)64 << 20)
 
 static int read_text(int pid, const char *name, size_t max, struct strbuf *ret)
 {
@@ -63,6 +67,20 @@ static int check_state(int pid, struct err *err)
     return 0;
 }
 
+// After vfork, or of a thread library that nobody knows: what is loaded into it is loaded into the
+// other, too.
+static int check_memory_is_its_own(int pid, struct err *err)
+{
+    struct strbuf status CLEANUP(strbuf_done) = {0};
+    int r = read_text(pid, "status", STATUS_MAX, &status);
+    int parent = r < 0 ? 0 : atoi(status_value(&status, "\nPPid:"));
+    if (parent > 0 && syscall(SYS_kcmp, pid, parent, KCMP_VM, 0, 0) == 0)
+        return err_set(err, -EBUSY,
+                       "it is just being started (vfork): its memory is that of process %d",
+                       parent);
+    return 0;
+}
+
 struct object {
     char path[PATH_MAX];
     uint64_t start, end; // of its first mapping
@@ -93,6 +111,13 @@ static int open_object(int pid, const struct object *object)
     return fd;
 }
 
+// Also of a copy that only the process has.
+static bool is_name_of(const char *name, const char *prefix)
+{
+    return str_starts_with(str_starts_with(name, "memfd:") ? name + strlen("memfd:") : name,
+                           prefix);
+}
+
 // The first object whose file name begins with `prefix`.
 static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
 {
@@ -105,7 +130,7 @@ static bool find_object(const struct strbuf *maps, const char *prefix, struct ob
         bool is_file =
             mapping_parse(line, size, &mapping) && mapping_get_path(&mapping, path, sizeof(path));
         line = next ? next + 1 : NULL;
-        if (!is_file || !str_starts_with(strrchr(path, '/') + 1, prefix))
+        if (!is_file || !is_name_of(strrchr(path, '/') + 1, prefix))
             continue;
         if (ret->base && !str_eq(path, ret->path))
             break;
@@ -199,13 +224,32 @@ static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
         return -errno;
     if (pread(fd, code, size, (off_t)start) != (ssize_t)size)
         return -EIO;
-    for (size_t i = 0; i + 1 < size; i++) {
-        if (code[i] == 0x0f && code[i + 1] == 0x05) {
+    for (size_t i = 0; i + 2 < size; i++) {
+        if (code[i] == 0x0f && code[i + 1] == 0x05 && code[i + 2] == 0xc3) {
             *ret = start + i;
             return 0;
         }
     }
     return -ENOENT;
+}
+
+// The C library's own, which has no name that could be looked up.
+static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
+
+static int find_sigreturn(int pid, const struct target_range *libc, uint64_t *ret)
+{
+    char path[64];
+    size_t size = (size_t)(libc->end - libc->start);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t *code = size < CODE_MAX ? malloc(size) : NULL;
+    const uint8_t *found = NULL;
+    if (fd >= 0 && code && pread(fd, code, size, (off_t)libc->start) == (ssize_t)size)
+        found = memmem(code, size, sigreturn_code, sizeof(sigreturn_code));
+    if (found)
+        *ret = libc->start + (uint64_t)(found - code);
+    free(code);
+    return found ? 0 : -ENOENT;
 }
 
 static int read_libc(struct target *target, const struct object *libc, struct err *err)
@@ -225,8 +269,10 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     if (!open)
         return err_set(err, -EOPNOTSUPP, "its C library is older than 2.34");
     target->dlopen_address = libc->base + open->start;
-    if (!getppid || find_syscall(target->pid, libc->base + getppid->start, getppid->size,
-                                 &target->syscall_address) < 0)
+    if (!getppid ||
+        find_syscall(target->pid, libc->base + getppid->start, getppid->size,
+                     &target->syscall_address) < 0 ||
+        find_sigreturn(target->pid, &target->libc, &target->sigreturn_address) < 0)
         return err_set(err, -EOPNOTSUPP, "its C library is not as expected, or it may not be read");
     return 0;
 }
@@ -256,6 +302,20 @@ static bool is_same_file(int pid, const char *path)
            stat(below, &there) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
+static bool is_abandoned(int pid, const struct strbuf *maps)
+{
+    char path[64];
+    struct object ring;
+    struct heap_header header;
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    find_object(maps, HEAP_RING_NAME, &ring); // there is no code in it
+    return ring.base && fd >= 0 &&
+           pread(fd, &header, sizeof(header), (off_t)ring.base) == (ssize_t)sizeof(header) &&
+           header.magic == HEAP_ABI_MAGIC && header.version == HEAP_ABI_VERSION &&
+           heap_owner_is_gone(&header.owner);
+}
+
 // Allocators that lie in a library of their own.
 static const char *const allocators[] = {"libjemalloc", "libtcmalloc", "libmimalloc",
                                          "libsnmalloc", "libhoard",    "libasan"};
@@ -266,6 +326,8 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
     struct strbuf maps CLEANUP(strbuf_done) = {0};
     struct object object;
     int r = check_state(pid, err);
+    if (r == 0)
+        r = check_memory_is_its_own(pid, err);
     if (r == 0)
         r = check_program(ret, err);
     if (r == 0 && read_text(pid, "maps", MAPS_MAX, &maps) < 0)
@@ -289,7 +351,30 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
         return err_set(err, -EOPNOTSUPP, "it has no glibc");
     ret->libc = (struct target_range){object.code_start, object.code_end};
     ret->same_files = is_same_file(pid, library);
+    ret->is_abandoned = is_abandoned(pid, &maps);
     return read_libc(ret, &object, err);
+}
+
+int target_find_library(struct target *target)
+{
+    struct strbuf maps CLEANUP(strbuf_done) = {0};
+    struct object object;
+    int r = read_text(target->pid, "maps", MAPS_MAX, &maps);
+    if (r == 0 && !find_object(&maps, HEAP_LIBRARY_FILE, &object))
+        r = -ENOENT;
+    if (r == 0)
+        target->library_base = object.base;
+    return r;
+}
+
+bool target_may_stop(const struct target *target, int tid)
+{
+    char name[64];
+    struct strbuf status CLEANUP(strbuf_done) = {0};
+    snprintf(name, sizeof(name), "task/%d/status", tid);
+    return read_text(target->pid, name, STATUS_MAX, &status) == 0 &&
+           status_value(&status, "\nState:")[0] != 'D' &&
+           atoi(status_value(&status, "\nSeccomp:")) == 0;
 }
 
 bool target_is_denied(const struct target *target, uint64_t pc)

@@ -18,7 +18,8 @@ struct target_range {
 
 struct target {
     int pid;
-    uint64_t syscall_address; // of a `syscall` instruction
+    uint64_t syscall_address;   // of a `syscall` instruction, and a return behind it
+    uint64_t sigreturn_address; // of what handlers of signals return to
     uint64_t dlopen_address;
     uint64_t library_base; // where libmmheap.so is already; 0: it is not
     uint64_t entry;        // the program's first instruction
@@ -26,11 +27,19 @@ struct target {
     // Code in which a thread may hold what dlopen() needs: the allocator, the loader, fork.
     struct target_range denied[TARGET_RANGES_MAX];
     size_t n_denied;
-    bool same_files; // the library can be opened there under the path that it has here
+    bool is_abandoned; // it has a profile that nobody reads any more
+    bool same_files;   // the library can be opened there under the path that it has here
 };
 
 // Why not is a sentence in `err`.
 int target_read(int pid, const char *library, struct target *ret, struct err *err);
+
+// After it has been loaded: -ENOENT, or 0 and library_base.
+int target_find_library(struct target *target);
+
+// Whether a thread may be stopped at all: not one that waits in the kernel for what cannot be
+// interrupted, and would hold up all others, nor one in a jail of its own.
+bool target_may_stop(const struct target *target, int tid);
 
 // Whether a thread that has this address on its stack must be left alone.
 bool target_is_denied(const struct target *target, uint64_t pc);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// No code is changed in the process. A call returns to a `syscall` instruction of its C library,
-// and the thread is stopped there at the entry of a system call that is then not made: its number
-// is what the function returned. So no signal is needed, whose handler the process might have.
+// No code is changed in the process. Calls run above a frame such as the kernel makes for handlers
+// of signals, so what they return to is the C library's rt_sigreturn, and that leads back to where
+// the thread was: whenever the helper ends, the thread is safe. The helper stops it at the entry of
+// that system call, and gives back everything itself, because the frame cannot take up a sleep that
+// was interrupted. So no signal is needed, whose handler the process might have.
 //
 // Registers are given back only in a stop before a signal would be delivered: only there does the
-// kernel see that a system call was interrupted, and takes it up again.
+// kernel see that a system call was interrupted, and takes it up again. Some it does not take up,
+// as being stopped is no interruption to others: these are made to begin anew.
 //
 // Signals are blocked during the calls, so that no handler runs in the midst of them. Those of
 // crashes are not: the kernel would take away their handlers.
@@ -13,15 +16,66 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-#define SYSCALL_STOP (SIGTRAP | 0x80)
-#define NO_SYSCALL   (~0ULL)
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+
+#define SYSCALL_STOP   (SIGTRAP | 0x80)
+#define NO_SYSCALL     (~0ULL)
+#define SYSCALL_SIZE   2 // bytes of the instruction
+#define SIGRETURN_SIZE 9 // and of those of sigreturn_address
+#define RED_ZONE       128
+#define STATE_ALIGN    64
+#define STATUS_MAX     ((size_t)64 << 10)
+
+// What the kernel lays on the stack for a handler (x86-64; the C libraries' headers differ).
+struct signal_context {
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+    uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+    uint16_t cs, gs, fs, ss;
+    uint64_t error, trap, old_mask, fault_address;
+    uint64_t state; // where the vector state is
+    uint64_t reserved[8];
+};
+
+// In the midst of the vector state: what of it there is.
+struct state_marks {
+    uint32_t magic, size;
+    uint64_t in_use;
+    uint32_t state_size;
+    uint32_t reserved[7];
+};
+
+struct signal_frame {
+    uint64_t return_address;
+    uint64_t flags, link;
+    uint64_t alternate_stack, alternate_flags, alternate_size;
+    struct signal_context context;
+    uint64_t mask;
+    uint8_t info[128];
+};
+
+#define FRAME_FLAGS    7           // all of the vector state, SS as it is here
+#define NOT_A_STACK    0x7fffffffu // flags that the kernel ignores: the stack stays what it is
+#define RESTART_BLOCK  516         // errors that user space never sees
+#define RESTART_FIRST  512
+#define RESTART_LAST   514
+#define STATE_MARKS_AT 464
+#define STATE_MAGIC    0x46505853u
+#define STATE_END      0x46505845u // behind it
+#define STATE_END_SIZE sizeof(uint32_t)
 
 static uint64_t signal_bit(int signal)
 {
@@ -79,30 +133,162 @@ static int wait_for_interrupt(struct tracee *tracee, bool swallow)
     }
 }
 
+static bool has_signals(int tid)
+{
+    char path[64];
+    struct strbuf status CLEANUP(strbuf_done) = {0};
+    snprintf(path, sizeof(path), "/proc/%d/status", tid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fd_read_all(fd, STATUS_MAX, &status) < 0)
+        return true;
+    static const char *const fields[] = {"\nSigPnd:", "\nShdPnd:", "\nSigBlk:"};
+    uint64_t masks[3];
+    for (int i = 0; i < 3; i++) {
+        const char *at = strstr(status.text, fields[i]);
+        if (!at)
+            return true;
+        masks[i] = strtoull(at + strlen(fields[i]), NULL, 16);
+    }
+    return ((masks[0] | masks[1]) & ~masks[2]) != 0;
+}
+
+// A system call that ends when its thread is stopped, though no signal came.
+static bool is_to_be_repeated(int tid, const struct user_regs_struct *registers)
+{
+    return (int64_t)registers->orig_rax >= 0 && (int64_t)registers->rax == -EINTR &&
+           registers->orig_rax != SYS_close && !has_signals(tid);
+}
+
+static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
+{
+    registers->rax = number;
+    registers->rip -= SYSCALL_SIZE;
+}
+
 int tracee_stop(int tid, nsec_t deadline, struct tracee *ret)
 {
     *ret = (struct tracee){.tid = tid, .deadline = deadline};
     if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
         return -errno;
     int r = ptrace(PTRACE_INTERRUPT, tid, 0, 0) < 0 ? -errno : wait_for_interrupt(ret, false);
+    if (r == 0 && ptrace(PTRACE_GETREGS, tid, 0, &ret->saved) < 0)
+        r = -errno;
+    if (r == 0 && is_to_be_repeated(tid, &ret->saved)) {
+        repeat_syscall(&ret->saved, ret->saved.orig_rax);
+        if (ptrace(PTRACE_SETREGS, tid, 0, &ret->saved) < 0)
+            r = -errno;
+    }
     if (r < 0)
         ptrace(PTRACE_DETACH, tid, 0, 0);
     return r;
 }
 
-int tracee_borrow(struct tracee *tracee, uint64_t syscall_address)
+// Where the thread goes on by way of a frame: the kernel does not take up its system call there.
+static struct user_regs_struct registers_to_return_to(const struct tracee *tracee)
+{
+    struct user_regs_struct registers = tracee->saved;
+    int64_t error = -(int64_t)registers.rax;
+    if ((int64_t)registers.orig_rax < 0)
+        return registers;
+    if (error >= RESTART_FIRST && error <= RESTART_LAST)
+        repeat_syscall(&registers, registers.orig_rax);
+    else if (error == RESTART_BLOCK)
+        repeat_syscall(&registers, SYS_restart_syscall);
+    return registers;
+}
+
+static struct signal_context context_of(const struct user_regs_struct *registers)
+{
+    return (struct signal_context){
+        .r8 = registers->r8,
+        .r9 = registers->r9,
+        .r10 = registers->r10,
+        .r11 = registers->r11,
+        .r12 = registers->r12,
+        .r13 = registers->r13,
+        .r14 = registers->r14,
+        .r15 = registers->r15,
+        .rdi = registers->rdi,
+        .rsi = registers->rsi,
+        .rbp = registers->rbp,
+        .rbx = registers->rbx,
+        .rdx = registers->rdx,
+        .rax = registers->rax,
+        .rcx = registers->rcx,
+        .rsp = registers->rsp,
+        .rip = registers->rip,
+        .eflags = registers->eflags,
+        .cs = (uint16_t)registers->cs,
+        .ss = (uint16_t)registers->ss,
+    };
+}
+
+static size_t put_state(const struct tracee *tracee, uint8_t *ret)
+{
+    const uint32_t end = STATE_END;
+    struct state_marks marks = {
+        .magic = STATE_MAGIC,
+        .size = (uint32_t)(tracee->vector_size + sizeof(end)),
+        .state_size = (uint32_t)tracee->vector_size,
+    };
+    memcpy(ret, tracee->vector_state, tracee->vector_size);
+    memcpy(&marks.in_use, ret + STATE_MARKS_AT, sizeof(marks.in_use)); // as ptrace has it
+    memcpy(ret + STATE_MARKS_AT, &marks, sizeof(marks));
+    memcpy(ret + tracee->vector_size, &end, sizeof(end));
+    return tracee->vector_size + sizeof(end);
+}
+
+// Below `top`; the place that a called function finds its return address at, aligned as it has to.
+static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_frame)
+{
+    _Alignas(STATE_ALIGN) uint8_t bytes[TRACEE_FRAME_MAX];
+    struct user_regs_struct registers = registers_to_return_to(tracee);
+    struct signal_frame frame = {
+        .return_address = tracee->sigreturn_address,
+        .flags = FRAME_FLAGS,
+        .alternate_flags = NOT_A_STACK,
+        .context = context_of(&registers),
+        .mask = tracee->saved_mask,
+    };
+    uint64_t state_at = (top - tracee->vector_size - STATE_END_SIZE) & ~(uint64_t)(STATE_ALIGN - 1);
+    uint64_t frame_at = ((state_at - sizeof(frame)) & ~UINT64_C(15)) - 8;
+    size_t gap = (size_t)(state_at - frame_at);
+    if (gap + tracee->vector_size + STATE_END_SIZE > sizeof(bytes) - STATE_ALIGN)
+        return -E2BIG;
+    uint8_t *state = bytes + STATE_ALIGN * ((gap + STATE_ALIGN - 1) / STATE_ALIGN);
+    memset(bytes, 0, (size_t)(state - bytes));
+    frame.context.state = state_at;
+    memcpy(state - gap, &frame, sizeof(frame));
+    size_t size = gap + put_state(tracee, state);
+    *ret_frame = frame_at;
+    return pwrite(tracee->mem_fd, state - gap, size, (off_t)frame_at) == (ssize_t)size ? 0 : -EIO;
+}
+
+int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
+                  uint64_t sigreturn_address)
 {
     struct iovec state = {tracee->vector_state, sizeof(tracee->vector_state)};
+    tracee->mem_fd = mem_fd;
     tracee->syscall_address = syscall_address;
-    if (ptrace(PTRACE_GETREGS, tracee->tid, 0, &tracee->saved) < 0 ||
-        ptrace(PTRACE_GETREGSET, tracee->tid, NT_X86_XSTATE, &state) < 0 ||
+    tracee->sigreturn_address = sigreturn_address;
+    if (ptrace(PTRACE_GETREGSET, tracee->tid, NT_X86_XSTATE, &state) < 0 ||
         ptrace(PTRACE_GETSIGMASK, tracee->tid, sizeof(tracee->saved_mask), &tracee->saved_mask) < 0)
         return -errno;
     if (state.iov_len == sizeof(tracee->vector_state))
         return -E2BIG; // cut: it could not be given back
     tracee->vector_size = state.iov_len;
+    int r = write_frame(tracee, tracee->saved.rsp - RED_ZONE, &tracee->frame);
+    if (r < 0)
+        return r;
+    // From here on the thread would go the way of the frame, should the helper end.
+    struct user_regs_struct registers = tracee->saved;
+    registers.rip = sigreturn_address;
+    registers.rsp = tracee->frame + sizeof(uint64_t);
+    registers.orig_rax = NO_SYSCALL;
     uint64_t mask = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
                       signal_bit(SIGFPE) | signal_bit(SIGTRAP));
+    if (ptrace(PTRACE_SETREGS, tracee->tid, 0, &registers) < 0)
+        return -errno;
     tracee->changed = true;
     return ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(mask), &mask) < 0 ? -errno : 0;
 }
@@ -134,6 +320,7 @@ int64_t tracee_syscall(struct tracee *tracee, long number, const uint64_t args[6
 {
     struct user_regs_struct registers = tracee->saved;
     registers.rip = tracee->syscall_address;
+    registers.rsp = tracee->frame;
     registers.rax = (uint64_t)number;
     registers.orig_rax = NO_SYSCALL;
     registers.rdi = args[0];
@@ -147,38 +334,37 @@ int64_t tracee_syscall(struct tracee *tracee, long number, const uint64_t args[6
         r = to_syscall_stop(tracee, &registers); // entry
     if (r == 0)
         r = to_syscall_stop(tracee, &registers); // exit
+    tracee->is_late |= r == -ETIMEDOUT;
     return r < 0 ? r : (int64_t)registers.rax;
 }
 
-static int write_word(int tid, uint64_t address, uint64_t value)
-{
-    return ptrace(PTRACE_POKEDATA, tid, address, value) < 0 ? -errno : 0;
-}
-
 int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
-                const uint64_t args[2], uint64_t *ret)
+                const uint64_t args[2])
 {
+    uint64_t frame;
+    int r = write_frame(tracee, stack_top, &frame);
     struct user_regs_struct registers = tracee->saved;
     registers.rip = function;
-    registers.rsp = (stack_top & ~UINT64_C(15)) - 8;
+    registers.rsp = frame;
     registers.rbp = 0;
     registers.rax = 0;
     registers.orig_rax = NO_SYSCALL;
     registers.rdi = args[0];
     registers.rsi = args[1];
     registers.eflags &= ~UINT64_C(0x400); // direction
-    uint64_t back_at = registers.rsp + 8;
-    int r = write_word(tracee->tid, registers.rsp, tracee->syscall_address);
     if (r == 0)
         r = set_registers(tracee, &registers);
     do {
         if (r == 0)
             r = to_syscall_stop(tracee, &registers);
+        tracee->is_late |= r == -ETIMEDOUT;
         if (r < 0)
             return r;
-    } while (registers.rip != tracee->syscall_address + 2 || registers.rsp != back_at);
-    *ret = registers.orig_rax;
+    } while (registers.rip != tracee->sigreturn_address + SIGRETURN_SIZE ||
+             registers.rsp != frame + sizeof(uint64_t));
+    // Not made now, but made after all should nobody be here to prevent it.
     registers.orig_rax = NO_SYSCALL;
+    registers.rip = tracee->sigreturn_address;
     r = set_registers(tracee, &registers);
     return r < 0 ? r : to_syscall_stop(tracee, &registers);
 }
@@ -192,14 +378,24 @@ static void give_back(struct tracee *tracee)
     tracee->deadline = nsec_now(CLOCK_MONOTONIC) + NSEC_PER_SEC;
     if (wait_for_interrupt(tracee, true) < 0)
         return;
-    ptrace(PTRACE_SETREGS, tracee->tid, 0, &tracee->saved);
     ptrace(PTRACE_SETREGSET, tracee->tid, NT_X86_XSTATE, &state);
     ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(tracee->saved_mask), &tracee->saved_mask);
+    ptrace(PTRACE_SETREGS, tracee->tid, 0, &tracee->saved); // last: until then there is the frame
+}
+
+static void leave_alone(struct tracee *tracee)
+{
+    ptrace(PTRACE_INTERRUPT, tracee->tid, 0, 0);
+    tracee->deadline = nsec_now(CLOCK_MONOTONIC) + NSEC_PER_SEC;
+    int event;
+    wait_for_stop(tracee, &event);
 }
 
 void tracee_release(struct tracee *tracee)
 {
-    if (tracee->changed)
+    if (tracee->is_late)
+        leave_alone(tracee);
+    else if (tracee->changed)
         give_back(tracee);
     ptrace(PTRACE_DETACH, tracee->tid, 0, 0);
     tracee->changed = false;
