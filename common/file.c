@@ -5,9 +5,14 @@
 #include "common/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -61,4 +66,40 @@ int folder_make(const char *path, mode_t mode)
         *p = '/';
     }
     return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+// One name after the other, none of which may be a link.
+static int open_by_steps(int root_fd, const char *path, int flags)
+{
+    CLEANUP(close_fdp) int folder = -1;
+    for (;;) {
+        char name[NAME_MAX + 1];
+        path += strspn(path, "/");
+        size_t n = strcspn(path, "/");
+        bool is_last = path[n + strspn(path + n, "/")] == '\0';
+        if (n > NAME_MAX)
+            return -ENAMETOOLONG;
+        snprintf(name, sizeof(name), "%.*s", (int)n, n ? path : ".");
+        if (strcmp(name, "..") == 0)
+            return -EXDEV;
+        int fd = openat(folder < 0 ? root_fd : folder, name,
+                        (is_last ? flags : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || is_last)
+            return fd < 0 ? -errno : fd;
+        close_fd(folder);
+        folder = fd;
+        path += n;
+    }
+}
+
+int open_in_root(int root_fd, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (uint64_t)(flags | O_CLOEXEC),
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return open_by_steps(root_fd, path, flags);
+    return fd < 0 ? -errno : fd;
 }

@@ -19,3 +19,8 @@ int fd_write_all(int fd, const void *bytes, size_t size);
 // Makes the folder, with `mode`, and those above it, with 0755, where they do not exist. 0 or a
 // negative errno.
 int folder_make(const char *path, mode_t mode);
+
+// Opens `path`, which is taken from the folder `root_fd` on, and does not leave it, whatever links
+// and ".." it has. Before Linux 5.6, and where a filter refuses openat2, a path with links in it is
+// not opened at all. The descriptor, or a negative errno.
+int open_in_root(int root_fd, const char *path, int flags);

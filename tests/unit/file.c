@@ -2,11 +2,17 @@
 #include "common/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -62,11 +68,76 @@ static void folders_are_made_with_those_above(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
+// What open_in_root() makes of `path`: what the file there holds, or the error.
+static void expect_in(int root, const char *path, const char *text, int error)
+{
+    char got[16] = "";
+    CLEANUP(close_fdp) int fd = open_in_root(root, path, O_RDONLY);
+    assert_int_equal(fd < 0 ? fd : 0, error);
+    assert_true(fd < 0 || read(fd, got, sizeof(got) - 1) >= 0);
+    assert_string_equal(got, text);
+}
+
+static void file_put(int root, const char *name, const char *text)
+{
+    CLEANUP(close_fdp) int fd = openat(root, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(fd_write_all(fd, text, strlen(text)), 0);
+}
+
+// From here on this process is on a kernel that lacks the call.
+static void take_away(int number)
+{
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = 4, .filter = steps};
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0), 0);
+}
+
+static void roots_are_not_left(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/file-XXXXXX", outside[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(outside, sizeof(outside), "%s/outside", folder);
+    CLEANUP(close_fdp) int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(top, "root", 0700), 0);
+    CLEANUP(close_fdp) int root = openat(top, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(root, "a", 0700), 0);
+    file_put(top, "outside", "out");
+    file_put(root, "a/file", "in");
+    assert_int_equal(symlinkat("/a", root, "link"), 0);
+    assert_int_equal(symlinkat(outside, root, "way_out"), 0);
+    expect_in(root, "a/file", "in", 0);
+    expect_in(root, "/a//file", "in", 0);
+    expect_in(root, "link/file", "in", 0);
+    expect_in(root, "../outside", "", -ENOENT);
+    expect_in(root, "way_out", "", -ENOENT);
+    take_away(SYS_openat2);
+    expect_in(root, "a/file", "in", 0);
+    expect_in(root, "/a//file", "in", 0);
+    expect_in(root, "none/file", "", -ENOENT);
+    expect_in(root, "link/file", "", -ENOTDIR);
+    expect_in(root, "../outside", "", -EXDEV);
+    expect_in(root, "way_out", "", -ELOOP);
+    static const char *const files[] = {"root/a/file", "root/link", "root/way_out", "outside"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        assert_int_equal(unlinkat(top, files[i], 0), 0);
+    assert_int_equal(unlinkat(top, "root/a", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(top, "root", AT_REMOVEDIR), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_read_up_to_the_limit),
         cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(roots_are_not_left), // the last: it takes a call away for good
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

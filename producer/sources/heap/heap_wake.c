@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
 #include "producer/agents/heap/heap_abi.h"
@@ -191,14 +191,9 @@ static int send_signal(const struct heap_wake *wake)
 static int open_folder(const struct heap_wake *wake, const char *folder)
 {
     char root[64];
-    struct open_how how = {
-        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
     snprintf(root, sizeof(root), "%s/%d/root", wake->proc, wake->pid);
     int root_fd CLEANUP(close_fdp) = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = root_fd < 0 ? -1 : (int)syscall(SYS_openat2, root_fd, folder + 1, &how, sizeof(how));
-    return fd < 0 ? -errno : fd;
+    return root_fd < 0 ? -errno : open_in_root(root_fd, folder + 1, O_PATH | O_DIRECTORY);
 }
 
 static void name_of(const struct heap_wake *wake, char ret[NAME_SIZE])

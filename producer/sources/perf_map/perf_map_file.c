@@ -11,15 +11,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/nsec.h"
 #include "producer/sources/proc_text.h"
 
@@ -93,11 +92,7 @@ int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid
 // Links are followed within the process's root only, and not at the end.
 static int open_below(int root_fd, const char *path)
 {
-    struct open_how how = {
-        .flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
-    return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+    return open_in_root(root_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 }
 
 static bool is_own_map(const struct perf_map_file *file, const struct stat *st)
