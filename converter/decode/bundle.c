@@ -68,11 +68,13 @@ static bool event_ts(struct wire_reader event, int64_t *ret)
 static void measure_add(struct run_measure *run, int64_t ts, int64_t *last)
 {
     if (!run->n)
-        *run = (struct run_measure){.min_ts = ts, .sorted = true};
+        *run = (struct run_measure){.min_ts = ts, .max_ts = ts, .sorted = true};
     else if (ts < *last)
         run->sorted = false;
     if (ts < run->min_ts)
         run->min_ts = ts;
+    if (ts > run->max_ts)
+        run->max_ts = ts;
     *last = ts;
     run->n++;
 }

@@ -17,8 +17,8 @@ enum { FTRACE_EVENT_TIMESTAMP = 1, FTRACE_EVENT_PID = 2, FTRACE_EVENT_COMMON_FLA
 enum run_kind { RUN_SWITCH, RUN_WAKING, RUN_EVENTS, N_RUN_KINDS };
 
 struct run_measure {
-    int64_t min_ts; // of the bundle's clock
-    uint64_t n;     // events; 0: the bundle has no such run
+    int64_t min_ts, max_ts; // of the bundle's clock
+    uint64_t n;             // events; 0: the bundle has no such run
     bool sorted;
 };
 

@@ -330,8 +330,10 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             reader_clock_problem(reader, clock);
             continue;
         }
-        if (item.ts > reader->latest_ts)
-            reader->latest_ts = item.ts;
+        // What comes without a time comes after all events before it.
+        int64_t last;
+        if (clocks_convert(reader->clocks, clock, run->max_ts, &last) && last > reader->latest_ts)
+            reader->latest_ts = last;
         reader->since_forget += sizeof(item);
         r = timeline_add(&reader->timeline, item);
     }

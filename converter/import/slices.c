@@ -223,6 +223,12 @@ static bool name_fits(struct slice_name wanted, struct slice_name name, bool non
 
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
 {
+    int64_t ts;
+    return slice_end_of(slices, spec, &ts);
+}
+
+int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts)
+{
     struct slice_stack *stack = stack_find(slices, spec->track);
     if (!stack)
         return SLICE_NONE;
@@ -251,6 +257,7 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
         }
         bounds_add(slices, spec->ts);
         int64_t id = slice->id;
+        *ret_ts = slice->ts;
         if (i + 1 == stack->open.n)
             stack_pop(slices, stack);
         return id;

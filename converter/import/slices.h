@@ -57,6 +57,8 @@ int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 // Closes the innermost open slice that fits the spec's category and name (none fits all), and adds
 // the args. SLICE_NONE: there is none.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
+// The same, and *ret_ts is when it began.
+int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
 // Adds the spec's args to the innermost open slice of exactly its category and name, if there is
 // one.

@@ -299,15 +299,11 @@ static void slice_event(struct event *event, uint64_t type)
     event_args(event, &args);
     struct slice_spec spec = event_slice(event, event_track(event, uses[type]), &args);
     int64_t slice, ts = spec.ts;
-    if (type == PB_TYPE_SLICE_END) {
-        int64_t top_ts;
-        if (slices_top(&im->slices, spec.track, &top_ts) != SLICE_NONE)
-            ts = top_ts;
-        slice = slice_end(&im->slices, &spec);
-    } else {
+    if (type == PB_TYPE_SLICE_END)
+        slice = slice_end_of(&im->slices, &spec, &ts);
+    else
         slice = type == PB_TYPE_SLICE_BEGIN ? slice_begin(&im->slices, &spec)
                                             : slice_add(&im->slices, &spec);
-    }
     if (slice != SLICE_NONE)
         event_flows(event, slice, ts);
     arg_vec_done(&args);

@@ -337,8 +337,7 @@ static void slice_event(struct event *event, char phase, uint32_t track)
     case 'E':
     case 'e':
     case 'F':
-        slices_top(&im->slices, track, &ts);
-        slice = slice_end(&im->slices, &spec);
+        slice = slice_end_of(&im->slices, &spec, &ts);
         break;
     case 'X':
         spec.dur = nsec_from_usec(&event->legacy[LEGACY(duration_us)]);

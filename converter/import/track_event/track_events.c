@@ -324,14 +324,18 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     return args_add(&im->args, args, n);
 }
 
-// The row of the track above, unless that is the thread's or process's own.
+// The row of the track above, which is made by this; -1 where that is the thread's or process's
+// own, or this one is.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
     const struct described_track *track = item_find(&im->machine->track_events, uuid);
-    if (!track->parent_uuid || track->is_root)
+    bool is_root = track->is_root;
+    if (!track->parent_uuid)
         return -1;
     uint64_t parent_uuid = track->parent_uuid;
     uint32_t row = described_track_id(im, parent_uuid, STRSET_NONE, USE_PARENT, state);
+    if (is_root)
+        return -1;
     const struct described_track *parent = item_find(&im->machine->track_events, parent_uuid);
     return parent && !parent->is_root ? (int64_t)row : -1;
 }
@@ -413,6 +417,10 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
         return 0;
     if (track->track >= 0)
         return (uint32_t)track->track;
+    bool is_first = !track->has_event_name;
+    int64_t parent =
+        is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
+    track = item_find(&im->machine->track_events, uuid); // finding the parent may have moved it
     if (track->place == PLACE_THREAD && track->is_root && !track->is_counter &&
         !track->is_separate) {
         struct track_spec spec = {.type = "thread_execution",
@@ -420,10 +428,6 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
         track->track = tracks_get(&im->tracks, &spec);
         return (uint32_t)track->track;
     }
-    bool is_first = !track->has_event_name;
-    int64_t parent =
-        is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
-    track = item_find(&im->machine->track_events, uuid); // finding the parent may have moved it
     if (is_first) {
         track->has_event_name = true;
         track->event_name = track->is_counter || track->is_root ? STRSET_NONE : event_name;
