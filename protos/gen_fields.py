@@ -36,7 +36,7 @@ def parse_enum(toks, i, out):
 
 
 def parse_message(toks, i, outer, out):
-    """Parse from the message's name on; oneof braces belong to the same message."""
+    """Parse from the message's name on; braces of oneofs and of extensions belong to the same message."""
     name = f"{outer}_{toks[i]}" if outer else toks[i]
     i += 2
     depth = 1
@@ -46,7 +46,7 @@ def parse_message(toks, i, outer, out):
             i = parse_message(toks, i + 1, name, out)
         elif token == "enum":
             i = parse_enum(toks, i + 1, out)
-        elif token == "oneof":
+        elif token in ("oneof", "extend"):
             depth += 1
             i += 3
         elif token == "}":

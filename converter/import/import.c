@@ -274,6 +274,9 @@ static void import_done(struct import *im)
     ftrace_free(im->ftrace);
     ftrace_rows_done(&im->ftrace_rows);
     map64_done(&im->gpus);
+    gpu_events_done(&im->gpu_events);
+    for (size_t i = 0; i < sizeof(im->vulkan_names) / sizeof(im->vulkan_names[0]); i++)
+        map64_done(&im->vulkan_names[i]);
     map64_done(&im->packages);
     map64_done(&im->writing);
     map64_done(&im->cma_of);

@@ -15,6 +15,7 @@
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
 #include "converter/import/ftrace/rows.h"
+#include "converter/import/gpu/events.h"
 #include "converter/import/machines.h"
 #include "converter/import/process/process_counters.h"
 #include "converter/import/process/processes.h"
@@ -62,7 +63,9 @@ struct import {
     struct machine_vec machines; // owned
     struct machine *machine;     // borrowed: the one at hand
     struct map64 gpus;           // machine and number of a GPU -> its ugpu
-    struct map64 packages;       // user id of an Android package -> its name, in strings
+    struct gpu_events gpu_events;
+    struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
+    struct map64 packages;        // user id of an Android package -> its name, in strings
     // State of ftrace handlers.
     struct map64 writing; // threads that are in write(2)
     struct map64 cma_of;  // thread -> index of cma_migrations
@@ -131,6 +134,8 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
 
 // The number of a GPU that is unique in the trace.
 int64_t gpus_get(struct import *im, uint32_t gpu);
+
+void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz);
 
 // Memory of a GPU (bytes), all of it or, if `pid` is not 0, what that process has.
 void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);

@@ -16,6 +16,10 @@ extern const struct importer importer_entity_state;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_game_interventions;
+extern const struct importer importer_gpu_counters;
+extern const struct importer importer_gpu_frequency;
+extern const struct importer importer_gpu_info;
+extern const struct importer importer_gpu_log;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_heap_graph;
 extern const struct importer importer_journald;
@@ -34,6 +38,7 @@ extern const struct importer importer_process_descriptor;
 extern const struct importer importer_process_stats;
 extern const struct importer importer_process_tree;
 extern const struct importer importer_profile_packet;
+extern const struct importer importer_render_stages;
 extern const struct importer importer_service_event;
 extern const struct importer importer_smaps;
 extern const struct importer importer_stack_sample;
@@ -49,6 +54,8 @@ extern const struct importer importer_track_descriptor;
 extern const struct importer importer_track_event;
 extern const struct importer importer_trigger;
 extern const struct importer importer_users;
+extern const struct importer importer_vulkan_api;
+extern const struct importer importer_vulkan_memory;
 
 const struct importer *const importers[] = {
     &importer_android_log,
@@ -97,5 +104,12 @@ const struct importer *const importers[] = {
     &importer_network_packet,
     &importer_network_bundle,
     &importer_journald,
+    &importer_gpu_counters,
+    &importer_gpu_frequency,
+    &importer_gpu_info,
+    &importer_gpu_log,
+    &importer_render_stages,
+    &importer_vulkan_api,
+    &importer_vulkan_memory,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

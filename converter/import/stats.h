@@ -233,6 +233,15 @@
     S(systemd_journal_num_failed, false, "error", "trace", NULL)                                   \
     S(systemd_journal_num_total, false, "info", "trace", NULL)                                     \
     S(user_list_errors, false, "error", "trace", NULL)                                             \
+    S(gpu_counters_invalid_spec, false, "error", "analysis", NULL)                                 \
+    S(gpu_counters_missing_spec, false, "error", "analysis", NULL)                                 \
+    S(gpu_counters_missing_timestamp, false, "error", "trace",                                     \
+      "Values of GPUs without a time; left out.")                                                  \
+    S(gpu_render_stage_parser_errors, false, "error", "analysis", NULL)                            \
+    S(graphics_frame_event_parser_errors, false, "info", "analysis", NULL)                         \
+    S(frame_timeline_event_parser_errors, false, "info", "analysis", NULL)                         \
+    S(frame_timeline_unpaired_end_event, false, "info", "analysis", NULL)                          \
+    S(vulkan_allocations_invalid_string_id, false, "error", "trace", NULL)                         \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \

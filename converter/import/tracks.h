@@ -13,7 +13,7 @@
 #include "common/vec.h"
 #include "converter/import/args.h"
 
-#define TRACK_DIMENSIONS_MAX 5
+#define TRACK_DIMENSIONS_MAX 6
 
 struct track_dimension {
     const char *name; // static; "upid", "utid" and "cpu" also fill those columns

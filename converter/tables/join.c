@@ -68,7 +68,6 @@ static const struct column_meaning meanings[] = {
     ANY_ROW("source_node_id", memory_snapshot_node),
     ANY_ROW("target_node_id", memory_snapshot_node),
     OWN_ROW(heap_graph_object, "type_id", heap_graph_class),
-    OWN(_android_user, "android_user_id", PLAIN),
     OWN_ROW(_network_packet, "slice_id", slice),
     OWN_ROW(heap_graph_class, "superclass_id", heap_graph_class),
     OWN_ROW(heap_graph_class, "classloader_id", heap_graph_object),

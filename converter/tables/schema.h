@@ -29,6 +29,8 @@
     T(cpu, "Processors seen in the trace.")                                                        \
     T(filedescriptor, "Open files of processes, where they were recorded.")                        \
     T(flow, "Arrows between slices: what made what happen.")                                       \
+    T(gpu, "GPUs that anything is said of.")                                                       \
+    T(gpu_counter_group, "Groups that counters of GPUs are of.")                                   \
     T(heap_graph, "Dumps of the objects of Java heaps.")                                           \
     T(heap_graph_class, "Classes of the objects in Java heaps.")                                   \
     T(heap_graph_object, "Objects in Java heaps.")                                                 \
@@ -63,6 +65,8 @@
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(vulkan_memory_allocations,                                                                   \
+      "Memory that Vulkan drivers and programs allocate, free and bind.")                          \
     T(_android_aflag, "Flags of Android's features: see android_aflags.")                          \
     T(_android_cpu_per_uid, "CPU time of users: see android_cpu_per_uid_track.")                   \
     T(_android_user, "Users of an Android device: see android_user_list.")                         \
@@ -143,6 +147,28 @@
     C(flow, slice_in, INT, "Slice where the arrow ends.")                                          \
     C(flow, trace_id, INT, "Number of the flow in the trace.")                                     \
     C(flow, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_gpu(K, C, G)                                                                       \
+    K(gpu, id, "Unique number of the GPU.")                                                        \
+    G(gpu, ugpu, INT, "id", "The same as id.")                                                     \
+    C(gpu, gpu, INT, "Number of the GPU on its machine.")                                          \
+    C(gpu, name, TEXT, "Name.")                                                                    \
+    C(gpu, vendor, TEXT, "Maker.")                                                                 \
+    C(gpu, model, TEXT, "Model.")                                                                  \
+    C(gpu, architecture, TEXT, "Architecture.")                                                    \
+    C(gpu, uuid, TEXT, "UUID, in hexadecimal.")                                                    \
+    C(gpu, pci_bdf, TEXT, "Where it is on the PCI bus.")                                           \
+    C(gpu, machine_id, INT, "Machine.")                                                            \
+    C(gpu, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_gpu_counter_group(K, C, G)                                                         \
+    K(gpu_counter_group, id, "Row.")                                                               \
+    C(gpu_counter_group, group_id, INT,                                                            \
+      "Number of the group: 0 unclassified, 1 system, 2 vertices, 3 fragments, 4 primitives, 5 "   \
+      "memory, 6 compute, 7 ray tracing; others as their name says.")                              \
+    C(gpu_counter_group, track_id, INT, "Counter, see gpu_counter_track.")                         \
+    C(gpu_counter_group, name, TEXT, "Name of the group, if the trace has one.")                   \
+    C(gpu_counter_group, description, TEXT, "What it is about.")
 
 #define COLUMNS_heap_graph(K, C, G)                                                                \
     K(heap_graph, id, "Row.")                                                                      \
@@ -517,6 +543,25 @@
 // The value_ columns hold the fields of the kind; a row is only as long as it needs to be. Kernel
 // events are such rows too: their fields are their args, and the set's id is the event's.
 #define ARG_SLOTS_MAX 64
+
+#define COLUMNS_vulkan_memory_allocations(K, C, G)                                                 \
+    K(vulkan_memory_allocations, id, "Row.")                                                       \
+    C(vulkan_memory_allocations, arg_set_id, INT, "Further values, see args.")                     \
+    C(vulkan_memory_allocations, source, TEXT,                                                     \
+      "What tells it: DRIVER, DEVICE, GPU_DEVICE_MEMORY, GPU_BUFFER or GPU_IMAGE.")                \
+    C(vulkan_memory_allocations, operation, TEXT,                                                  \
+      "CREATE, DESTROY, BIND, DESTROY_BOUND or ANNOTATIONS.")                                      \
+    C(vulkan_memory_allocations, timestamp, INT, "When (ns).")                                     \
+    C(vulkan_memory_allocations, upid, INT, "Process.")                                            \
+    C(vulkan_memory_allocations, device, INT, "Handle of the device.")                             \
+    C(vulkan_memory_allocations, device_memory, INT, "Handle of the memory.")                      \
+    C(vulkan_memory_allocations, memory_type, INT, "Type of the memory.")                          \
+    C(vulkan_memory_allocations, heap, INT, "Heap of the memory.")                                 \
+    C(vulkan_memory_allocations, function_name, TEXT, "Function of Vulkan.")                       \
+    C(vulkan_memory_allocations, object_handle, INT, "Handle of the object.")                      \
+    C(vulkan_memory_allocations, memory_address, INT, "Address.")                                  \
+    C(vulkan_memory_allocations, memory_size, INT, "Bytes.")                                       \
+    C(vulkan_memory_allocations, scope, TEXT, "What the allocation lives as long as.")
 
 #define COLUMNS__android_aflag(K, C, G)                                                            \
     K(_android_aflag, id, "Row.")                                                                  \

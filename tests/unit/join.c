@@ -19,7 +19,7 @@ static bool is_outside(const char *column)
 {
     static const char *const outside[] = {
         "pid",           "tid",          "raw_id",         "clock_id",        "cluster_id",
-        "android_appid", "build_id",     "module_debugid", "android_user_id",
+        "android_appid", "build_id",     "module_debugid", "android_user_id", "group_id",
 
         "thread_ts",     "array_data_id"};
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)

@@ -77,7 +77,7 @@ static void form_counters(struct import *im, const struct ftrace_event *event)
                          unsigned_value(event, forms[i].value), ARG_SET_NONE);
 }
 
-static void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double value)
+void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz)
 {
     struct track_spec spec = {
         .type = "gpu_frequency",
@@ -87,7 +87,7 @@ static void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, doub
         .name = "gpufreq",
         .name_size = 7,
     };
-    counter_push(im, ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), khz, ARG_SET_NONE);
 }
 
 static void gpu_frequency(struct import *im, const struct ftrace_event *event)

@@ -222,8 +222,27 @@ static void flows_read(struct event *event, struct flow_end slice, uint32_t fiel
         event_flow(event, flow, slice, use);
 }
 
+// What the slice submitted to a GPU, and what it waited for.
+static void gpu_events_read(struct event *event, int64_t slice)
+{
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    while (wire_next(&reader, &field)) {
+        for (uint32_t i = 1; field.number == PB_GpuTrackEvent_gpu_correlation && i <= 2; i++) {
+            struct values numbers = values_of(&field, i);
+            uint64_t number;
+            while (values_next(&numbers, &number))
+                if (gpu_event_add(event->im, number,
+                                  i == 1 ? GPU_EVENT_SUBMITTED : GPU_EVENT_AWAITED, slice) < 0)
+                    event->im->slices.failure = -ENOMEM;
+        }
+    }
+}
+
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
 {
+    if (event->im->gpu_events.is_used)
+        gpu_events_read(event, slice);
     struct flow_end end = {slice, slice_ts};
     flows_read(event, end, PB_TrackEvent_flow_ids, PB_TrackEvent_flow_ids_old, FLOW_ANY);
     flows_read(event, end, PB_TrackEvent_terminating_flow_ids,

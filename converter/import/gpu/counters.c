@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GpuCounterEvent: values of counters that a driver describes. Descriptions are interned and valid
+// on their sequence, or stand in the events and are valid in the whole trace; either is read in
+// file order, values in order of time. Unless its description says otherwise, a value is about the
+// time before it: it goes into the row of the value before.
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_GPU_COUNTER = 52, INTERNED_DESCRIPTOR = 47, PACKET_TIMESTAMP = 8 };
+enum { EVENT_DESCRIPTOR = 1, EVENT_COUNTER, EVENT_GPU, EVENT_DESCRIPTOR_IID };
+enum { COUNTER_ID = 1, COUNTER_INT, COUNTER_DOUBLE };
+enum { INTERNED_DESCRIPTION = 2, INTERNED_GPU };
+enum { DESCRIPTOR_SPEC = 1, DESCRIPTOR_GROUP = 6 };
+enum {
+    SPEC_ID = 1,
+    SPEC_NAME,
+    SPEC_DESCRIPTION,
+    SPEC_NUMERATOR = 7,
+    SPEC_DENOMINATOR,
+    SPEC_GROUP = 10,
+    SPEC_DIRECTION
+};
+enum { DIRECTION_FORWARDS = 2 };
+enum { GROUP_ID = 1, GROUP_NAME, GROUP_DESCRIPTION, GROUP_COUNTER };
+
+// By number.
+static const char *const units[] = {
+    "",   "bit", "Kb", "Mb",     "Gb",    "Tb",        "Pb",       "B",           "KB", "MB", "GB",
+    "TB", "PB",  "Hz", "KHz",    "MHz",   "GHz",       "THz",      "PHz",         "ns", "us", "ms",
+    "s",  "min", "h",  "Vertex", "Pixel", "Triangle",  "mW",       "W",           "kW", "J",  "V",
+    "A",  "C",   "F",  "K",      "%",     "Primitive", "Fragment", "Instruction",
+};
+
+struct counter {
+    uint32_t track;
+    bool is_forwards;
+};
+VEC_DEFINE(counter_vec, struct counter);
+
+// The last value of a track whose row waits for the next one.
+struct waiting {
+    uint32_t track;
+    int64_t ts;
+};
+VEC_DEFINE(waiting_vec, struct waiting);
+
+struct gpu_counters {
+    struct strset descriptors; // (epoch, iid) -> number
+    struct map64 by_id;        // descriptor's number and id of the counter -> index in counters
+    struct counter_vec counters;
+    struct map64 by_track; // -> index in waiting
+    struct waiting_vec waiting;
+};
+
+struct group {
+    struct wire_field name, description;
+};
+VEC_DEFINE(group_vec, struct group);
+
+// Groups that a descriptor names.
+struct groups {
+    struct map64 by_number; // -> index in items
+    struct group_vec items;
+};
+
+// Told apart from those that are interned by their epoch.
+static const uint64_t whole_trace[2] = {UINT64_MAX, 0};
+
+static void units_add(struct strbuf *text, const struct wire_field *spec, uint32_t field,
+                      char first)
+{
+    struct values values = values_of(spec, field);
+    uint64_t number;
+    char separator = first;
+    while (values_next(&values, &number)) {
+        const char *unit = number < sizeof(units) / sizeof(units[0]) ? units[number] : "Unknown";
+        if (field == SPEC_DENOMINATOR && !*unit)
+            continue;
+        if (text->size || field == SPEC_DENOMINATOR)
+            strbuf_add_char(text, separator);
+        separator = ':';
+        strbuf_add_str(text, unit);
+    }
+}
+
+static const char *string_keep(struct import *im, const char *text, size_t size)
+{
+    return strset_text(&im->strings, strset_add(&im->strings, text ? text : "", size));
+}
+
+static uint32_t counter_track(struct import *im, uint32_t gpu, const struct wire_field *message,
+                              const struct wire_field *spec)
+{
+    const struct wire_field *name = &spec[SPEC_NAME], *description = &spec[SPEC_DESCRIPTION];
+    CLEANUP(strbuf_done) struct strbuf unit = {0};
+    units_add(&unit, message, SPEC_NUMERATOR, ':');
+    units_add(&unit, message, SPEC_DENOMINATOR, '/');
+    bool has_unit = field_present(&spec[SPEC_NUMERATOR]) || field_present(&spec[SPEC_DENOMINATOR]);
+    struct track_spec track = {
+        .type = "gpu_counter",
+        .unit = has_unit ? string_keep(im, unit.text, unit.size) : NULL,
+        .counter = true,
+        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu),
+                       dimension_text("name", field_text(name), name->size)},
+        .name = field_text(name),
+        .name_size = name->size,
+    };
+    uint32_t id = tracks_get(&im->tracks, &track);
+    struct arg arg = arg_text("description", description->data, description->size);
+    track_describe(&im->tracks, id, &arg, 1);
+    if (description->size && id < im->tracks.items.n)
+        im->tracks.items.items[id].description =
+            string_keep(im, field_text(description), description->size);
+    return id;
+}
+
+static void group_row(struct import *im, uint32_t track, uint64_t group, const struct group *named)
+{
+    struct cell *row = database_row(im->db, TABLE_gpu_counter_group, NULL);
+    cell_int(row, COL_gpu_counter_group_group_id, (int32_t)group);
+    cell_int(row, COL_gpu_counter_group_track_id, track);
+    if (!named)
+        return;
+    cell_field(row, COL_gpu_counter_group_name, &named->name);
+    cell_field(row, COL_gpu_counter_group_description, &named->description);
+}
+
+static void groups_done(struct groups *groups)
+{
+    map64_done(&groups->by_number);
+    group_vec_done(&groups->items);
+}
+
+static int groups_read(struct groups *groups, const struct wire_field *descriptor)
+{
+    struct wire_reader reader = wire_sub(descriptor);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != DESCRIPTOR_GROUP)
+            continue;
+        MESSAGE(part, GROUP_DESCRIPTION, &field);
+        struct group group = {part[GROUP_NAME], part[GROUP_DESCRIPTION]};
+        if (field_present(&part[GROUP_ID]) &&
+            (map64_set(&groups->by_number, (uint32_t)field_u64(&part[GROUP_ID]), groups->items.n) <
+                 0 ||
+             group_vec_push(&groups->items, group) < 0))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+// The groups that a counter says it is of; without any it is of 0.
+static void counter_groups(struct import *im, uint32_t track, const struct groups *groups,
+                           const struct wire_field *spec)
+{
+    struct values numbers = values_of(spec, SPEC_GROUP);
+    uint64_t number;
+    bool has_group = false;
+    while (values_next(&numbers, &number)) {
+        const uint64_t *index = map64_find(&groups->by_number, (uint32_t)number);
+        group_row(im, track, number, index ? &groups->items.items[*index] : NULL);
+        has_group = true;
+    }
+    if (!has_group)
+        group_row(im, track, 0, NULL);
+}
+
+// The counters that groups say they have.
+static void group_counters(struct import *im, const struct gpu_counters *all, uint64_t number,
+                           const struct wire_field *descriptor)
+{
+    struct wire_reader reader = wire_sub(descriptor);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != DESCRIPTOR_GROUP)
+            continue;
+        MESSAGE(part, GROUP_DESCRIPTION, &field);
+        struct group group = {part[GROUP_NAME], part[GROUP_DESCRIPTION]};
+        struct values ids = values_of(&field, GROUP_COUNTER);
+        uint64_t id;
+        while (field_present(&part[GROUP_ID]) && values_next(&ids, &id)) {
+            const uint64_t *index = map64_find(&all->by_id, number << 32 | (uint32_t)id);
+            if (index)
+                group_row(im, all->counters.items[*index].track, field_u64(&part[GROUP_ID]),
+                          &group);
+        }
+    }
+}
+
+// `is_strict`: a counter may be described once.
+static int spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
+                     const struct groups *groups, const struct wire_field *message, bool is_strict)
+{
+    MESSAGE(spec, SPEC_DIRECTION, message);
+    uint64_t key = number << 32 | (uint32_t)field_u64(&spec[SPEC_ID]);
+    bool is_whole = field_present(&spec[SPEC_ID]) && field_present(&spec[SPEC_NAME]), is_new;
+    if (!is_whole || (is_strict && map64_find(&all->by_id, key))) {
+        if (is_strict)
+            stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
+        return 0;
+    }
+    struct counter counter = {
+        .track = counter_track(im, gpu, message, spec),
+        .is_forwards = field_u64(&spec[SPEC_DIRECTION]) == DIRECTION_FORWARDS,
+    };
+    if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new))
+        return -ENOMEM;
+    if (!is_new)
+        return 0;
+    counter_groups(im, counter.track, groups, message);
+    return counter_vec_push(&all->counters, counter);
+}
+
+static int descriptor_read(struct import *im, struct gpu_counters *all, uint64_t number,
+                           uint32_t gpu, const struct wire_field *descriptor, bool is_strict)
+{
+    CLEANUP(groups_done) struct groups groups = {0};
+    int r = groups_read(&groups, descriptor);
+    struct wire_reader reader = wire_sub(descriptor);
+    struct wire_field field;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == DESCRIPTOR_SPEC)
+            r = spec_read(im, all, number, gpu, &groups, &field, is_strict);
+    if (r == 0)
+        group_counters(im, all, number, descriptor);
+    return r;
+}
+
+static int interned_read(struct import *im, struct gpu_counters *all, const struct packet *packet,
+                         uint64_t iid)
+{
+    uint64_t key[2] = {packet->state->epoch, iid};
+    if (strset_find(&all->descriptors, (const char *)key, sizeof(key)) != STRSET_NONE)
+        return 0;
+    const struct interned *found = generation_find(packet->state, INTERNED_DESCRIPTOR, iid);
+    struct wire_field whole = {
+        .type = WIRE_BYTES, .data = found ? found->data : NULL, .size = found ? found->size : 0};
+    MESSAGE(interned, INTERNED_GPU, &whole);
+    if (!field_present(&interned[INTERNED_DESCRIPTION])) {
+        stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
+        return 0;
+    }
+    uint32_t number = strset_add(&all->descriptors, (const char *)key, sizeof(key));
+    return number == STRSET_NONE
+               ? -ENOMEM
+               : descriptor_read(im, all, number, (uint32_t)field_u64(&interned[INTERNED_GPU]),
+                                 &interned[INTERNED_DESCRIPTION], false);
+}
+
+static int counters_now(struct import *im, void *state, const struct packet *packet,
+                        const struct wire_field *message)
+{
+    struct gpu_counters *all = state;
+    MESSAGE(event, EVENT_DESCRIPTOR_IID, message);
+    if (field_present(&event[EVENT_DESCRIPTOR_IID]))
+        return interned_read(im, all, packet, field_u64(&event[EVENT_DESCRIPTOR_IID]));
+    if (!field_present(&event[EVENT_DESCRIPTOR]))
+        return 0;
+    uint32_t number = strset_add(&all->descriptors, (const char *)whole_trace, sizeof(whole_trace));
+    return number == STRSET_NONE
+               ? -ENOMEM
+               : descriptor_read(im, all, number, (uint32_t)field_u64(&event[EVENT_GPU]),
+                                 &event[EVENT_DESCRIPTOR], true);
+}
+
+static int value_push(struct import *im, struct gpu_counters *all, int64_t ts,
+                      const struct counter *counter, double value)
+{
+    if (counter->is_forwards) {
+        counter_push(im, ts, counter->track, value, ARG_SET_NONE);
+        return 0;
+    }
+    struct waiting waiting = {.track = counter->track, .ts = ts};
+    bool is_new;
+    const uint64_t *index =
+        map64_get_or_add(&all->by_track, counter->track, all->waiting.n, &is_new);
+    if (!index)
+        return -ENOMEM;
+    if (is_new)
+        return waiting_vec_push(&all->waiting, waiting);
+    counter_push(im, all->waiting.items[*index].ts, counter->track, value, ARG_SET_NONE);
+    all->waiting.items[*index] = waiting;
+    return 0;
+}
+
+static bool has_timestamp(const struct packet *packet)
+{
+    struct wire_field fields[PACKET_TIMESTAMP + 1];
+    message_read(packet->fields, fields, PACKET_TIMESTAMP + 1);
+    return field_present(&fields[PACKET_TIMESTAMP]);
+}
+
+static int counters_sorted(struct import *im, void *state, const struct packet *packet,
+                           const struct wire_field *message)
+{
+    struct gpu_counters *all = state;
+    MESSAGE(event, EVENT_DESCRIPTOR_IID, message);
+    const struct wire_field *iid = &event[EVENT_DESCRIPTOR_IID];
+    if (!field_present(&event[EVENT_COUNTER]))
+        return 0;
+    if (!has_timestamp(packet)) {
+        stats_add(&im->stats, STAT_gpu_counters_missing_timestamp, 1);
+        return 0;
+    }
+    uint64_t key[2] = {packet->state->epoch, field_u64(iid)};
+    const void *used = field_present(iid) ? key : whole_trace;
+    uint64_t number = strset_find(&all->descriptors, used, sizeof(key));
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && number != STRSET_NONE && wire_next(&reader, &field)) {
+        MESSAGE(part, COUNTER_DOUBLE, &field);
+        bool has_double = field_present(&part[COUNTER_DOUBLE]);
+        if (field.number != EVENT_COUNTER || !field_present(&part[COUNTER_ID]) ||
+            (!field_present(&part[COUNTER_INT]) && !has_double))
+            continue;
+        const uint64_t *index =
+            map64_find(&all->by_id, number << 32 | (uint32_t)field_u64(&part[COUNTER_ID]));
+        if (index)
+            r = value_push(im, all, packet->ts, &all->counters.items[*index],
+                           field_present(&part[COUNTER_INT]) ? (double)field_i64(&part[COUNTER_INT])
+                                                             : field_double(&part[COUNTER_DOUBLE]));
+        else if (field_present(iid))
+            stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
+    }
+    return r;
+}
+
+// As Perfetto: nothing is known of the time after the last value.
+static int counters_finish(struct import *im, void *state)
+{
+    const struct gpu_counters *all = state;
+    vec_foreach(&all->waiting, waiting) {
+        counter_push(im, waiting->ts, waiting->track, 0, ARG_SET_NONE);
+    }
+    return 0;
+}
+
+static void counters_done(void *state)
+{
+    struct gpu_counters *all = state;
+    strset_done(&all->descriptors);
+    map64_done(&all->by_id);
+    counter_vec_done(&all->counters);
+    map64_done(&all->by_track);
+    waiting_vec_done(&all->waiting);
+}
+
+const struct importer importer_gpu_counters = {
+    .field = PACKET_GPU_COUNTER,
+    .now = counters_now,
+    .sorted = counters_sorted,
+    .state_size = sizeof(struct gpu_counters),
+    .finish = counters_finish,
+    .done = counters_done,
+};

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a GPU ran, what submitted it and what waited for it are known by the number of an event, in
+// any order. Each pair is a flow as soon as both of its ends are there.
+#include "converter/import/gpu/events.h"
+
+#include <errno.h>
+
+#include "converter/import/import.h"
+
+#define SLICES_MAX 64 // of one event and kind: pairs of more would be too many
+
+static struct gpu_event *event_get(struct gpu_events *events, uint64_t number)
+{
+    bool is_new;
+    const uint64_t *index = map64_get_or_add(&events->by_number, number, events->items.n, &is_new);
+    struct gpu_event made = {.submitted = -1, .awaited = -1, .ran = -1, .followed = -1};
+    if (!index || (is_new && gpu_event_vec_push(&events->items, made) < 0))
+        return NULL;
+    return &events->items.items[*index];
+}
+
+static void flow_add(struct import *im, int64_t from, int64_t to)
+{
+    if (from < 0 || to < 0)
+        return;
+    struct cell *row = database_row(im->db, TABLE_flow, NULL);
+    cell_int(row, COL_flow_slice_out, from);
+    cell_int(row, COL_flow_slice_in, to);
+}
+
+// Puts the slice in front of a list.
+static int list_add(struct gpu_events *events, int64_t *head, int64_t slice)
+{
+    uint32_t n = *head < 0 ? 0 : events->slices.items[*head].n;
+    if (n == SLICES_MAX)
+        return 0;
+    struct gpu_event_slice item = {.slice = slice, .next = *head, .n = n + 1};
+    int r = gpu_event_slice_vec_push(&events->slices, item);
+    if (r == 0)
+        *head = (int64_t)events->slices.n - 1;
+    return r;
+}
+
+int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice)
+{
+    struct gpu_events *events = &im->gpu_events;
+    struct gpu_event *event = event_get(events, number);
+    if (!event)
+        return -ENOMEM;
+    const struct gpu_event_slice *slices = events->slices.items;
+    bool is_before = end == GPU_EVENT_SUBMITTED;
+    if (end == GPU_EVENT_RAN) {
+        flow_add(im, event->submitted, slice);
+        flow_add(im, slice, event->awaited);
+        for (int64_t i = event->followed; i >= 0; i = slices[i].next)
+            flow_add(im, slice, slices[i].slice);
+        return list_add(events, &event->ran, slice);
+    }
+    for (int64_t i = event->ran; i >= 0; i = slices[i].next)
+        flow_add(im, is_before ? slice : slices[i].slice, is_before ? slices[i].slice : slice);
+    if (end == GPU_EVENT_FOLLOWED)
+        return list_add(events, &event->followed, slice);
+    *(is_before ? &event->submitted : &event->awaited) = slice;
+    return 0;
+}
+
+void gpu_events_done(struct gpu_events *events)
+{
+    map64_done(&events->by_number);
+    gpu_event_vec_done(&events->items);
+    gpu_event_slice_vec_done(&events->slices);
+}

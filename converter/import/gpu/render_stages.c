@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GpuRenderStageEvent: slices of the queues of a GPU. Queues and stages are interned, or, in older
+// traces, numbered by the order of their descriptions. A queue that events came to before it was
+// described has a track with a placeholder for a name, which the description replaces.
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "converter/import/arg_writer.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/gpu/gpu.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_RENDER_STAGE = 53 };
+enum {
+    INTERNED_EVENT_NAMES = 2,
+    INTERNED_CONTEXTS = 23,
+    INTERNED_SPECIFICATIONS = 24,
+    INTERNED_TEXT_VALUES = 29,
+    INTERNED_KERNELS = 1000,
+    INTERNED_ARG_NAMES = 1001
+};
+enum {
+    EVENT_ID = 1,
+    EVENT_DURATION,
+    EVENT_QUEUE,
+    EVENT_STAGE,
+    EVENT_CONTEXT,
+    EVENT_EXTRA,
+    EVENT_SPECIFICATIONS,
+    EVENT_RENDER_TARGET,
+    EVENT_RENDER_PASS,
+    EVENT_SUBMISSION,
+    EVENT_GPU,
+    EVENT_COMMAND_BUFFER,
+    EVENT_QUEUE_IID,
+    EVENT_STAGE_IID,
+    EVENT_SUBPASS_MASK,
+    EVENT_PASS_INSTANCE,
+    EVENT_NAME,
+    EVENT_WAIT,
+    EVENT_KERNEL,
+    EVENT_NAME_IID,
+    EVENT_LAUNCH
+};
+enum { SPECIFICATIONS_CONTEXT = 1, SPECIFICATIONS_QUEUE, SPECIFICATIONS_STAGE };
+enum { CONTEXT_PID = 2 };
+enum { DESCRIPTION_NAME = 1, DESCRIPTION_TEXT };
+enum { SPECIFICATION_NAME = 2, SPECIFICATION_TEXT, SPECIFICATION_CATEGORY };
+enum { EXTRA_NAME = 1, EXTRA_VALUE };
+enum { KERNEL_NAME = 2, KERNEL_DEMANGLED, KERNEL_ARCH, KERNEL_ARG };
+enum { LAUNCH_GRID = 1, LAUNCH_WORKGROUP, LAUNCH_ARG };
+enum {
+    ARG_NAME_IID = 1,
+    ARG_NAME,
+    ARG_INT_VALUE,
+    ARG_UINT_VALUE,
+    ARG_DOUBLE_VALUE,
+    ARG_TEXT_VALUE,
+    ARG_TEXT_IID
+};
+
+#define STAGE_ARGS_MAX 128 // of one event
+#define SUBPASSES_MAX  4096
+#define WAITS_MAX      256
+
+struct described {
+    struct wire_field name, text;
+};
+VEC_DEFINE(described_vec, struct described);
+
+struct render_stages {
+    struct described_vec queues, stages; // by number
+    struct map64 unnamed;                // queues that have a placeholder
+};
+
+struct stage_args {
+    struct import *im;
+    const struct packet *packet;
+    struct arg items[STAGE_ARGS_MAX];
+    size_t n;
+};
+
+struct queue {
+    const char *source;
+    uint64_t id;
+    struct wire_field name, text; // of the track
+    bool is_named;
+};
+
+static void stage_arg(struct stage_args *args, struct arg arg)
+{
+    if (args->n < STAGE_ARGS_MAX && arg.key)
+        args->items[args->n++] = arg;
+}
+
+static const char *key_keep(struct import *im, const struct wire_field *name)
+{
+    return strset_text(&im->strings, strset_add(&im->strings, field_text(name), name->size));
+}
+
+static struct arg field_arg(const char *key, const struct wire_field *text)
+{
+    return arg_text(key, text->data, text->size);
+}
+
+static struct arg name_arg(const char *key, struct slice_name name)
+{
+    return arg_text(key, name.text, name.size);
+}
+
+// An interned message; empty if there is none.
+static struct wire_field interned_message(const struct packet *packet, uint32_t table, uint64_t iid)
+{
+    const struct interned *found = generation_find(packet->state, table, iid);
+    return found ? (struct wire_field){.number = table,
+                                       .type = WIRE_BYTES,
+                                       .data = found->data,
+                                       .size = found->size}
+                 : (struct wire_field){0};
+}
+
+static struct track_spec queue_tracks(struct import *im, uint32_t gpu, const struct queue *queue)
+{
+    return (struct track_spec){
+        .type = "gpu_render_stage",
+        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu),
+                       dimension_text("render_stage_source", queue->source, strlen(queue->source)),
+                       dimension_int("hwqueue_id", (uint32_t)queue->id),
+                       dimension_text("hwqueue_name",
+                                      queue->is_named ? field_text(&queue->name) : "",
+                                      queue->is_named ? queue->name.size : 0)},
+        .name = field_text(&queue->name),
+        .name_size = queue->name.size,
+    };
+}
+
+static void track_explain(struct import *im, uint32_t track, const struct wire_field *text)
+{
+    struct arg arg = field_arg("description", text);
+    track_describe(&im->tracks, track, &arg, 1);
+}
+
+// Gives the track that stood in for the queue its name.
+static void queue_name(struct import *im, uint32_t gpu, uint64_t id,
+                       const struct described *described)
+{
+    struct queue queue = {.source = "id", .id = id, .name = described->name};
+    struct track_spec spec = queue_tracks(im, gpu, &queue);
+    uint32_t track = async_track_first(im, &spec);
+    if (track >= im->tracks.items.n)
+        return;
+    im->tracks.items.items[track].name =
+        strset_add(&im->strings, field_text(&described->name), described->name.size);
+    track_explain(im, track, &described->text);
+}
+
+static int queue_describe(struct render_stages *stages, uint64_t id,
+                          const struct wire_field *message)
+{
+    MESSAGE(part, DESCRIPTION_TEXT, message);
+    struct described described = {part[DESCRIPTION_NAME], part[DESCRIPTION_TEXT]};
+    bool has_name = field_present(&part[DESCRIPTION_NAME]);
+    if (id >= stages->queues.n) // those without a name keep their number
+        return described_vec_push(&stages->queues, has_name ? described : (struct described){0});
+    if (has_name)
+        stages->queues.items[id] = described;
+    return 0;
+}
+
+static int specifications_read(struct import *im, struct render_stages *stages, uint32_t gpu,
+                               const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    uint64_t n_queues = 0;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.number == SPECIFICATIONS_QUEUE) {
+            uint64_t id = n_queues++;
+            r = queue_describe(stages, id, &field);
+            if (r == 0 && field_present(&stages->queues.items[id].name) &&
+                map64_remove(&stages->unnamed, id))
+                queue_name(im, gpu, id, &stages->queues.items[id]);
+        } else if (field.number == SPECIFICATIONS_STAGE) {
+            MESSAGE(part, DESCRIPTION_TEXT, &field);
+            if (field_present(&part[DESCRIPTION_NAME]))
+                r = described_vec_push(&stages->stages, (struct described){part[DESCRIPTION_NAME],
+                                                                           part[DESCRIPTION_TEXT]});
+        }
+    }
+    return r;
+}
+
+static uint32_t pid_of(const struct packet *packet, const struct wire_field *event)
+{
+    uint32_t pid = 0;
+    if (field_present(&event[EVENT_SPECIFICATIONS])) {
+        MESSAGE(all, SPECIFICATIONS_CONTEXT, &event[EVENT_SPECIFICATIONS]);
+        MESSAGE(context, CONTEXT_PID, &all[SPECIFICATIONS_CONTEXT]);
+        pid = (uint32_t)field_u64(&context[CONTEXT_PID]);
+    }
+    struct wire_field interned =
+        interned_message(packet, INTERNED_CONTEXTS, field_u64(&event[EVENT_CONTEXT]));
+    if (!field_present(&event[EVENT_CONTEXT]) || !field_present(&interned))
+        return pid;
+    MESSAGE(context, CONTEXT_PID, &interned);
+    return (uint32_t)field_u64(&context[CONTEXT_PID]);
+}
+
+// False: the queue is interned, and the trace does not have it.
+static bool queue_of(struct import *im, struct render_stages *stages, const struct packet *packet,
+                     const struct wire_field *event, struct queue *ret)
+{
+    *ret =
+        (struct queue){.source = "iid", .id = field_u64(&event[EVENT_QUEUE_IID]), .is_named = true};
+    if (field_present(&event[EVENT_QUEUE_IID])) {
+        struct wire_field interned = interned_message(packet, INTERNED_SPECIFICATIONS, ret->id);
+        MESSAGE(part, SPECIFICATION_TEXT, &interned);
+        ret->name = part[SPECIFICATION_NAME];
+        ret->text = part[SPECIFICATION_TEXT];
+        return field_present(&interned);
+    }
+    ret->source = "id";
+    ret->id = (uint32_t)field_u64(&event[EVENT_QUEUE]);
+    if (ret->id < stages->queues.n && field_present(&stages->queues.items[ret->id].name)) {
+        ret->name = stages->queues.items[ret->id].name;
+        ret->text = stages->queues.items[ret->id].text;
+        return true;
+    }
+    char text[64];
+    int size = snprintf(text, sizeof(text), "Unknown GPU Queue %llu", (unsigned long long)ret->id);
+    const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, (size_t)size));
+    ret->name = (struct wire_field){
+        .number = 1, .type = WIRE_BYTES, .data = (const uint8_t *)kept, .size = (size_t)size};
+    ret->is_named = false;
+    return kept && map64_set(&stages->unnamed, ret->id, 1) == 0;
+}
+
+static struct slice_name stage_name(struct import *im, const struct render_stages *stages,
+                                    const struct packet *packet, const struct wire_field *event)
+{
+    uint64_t stage = field_u64(&event[EVENT_STAGE]);
+    struct wire_field name = {0};
+    if (field_present(&event[EVENT_NAME_IID])) {
+        interned_text(packet->state, INTERNED_EVENT_NAMES, field_u64(&event[EVENT_NAME_IID]),
+                      &name);
+    } else if (field_present(&event[EVENT_NAME])) {
+        name = event[EVENT_NAME];
+    } else if (field_present(&event[EVENT_STAGE_IID])) {
+        struct wire_field interned =
+            interned_message(packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
+        MESSAGE(part, SPECIFICATION_NAME, &interned);
+        name = part[SPECIFICATION_NAME];
+    } else if (stage < stages->stages.n) {
+        name = stages->stages.items[stage].name;
+    } else {
+        return ftrace_name(im, "render stage(%llu)", (unsigned long long)stage);
+    }
+    return (struct slice_name){(const char *)name.data, name.size};
+}
+
+static void stage_args_read(struct stage_args *args, const struct render_stages *stages,
+                            const struct wire_field *event)
+{
+    uint64_t stage = field_u64(&event[EVENT_STAGE]);
+    if (field_present(&event[EVENT_STAGE_IID])) {
+        struct wire_field interned = interned_message(args->packet, INTERNED_SPECIFICATIONS,
+                                                      field_u64(&event[EVENT_STAGE_IID]));
+        if (!field_present(&interned))
+            return;
+        MESSAGE(part, SPECIFICATION_CATEGORY, &interned);
+        stage_arg(args, arg_int("render_stage_category",
+                                (int32_t)field_u64(&part[SPECIFICATION_CATEGORY])));
+        stage_arg(args, field_arg("description", &part[SPECIFICATION_TEXT]));
+    } else if (field_present(&event[EVENT_STAGE]) && stage < stages->stages.n &&
+               stages->stages.items[stage].text.data) {
+        stage_arg(args, field_arg("description", &stages->stages.items[stage].text));
+    }
+}
+
+static void compute_arg(struct stage_args *args, const struct wire_field *message)
+{
+    MESSAGE(part, ARG_TEXT_IID, message);
+    struct wire_field name = part[ARG_NAME], text;
+    if (field_present(&part[ARG_NAME_IID]) &&
+        !interned_text(args->packet->state, INTERNED_ARG_NAMES, field_u64(&part[ARG_NAME_IID]),
+                       &name))
+        return;
+    if (!name.data)
+        return;
+    const char *key = key_keep(args->im, &name);
+    if (field_present(&part[ARG_INT_VALUE]))
+        stage_arg(args, arg_int(key, field_i64(&part[ARG_INT_VALUE])));
+    else if (field_present(&part[ARG_UINT_VALUE]))
+        stage_arg(args, arg_uint(key, field_u64(&part[ARG_UINT_VALUE])));
+    else if (field_present(&part[ARG_DOUBLE_VALUE]))
+        stage_arg(args, (struct arg){.key = key,
+                                     .real = field_double(&part[ARG_DOUBLE_VALUE]),
+                                     .type = ARG_REAL});
+    else if (field_present(&part[ARG_TEXT_VALUE]))
+        stage_arg(args, field_arg(key, &part[ARG_TEXT_VALUE]));
+    else if (field_present(&part[ARG_TEXT_IID]) &&
+             interned_text(args->packet->state, INTERNED_TEXT_VALUES,
+                           field_u64(&part[ARG_TEXT_IID]), &text))
+        stage_arg(args, field_arg(key, &text));
+}
+
+static void compute_args(struct stage_args *args, const struct wire_field *message, uint32_t number)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (args->n < STAGE_ARGS_MAX && wire_next(&reader, &field))
+        if (field.number == number)
+            compute_arg(args, &field);
+}
+
+static void kernel_args(struct stage_args *args, const struct wire_field *event)
+{
+    static const char *const keys[] = {
+        [KERNEL_NAME] = "kernel_name",
+        [KERNEL_DEMANGLED] = "kernel_demangled_name",
+        [KERNEL_ARCH] = "arch",
+    };
+    if (!field_present(&event[EVENT_KERNEL]))
+        return;
+    struct wire_field kernel =
+        interned_message(args->packet, INTERNED_KERNELS, field_u64(&event[EVENT_KERNEL]));
+    MESSAGE(part, KERNEL_ARCH, &kernel);
+    for (size_t i = KERNEL_NAME; i <= KERNEL_ARCH; i++)
+        if (field_present(&part[i]))
+            stage_arg(args, field_arg(keys[i], &part[i]));
+    compute_args(args, &kernel, KERNEL_ARG);
+}
+
+static void launch_args(struct stage_args *args, const struct wire_field *launch)
+{
+    static const char *const keys[][4] = {
+        [LAUNCH_GRID] = {NULL, "launch.grid_size.x", "launch.grid_size.y", "launch.grid_size.z"},
+        [LAUNCH_WORKGROUP] = {NULL, "launch.workgroup_size.x", "launch.workgroup_size.y",
+                              "launch.workgroup_size.z"},
+    };
+    MESSAGE(part, LAUNCH_WORKGROUP, launch);
+    for (size_t i = LAUNCH_GRID; i <= LAUNCH_WORKGROUP; i++) {
+        MESSAGE(size, 3, &part[i]);
+        for (size_t k = 1; k <= 3; k++)
+            if (field_present(&size[k]))
+                stage_arg(args, arg_uint(keys[i][k], (uint32_t)field_u64(&size[k])));
+    }
+    compute_args(args, launch, LAUNCH_ARG);
+}
+
+static void extra_args(struct stage_args *args, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (args->n < STAGE_ARGS_MAX / 2 && wire_next(&reader, &field)) {
+        if (field.number != EVENT_EXTRA)
+            continue;
+        MESSAGE(part, EXTRA_VALUE, &field);
+        stage_arg(args, field_arg(key_keep(args->im, &part[EXTRA_NAME]), &part[EXTRA_VALUE]));
+    }
+}
+
+// The bits that are set, one behind the other; each number of the mask has 64.
+static struct slice_name subpasses_name(struct import *im, const struct wire_field *message)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct values masks = values_of(message, EVENT_SUBPASS_MASK);
+    uint64_t mask;
+    for (unsigned base = 0; base < SUBPASSES_MAX && values_next(&masks, &mask); base += 64)
+        for (unsigned bit = 0; bit < 64; bit++)
+            if (mask >> bit & 1)
+                strbuf_addf(&text, "%s%u", text.size ? "," : "", base + bit);
+    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    return (struct slice_name){strset_text(&im->strings, id), text.size};
+}
+
+static void event_args(struct stage_args *args, const struct render_stages *stages,
+                       const struct wire_field *message, const struct wire_field *event,
+                       const struct queue *queue, int64_t upid)
+{
+    static const struct {
+        uint32_t field;
+        const char *key, *name_key;
+        enum vulkan_object type;
+    } objects[] = {
+        {EVENT_RENDER_TARGET, "render_target", "render_target_name", VULKAN_FRAMEBUFFER},
+        {EVENT_RENDER_PASS, "render_pass", "render_pass_name", VULKAN_RENDER_PASS},
+        {EVENT_COMMAND_BUFFER, "command_buffer", "command_buffer_name", VULKAN_COMMAND_BUFFER},
+    };
+    struct import *im = args->im;
+    stage_args_read(args, stages, event);
+    stage_arg(args, arg_uint("context_id", field_u64(&event[EVENT_CONTEXT])));
+    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+        uint64_t handle = field_u64(&event[objects[i].field]);
+        stage_arg(args, arg_uint(objects[i].key, handle));
+        stage_arg(args,
+                  name_arg(objects[i].name_key, vulkan_object_name(im, objects[i].type, handle)));
+    }
+    stage_arg(args, name_arg("render_subpasses", subpasses_name(im, message)));
+    stage_arg(args, arg_int("submission_id", (uint32_t)field_u64(&event[EVENT_SUBMISSION])));
+    stage_arg(args, arg_uint("hw_queue_id", queue->id));
+    stage_arg(args, arg_int("upid", upid));
+    if (field_u64(&event[EVENT_PASS_INSTANCE]))
+        stage_arg(args, name_arg("correlation_id", ftrace_name(im, "rp:#%llu",
+                                                               (unsigned long long)field_u64(
+                                                                   &event[EVENT_PASS_INSTANCE]))));
+    extra_args(args, message);
+    kernel_args(args, event);
+    launch_args(args, &event[EVENT_LAUNCH]);
+}
+
+static int stage_add(struct import *im, struct render_stages *stages, const struct packet *packet,
+                     const struct wire_field *message, const struct wire_field *event,
+                     const struct queue *queue)
+{
+    uint32_t gpu = (uint32_t)field_u64(&event[EVENT_GPU]);
+    int64_t dur = field_i64(&event[EVENT_DURATION]);
+    int64_t upid = processes_process(&im->processes, pid_of(packet, event));
+    struct track_spec tracks = queue_tracks(im, gpu, queue);
+    struct stage_args args = {.im = im, .packet = packet};
+    event_args(&args, stages, message, event, queue, upid);
+    struct slice_spec spec = {
+        .ts = packet->ts,
+        .dur = dur,
+        .track = async_track_span(im, &tracks, packet->ts, dur),
+        .name = stage_name(im, stages, packet, event),
+        .args = args.items,
+        .n_args = args.n,
+    };
+    if (queue->text.size)
+        track_explain(im, spec.track, &queue->text);
+    int64_t slice = slice_add(&im->slices, &spec);
+    if (slice == SLICE_NONE)
+        return 0;
+    int r = gpu_event_add(im, field_u64(&event[EVENT_ID]), GPU_EVENT_RAN, slice);
+    struct values waits = values_of(message, EVENT_WAIT);
+    uint64_t number;
+    for (size_t n = 0; r == 0 && n < WAITS_MAX && values_next(&waits, &number); n++)
+        r = gpu_event_add(im, number, GPU_EVENT_FOLLOWED, slice);
+    return r;
+}
+
+static int stages_now(struct import *im, void *state, const struct packet *packet,
+                      const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    (void)message;
+    im->gpu_events.is_used = true;
+    return 0;
+}
+
+static int stages_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    struct render_stages *stages = state;
+    MESSAGE(event, EVENT_LAUNCH, message);
+    uint32_t gpu = (uint32_t)field_u64(&event[EVENT_GPU]);
+    int r = specifications_read(im, stages, gpu, &event[EVENT_SPECIFICATIONS]);
+    struct queue queue;
+    if (r < 0 || !field_present(&event[EVENT_ID]) || !queue_of(im, stages, packet, event, &queue))
+        return r;
+    return stage_add(im, stages, packet, message, event, &queue);
+}
+
+static void stages_done(void *state)
+{
+    struct render_stages *stages = state;
+    described_vec_done(&stages->queues);
+    described_vec_done(&stages->stages);
+    map64_done(&stages->unnamed);
+}
+
+const struct importer importer_render_stages = {
+    .field = PACKET_RENDER_STAGE,
+    .now = stages_now,
+    .sorted = stages_sorted,
+    .state_size = sizeof(struct render_stages),
+    .done = stages_done,
+};
