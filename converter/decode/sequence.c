@@ -38,7 +38,8 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, ui
     struct generation first = {.sequence_id = sequence_id,
                                .sequence = (uint32_t)sequences->items.n - 1,
                                .machine = machine,
-                               .epoch = ++sequences->n_epochs};
+                               .epoch = ++sequences->n_epochs,
+                               .n_missing = &sequences->n_missing};
     return generation_start(sequences, sequence, first) < 0 ? NULL : sequence;
 }
 
@@ -51,6 +52,7 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
                               .sequence = now->sequence,
                               .machine = now->machine,
                               .epoch = ++sequences->n_epochs,
+                              .n_missing = now->n_missing,
                               .has_first = sequence->has_first};
     return generation_start(sequences, sequence, next);
 }
@@ -91,15 +93,20 @@ static const struct interned *table_find(const struct interned_table *table, uin
     return NULL;
 }
 
-static int table_add(struct interned_table *table, const struct wire_field *field)
+static int table_add(struct interned_table *table, const struct wire_field *field,
+                     uint64_t *n_missing)
 {
     struct wire_reader reader = wire_sub(field);
     struct wire_field inner;
     uint64_t iid = 0, key;
+    bool has_iid = false;
     wire_foreach(&reader, &inner) {
-        if (inner.number == FIELD_IID && inner.type == WIRE_VARINT)
-            iid = inner.value;
+        if (inner.number != FIELD_IID || inner.type != WIRE_VARINT)
+            continue;
+        iid = inner.value;
+        has_iid = true;
     }
+    *n_missing += !has_iid;
     if (reader.error || table_find(table, field->number, iid, &key))
         return 0;
     struct interned entry = {
@@ -116,7 +123,7 @@ int sequence_intern(struct sequences *sequences, struct sequence *sequence,
         return -ENOMEM;
     struct wire_field field;
     wire_foreach(&interned_data, &field) {
-        int r = field.type == WIRE_BYTES ? table_add(table, &field) : 0;
+        int r = field.type == WIRE_BYTES ? table_add(table, &field, &sequences->n_missing) : 0;
         if (r < 0)
             return r;
     }
@@ -127,7 +134,11 @@ const struct interned *generation_find(const struct generation *generation, uint
                                        uint64_t iid)
 {
     uint64_t key;
-    return generation->interned ? table_find(generation->interned, field, iid, &key) : NULL;
+    const struct interned *found =
+        generation->interned ? table_find(generation->interned, field, iid, &key) : NULL;
+    if (!found && generation->n_missing)
+        ++*generation->n_missing;
+    return found;
 }
 
 void sequences_done(struct sequences *sequences)

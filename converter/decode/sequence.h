@@ -34,6 +34,7 @@ struct generation {
     uint32_t epoch;                  // counts how often all sequences together started over
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
+    uint64_t *n_missing;             // borrowed, of the sequences
     bool has_first;                  // the trace has the sequence's very first packet
 };
 VEC_DEFINE(generation_vec, struct generation);
@@ -48,13 +49,14 @@ struct sequence {
 };
 VEC_DEFINE(sequence_vec, struct sequence);
 
-// All zero is empty.
+// All zero is empty. Not to be moved once it is in use.
 struct sequences {
     struct map64 by_id; // machine and sequence id -> index in items
     struct sequence_vec items;
     struct generation_vec generations;
     struct interned_table_vec tables; // owned
     uint32_t n_epochs;
+    uint64_t n_missing; // entries that were asked for in vain, or have no number
 };
 
 // The sequence of that id, made if it is new. NULL: no memory. Valid until the next call.

@@ -59,22 +59,12 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
-// How much of files this process has in memory; SIZE_MAX: not known.
-static size_t resident_file_bytes(void)
-{
-    CLEANUP(fclosep) FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long n_pages;
-    if (!file || fscanf(file, "%*u %*u %lu", &n_pages) != 1)
-        return SIZE_MAX;
-    return n_pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 // Counts bytes that were read; false: the handler wants an end.
 static bool reader_step(struct reader *reader, size_t n_bytes, double done)
 {
     reader->since_forget += n_bytes;
     if (reader->since_forget >= FORGET_BYTES) {
-        if (resident_file_bytes() >= FORGET_BYTES) {
+        if (input_resident_bytes() >= FORGET_BYTES) {
             input_forget(reader->input);
             spill_forget(&reader->spill);
             timeline_forget(&reader->timeline);
@@ -159,6 +149,23 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
     return !fields.error;
 }
 
+static void state_check(struct reader *reader, const struct header *header, bool is_valid)
+{
+    if (header->sequence_id) {
+        if (header->interned.data && !is_valid)
+            reader_problem(reader, PROBLEM_INTERNED_IGNORED, 0);
+        return;
+    }
+    if (header->cleared || header->dropped)
+        reader_problem(reader, PROBLEM_SEQUENCE_MISSING,
+                       header->cleared ? PB_TracePacket_incremental_state_cleared
+                                       : PB_TracePacket_previous_packet_dropped);
+    if (header->defaults.data)
+        reader_problem(reader, PROBLEM_SEQUENCE_MISSING, PB_TracePacket_trace_packet_defaults);
+    if (header->interned.data)
+        reader_problem(reader, PROBLEM_SEQUENCE_MISSING, PB_TracePacket_interned_data);
+}
+
 // Brings the sequence's state up to this packet; *ret is the generation it belongs to. False: it
 // cannot be understood, because what it builds on was lost.
 static int state_follow(struct reader *reader, const struct header *header, uint32_t *ret,
@@ -181,6 +188,7 @@ static int state_follow(struct reader *reader, const struct header *header, uint
         r = sequence_intern(all, sequence, wire_sub(&header->interned));
     if (r < 0)
         return r;
+    state_check(reader, header, sequence->valid);
     sequence->seen = true;
     if (header->is_first)
         sequence_set_first(all, sequence);
@@ -189,14 +197,14 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     return 0;
 }
 
-static void thread_clock_follow(struct reader *reader, struct sequence *sequence,
-                                const struct wire_field *descriptor)
+static void thread_clock_follow(struct reader *reader, const struct header *header,
+                                struct sequence *sequence, const struct wire_field *descriptor)
 {
     if (!field_present(descriptor))
         return;
     if (sequence->valid)
         thread_clock_set(&sequence->thread_clock, descriptor);
-    else
+    else if (header->sequence_id)
         reader_problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
 }
 
@@ -220,10 +228,10 @@ static enum thread_time thread_time_of(struct reader *reader, const struct heade
         return clock->is_used || !header->has_timestamp ? thread_clock_event(clock, field, ret)
                                                         : THREAD_TIME_NONE;
     if (field->number == PB_TracePacket_thread_descriptor) {
-        thread_clock_follow(reader, sequence, field);
+        thread_clock_follow(reader, header, sequence, field);
     } else {
         MESSAGE(track, PB_TrackDescriptor_thread, field);
-        thread_clock_follow(reader, sequence, &track[PB_TrackDescriptor_thread]);
+        thread_clock_follow(reader, header, sequence, &track[PB_TrackDescriptor_thread]);
     }
     return THREAD_TIME_NONE;
 }
@@ -640,6 +648,9 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = handler->indexed(handler->userdata, ret);
     if (r == 0)
         r = timeline_walk(reader);
+    for (uint64_t n = reader->sequences.n_missing; n > 0; n -= n < UINT32_MAX ? n : UINT32_MAX)
+        reader_problem(reader, PROBLEM_INTERNED_MISSING,
+                       (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX));
     r = handler->finished(handler->userdata, r);
     if (r < 0 && err && !err->text[0])
         err_errno(err, r, r == -ENOMEM ? "trace" : "temporary files");

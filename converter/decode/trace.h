@@ -53,10 +53,13 @@ enum trace_problem {
     PROBLEM_COMPACT_SCHED_DAMAGED,  // compact sched events do not fit together
     PROBLEM_EVENTS_LOST,            // ftrace: the kernel overwrote events; detail is the cpu
     PROBLEM_PACKETS_LOST,           // a sequence lost packets
-    PROBLEM_THREAD_TIME_UNSET,      // see thread_clock.h; detail is the field of TracePacket
-    PROBLEM_THREAD_TIME_NEGATIVE,   // the same
-    PROBLEM_THREAD_TIME_IGNORED,    // a ThreadDescriptor of a sequence that lost packets
-    PROBLEM_MACHINES_MANY,          // of more machines than are told apart
+    PROBLEM_SEQUENCE_MISSING,     // a packet of no sequence has what is of one; detail is the field
+    PROBLEM_INTERNED_IGNORED,     // interned data of a sequence that lost packets
+    PROBLEM_INTERNED_MISSING,     // interned data that packets refer to; detail is how often
+    PROBLEM_THREAD_TIME_UNSET,    // see thread_clock.h; detail is the field of TracePacket
+    PROBLEM_THREAD_TIME_NEGATIVE, // the same
+    PROBLEM_THREAD_TIME_IGNORED,  // a ThreadDescriptor of a sequence that lost packets
+    PROBLEM_MACHINES_MANY,        // of more machines than are told apart
     N_TRACE_PROBLEMS
 };
 

@@ -137,6 +137,20 @@ static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
     }
 }
 
+static enum stat sequence_missing_stat(uint32_t field)
+{
+    switch (field) {
+    case PB_TracePacket_incremental_state_cleared:
+        return STAT_incremental_state_cleared_missing_sequence_id;
+    case PB_TracePacket_previous_packet_dropped:
+        return STAT_previous_packet_dropped_missing_sequence_id;
+    case PB_TracePacket_trace_packet_defaults:
+        return STAT_trace_packet_defaults_missing_sequence_id;
+    default:
+        return STAT_interned_data_missing_sequence_id;
+    }
+}
+
 static void handle_problem(void *userdata, enum trace_problem problem, uint32_t detail)
 {
     struct import *im = userdata;
@@ -152,6 +166,7 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
         [PROBLEM_COMPACT_SCHED_DAMAGED] = STAT_compact_sched_has_parse_errors,
         [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
+        [PROBLEM_INTERNED_IGNORED] = STAT_interned_data_skipped_incremental_state_invalid,
         [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
         [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
         [PROBLEM_MACHINES_MANY] = STAT_mmsql_machines_many,
@@ -161,6 +176,10 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         problem == PROBLEM_THREAD_TIME_UNSET || problem == PROBLEM_THREAD_TIME_NEGATIVE;
     if (problem == PROBLEM_EVENTS_LOST)
         stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
+    else if (problem == PROBLEM_SEQUENCE_MISSING)
+        stats_add(&im->stats, sequence_missing_stat(detail), 1);
+    else if (problem == PROBLEM_INTERNED_MISSING)
+        stats_add(&im->stats, STAT_interned_data_tokenizer_errors, detail);
     else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
         stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
     else

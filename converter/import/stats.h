@@ -157,6 +157,15 @@
     S(track_event_invalid_timestamp, false, "error", "analysis", NULL)                             \
     S(track_event_skipped_timestamp_delta_without_valid_state, false, "notice", "analysis",        \
       "Track events whose time is a difference to one that was lost; left out.")                   \
+    S(incremental_state_cleared_missing_sequence_id, false, "error", "analysis", NULL)             \
+    S(previous_packet_dropped_missing_sequence_id, false, "error", "analysis", NULL)               \
+    S(trace_packet_defaults_missing_sequence_id, false, "error", "analysis", NULL)                 \
+    S(interned_data_missing_sequence_id, false, "error", "analysis", NULL)                         \
+    S(interned_data_skipped_incremental_state_invalid, false, "notice", "analysis",                \
+      "Interned data of sequences that had lost packets; left out.")                               \
+    S(interned_data_tokenizer_errors, false, "info", "analysis",                                   \
+      "Interned data without number, or that packets refer to and the trace does not have.")       \
+    S(thread_descriptor_missing_sequence_id, false, "error", "analysis", NULL)                     \
     S(track_event_missing_sequence_id, false, "error", "analysis", NULL)                           \
     S(track_event_state_missing_track_uuid, false, "error", "analysis", NULL)                      \
     S(track_event_track_hierarchy_loop, false, "error", "analysis", NULL)                          \

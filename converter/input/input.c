@@ -290,3 +290,12 @@ struct input *input_free(struct input *input)
     errno = saved;
     return NULL;
 }
+
+size_t input_resident_bytes(void)
+{
+    CLEANUP(fclosep) FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long n_pages;
+    if (!file || fscanf(file, "%*u %*u %lu", &n_pages) != 1)
+        return SIZE_MAX;
+    return n_pages * (size_t)sysconf(_SC_PAGESIZE);
+}

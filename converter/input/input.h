@@ -49,4 +49,7 @@ const char *input_damage(const struct input *input);
 // Takes the pages out of this process's memory; they come back when they are read.
 void input_forget(const struct input *input);
 
+// How much of files this process has in memory; SIZE_MAX: not known.
+size_t input_resident_bytes(void);
+
 struct input *input_free(struct input *input);

@@ -50,7 +50,7 @@ static bool interned_string(struct import *im, const struct stack_source *source
                             uint64_t iid, struct wire_field *ret)
 {
     struct wire_field fields[STRING_TEXT + 1] = {0};
-    const struct interned *interned = generation_find(source->state, field, iid);
+    const struct interned *interned = iid ? generation_find(source->state, field, iid) : NULL;
     if (interned)
         message_read(wire_reader_over(interned->data, interned->size), fields, STRING_TEXT + 1);
     else if (iid)
@@ -127,7 +127,9 @@ static int64_t mapping_of_nothing(struct import *im)
 
 static int64_t mapping_get(struct import *im, const struct stack_source *source, uint64_t iid)
 {
-    const struct interned *interned = generation_find(source->state, source->mappings, iid);
+    bool has_none = !iid && source->mappings == PB_InternedData_mappings;
+    const struct interned *interned =
+        has_none ? NULL : generation_find(source->state, source->mappings, iid);
     if (!interned && !iid)
         return mapping_of_nothing(im);
     if (!interned) {

@@ -560,6 +560,8 @@ static int thread_descriptor_now(struct import *im, void *state, const struct pa
                                  const struct wire_field *message)
 {
     (void)state;
+    if (!packet->sequence_id)
+        stats_add(&im->stats, STAT_thread_descriptor_missing_sequence_id, 1);
     sequence_thread_now(im, packet, message);
     return im->machine->track_events.failure;
 }
