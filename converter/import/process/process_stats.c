@@ -8,7 +8,7 @@
 
 #define KIB 1024.0
 
-enum kind { KIND_MEMORY, KIND_SMAPS, KIND_RUNTIME };
+enum kind { KIND_MEMORY, KIND_SMAPS, KIND_RUNTIME, KIND_CHROME };
 
 static const struct {
     uint32_t field;
@@ -32,21 +32,29 @@ static const struct {
     {PB_ProcessStats_Process_smr_swap_pss_kb, KIND_SMAPS, "swap.pss"},
     {PB_ProcessStats_Process_runtime_user_mode, KIND_RUNTIME, "user_ns"},
     {PB_ProcessStats_Process_runtime_kernel_mode, KIND_RUNTIME, "kernel_ns"},
+    {PB_ProcessStats_Process_chrome_private_footprint_kb, KIND_CHROME, "private_footprint_kb"},
+    {PB_ProcessStats_Process_chrome_peak_resident_set_kb, KIND_CHROME, "peak_resident_set_kb"},
+};
+
+static const struct {
+    const char *type, *prefix, *dimension;
+} tracks_of[] = {
+    [KIND_SMAPS] = {"smaps", "mem.smaps", "smaps_key"},
+    [KIND_RUNTIME] = {"proc_stat_runtime", "runtime", "proc_stat_runtime_key"},
+    [KIND_CHROME] = {"chrome_process_stats", "chrome", "key"},
 };
 
 static uint32_t counter_track(struct import *im, int64_t upid, enum kind kind, const char *key)
 {
     if (kind == KIND_MEMORY)
         return process_counter_track(im, upid, PROCESS_COUNTER_MEMORY, key, NULL);
-    bool smaps = kind == KIND_SMAPS;
     char name[64];
-    int n = snprintf(name, sizeof(name), "%s.%s", smaps ? "mem.smaps" : "runtime", key);
+    int n = snprintf(name, sizeof(name), "%s.%s", tracks_of[kind].prefix, key);
     struct track_spec spec = {
-        .type = smaps ? "smaps" : "proc_stat_runtime",
+        .type = tracks_of[kind].type,
         .counter = true,
         .dimensions = {dimension_int("upid", upid),
-                       dimension_text(smaps ? "smaps_key" : "proc_stat_runtime_key", key,
-                                      strlen(key))},
+                       dimension_text(tracks_of[kind].dimension, key, strlen(key))},
         .name = name,
         .name_size = (size_t)n,
     };
@@ -98,10 +106,7 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
             processes_update_thread(&im->processes, tid, pid);
             continue;
         }
-        // Of Chrome's own fields there are none in a system trace.
-        if (field.number == PB_ProcessStats_Process_is_peak_rss_resettable ||
-            field.number == PB_ProcessStats_Process_chrome_private_footprint_kb ||
-            field.number == PB_ProcessStats_Process_chrome_peak_resident_set_kb)
+        if (field.number == PB_ProcessStats_Process_is_peak_rss_resettable)
             continue;
         int64_t upid = processes_process(&im->processes, pid);
         if (field.number == PB_ProcessStats_Process_fds)

@@ -7,3 +7,5 @@ SELECT s.ts, s.name, t.utid FROM slice s JOIN thread_track t ON t.id = s.track_i
 SELECT ts, dur, t.name, end_state, priority FROM sched_slice JOIN thread t USING (utid);
 
 SELECT ts, dur, t.name, state, waker_utid FROM thread_state JOIN thread t USING (utid);
+
+SELECT c.ts, t.type, t.name, c.value FROM counter c JOIN process_counter_track t ON t.id = c.track_id WHERE t.type = 'chrome_process_stats';
