@@ -14,6 +14,7 @@ extern const struct importer importer_display_state;
 extern const struct importer importer_energy_breakdown;
 extern const struct importer importer_entity_state;
 extern const struct importer importer_extension_descriptor;
+extern const struct importer importer_frame_timeline;
 extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_game_interventions;
 extern const struct importer importer_gpu_counters;
@@ -21,6 +22,7 @@ extern const struct importer importer_gpu_frequency;
 extern const struct importer importer_gpu_info;
 extern const struct importer importer_gpu_log;
 extern const struct importer importer_gpu_memory;
+extern const struct importer importer_graphics_frames;
 extern const struct importer importer_heap_graph;
 extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
@@ -111,5 +113,7 @@ const struct importer *const importers[] = {
     &importer_render_stages,
     &importer_vulkan_api,
     &importer_vulkan_memory,
+    &importer_frame_timeline,
+    &importer_graphics_frames,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -265,6 +265,16 @@ int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64
     return SLICE_NONE;
 }
 
+void slice_rename(struct slices *slices, uint32_t track, struct slice_name name)
+{
+    struct slice_stack *stack = stack_find(slices, track);
+    for (size_t i = stack ? stack->open.n : 0; i-- > 0;)
+        if (stack->open.items[i].dur == DUR_PENDING) {
+            stack->open.items[i].name = name;
+            return;
+        }
+}
+
 void slice_add_args(struct slices *slices, const struct slice_spec *spec)
 {
     struct slice_stack *stack = stack_find(slices, spec->track);

@@ -64,6 +64,9 @@ int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64
 // one.
 void slice_add_args(struct slices *slices, const struct slice_spec *spec);
 
+// Another name for the innermost slice that is open on the track, if there is one.
+void slice_rename(struct slices *slices, uint32_t track, struct slice_name name);
+
 // A slice whose duration is known. dur 0 is a moment.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 

@@ -78,3 +78,71 @@ SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, 
        (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'latch_to_present_time')
          AS latch_to_present_time
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_event';
+
+-- When frames of processes and of the screen were expected to be made.
+--   display_frame_token: Frame of the screen.
+--   surface_frame_token: Frame of the process; NULL: of the screen itself.
+--   upid: Process.
+--   layer_name: Layer.
+CREATE VIEW expected_frame_timeline_slice AS
+SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
+         AS display_frame_token,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
+         AS surface_frame_token,
+       t.upid,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
+         AS layer_name
+FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected_frame_timeline';
+
+-- When frames of processes and of the screen were made, and what was wrong with them.
+--   display_frame_token: Frame of the screen.
+--   surface_frame_token: Frame of the process; NULL: of the screen itself.
+--   upid: Process.
+--   layer_name: Layer.
+--   present_type: Whether it was shown on time.
+--   on_time_finish: 1 if the process was done with it on time.
+--   gpu_composition: 1 if the GPU put it together.
+--   jank_type: What was wrong, by Android's own judgement.
+--   jank_severity_type: How bad that was.
+--   prediction_type: Whether the expectation was still valid.
+--   jank_tag: Whose fault it was.
+--   jank_tag_experimental: The same by newer rules.
+--   jank_score: How bad it was, as a number.
+--   latched_unsignaled_count: Layers that were shown before the GPU was done with them.
+--   addressable_unsignaled_latch_count: Layers of which that could have been.
+--   latched_fence_state: Whether the GPU was done with it when it was taken.
+CREATE VIEW actual_frame_timeline_slice AS
+SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
+         AS display_frame_token,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
+         AS surface_frame_token,
+       t.upid,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
+         AS layer_name,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Present type')
+         AS present_type,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'On time finish')
+         AS on_time_finish,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'GPU composition')
+         AS gpu_composition,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank type')
+         AS jank_type,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank severity type')
+         AS jank_severity_type,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Prediction type')
+         AS prediction_type,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag')
+         AS jank_tag,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag (experimental)')
+         AS jank_tag_experimental,
+       (SELECT real_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank Severity Score')
+         AS jank_score,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched unsignaled count')
+         AS latched_unsignaled_count,
+       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Addressable unsignaled latch count')
+         AS addressable_unsignaled_latch_count,
+       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched fence state')
+         AS latched_fence_state
+FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_actual_frame_timeline';

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GraphicsFrameEvent: what happens to the buffers that are shown. Each buffer of a layer has a
+// track of these events, and tracks of the phases that they begin and end: the application draws
+// (APP), the GPU finishes (GPU), the compositor works (SF), the layer's frame is on the screen
+// (Display).
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_GRAPHICS_FRAME = 57 };
+enum { FRAME_BUFFER = 1 };
+enum { BUFFER_FRAME = 1, BUFFER_TYPE, BUFFER_LAYER, BUFFER_DURATION, BUFFER_ID };
+enum {
+    TYPE_DEQUEUE = 1,
+    TYPE_QUEUE,
+    TYPE_ACQUIRE_FENCE = 4,
+    TYPE_LATCH,
+    TYPE_PRESENT_FENCE = 8,
+    N_TYPES = 14
+};
+
+#define NAME_MAX_SIZE 1023 // bytes of the name of a phase's track, as Perfetto
+
+enum phase { PHASE_NONE, PHASE_APP, PHASE_GPU, PHASE_SF };
+
+// A buffer of a layer.
+struct buffer {
+    int64_t acquire_ts, queue_ts, latch_ts;
+    enum phase phase; // that is open
+    uint32_t track;   // of the phase
+    int64_t dequeue_ts, last_acquire_ts;
+    bool was_acquired;
+};
+VEC_DEFINE(buffer_vec, struct buffer);
+
+struct frames {
+    struct strset keys; // buffer and layer; ids are indexes in buffers
+    struct buffer_vec buffers;
+    struct map64 displays; // layer, in strings -> track of its frame that is on the screen
+    struct strbuf name;
+};
+
+struct buffer_event {
+    int64_t ts;
+    uint32_t type, frame, id;
+    bool has_type;
+    int64_t dur;
+    struct wire_field layer;
+    struct slice_name layer_name; // as it is shown
+};
+
+static uint32_t frames_track(struct import *im, const char *name, size_t size)
+{
+    struct track_spec spec = {
+        .type = "graphics_frame_event",
+        .dimensions = {dimension_text("name", name, size)},
+        .name = name,
+        .name_size = size,
+    };
+    return tracks_get(&im->tracks, &spec);
+}
+
+// The track called by a word, the buffer unless it is the layer's, and the layer.
+static uint32_t phase_track(struct import *im, struct frames *frames, const char *word,
+                            bool of_buffer, const struct buffer_event *event)
+{
+    struct strbuf *name = &frames->name;
+    strbuf_clear(name);
+    strbuf_add_str(name, word);
+    if (of_buffer)
+        strbuf_addf(name, "%u ", event->id);
+    strbuf_add(name, field_text(&event->layer), event->layer.size);
+    return frames_track(im, name->text, name->size < NAME_MAX_SIZE ? name->size : NAME_MAX_SIZE);
+}
+
+static struct arg frame_arg(uint32_t frame)
+{
+    return arg_int("frame_number", frame);
+}
+
+static struct arg layer_arg(const struct buffer_event *event)
+{
+    return arg_text("layer_name", event->layer_name.text, event->layer_name.size);
+}
+
+static void event_add(struct import *im, struct frames *frames, const struct buffer_event *event,
+                      const struct buffer *buffer)
+{
+    static const char *const types[N_TYPES] = {
+        "unspecified_event",
+        "Dequeue",
+        "Queue",
+        "Post",
+        "AcquireFenceSignaled",
+        "Latch",
+        "HWCCompositionQueued",
+        "FallbackComposition",
+        "PresentFenceSignaled",
+        "ReleaseFenceSignaled",
+        "Modify",
+        "Detach",
+        "Attach",
+        "Cancel",
+    };
+    int64_t wait = (int64_t)((uint64_t)buffer->acquire_ts - (uint64_t)buffer->queue_ts);
+    struct arg args[] = {
+        frame_arg(event->frame),
+        layer_arg(event),
+        arg_int("queue_to_acquire_time", wait > 0 ? wait : 0),
+        arg_int("acquire_to_latch_time",
+                (int64_t)((uint64_t)buffer->latch_ts - (uint64_t)buffer->acquire_ts)),
+        arg_int("latch_to_present_time",
+                (int64_t)((uint64_t)event->ts - (uint64_t)buffer->latch_ts)),
+    };
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .dur = event->dur,
+        .track = phase_track(im, frames, "Buffer: ", true, event),
+        .name = slice_name(event->has_type && event->type < N_TYPES ? types[event->type]
+                                                                    : "unknown_event"),
+        .args = args,
+        .n_args = 5,
+    };
+    slice_add(&im->slices, &spec);
+}
+
+// A phase is called by its frame, or by its begin while that is not known.
+static void phase_begin(struct import *im, const struct buffer_event *event, uint32_t track)
+{
+    struct arg args[] = {frame_arg(event->frame), layer_arg(event)};
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = track,
+        .name =
+            ftrace_name(im, "%lld", event->frame ? (long long)event->frame : (long long)event->ts),
+        .args = args,
+        .n_args = 2,
+    };
+    slice_begin(&im->slices, &spec);
+}
+
+static void phase_end(struct import *im, int64_t ts, uint32_t track)
+{
+    struct slice_spec spec = {.ts = ts, .track = track};
+    slice_end(&im->slices, &spec);
+}
+
+// The application's phase turns out to be of this frame.
+static void app_name(struct import *im, const struct buffer *buffer, uint32_t frame)
+{
+    struct arg arg = frame_arg(frame);
+    struct slice_spec spec = {.track = buffer->track, .args = &arg, .n_args = 1};
+    slice_add_args(&im->slices, &spec);
+    slice_rename(&im->slices, buffer->track, ftrace_name(im, "%u", frame));
+}
+
+static void buffer_dequeued(struct import *im, struct frames *frames,
+                            const struct buffer_event *event, struct buffer *buffer)
+{
+    if (buffer->phase == PHASE_APP) // it was never queued
+        app_name(im, buffer, 0);
+    buffer->phase = PHASE_APP;
+    buffer->track = phase_track(im, frames, "APP_", true, event);
+    buffer->dequeue_ts = event->ts;
+    phase_begin(im, event, buffer->track);
+}
+
+static void buffer_queued(struct import *im, struct frames *frames,
+                          const struct buffer_event *event, struct buffer *buffer)
+{
+    if (buffer->phase == PHASE_APP) {
+        app_name(im, buffer, event->frame);
+        phase_end(im, event->ts, buffer->track);
+        buffer->phase = PHASE_NONE;
+        if (buffer->was_acquired && buffer->last_acquire_ts > buffer->dequeue_ts)
+            return; // the GPU is done with it already
+    }
+    buffer->phase = PHASE_GPU;
+    buffer->track = phase_track(im, frames, "GPU_", true, event);
+    phase_begin(im, event, buffer->track);
+}
+
+static void buffer_acquired(struct import *im, const struct buffer_event *event,
+                            struct buffer *buffer)
+{
+    if (buffer->phase == PHASE_GPU) {
+        phase_end(im, event->ts, buffer->track);
+        buffer->phase = PHASE_NONE;
+    }
+    buffer->was_acquired = true;
+    buffer->last_acquire_ts = event->ts;
+}
+
+static void buffer_latched(struct import *im, struct frames *frames,
+                           const struct buffer_event *event, struct buffer *buffer)
+{
+    if (buffer->phase == PHASE_APP) // its queueing went missing
+        app_name(im, buffer, 0);
+    buffer->phase = PHASE_SF;
+    buffer->track = phase_track(im, frames, "SF_", true, event);
+    phase_begin(im, event, buffer->track);
+}
+
+static int buffer_presented(struct import *im, struct frames *frames,
+                            const struct buffer_event *event, struct buffer *buffer)
+{
+    if (buffer->phase == PHASE_SF) {
+        phase_end(im, event->ts, buffer->track);
+        buffer->phase = PHASE_NONE;
+    }
+    uint32_t layer = strset_add(&im->strings, event->layer_name.text, event->layer_name.size);
+    const uint64_t *shown = map64_find(&frames->displays, layer);
+    if (shown)
+        phase_end(im, event->ts, (uint32_t)*shown);
+    uint32_t track = phase_track(im, frames, "Display_", false, event);
+    phase_begin(im, event, track);
+    return layer == STRSET_NONE ? -ENOMEM : map64_set(&frames->displays, layer, track);
+}
+
+static struct buffer *buffer_get(struct frames *frames, const struct buffer_event *event)
+{
+    struct strbuf *key = &frames->name;
+    strbuf_clear(key);
+    strbuf_addf(key, "%u %d", event->id, field_present(&event->layer));
+    strbuf_add(key, field_text(&event->layer), event->layer.size);
+    uint32_t id = key->failed ? STRSET_NONE : strset_add(&frames->keys, key->text, key->size);
+    if (id == STRSET_NONE ||
+        (id == frames->buffers.n && buffer_vec_push(&frames->buffers, (struct buffer){0}) < 0))
+        return NULL;
+    return &frames->buffers.items[id];
+}
+
+static int event_read(struct import *im, struct frames *frames, const struct buffer_event *event)
+{
+    struct buffer *buffer = buffer_get(frames, event);
+    if (!buffer)
+        return -ENOMEM;
+    if (event->type == TYPE_ACQUIRE_FENCE)
+        buffer->acquire_ts = event->ts;
+    else if (event->type == TYPE_QUEUE)
+        buffer->queue_ts = event->ts;
+    else if (event->type == TYPE_LATCH)
+        buffer->latch_ts = event->ts;
+    else if (event->type != TYPE_DEQUEUE) // as Perfetto: of no use for those times
+        stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
+    event_add(im, frames, event, buffer);
+    switch (event->type) {
+    case TYPE_DEQUEUE:
+        buffer_dequeued(im, frames, event, buffer);
+        return 0;
+    case TYPE_QUEUE:
+        buffer_queued(im, frames, event, buffer);
+        return 0;
+    case TYPE_ACQUIRE_FENCE:
+        buffer_acquired(im, event, buffer);
+        return 0;
+    case TYPE_LATCH:
+        buffer_latched(im, frames, event, buffer);
+        return 0;
+    case TYPE_PRESENT_FENCE:
+        return buffer_presented(im, frames, event, buffer);
+    default:
+        return 0;
+    }
+}
+
+static int frames_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    MESSAGE(frame, FRAME_BUFFER, message);
+    if (!field_present(&frame[FRAME_BUFFER]))
+        return 0;
+    MESSAGE(part, BUFFER_ID, &frame[FRAME_BUFFER]);
+    if (!field_present(&part[BUFFER_ID])) {
+        stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
+        return 0;
+    }
+    const struct wire_field *layer = &part[BUFFER_LAYER];
+    struct buffer_event event = {
+        .ts = packet->ts,
+        .type = (uint32_t)field_u64(&part[BUFFER_TYPE]),
+        .frame = (uint32_t)field_u64(&part[BUFFER_FRAME]),
+        .id = (uint32_t)field_u64(&part[BUFFER_ID]),
+        .has_type = field_present(&part[BUFFER_TYPE]),
+        .dur = field_i64(&part[BUFFER_DURATION]),
+        .layer = *layer,
+        .layer_name = field_present(layer) ? (struct slice_name){field_text(layer), layer->size}
+                                           : slice_name("no_layer_name"),
+    };
+    return event_read(im, state, &event);
+}
+
+static void frames_done(void *state)
+{
+    struct frames *frames = state;
+    strset_done(&frames->keys);
+    buffer_vec_done(&frames->buffers);
+    map64_done(&frames->displays);
+    strbuf_done(&frames->name);
+}
+
+const struct importer importer_graphics_frames = {
+    .field = PACKET_GRAPHICS_FRAME,
+    .sorted = frames_sorted,
+    .state_size = sizeof(struct frames),
+    .done = frames_done,
+};
