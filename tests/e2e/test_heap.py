@@ -228,6 +228,11 @@ class RealPrograms(Heap):
         )
         self.check_unchanged("python3", "-c", code)
 
+    def test_the_environment(self):
+        """Also of programs that have a copy of the C library's variable."""
+        code = "import os; print(sorted(k + v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'MMTRACE_HEAP_SOCKET')))"
+        self.check_unchanged("python3", "-c", code, env={**os.environ, "ONE": "1", "TWO": "2"})
+
     def test_sqlite(self):
         self.needs("sqlite3")
         sql = (

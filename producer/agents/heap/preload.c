@@ -5,6 +5,7 @@
 // descriptor or a thread behind, and a failure leaves the program as it was.
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -37,14 +38,28 @@ static bool ask_recorder(char **environment)
     return is_wanted;
 }
 
+// Where the program's own code runs already, getenv() finds what there is. The variable `environ`
+// is not to be named here: programs have a copy of it under one of its names, and would miss
+// theirs.
+static bool is_loaded_later(char **environment)
+{
+    char name[256];
+    size_t size = environment && *environment ? strcspn(*environment, "=") : 0;
+    if (size == 0 || size >= sizeof(name))
+        return false;
+    memcpy(name, *environment, size);
+    name[size] = 0;
+    return getenv(name) != NULL;
+}
+
 // The first of all constructors, also of the C library's own: getenv() finds nothing yet. Where it
-// would, the library comes later, and who brings it does the rest: nobody is to be waited for then.
+// does, the library comes later, and who brings it does the rest: nobody is to be waited for then.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;
     (void)argv;
     int saved = errno;
-    if (!environ && getauxval(AT_SECURE) == 0 && !ask_recorder(environment))
+    if (getauxval(AT_SECURE) == 0 && !is_loaded_later(environment) && !ask_recorder(environment))
         dormant_begin(variable(environment, HEAP_SIGNAL_VARIABLE));
     errno = saved;
 }
