@@ -23,6 +23,10 @@ extern const struct importer importer_gpu_info;
 extern const struct importer importer_gpu_log;
 extern const struct importer importer_gpu_memory;
 extern const struct importer importer_graphics_frames;
+extern const struct importer importer_generic_cpu_frequency;
+extern const struct importer importer_generic_process_tree;
+extern const struct importer importer_generic_task_rename;
+extern const struct importer importer_generic_task_state;
 extern const struct importer importer_heap_graph;
 extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
@@ -69,6 +73,10 @@ const struct importer *const importers[] = {
     &importer_ftrace_stats,
     &importer_process_stats,
     &importer_process_tree,
+    &importer_generic_cpu_frequency,
+    &importer_generic_process_tree,
+    &importer_generic_task_rename,
+    &importer_generic_task_state,
     &importer_profile_packet,
     &importer_service_event,
     &importer_sys_stats,

@@ -267,6 +267,8 @@
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
     S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
+    S(generic_task_state_invalid_order, false, "error", "analysis",                                \
+      "States of tasks that cannot follow each other.")                                            \
     S(mmsql_machines_many, false, "data_loss", "analysis",                                         \
       "Packets of further machines, where a trace has too many.")                                  \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \

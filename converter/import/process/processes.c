@@ -269,6 +269,21 @@ int64_t processes_process(struct processes *all, int64_t pid)
     return upid;
 }
 
+int64_t processes_without_thread(struct processes *all, int64_t pid)
+{
+    int64_t upid = map_get(all, &all->by_pid, pid);
+    if (upid != UPID_NONE)
+        return upid;
+    upid = process_add(all, pid);
+    map_put(all, &all->by_pid, pid, upid);
+    return upid;
+}
+
+int64_t processes_thread_of(struct processes *all, int64_t tid, int64_t upid)
+{
+    return thread_in_process(all, tid, upid, false);
+}
+
 int64_t processes_update_thread(struct processes *all, int64_t tid, int64_t pid)
 {
     return thread_in_process(all, tid, processes_process(all, pid), tid == pid);

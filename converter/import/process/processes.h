@@ -81,6 +81,11 @@ int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 // The living process of a pid, made with its main thread if there is none.
 int64_t processes_process(struct processes *processes, int64_t pid);
 
+// The same without a thread.
+int64_t processes_without_thread(struct processes *processes, int64_t pid);
+// A thread of that process that need not be its main one. Returns its utid.
+int64_t processes_thread_of(struct processes *processes, int64_t tid, int64_t upid);
+
 // A thread that is known to belong to a process. Returns its utid.
 int64_t processes_update_thread(struct processes *processes, int64_t tid, int64_t pid);
 

@@ -79,13 +79,13 @@ const char *sched_state_text(struct import *im, int64_t prev_state)
     return strset_text(&im->strings, strset_add(&im->strings, text, n));
 }
 
-static void slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *state, int64_t dur,
-                        int64_t utid, const char *end_state)
+void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *state, int64_t dur,
+                       const char *end_state)
 {
     struct cell *row = database_row_with_id(im->db, TABLE_sched_slice, state->slice_id);
     cell_int(row, COL_sched_slice_ts, state->slice_ts);
     cell_int(row, COL_sched_slice_dur, dur);
-    cell_int(row, COL_sched_slice_utid, utid);
+    cell_int(row, COL_sched_slice_utid, state->last_utid);
     cell_text(row, COL_sched_slice_end_state, end_state);
     cell_int(row, COL_sched_slice_priority, state->slice_priority);
     cell_int(row, COL_sched_slice_ucpu, ucpu_of(im, cpu));
@@ -99,12 +99,12 @@ void sched_switch(struct import *im, struct sched_cpu *state, const struct sched
         stats_add(&im->stats, STAT_task_state_invalid, 1);
     if (state->running && event->prev_tid == state->last_tid) {
         int64_t dur = (int64_t)((uint64_t)event->ts - (uint64_t)state->slice_ts);
-        slice_write(im, event->cpu, state, dur, state->last_utid, prev_state);
+        sched_slice_write(im, event->cpu, state, dur, prev_state);
         import_bounds(im, event->ts);
     } else if (state->running) {
         // Switches are missing in between: nobody knows when this one ended.
         stats_add(&im->stats, STAT_mismatched_sched_switch_tids, 1);
-        slice_write(im, event->cpu, state, -1, state->last_utid, NULL);
+        sched_slice_write(im, event->cpu, state, -1, NULL);
     }
     *state = (struct sched_cpu){
         .running = true,
@@ -124,7 +124,7 @@ int sched_finish(struct import *im)
     for (size_t cpu = 0; cpu < im->machine->sched.cpus.n; cpu++) {
         const struct sched_cpu *state = &im->machine->sched.cpus.items[cpu];
         if (state->running)
-            slice_write(im, (uint32_t)cpu, state, -1, state->last_utid, NULL);
+            sched_slice_write(im, (uint32_t)cpu, state, -1, NULL);
     }
     return 0;
 }

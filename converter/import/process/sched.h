@@ -46,6 +46,10 @@ struct sched_switch {
 
 void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event);
 
+// A slice of a thread, which ended in this state (NULL: not known); `dur` -1: it did not end.
+void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *slice, int64_t dur,
+                       const char *end_state);
+
 // Writes the slices that are still open. 0.
 int sched_finish(struct import *im);
 void sched_done(struct sched *sched);

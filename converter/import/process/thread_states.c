@@ -174,6 +174,30 @@ void thread_states_blocked(struct thread_states *states, int64_t utid, int io_wa
     }
 }
 
+bool thread_states_set(struct thread_states *states, int64_t ts, int64_t utid, const char *state,
+                       int64_t ucpu)
+{
+    const struct thread_state *last = state_last(states, utid);
+    bool is_new_moment = !last || last->ts != ts;
+    state_close(states, ts, utid);
+    struct thread_state next = state_make(ts, state);
+    next.ucpu = ucpu;
+    state_open(states, utid, next);
+    return is_new_moment;
+}
+
+void thread_states_correct(struct thread_states *states, int64_t utid, const char *state)
+{
+    if (state_last(states, utid))
+        states->by_utid.items[utid].last.state = state;
+}
+
+const char *thread_states_now(const struct thread_states *states, int64_t utid)
+{
+    const struct thread_state *last = state_last(states, utid);
+    return last ? last->state : NULL;
+}
+
 int thread_states_finish(struct thread_states *states)
 {
     for (size_t utid = 0; utid < states->by_utid.n; utid++) {

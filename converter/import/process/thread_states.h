@@ -53,5 +53,14 @@ void thread_states_new_task(struct thread_states *states, int64_t ts, int64_t ut
 void thread_states_blocked(struct thread_states *states, int64_t utid, int io_wait,
                            const char *function, size_t size);
 
+// The thread is in this state from now on; ucpu -1: it does not run. False: it had got into another
+// one at the same moment.
+bool thread_states_set(struct thread_states *states, int64_t ts, int64_t utid, const char *state,
+                       int64_t ucpu);
+// What was taken for the state that it is in, is this one.
+void thread_states_correct(struct thread_states *states, int64_t utid, const char *state);
+// The state that it is in; NULL: not known.
+const char *thread_states_now(const struct thread_states *states, int64_t utid);
+
 int thread_states_finish(struct thread_states *states);
 void thread_states_done(struct thread_states *states);

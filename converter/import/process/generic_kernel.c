@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events of kernels that are not Linux: states of tasks, their names and processes, frequencies of
+// processors. A task's state is told task by task, so of a switch the start of the next task and
+// the end of the one before may come in either order. The slice that a start has closed is
+// therefore kept until its task says at the same moment what it has become.
+#include <errno.h>
+
+#include "converter/import/importer.h"
+
+enum {
+    PACKET_TASK_STATE = 117,
+    PACKET_CPU_FREQUENCY = 118,
+    PACKET_TASK_RENAME = 120,
+    PACKET_TREE = 122,
+};
+enum { TASK_CPU = 1, TASK_COMM, TASK_TID, TASK_STATE, TASK_PRIO };
+enum { RENAME_TID = 1, RENAME_COMM };
+enum { TREE_PROCESSES = 1, TREE_THREADS };
+enum { PROCESS_PID = 1, PROCESS_PPID, PROCESS_CMDLINE };
+enum { THREAD_TID = 1, THREAD_PID, THREAD_COMM, THREAD_IS_MAIN, THREAD_IS_IDLE };
+enum { CPU_FREQUENCY_CPU = 1, CPU_FREQUENCY_HZ };
+
+enum state { UNKNOWN, CREATED, RUNNABLE, RUNNING, SLEEPING, WAITING, STOPPED, DEAD, DESTROYED };
+
+// Compared by address.
+static const char dead[] = "Z";
+
+static const char *state_text(enum state state)
+{
+    switch (state) {
+    case CREATED:
+        return "Created";
+    case RUNNABLE:
+        return thread_state_runnable;
+    case RUNNING:
+        return thread_state_running;
+    case SLEEPING:
+        return "S";
+    case WAITING:
+        return "D";
+    case STOPPED:
+        return "T";
+    case DEAD:
+        return dead;
+    case DESTROYED:
+        return "X";
+    case UNKNOWN:
+        break;
+    }
+    return NULL;
+}
+
+// A slice that ended when its processor went on to another task.
+struct closed_slice {
+    struct sched_cpu slice;
+    uint32_t cpu;
+    int64_t end_ts;
+};
+VEC_DEFINE(closed_slice_vec, struct closed_slice);
+
+struct tasks {
+    struct sched_cpu_vec cpus;
+    struct closed_slice_vec closed;
+    struct map64 closed_of; // utid -> index in closed
+};
+
+struct task {
+    int64_t ts, utid, tid;
+    uint32_t cpu;
+    int32_t priority;
+    enum state state;
+};
+
+static uint32_t name_of(struct import *im, const struct wire_field *text)
+{
+    return text->size ? strset_add(&im->strings, field_text(text), text->size) : STRSET_NONE;
+}
+
+// The thread that has got into a state. UTID_NONE: it cannot have.
+static int64_t task_thread(struct import *im, const struct task *task, uint32_t name)
+{
+    struct processes *processes = &im->processes;
+    int64_t utid = processes_find_thread(processes, task->tid);
+    bool is_known = utid != UTID_NONE, fits = true;
+    if (task->state == CREATED) {
+        fits = !is_known;
+    } else if (task->state != DESTROYED && is_known) {
+        const char *before = thread_states_now(&im->thread_states, utid);
+        fits = before != dead && (task->state != RUNNING || before != thread_state_running);
+    }
+    if (!fits) {
+        stats_add(&im->stats, STAT_generic_task_state_invalid_order, 1);
+        return UTID_NONE;
+    }
+    utid = processes_thread(processes, task->tid);
+    if (task->state == CREATED) {
+        struct thread *thread = processes_thread_at(processes, utid);
+        thread->start_ts = task->ts;
+        thread->has_start = true;
+    }
+    if (task->state != DESTROYED || !is_known)
+        processes_name_thread(processes, utid, name, NAME_FTRACE);
+    if (task->state == DESTROYED)
+        processes_end_thread(processes, task->ts, task->tid);
+    return utid;
+}
+
+static int64_t slice_dur(const struct closed_slice *closed)
+{
+    return (int64_t)((uint64_t)closed->end_ts - (uint64_t)closed->slice.slice_ts);
+}
+
+static void closed_write(struct import *im, const struct closed_slice *closed, const char *state)
+{
+    sched_slice_write(im, closed->cpu, &closed->slice, slice_dur(closed), state);
+}
+
+static int closed_keep(struct import *im, struct tasks *tasks, const struct task *task,
+                       const struct sched_cpu *slice)
+{
+    struct closed_slice closed = {.slice = *slice, .cpu = task->cpu, .end_ts = task->ts};
+    const uint64_t *known = map64_find(&tasks->closed_of, (uint64_t)slice->last_utid);
+    import_bounds(im, task->ts);
+    if (known) {
+        struct closed_slice *old = &tasks->closed.items[*known];
+        if (old->slice.running)
+            closed_write(im, old, NULL);
+        *old = closed;
+        return 0;
+    }
+    int r = closed_slice_vec_push(&tasks->closed, closed);
+    return r < 0 ? r
+                 : map64_set(&tasks->closed_of, (uint64_t)slice->last_utid, tasks->closed.n - 1);
+}
+
+// Whether the task's end was still to be told.
+static bool closed_end(struct import *im, struct tasks *tasks, const struct task *task)
+{
+    const uint64_t *known = map64_find(&tasks->closed_of, (uint64_t)task->utid);
+    struct closed_slice *closed = known ? &tasks->closed.items[*known] : NULL;
+    if (!closed || !closed->slice.running || closed->end_ts != task->ts)
+        return false;
+    closed_write(im, closed, state_text(task->state));
+    closed->slice.running = false;
+    return true;
+}
+
+static int task_start(struct import *im, struct tasks *tasks, const struct task *task,
+                      struct sched_cpu *cpu)
+{
+    int r = 0;
+    if (cpu->running) {
+        r = closed_keep(im, tasks, task, cpu);
+        thread_states_set(&im->thread_states, task->ts, cpu->last_utid, NULL, -1);
+    }
+    *cpu = (struct sched_cpu){
+        .running = true,
+        .slice_id = database_reserve_id(im->db, TABLE_sched_slice),
+        .slice_ts = task->ts,
+        .slice_priority = task->priority,
+        .last_utid = task->utid,
+        .last_tid = task->tid,
+    };
+    return r;
+}
+
+static int task_enter(struct import *im, struct tasks *tasks, const struct task *task)
+{
+    struct sched_cpu *cpu = &tasks->cpus.items[task->cpu];
+    const char *state = state_text(task->state);
+    int r = 0;
+    if (task->state == RUNNING) {
+        r = task_start(im, tasks, task, cpu);
+    } else if (cpu->running && cpu->last_tid == task->tid) {
+        struct closed_slice closed = {.slice = *cpu, .cpu = task->cpu, .end_ts = task->ts};
+        closed_write(im, &closed, state);
+        import_bounds(im, task->ts);
+        *cpu = (struct sched_cpu){.last_utid = UTID_NONE};
+    } else if (closed_end(im, tasks, task)) {
+        thread_states_correct(&im->thread_states, task->utid, state);
+        return 0;
+    }
+    if (!thread_states_set(&im->thread_states, task->ts, task->utid, state,
+                           task->state == RUNNING ? (int64_t)ucpu_of(im, task->cpu) : -1))
+        stats_add(&im->stats, STAT_generic_task_state_invalid_order, 1);
+    return r;
+}
+
+static int task_sorted(struct import *im, void *state, const struct packet *packet,
+                       const struct wire_field *message)
+{
+    struct tasks *tasks = state;
+    MESSAGE(event, TASK_PRIO, message);
+    struct task task = {
+        .ts = packet->ts,
+        .tid = field_i64(&event[TASK_TID]),
+        .cpu = (uint32_t)field_u64(&event[TASK_CPU]),
+        .priority = (int32_t)field_i64(&event[TASK_PRIO]),
+        .state = (enum state)field_u64(&event[TASK_STATE]),
+    };
+    if (field_u64(&event[TASK_STATE]) > DESTROYED || task.state == UNKNOWN ||
+        task.cpu >= CPUS_MAX) {
+        stats_add(&im->stats, STAT_task_state_invalid, 1);
+        return 0;
+    }
+    while (tasks->cpus.n <= task.cpu)
+        if (sched_cpu_vec_push(&tasks->cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0)
+            return -ENOMEM;
+    task.utid = task_thread(im, &task, name_of(im, &event[TASK_COMM]));
+    if (task.utid == UTID_NONE)
+        return 0;
+    if (task.state == RUNNING)
+        cpus_see(im, task.cpu);
+    return task_enter(im, tasks, &task);
+}
+
+static int tasks_finish(struct import *im, void *state)
+{
+    struct tasks *tasks = state;
+    vec_foreach(&tasks->closed, closed)
+        if (closed->slice.running)
+            closed_write(im, closed, NULL);
+    for (uint32_t i = 0; i < tasks->cpus.n; i++)
+        if (tasks->cpus.items[i].running)
+            sched_slice_write(im, i, &tasks->cpus.items[i], -1, NULL);
+    return 0;
+}
+
+static void tasks_done(void *state)
+{
+    struct tasks *tasks = state;
+    sched_cpu_vec_done(&tasks->cpus);
+    closed_slice_vec_done(&tasks->closed);
+    map64_done(&tasks->closed_of);
+}
+
+static int rename_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    MESSAGE(event, RENAME_COMM, message);
+    int64_t utid = processes_thread(&im->processes, field_i64(&event[RENAME_TID]));
+    processes_rename(&im->processes, utid, name_of(im, &event[RENAME_COMM]));
+    return 0;
+}
+
+static void process_read(struct import *im, const struct wire_field *message)
+{
+    MESSAGE(part, PROCESS_CMDLINE, message);
+    const struct wire_field *cmdline = &part[PROCESS_CMDLINE];
+    if (!field_present(cmdline))
+        return;
+    const char *text = field_text(cmdline), *space = memchr(text, ' ', cmdline->size);
+    size_t name_size = space ? (size_t)(space - text) : cmdline->size;
+    struct processes *processes = &im->processes;
+    int64_t parent = processes_without_thread(processes, field_i64(&part[PROCESS_PPID]));
+    int64_t upid = processes_without_thread(processes, field_i64(&part[PROCESS_PID]));
+    if (!processes_set_parent(processes, upid, parent))
+        stats_add(&im->stats, STAT_process_tracker_parent_pid_changed, 1);
+    processes_name(processes, upid, strset_add(&im->strings, text, name_size), PROCESS_NAME_SYSTEM);
+    processes_at(processes, upid)->cmdline = strset_add(&im->strings, text, cmdline->size);
+}
+
+static void thread_read(struct import *im, const struct wire_field *message)
+{
+    MESSAGE(part, THREAD_IS_IDLE, message);
+    struct processes *processes = &im->processes;
+    int64_t upid = processes_without_thread(processes, field_i64(&part[THREAD_PID]));
+    int64_t utid = processes_thread_of(processes, field_i64(&part[THREAD_TID]), upid);
+    struct thread *thread = processes_thread_at(processes, utid);
+    thread->has_main = true;
+    thread->is_main = field_u64(&part[THREAD_IS_MAIN]) != 0;
+    thread->is_idle = field_u64(&part[THREAD_IS_IDLE]) != 0;
+    processes_name_thread(processes, utid, name_of(im, &part[THREAD_COMM]), NAME_PROCESS_TREE);
+}
+
+static int tree_sorted(struct import *im, void *state, const struct packet *packet,
+                       const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    for (uint32_t part = TREE_PROCESSES; part <= TREE_THREADS; part++) {
+        struct wire_reader reader = wire_sub(message);
+        struct wire_field field;
+        wire_foreach(&reader, &field) {
+            if (field.number == part && part == TREE_PROCESSES)
+                process_read(im, &field);
+            else if (field.number == part)
+                thread_read(im, &field);
+        }
+    }
+    return 0;
+}
+
+static int cpu_frequency_sorted(struct import *im, void *state, const struct packet *packet,
+                                const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(event, CPU_FREQUENCY_HZ, message);
+    int32_t cpu = (int32_t)field_i64(&event[CPU_FREQUENCY_CPU]);
+    struct track_spec spec = {
+        .type = "cpu_frequency",
+        .counter = true,
+        .dimensions = {dimension_int("cpu", cpu)},
+        .name = "cpufreq",
+        .name_size = 7,
+    };
+    counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
+                 (double)field_i64(&event[CPU_FREQUENCY_HZ]) / 1000, ARG_SET_NONE);
+    return 0;
+}
+
+const struct importer importer_generic_task_state = {
+    .field = PACKET_TASK_STATE,
+    .sorted = task_sorted,
+    .state_size = sizeof(struct tasks),
+    .finish = tasks_finish,
+    .done = tasks_done,
+};
+const struct importer importer_generic_task_rename = {
+    .field = PACKET_TASK_RENAME,
+    .sorted = rename_sorted,
+};
+const struct importer importer_generic_process_tree = {
+    .field = PACKET_TREE,
+    .sorted = tree_sorted,
+};
+const struct importer importer_generic_cpu_frequency = {
+    .field = PACKET_CPU_FREQUENCY,
+    .sorted = cpu_frequency_sorted,
+};
