@@ -400,7 +400,7 @@ class Files(Case):
                            ("+1,f()\n", "line 12: key 1 is defined again"),
                            ("+7,jthread[x], size[1, hex: 0x1]\n", "line 12: a record of thread, type and size"),
                            ("+7,jthread[x], jclass[y], size[99999999999999999999, hex: 0x1]\n", "line 12: a record"),
-                           ("\0\1\2\n", "line 12: no definition"), ("4" * (2 << 20) + "\n", "longer than 1 MiB"),
+                           ("\0\1\2\n", "line 12: no definition"), ("+7,f\0()V\n", "line 12: binary data"), ("4" * (2 << 20) + "\n", "longer than 1 MiB"),
                            ("99999999999999999999999\n", "line 12: no definition")):
             with self.subTest(lines[:40]):
                 said = self.convert("--alloc-log", self.write("log", self.LOG + lines + "4\n"), code=1)
@@ -411,6 +411,11 @@ class Files(Case):
     def test_alloc_log_cut_in_its_last_line(self):
         self.convert("--alloc-log", self.write("log", self.LOG + "4"))
         self.assertEqual(self.query("SELECT n_samples FROM alloc_log"), [(5,)])
+        for line in ("+7,Lfoo", "=7,0;1", "=7,", "+", "+7,jthread[ma"):
+            with self.subTest(line):
+                said = self.convert("--alloc-log", self.write("log", self.LOG + line), code=1)
+                self.assertRegex(said, "line 12: the last line is cut; the rest is loaded")
+                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"), [(4, 1)])
 
     def test_perf_map(self):
         """With and without 0x, blanks in names, unsorted; the pid is in the name."""

@@ -215,7 +215,9 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct text li
     log->n_samples++;
 }
 
-static int line_import(struct alloc_log *log, uint64_t number, struct text line)
+// A definition without its end of line is cut: in a whole log a sample follows it. A sample that is
+// cut may be whole, and is taken if it reads as one.
+static int line_import(struct alloc_log *log, uint64_t number, struct text line, bool is_cut)
 {
     if (text_size(line) > LINE_MAX_BYTES) {
         file_bad(log->in, number, "the line is longer than 1 MiB");
@@ -223,6 +225,11 @@ static int line_import(struct alloc_log *log, uint64_t number, struct text line)
     }
     if (*line.at != '+' && *line.at != '=') {
         sample_import(log, number, line);
+        return 0;
+    }
+    if (is_cut || memchr(line.at, 0, text_size(line))) {
+        file_bad(log->in, number, "%s",
+                 is_cut ? "the last line is cut" : "binary data in a definition");
         return 0;
     }
     bool is_stack = *line.at == '=';
@@ -277,7 +284,8 @@ static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size
     struct lines lines = lines_over(bytes, size);
     struct text line;
     while (lines_next(&lines, &line)) {
-        int r = line.at < line.end ? line_import(log, lines.number, line) : 0;
+        bool is_cut = lines.at == lines.end && bytes[size - 1] != '\n';
+        int r = line.at < line.end ? line_import(log, lines.number, line, is_cut) : 0;
         if (r < 0)
             return err_errno(err, r, "%s", log->in->path);
         if (lines.number % ASK_LINES)
