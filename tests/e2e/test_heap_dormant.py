@@ -3,17 +3,15 @@
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import unittest
 
-from lib import BUILD, MMTRACE, needs_namespaces, run
-from test_heap import LIBRARY, WORK, Heap
+from lib import MMTRACE, needs_namespaces, run
+from test_heap import LIBRARY, TRUTH, WORK, Heap
 
 SIGNAL = 46
-TRUTH = BUILD / "tests" / "tools" / "heap_truth"
 
 # Sleeps, allocates, sleeps, allocates: what comes in between is when it can be woken.
 LATE = """
@@ -195,6 +193,22 @@ class Dormant(Heap):
         (allocated,), = self.query("select sum(size) from heap_profile_allocation where size > 0")
         self.assertGreater(allocated, 3000 * 3000 / 2)
         self.check_end(process)
+
+    def test_a_library_of_another_version(self):
+        """What is called is what is in the process, wherever it lies there."""
+        if not (LIBRARY.parent / "mmheap-attach").exists():
+            self.skipTest("mmheap-attach is not in this build")
+        other = self.dir / LIBRARY.name
+        source = self.dir / "other.c"
+        source.write_text("int before(void) { return 1; }\nint mmheap_attach(int fd) { (void)fd; return -71; }\n")
+        self.assertEqual(run("cc", "-shared", "-fPIC", "-o", other, source).returncode, 0)
+        process = subprocess.Popen(["sleep", "2"], env={**os.environ, "LD_PRELOAD": str(other)})
+        self.addCleanup(process.kill)
+        time.sleep(0.2)
+        result = self.attach(process.pid, ms=200)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("another version of libmmheap.so", result.stderr)
+        self.assertEqual(process.wait(20), 0)
 
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK, "3")

@@ -147,6 +147,12 @@ static int load_library(struct attach *a, struct err *err)
     return r;
 }
 
+static int other_version(struct err *err)
+{
+    return err_set(err, -EPROTO, "it has another version of %s, until it is started anew",
+                   HEAP_LIBRARY_FILE);
+}
+
 // The result of the function, or what went wrong with the call.
 static int call_library(struct attach *a, enum function function, uint64_t argument,
                         struct err *err)
@@ -164,6 +170,8 @@ static int call_library(struct attach *a, enum function function, uint64_t argum
     r = result;
     if (r == -EBUSY)
         return err_set(err, r, "it is being profiled already");
+    if (r == -EPROTO)
+        return other_version(err);
     return r < 0 ? err_errno(err, r, "the library in the process") : 0;
 }
 
@@ -296,16 +304,29 @@ static bool becomes_answered(int ring_fd)
     return answered == FIRST_QUESTION;
 }
 
-static int prepare(struct attach *a, int pid, bool detach, struct err *err)
+// In the file that the process has, which need not be the one that is installed now.
+static int find_functions(struct attach *a, struct err *err)
 {
     static const char *const names[] = {"mmheap_attach", "mmheap_answer", "mmheap_detach"};
+    bool is_there = a->target.library_base != 0;
+    int own_fd CLEANUP(close_fdp) = is_there ? -1 : open(a->library, O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < FUNCTIONS_N; i++)
+        if (!(a->entries[i] = target_symbol(is_there ? a->target.library_fd : own_fd, names[i])))
+            return is_there ? other_version(err)
+                            : err_set(err, -ELIBBAD, "%s is not the library that belongs to this",
+                                      a->library);
+    return 0;
+}
+
+static int prepare(struct attach *a, int pid, bool detach, struct err *err)
+{
     char path[64];
     int r = target_read(pid, a->library, &a->target, err);
     if (r < 0 || (detach && !a->target.library_base))
         return r;
-    for (size_t i = 0; i < FUNCTIONS_N; i++)
-        if (!(a->entries[i] = target_symbol(a->library, names[i])))
-            return err_set(err, -ELIBBAD, "%s is not the library that belongs to this", a->library);
+    r = find_functions(a, err);
+    if (r < 0)
+        return r;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     if ((a->mem_fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
         return err_errno(err, -errno, "memory of the process");

@@ -322,7 +322,7 @@ static const char *const allocators[] = {"libjemalloc", "libtcmalloc", "libmimal
 
 int target_read(int pid, const char *library, struct target *ret, struct err *err)
 {
-    *ret = (struct target){.pid = pid};
+    *ret = (struct target){.pid = pid, .library_fd = -1};
     struct strbuf maps CLEANUP(strbuf_done) = {0};
     struct object object;
     int r = check_state(pid, err);
@@ -345,6 +345,8 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
             deny(ret, object.code_start, object.code_end);
     if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {
         ret->library_base = object.base;
+        if ((ret->library_fd = open_object(pid, &object)) < 0)
+            return err_errno(err, -errno, "the %s that is in it", HEAP_LIBRARY_FILE);
         deny(ret, object.code_start, object.code_end);
     }
     if (!find_object(&maps, "libc.so.6", &object) && !find_object(&maps, "libc-2.", &object))
@@ -385,11 +387,10 @@ bool target_is_denied(const struct target *target, uint64_t pc)
     return false;
 }
 
-uint64_t target_symbol(const char *path, const char *name)
+uint64_t target_symbol(int fd, const char *name)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || elf_symbols_read(fd, &symbols) < 0)
+    if (elf_symbols_read(fd, &symbols) < 0)
         return 0;
     const struct elf_symbol *symbol = symbol_of(&symbols, name);
     return symbol ? symbol->start : 0;

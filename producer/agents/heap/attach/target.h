@@ -22,6 +22,7 @@ struct target {
     uint64_t sigreturn_address; // of what handlers of signals return to
     uint64_t dlopen_address;
     uint64_t library_base; // where libmmheap.so is already; 0: it is not
+    int library_fd;        // owned; of that, which may be of another version; -1
     uint64_t entry;        // the program's first instruction
     struct target_range libc, loader;
     // Code in which a thread may hold what dlopen() needs: the allocator, the loader, fork.
@@ -44,5 +45,5 @@ bool target_may_stop(const struct target *target, int tid);
 // Whether a thread that has this address on its stack must be left alone.
 bool target_is_denied(const struct target *target, uint64_t pc);
 
-// The address of a function of the file, relative to its base; 0: there is none.
-uint64_t target_symbol(const char *path, const char *name);
+// The address of a function of the file (borrowed), relative to its base; 0: there is none.
+uint64_t target_symbol(int fd, const char *name);
