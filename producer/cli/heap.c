@@ -33,6 +33,7 @@
 #include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
 #include "producer/sources/heap/heap_library.h"
+#include "producer/sources/heap/heap_program.h"
 #include "producer/trace/trace_file.h"
 
 struct heap_run {
@@ -274,8 +275,13 @@ static int profile(struct heap_run *run, struct err *err)
         return CLI_FAILED;
     if (n_processes > 0)
         return CLI_DONE;
-    err_set(err, -ESRCH, "no process was profiled");
-    if (run->options.command)
+    char **command = run->options.command;
+    const char *obstacle = command ? heap_command_obstacle(command[0]) : NULL;
+    if (obstacle)
+        err_set(err, -ESRCH, "%s was not profiled: %s", command[0], obstacle);
+    else
+        err_set(err, -ESRCH, "no process was profiled");
+    if (command && !obstacle)
         err_hint(err, -ESRCH,
                  "static programs, and those of another C library than glibc, cannot be");
     return CLI_FAILED;

@@ -79,10 +79,10 @@ class Dormant(Heap):
         self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
 
     def test_again_and_again(self):
-        process = self.begin("python3", "-c", WORK, "4")
+        process = self.begin("python3", "-c", WORK, "5")
         proc, seen = pathlib.Path(f"/proc/{process.pid}"), []
-        for _ in range(5):
-            result = self.attach(process.pid, ms=250)
+        for _ in range(4):
+            result = self.attach(process.pid)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("woken", result.stderr)
             self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
@@ -241,6 +241,51 @@ class Dormant(Heap):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("woken", result.stderr)
         self.check_end(process)
+
+
+class OtherLibraries(Heap):
+    """Programs that cannot be profiled run as ever, and the reason is said."""
+
+    def build(self, compiler, *options):
+        source, program = self.dir / "program.c", self.dir / "program"
+        source.write_text(
+            "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic void *volatile p;\n"
+            "int main(int argc, char **argv) {\n    for (int i = 0; i < 1000; i++) p = malloc(100);\n"
+            "    puts(\"as ever\");\n    fflush(stdout);\n    return argc > 1 ? sleep(atoi(argv[1])) : 0;\n}\n"
+        )
+        result = run(compiler, *options, "-o", program, source)
+        if result.returncode != 0:
+            self.skipTest(f"{compiler}: {result.stderr}")
+        return program
+
+    def check(self, program, reason):
+        result = run(MMTRACE, "heap", "-o", self.trace, "--", program)
+        self.assertEqual((result.returncode, result.stdout), (1, "as ever\n"), result.stderr)
+        self.assertIn(reason, result.stderr)
+        with subprocess.Popen([program, "1"], stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            result = run(MMTRACE, "heap", "-d", "100", "-o", self.trace, "-p", process.pid)
+            self.assertEqual(result.returncode, 1)
+            if (LIBRARY.parent / "mmheap-attach").exists():
+                self.assertIn(reason, result.stderr)
+            self.assertEqual(process.wait(10), 0)
+
+    def test_static(self):
+        self.check(self.build("cc", "-static"), "it is a static program")
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "needs musl-gcc")
+    def test_musl(self):
+        program = self.build("musl-gcc")
+        self.check(program, "its C library is musl")
+        plain = run(program, env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
+        self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (0, "as ever\n", ""))
+        mixed = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c", f"{program}; {TRUTH}; {program}")
+        self.assertEqual((mixed.returncode, mixed.stdout), (0, "as ever\n" * 2), mixed.stderr)
+        self.assertIn("keep_small", mixed.stderr)
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "needs musl-gcc")
+    def test_a_static_program_of_musl(self):
+        self.check(self.build("musl-gcc", "-static"), "it is a static program")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ int main(void)
 
 
 @unittest.skipUnless((AGENT / "libmmheap.so").exists(), "libmmheap.so is not in this build")
-class Pools(unittest.TestCase):
+class Base(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
@@ -85,6 +85,8 @@ class Pools(unittest.TestCase):
                 with self.subTest(key=key, what=what, interval=interval):
                     self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
 
+
+class Pools(Base):
     def test_every_allocation(self):
         result = self.profile(POOLS, 2, 3000, options=("--all-heaps", "-i", "1"))
         self.assertEqual(result.stdout, "1 0\n", "the program hears that its heap is recorded")
@@ -189,6 +191,41 @@ class Pools(unittest.TestCase):
         ours = [[str(value) for value in row] for row in self.query(sql)]
         self.assertEqual(theirs, ours)
         self.assertEqual(len(ours), 4)
+
+
+# A folder with the C library and libunwind (libunwind-dev, libunwind8, liblzma5) of Debian's arm64, unpacked.
+AARCH64 = pathlib.Path(os.environ.get("AARCH64_ROOT", "/nonexistent"))
+
+
+@unittest.skipUnless(
+    AARCH64.is_dir() and shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64"),
+    "needs aarch64-linux-gnu-gcc, qemu-aarch64 and a root for them in AARCH64_ROOT",
+)
+class Aarch64(Base):
+    """The part in the program, built for another machine: what it tells is exact."""
+
+    def test_known_amounts(self):
+        agent = ROOT / "producer" / "agents" / "heap"
+        compile_ = ("aarch64-linux-gnu-gcc", "-std=gnu11", "-O2", "-g", "-D_GNU_SOURCE", "-I", ROOT)
+        unwind = AARCH64 / "usr" / "include"
+        result = run(
+            *compile_, "-fPIC", "-shared", "-fvisibility=hidden", "-isystem", unwind / "aarch64-linux-gnu", "-isystem",
+            unwind, *("-Wl,-f,libunwind.so.8", "-Wl,-z,initfirst", "-Wl,-z,nodelete", "-Wl,-z,now"), "-Werror", "-Wall",
+            *sorted(agent.glob("*.c")), ROOT / "common" / "unix_socket.c", "-o", self.dir / "libmmheap.so",
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        program = self.dir / "heap_pools"
+        result = run(
+            *compile_, "-I", agent / "api", "-fno-optimize-sibling-calls", "-pthread", "-o", program,
+            ROOT / "tests" / "tools" / "heap_pools.c", agent / "api" / "mmheap.c",
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        libraries = f"{AARCH64}/usr/lib/aarch64-linux-gnu:{AARCH64}/lib"
+        self.profile(
+            "env", "-u", "LD_PRELOAD", "qemu-aarch64", "-L", AARCH64, "-E", f"LD_LIBRARY_PATH={libraries}",
+            "-E", f"LD_PRELOAD={self.dir}/libmmheap.so", program, "2", "1000", options=("--all-heaps", "-i", "1"),
+        )
+        self.check(2000, 1)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#pragma weak malloc_info // musl has none
+
 #define LINE_MAX_BYTES 256
 #define STREAM_BYTES   1024
 

@@ -35,6 +35,8 @@
 #include "producer/agents/heap/objects.h"
 #include "producer/agents/heap/unwind.h"
 
+#pragma weak __libc_single_threaded // musl has none
+
 #define PAGE_MAX       65536
 #define RING_BYTES_MAX (UINT64_C(1) << 30)
 #define FREE_RESERVE   8     // an eighth of the ring is for frees and objects
@@ -322,6 +324,8 @@ static int prepare_hooks(void)
 {
     if (lasting.prepared)
         return 0;
+    if (!unwind_is_there())
+        return -ELIBACC;
     if (madvise(&state, sizeof(state), MADV_WIPEONFORK) < 0 ||
         madvise(client_table.filter, sizeof(client_table.filter), MADV_WIPEONFORK) < 0)
         return -errno;
@@ -392,42 +396,67 @@ static uint64_t largest_interval(const struct heap_header *header)
     return header->others_interval_bytes > largest ? header->others_interval_bytes : largest;
 }
 
-int client_start(int fd)
+static void begin_profile(const struct heap_header *header)
+{
+    client->flags = header->flags;
+    client->block_timeout_us = header->block_timeout_us;
+    client->adaptive_free_bytes = header->adaptive_free_bytes;
+    client->adaptive_interval_bytes = header->adaptive_interval_bytes;
+    atomic_store(&client->full_since_ns, 0);
+    atomic_store(&client->is_silent, false);
+    client->count_due_ns = 0;
+    atomic_store(&client->n_doublings, 0);
+    client->largest_interval = largest_interval(header);
+    client->is_there = true;
+    set_interval(header->interval_bytes);
+    objects_reset();
+    heaps_reset();
+    uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
+    atomic_store(&client->epoch, epoch ? epoch : 1);
+    install_hooks();
+    if (__libc_single_threaded)
+        tell_arenas(false); // otherwise locks may have to be waited for, and somebody else will
+}
+
+// Between begin_walk() and end_walk().
+static int start(int fd)
 {
     struct heap_header header;
     int r = check_ring(fd, &header);
     if (r < 0)
         return r;
-    if (atomic_load(&client->epoch) || !begin_walk())
+    if (atomic_load(&client->epoch))
         return -EBUSY;
     int cancel = cancel_off();
     client_thread.inside++;
     r = prepare();
     if (r == 0)
         r = map_ring(fd, header.ring_bytes);
-    if (r == 0) {
-        client->flags = header.flags;
-        client->block_timeout_us = header.block_timeout_us;
-        client->adaptive_free_bytes = header.adaptive_free_bytes;
-        client->adaptive_interval_bytes = header.adaptive_interval_bytes;
-        atomic_store(&client->full_since_ns, 0);
-        atomic_store(&client->is_silent, false);
-        client->count_due_ns = 0;
-        atomic_store(&client->n_doublings, 0);
-        client->largest_interval = largest_interval(&header);
-        client->is_there = true;
-        set_interval(header.interval_bytes);
-        objects_reset();
-        heaps_reset();
-        uint32_t epoch = atomic_fetch_add(&lasting.last_epoch, 1) + 1;
-        atomic_store(&client->epoch, epoch ? epoch : 1);
-        install_hooks();
-        if (__libc_single_threaded)
-            tell_arenas(false); // otherwise locks may have to be waited for, and somebody else will
-    }
+    if (r == 0)
+        begin_profile(&header);
     client_thread.inside--;
-    end_walk();
     cancel_restore(cancel);
+    return r;
+}
+
+// One that has been told to end does not count: it ends at the next look.
+static bool has_profile(void)
+{
+    struct thread_state *thread = &client_thread;
+    bool has =
+        enter(thread) && !atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed);
+    leave(thread);
+    return has;
+}
+
+int client_start(int fd)
+{
+    if (!has_profile())
+        client_stop(); // what may be left of the last one
+    if (!begin_walk())
+        return -EBUSY;
+    int r = start(fd);
+    end_walk();
     return r;
 }
 
@@ -455,11 +484,7 @@ int client_prepare(void)
 // the summons has to come again.
 bool client_summon(uint64_t summons)
 {
-    struct thread_state *thread = &client_thread;
-    bool has_profile =
-        enter(thread) && !atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed);
-    leave(thread);
-    if (has_profile)
+    if (has_profile())
         return false;
     int cancel = cancel_off();
     atomic_store(&lasting.summons, summons);
@@ -474,27 +499,21 @@ bool client_summon(uint64_t summons)
     return true;
 }
 
-static void unhook(void)
+// While somebody is at the entries, which may be the handler itself in another thread, the summons
+// waits for the allocation after this.
+static void follow_summons(void)
 {
     if (!begin_walk())
         return;
-    if (!atomic_load(&client->epoch))
-        walk_objects(false);
-    end_walk();
-}
-
-static void follow_summons(void)
-{
-    uint64_t summons = atomic_exchange(&lasting.summons, 0);
-    if (!summons)
-        return; // another thread does
     int cancel = cancel_off();
-    int fd = dormant_answer(summons);
-    if (fd < 0 || client_start(fd) < 0)
-        unhook();
+    uint64_t summons = atomic_exchange(&lasting.summons, 0);
+    int fd = summons ? dormant_answer(summons) : -1;
+    if (summons && (fd < 0 || start(fd) < 0) && !atomic_load(&client->epoch))
+        walk_objects(false);
     if (fd >= 0)
         close(fd);
     cancel_restore(cancel);
+    end_walk();
 }
 
 void client_finish(void)

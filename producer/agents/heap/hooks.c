@@ -21,6 +21,8 @@
 
 #include "producer/agents/heap/client.h"
 
+#pragma weak dladdr1 // musl has none
+
 enum real {
     REAL_MALLOC,
     REAL_CALLOC,

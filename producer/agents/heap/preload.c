@@ -4,6 +4,7 @@
 // summoned later (dormant.h); one that was attached to is told by mmheap_attach(). Neither leaves a
 // descriptor or a thread behind, and a failure leaves the program as it was.
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant.h"
 #include "producer/agents/heap/recorder.h"
+#include "producer/agents/heap/unwind.h"
 
 static const char *variable(char **environment, const char *name)
 {
@@ -52,12 +54,17 @@ static bool is_loaded_later(char **environment)
     return getenv(name) != NULL;
 }
 
+#pragma weak gnu_get_libc_version
+
 // The first of all constructors, also of the C library's own: getenv() finds nothing yet. Where it
 // does, the library comes later, and who brings it does the rest: nobody is to be waited for then.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;
     (void)argv;
+    // With another C library, or without an unwinder, the program runs as if we were not there.
+    if (!gnu_get_libc_version || !unwind_is_there())
+        return;
     int saved = errno;
     if (getauxval(AT_SECURE) == 0 && !is_loaded_later(environment) && !ask_recorder(environment))
         dormant_begin(variable(environment, HEAP_SIGNAL_VARIABLE));

@@ -3,6 +3,10 @@
 // libunwind remembers per address how to go on from there, so a stack that was seen before costs
 // some nanoseconds a frame. Where there is no unwind information it follows frame pointers and
 // checks what it reads.
+//
+// The library is an auxiliary one (DT_AUXILIARY): it is loaded with us where there is one, so that
+// nothing has to be loaded when a profile begins, and where there is none, or the loader is musl's,
+// we are loaded all the same.
 #define UNW_LOCAL_ONLY
 #include "producer/agents/heap/unwind.h"
 
@@ -12,7 +16,16 @@
 
 #define OWN_FRAMES_MAX 8
 
+extern int unw_backtrace(void **, int) __attribute__((weak));
+extern void unw_flush_cache(unw_addr_space_t, unw_word_t, unw_word_t) __attribute__((weak));
+extern unw_addr_space_t unw_local_addr_space __attribute__((weak));
+
 static uintptr_t own_start, own_end;
+
+bool unwind_is_there(void)
+{
+    return unw_backtrace && unw_flush_cache && &unw_local_addr_space;
+}
 
 void unwind_prepare(const void *start, const void *end)
 {

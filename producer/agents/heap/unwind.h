@@ -3,8 +3,12 @@
 // The stack of the calling thread, as addresses.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// Whether there is an unwinder; the functions below need it.
+bool unwind_is_there(void);
 
 // Tells where the profiler's own code is, whose frames are left out; warms the unwinder up.
 void unwind_prepare(const void *own_start, const void *own_end);

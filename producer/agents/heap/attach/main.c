@@ -142,8 +142,7 @@ static int load_library(struct attach *a, struct err *err)
         r = target_find_library(&a->target);
     }
     if (r == -ENOENT)
-        return err_set(err, -ELIBBAD, "it cannot load %s (is libunwind installed where it runs?)",
-                       a->library);
+        return err_set(err, -ELIBBAD, "it cannot load %s", a->library);
     return r;
 }
 
@@ -170,6 +169,8 @@ static int call_library(struct attach *a, enum function function, uint64_t argum
     r = result;
     if (r == -EBUSY)
         return err_set(err, r, "it is being profiled already");
+    if (r == -ELIBACC)
+        return err_set(err, r, "libunwind is not installed where it runs");
     if (r == -EPROTO)
         return other_version(err);
     return r < 0 ? err_errno(err, r, "the library in the process") : 0;

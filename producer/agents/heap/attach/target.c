@@ -25,6 +25,7 @@
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/sources/heap/elf_symbols.h"
 #include "producer/sources/heap/heap_owner.h"
+#include "producer/sources/heap/heap_program.h"
 #include "producer/sources/residency/maps.h"
 
 #define STATUS_MAX ((size_t)64 << 10)
@@ -290,6 +291,7 @@ static int check_program(struct target *target, struct err *err)
         header.e_machine != EM_X86_64)
         return err_set(err, -ENOEXEC, "its program is of another machine type");
     target->entry = header.e_entry;
+    target->obstacle = heap_program_obstacle(fd);
     return 0;
 }
 
@@ -334,10 +336,9 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
         r = err_set(err, -EPERM, "its memory map may not be read");
     if (r < 0)
         return r;
-    if (find_object(&maps, "ld-musl", &object))
-        return err_set(err, -EOPNOTSUPP, "its C library is musl: only glibc is supported");
     if (!find_object(&maps, "ld-linux", &object))
-        return err_set(err, -EOPNOTSUPP, "it is a static program, or one without glibc");
+        return err_set(err, -EOPNOTSUPP, "%s",
+                       ret->obstacle ? ret->obstacle : "it is a static program, or without glibc");
     ret->loader = (struct target_range){object.code_start, object.code_end};
     deny(ret, object.code_start, object.code_end);
     for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)

@@ -24,6 +24,7 @@ struct target {
     uint64_t library_base; // where libmmheap.so is already; 0: it is not
     int library_fd;        // owned; of that, which may be of another version; -1
     uint64_t entry;        // the program's first instruction
+    const char *obstacle;  // what its file says; NULL: nothing
     struct target_range libc, loader;
     // Code in which a thread may hold what dlopen() needs: the allocator, the loader, fork.
     struct target_range denied[TARGET_RANGES_MAX];
