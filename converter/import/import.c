@@ -297,6 +297,7 @@ static void import_done(struct import *im)
     for (size_t i = 0; i < sizeof(im->vulkan_names) / sizeof(im->vulkan_names[0]); i++)
         map64_done(&im->vulkan_names[i]);
     map64_done(&im->packages);
+    map64_done(&im->i2c_transfers);
     map64_done(&im->writing);
     map64_done(&im->cma_of);
     map64_done(&im->network_bytes);

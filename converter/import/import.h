@@ -67,8 +67,9 @@ struct import {
     struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
     struct map64 packages;        // user id of an Android package -> its name, in strings
     // State of ftrace handlers.
-    struct map64 writing; // threads that are in write(2)
-    struct map64 cma_of;  // thread -> index of cma_migrations
+    struct map64 i2c_transfers; // thread -> adapter and number of messages
+    struct map64 writing;       // threads that are in write(2)
+    struct map64 cma_of;        // thread -> index of cma_migrations
     struct cma_migration_vec cma_migrations;
     struct map64 network_bytes; // track -> sum
     struct json_reader *json;   // owned; NULL: not needed yet

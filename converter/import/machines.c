@@ -25,6 +25,8 @@ static void machine_free(struct machine *machine)
     map64_done(&machine->async_names);
     map64_done(&machine->mm_owners);
     machine->binder = binder_free(machine->binder);
+    machine->drm = drm_free(machine->drm);
+    map64_done(&machine->tcp_streams);
     map64_done(&machine->file_reads);
     map64_done(&machine->wake_locks);
     free(machine);

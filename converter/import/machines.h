@@ -15,6 +15,7 @@
 
 struct import;
 struct binder;
+struct drm;
 struct syscall_names;
 
 struct machine {
@@ -31,6 +32,8 @@ struct machine {
     const struct syscall_names *syscall_names; // NULL: not known
     struct map64 mm_owners;                    // address space of rss_stat -> utid
     struct binder *binder;                     // owned
+    struct drm *drm;                           // owned; NULL: none yet
+    struct map64 tcp_streams;                  // address of a socket -> its number
     struct map64 file_reads;                   // file and place -> tid
     struct map64 wake_locks;                   // string -> times that it is held
     int64_t suspend_cookie;

@@ -70,7 +70,8 @@ ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
-ODD_EVENTS = "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan')"
+ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
+              "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by

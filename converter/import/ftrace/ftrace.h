@@ -80,3 +80,6 @@ void ftrace_end_write(struct import *im, const struct ftrace_event *event);
 
 struct binder; // the state of binder's handlers, owned by struct import; NULL: none yet
 struct binder *binder_free(struct binder *binder);
+
+struct drm; // the same of those of direct rendering
+struct drm *drm_free(struct drm *drm);

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linux's direct rendering: vertical blanks, fences, and the schedulers of GPUs. A ring runs one
+// job at a time, a timeline has one fence at a time: what comes meanwhile waits in line, and its
+// slice begins where the one before ends. Before Linux 6.17 a job has a number on its ring and an
+// address of its fence; since then its fence's context and number.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/str.h"
+#include "converter/import/ftrace/ftrace.h"
+
+struct job {
+    bool is_fence;
+    uint64_t context, number; // of the fence; address of the fence and number on the ring
+};
+VEC_DEFINE(job_vec, struct job);
+
+// What a track shows and what waits for that, in order.
+struct line {
+    uint32_t track;
+    struct job_vec jobs;
+    size_t first;
+    bool has_emit; // of a timeline: its fences are emitted
+};
+VEC_DEFINE(line_vec, struct line);
+
+struct drm {
+    struct strset ring_names; // ids are indexes in rings
+    struct line_vec rings, timelines;
+    struct map64 by_context; // -> index in timelines
+    struct map64 running;    // job -> index of its ring
+    struct map64 queued;     // job on a ring -> slice that queued it
+};
+
+static struct drm *drm_get(struct import *im)
+{
+    if (!im->machine->drm)
+        im->machine->drm = calloc(1, sizeof(*im->machine->drm));
+    if (!im->machine->drm)
+        im->processes.failure = -ENOMEM;
+    return im->machine->drm;
+}
+
+static void lines_done(struct line_vec *lines)
+{
+    vec_foreach(lines, line) {
+        job_vec_done(&line->jobs);
+    }
+    line_vec_done(lines);
+}
+
+struct drm *drm_free(struct drm *drm)
+{
+    if (!drm)
+        return NULL;
+    strset_done(&drm->ring_names);
+    lines_done(&drm->rings);
+    lines_done(&drm->timelines);
+    map64_done(&drm->by_context);
+    map64_done(&drm->running);
+    map64_done(&drm->queued);
+    free(drm);
+    return NULL;
+}
+
+static size_t line_size(const struct line *line)
+{
+    return line->jobs.n - line->first;
+}
+
+static int line_push(struct line *line, struct job job)
+{
+    if (line->first > 64 && line->first * 2 > line->jobs.n) {
+        line->jobs.n -= line->first;
+        memmove(line->jobs.items, line->jobs.items + line->first,
+                line->jobs.n * sizeof(*line->jobs.items));
+        line->first = 0;
+    }
+    return job_vec_push(&line->jobs, job);
+}
+
+static struct job *line_front(const struct line *line)
+{
+    return &line->jobs.items[line->first];
+}
+
+static void line_pop(struct line *line)
+{
+    if (++line->first == line->jobs.n)
+        line->first = line->jobs.n = 0;
+}
+
+// A key is mixed from what tells a job apart: two of them are equal with a chance of 2^-64.
+static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
+{
+    uint64_t parts[] = {job->is_fence, on_ring ? ring + 1 : 0,
+                        job->is_fence || !on_ring ? job->context : 0,
+                        job->is_fence || on_ring ? job->number : 0};
+    return hash_bytes(parts, sizeof(parts));
+}
+
+static struct job fence_job(const struct ftrace_event *event)
+{
+    return (struct job){true, (uint64_t)ftrace_int(event, "fence_context"),
+                        (uint64_t)ftrace_int(event, "fence_seqno")};
+}
+
+static struct job numbered_job(const struct ftrace_event *event)
+{
+    return (struct job){false, (uint64_t)ftrace_int(event, "fence"),
+                        (uint64_t)ftrace_int(event, "id")};
+}
+
+static size_t job_args(const struct job *job, struct arg *args)
+{
+    if (!job->is_fence) {
+        args[0] = arg_uint("gpu sched job", job->number);
+        return 1;
+    }
+    args[0] = arg_uint("fence context", job->context);
+    args[1] = arg_uint("fence seqno", job->number);
+    return 2;
+}
+
+static uint32_t line_track(struct import *im, const char *type, const char *prefix,
+                           struct slice_name name, const uint64_t *context)
+{
+    int size = (int)(name.size < 240 ? name.size : 240);
+    struct slice_name text =
+        context ? ftrace_name(im, "%s-%.*s-%u", prefix, size, name.text, (uint32_t)*context)
+                : ftrace_name(im, "%s-%.*s", prefix, size, name.text);
+    struct track_spec track = {
+        .type = type,
+        .dimensions = {dimension_text("name", name.text, name.size)},
+        .name = text.text,
+        .name_size = text.size,
+    };
+    if (context)
+        track.dimensions[1] = dimension_int("context", (uint32_t)*context);
+    return tracks_get(&im->tracks, &track);
+}
+
+static void flow_add(struct import *im, int64_t from, int64_t to)
+{
+    struct cell *row = database_row(im->db, TABLE_flow, NULL);
+    cell_int(row, COL_flow_slice_out, from);
+    cell_int(row, COL_flow_slice_in, to);
+}
+
+// NULL: no memory.
+static struct line *ring_get(struct import *im, struct drm *drm, struct slice_name name,
+                             uint32_t *ret_index)
+{
+    *ret_index = strset_add(&drm->ring_names, name.text, name.size);
+    if (*ret_index != STRSET_NONE && *ret_index < drm->rings.n)
+        return &drm->rings.items[*ret_index];
+    struct line ring = {.track = line_track(im, "drm_sched_ring", "sched", name, NULL)};
+    if (*ret_index != STRSET_NONE && line_vec_push(&drm->rings, ring) == 0)
+        return &drm->rings.items[*ret_index];
+    im->processes.failure = -ENOMEM;
+    return NULL;
+}
+
+static void ring_begin(struct import *im, struct drm *drm, int64_t ts, const struct line *ring,
+                       uint32_t index)
+{
+    struct arg args[2];
+    const struct job *job = line_front(ring);
+    struct slice_spec spec = {
+        .ts = ts,
+        .track = ring->track,
+        .name = slice_name("job"),
+        .args = args,
+        .n_args = job_args(job, args),
+    };
+    int64_t slice = slice_begin(&im->slices, &spec);
+    uint64_t key = job_key(job, true, index);
+    const uint64_t *queued = map64_find(&drm->queued, key);
+    if (slice == SLICE_NONE || !queued)
+        return;
+    flow_add(im, (int64_t)*queued, slice);
+    map64_remove(&drm->queued, key);
+}
+
+static void job_queue(struct import *im, const struct ftrace_event *event, struct job job)
+{
+    struct drm *drm = drm_get(im);
+    struct slice_name name = ftrace_text(event, "name");
+    struct arg args[3] = {arg_text("gpu sched ring", name.text, name.size)};
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .name = slice_name("drm_sched_job_queue"),
+        .args = args,
+        .n_args = 1 + job_args(&job, args + 1),
+    };
+    int64_t slice = slice_add(&im->slices, &spec);
+    uint32_t index;
+    if (slice != SLICE_NONE && drm && ring_get(im, drm, name, &index) &&
+        map64_set(&drm->queued, job_key(&job, true, index), (uint64_t)slice) < 0)
+        im->processes.failure = -ENOMEM;
+}
+
+static void job_run(struct import *im, const struct ftrace_event *event, struct job job)
+{
+    struct drm *drm = drm_get(im);
+    uint32_t index;
+    struct line *ring = drm ? ring_get(im, drm, ftrace_text(event, "name"), &index) : NULL;
+    if (!ring)
+        return;
+    if (line_push(ring, job) < 0 || map64_set(&drm->running, job_key(&job, false, 0), index) < 0)
+        im->processes.failure = -ENOMEM;
+    else if (line_size(ring) == 1)
+        ring_begin(im, drm, event->ts, ring, index);
+}
+
+static void job_done(struct import *im, const struct ftrace_event *event, struct job job)
+{
+    uint64_t key = job_key(&job, false, 0);
+    const uint64_t *index = im->machine->drm ? map64_find(&im->machine->drm->running, key) : NULL;
+    if (!index)
+        return;
+    uint32_t number = (uint32_t)*index;
+    struct line *ring = &im->machine->drm->rings.items[number];
+    map64_remove(&im->machine->drm->running, key);
+    if (!line_size(ring))
+        return;
+    line_pop(ring);
+    struct slice_spec spec = {.ts = event->ts, .track = ring->track};
+    slice_end(&im->slices, &spec);
+    if (line_size(ring))
+        ring_begin(im, im->machine->drm, event->ts, ring, number);
+}
+
+static void drm_sched_job(struct import *im, const struct ftrace_event *event)
+{
+    job_queue(im, event, numbered_job(event));
+}
+
+static void drm_run_job(struct import *im, const struct ftrace_event *event)
+{
+    job_run(im, event, numbered_job(event));
+}
+
+static void drm_sched_process_job(struct import *im, const struct ftrace_event *event)
+{
+    job_done(im, event, numbered_job(event));
+}
+
+static void drm_sched_job_queue(struct import *im, const struct ftrace_event *event)
+{
+    job_queue(im, event, fence_job(event));
+}
+
+static void drm_sched_job_run(struct import *im, const struct ftrace_event *event)
+{
+    job_run(im, event, fence_job(event));
+}
+
+static void drm_sched_job_done(struct import *im, const struct ftrace_event *event)
+{
+    job_done(im, event, fence_job(event));
+}
+
+// NULL: of no timeline; fences that are made of others are not shown.
+static struct line *timeline_get(struct import *im, const struct ftrace_event *event)
+{
+    static const char unbound[] = "unbound";
+    struct slice_name name = ftrace_text(event, "timeline");
+    uint64_t context = (uint32_t)ftrace_int(event, "context");
+    bool is_new;
+    struct drm *drm = drm_get(im);
+    if (!drm || (name.size == strlen(unbound) && !memcmp(name.text, unbound, name.size)))
+        return NULL;
+    const uint64_t *index = map64_get_or_add(&drm->by_context, context, drm->timelines.n, &is_new);
+    if (index && is_new) {
+        struct line made = {.track = line_track(im, "drm_fence", "fence", name, &context)};
+        if (line_vec_push(&drm->timelines, made) < 0)
+            index = NULL;
+    }
+    if (!index)
+        im->processes.failure = -ENOMEM;
+    return index ? &drm->timelines.items[*index] : NULL;
+}
+
+static void fence_begin(struct import *im, int64_t ts, const struct line *timeline)
+{
+    struct arg arg = arg_uint("fence seqno", line_front(timeline)->number);
+    struct slice_spec spec = {
+        .ts = ts,
+        .track = timeline->track,
+        .name = slice_name("fence"),
+        .args = &arg,
+        .n_args = 1,
+    };
+    slice_begin(&im->slices, &spec);
+}
+
+static void fence_end(struct import *im, int64_t ts, const struct line *timeline)
+{
+    struct slice_spec spec = {.ts = ts, .track = timeline->track};
+    slice_end(&im->slices, &spec);
+}
+
+static void fence_add(struct import *im, const struct ftrace_event *event, struct line *timeline)
+{
+    struct job fence = {.is_fence = true, .number = (uint32_t)ftrace_int(event, "seqno")};
+    if (line_push(timeline, fence) < 0)
+        im->processes.failure = -ENOMEM;
+    else if (line_size(timeline) == 1)
+        fence_begin(im, event->ts, timeline);
+}
+
+// Stands for the emission of a fence, which few drivers tell.
+static void dma_fence_init(struct import *im, const struct ftrace_event *event)
+{
+    struct line *timeline = timeline_get(im, event);
+    if (timeline && !timeline->has_emit)
+        fence_add(im, event, timeline);
+}
+
+static void dma_fence_emit(struct import *im, const struct ftrace_event *event)
+{
+    struct line *timeline = timeline_get(im, event);
+    if (!timeline)
+        return;
+    if (!timeline->has_emit && line_size(timeline)) {
+        fence_end(im, event->ts, timeline);
+        timeline->first = timeline->jobs.n = 0;
+    }
+    timeline->has_emit = true;
+    fence_add(im, event, timeline);
+}
+
+static void dma_fence_signaled(struct import *im, const struct ftrace_event *event)
+{
+    struct line *timeline = timeline_get(im, event);
+    if (!timeline || !line_size(timeline) ||
+        (uint32_t)ftrace_int(event, "seqno") < line_front(timeline)->number)
+        return;
+    line_pop(timeline);
+    fence_end(im, event->ts, timeline);
+    if (line_size(timeline))
+        fence_begin(im, event->ts, timeline);
+}
+
+static void dma_fence_wait_start(struct import *im, const struct ftrace_event *event)
+{
+    struct arg args[] = {
+        arg_uint("fence context", (uint32_t)ftrace_int(event, "context")),
+        arg_uint("fence seqno", (uint32_t)ftrace_int(event, "seqno")),
+    };
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .name = slice_name("dma_fence_wait"),
+        .args = args,
+        .n_args = 2,
+    };
+    slice_begin(&im->slices, &spec);
+}
+
+static void dma_fence_wait_end(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
+    slice_end(&im->slices, &spec);
+}
+
+static void vblank(struct import *im, const struct ftrace_event *event, const char *what)
+{
+    uint32_t crtc = (uint32_t)ftrace_int(event, "crtc");
+    struct slice_name name = ftrace_name(im, "vblank-%u", crtc);
+    struct track_spec track = {
+        .type = "drm_vblank",
+        .dimensions = {dimension_int("drm_crtc", crtc)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    struct arg arg = arg_uint("vblank seqno", (uint32_t)ftrace_int(event, "seq"));
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = tracks_get(&im->tracks, &track),
+        .name = slice_name(what),
+        .args = &arg,
+        .n_args = 1,
+    };
+    slice_add(&im->slices, &spec);
+}
+
+static void drm_vblank_event(struct import *im, const struct ftrace_event *event)
+{
+    vblank(im, event, "signal");
+}
+
+static void drm_vblank_event_delivered(struct import *im, const struct ftrace_event *event)
+{
+    vblank(im, event, "deliver");
+}
+
+const struct ftrace_handler ftrace_drm_handlers[] = {
+    {"drm_vblank_event", drm_vblank_event, false},
+    {"drm_vblank_event_delivered", drm_vblank_event_delivered, false},
+    {"drm_sched_job", drm_sched_job, false},
+    {"drm_run_job", drm_run_job, false},
+    {"drm_sched_process_job", drm_sched_process_job, false},
+    {"drm_sched_job_queue", drm_sched_job_queue, false},
+    {"drm_sched_job_run", drm_sched_job_run, false},
+    {"drm_sched_job_done", drm_sched_job_done, false},
+    {"dma_fence_init", dma_fence_init, false},
+    {"dma_fence_emit", dma_fence_emit, false},
+    {"dma_fence_signaled", dma_fence_signaled, false},
+    {"dma_fence_wait_start", dma_fence_wait_start, false},
+    {"dma_fence_wait_end", dma_fence_wait_end, false},
+    {0},
+};
