@@ -48,6 +48,7 @@ struct reader {
     uint64_t packet_offset; // of the outermost packet at hand
     bool damage_noted;      // of that packet
     int64_t latest_ts;
+    bool latest_is_event; // of ftrace
     struct trace_machines machines;
     uint32_t machine;    // at hand
     size_t since_forget; // bytes read since pages were let go

@@ -15,13 +15,15 @@
 
 #define TIMELINE_PACKET N_RUN_KINDS // kind of items that are whole packets
 
+#define TIMELINE_AFTER_EVENTS UINT16_MAX // queue of packets that have their time from an event
+
 struct timeline_item {
     int64_t ts; // of a run: its least
     const uint8_t *data;
     uint32_t size;
     uint32_t order;      // of items with equal time and queue
     uint32_t generation; // see sequence.h
-    uint16_t queue;      // packets 0, ftrace of processor N is N + 1
+    uint16_t queue;      // packets 0 or as above, ftrace of processor N is N + 1
     uint8_t kind;        // TIMELINE_PACKET or enum run_kind
     uint8_t sorted : 1;  // of a run
     uint8_t clock : 7;   // of a run: FtraceClock

@@ -340,8 +340,10 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
         }
         // What comes without a time comes after all events before it.
         int64_t last;
-        if (clocks_convert(reader->clocks, clock, run->max_ts, &last) && last > reader->latest_ts)
+        if (clocks_convert(reader->clocks, clock, run->max_ts, &last) && last > reader->latest_ts) {
             reader->latest_ts = last;
+            reader->latest_is_event = true;
+        }
         reader->since_forget += sizeof(item);
         r = timeline_add(&reader->timeline, item);
     }
@@ -373,8 +375,10 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         }
         return packet_defer(reader, header, generation);
     }
-    if (ts > reader->latest_ts)
+    if (ts > reader->latest_ts) {
         reader->latest_ts = ts;
+        reader->latest_is_event = false;
+    }
     struct packet packet = {
         .ts = ts, .fields = header->fields, .sequence_id = header->sequence_id, .state = state};
     bool later = false;
@@ -408,6 +412,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         .data = header->fields.pos,
         .size = (uint32_t)(header->fields.end - header->fields.pos),
         .generation = generation,
+        .queue = header->has_timestamp || !reader->latest_is_event ? 0 : TIMELINE_AFTER_EVENTS,
         .kind = TIMELINE_PACKET,
     };
     reader->since_forget += sizeof(item);
