@@ -229,7 +229,7 @@ class RealPrograms(Heap):
         self.check_unchanged("python3", "-c", code)
 
     def test_the_environment(self):
-        """Also of programs that have a copy of the C library's variable."""
+        """Nothing that the library does before the C library is ready takes it away."""
         code = "import os; print(sorted(k + v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'MMTRACE_HEAP_SOCKET')))"
         self.check_unchanged("python3", "-c", code, env={**os.environ, "ONE": "1", "TWO": "2"})
 

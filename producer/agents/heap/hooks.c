@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "producer/agents/heap/client.h"
+#include "producer/agents/heap/definition.h"
 
 #pragma weak dladdr1 // musl has none
 
@@ -224,14 +225,7 @@ static int find_definition(struct dl_phdr_info *info, size_t size, void *userdat
     struct definition *definition = userdata;
     if (!info->dlpi_name[0])
         return 0; // the program itself
-    void *handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle)
-        return 0;
-    Dl_info where;
-    void *address = dlsym(handle, definition->name);
-    if (address && dladdr(address, &where) && (uintptr_t)where.dli_fbase == info->dlpi_addr)
-        definition->address = address;
-    dlclose(handle);
+    definition->address = definition_find(info, definition->name);
     return definition->address != NULL;
 }
 

@@ -40,9 +40,7 @@ static bool ask_recorder(char **environment)
     return is_wanted;
 }
 
-// Where the program's own code runs already, getenv() finds what there is. The variable `environ`
-// is not to be named here: programs have a copy of it under one of its names, and would miss
-// theirs.
+// Where the program's own code runs already, getenv() finds what there is.
 static bool is_loaded_later(char **environment)
 {
     char name[256];
