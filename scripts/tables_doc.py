@@ -98,6 +98,8 @@ meant to differ:
   then on, even if another one had that tid in between.
 - The column cpu is the processor's number on its machine; there, it is ucpu once more. A machine beside the host
   does not make its clock the trace's, whatever it says of clocks, unless the host says nothing.
+- Statsd atoms that the trace does not describe have numbers in place of names; there, a list of Android's is built
+  in.
 - filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin

@@ -78,19 +78,24 @@ void arg_put_text(struct arg_writer *writer, const void *text, size_t size)
     arg_put(writer, arg_text(NULL, text, size));
 }
 
-void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size)
+void base64_add(struct strbuf *text, const void *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *from = bytes;
-    struct strbuf text = {0};
     for (size_t i = 0; i < size; i += 3) {
         size_t n = size - i < 3 ? size - i : 3;
         uint32_t bits = (uint32_t)from[i] << 16;
         bits |= n > 1 ? (uint32_t)from[i + 1] << 8 : 0;
         bits |= n > 2 ? from[i + 2] : 0;
         for (size_t k = 0; k < 4; k++)
-            strbuf_add_char(&text, k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=');
+            strbuf_add_char(text, k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=');
     }
+}
+
+void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size)
+{
+    struct strbuf text = {0};
+    base64_add(&text, bytes, size);
     struct strset *strings = &writer->im->strings;
     uint32_t id = strset_add(strings, text.text ? text.text : "", text.size);
     arg_put(writer, arg_text(NULL, strset_text(strings, id), id == STRSET_NONE ? 0 : text.size));

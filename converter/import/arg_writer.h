@@ -37,6 +37,8 @@ void arg_leave(struct arg_writer *writer, struct arg_place place);
 // The value of what is at hand. Its text, if it is one, must live as cells do.
 void arg_put(struct arg_writer *writer, struct arg value);
 void arg_put_text(struct arg_writer *writer, const void *text, size_t size);
+// Appends the bytes as base64.
+void base64_add(struct strbuf *text, const void *bytes, size_t size);
 void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size);
 
 void arg_writer_done(struct arg_writer *writer);

@@ -6,6 +6,13 @@
 extern const struct importer importer_aconfig_flags;
 extern const struct importer importer_android_log;
 extern const struct importer importer_battery;
+extern const struct importer importer_chrome_benchmark;
+extern const struct importer importer_chrome_metadata;
+extern const struct importer importer_chrome_trigger;
+extern const struct importer importer_range_of_interest;
+extern const struct importer importer_statsd_atom;
+extern const struct importer importer_trace_attributes;
+extern const struct importer importer_ui_state;
 extern const struct importer importer_clone_trigger;
 extern const struct importer importer_cpu_info;
 extern const struct importer importer_cpu_per_uid;
@@ -123,5 +130,12 @@ const struct importer *const importers[] = {
     &importer_vulkan_memory,
     &importer_frame_timeline,
     &importer_graphics_frames,
+    &importer_chrome_benchmark,
+    &importer_chrome_metadata,
+    &importer_chrome_trigger,
+    &importer_range_of_interest,
+    &importer_statsd_atom,
+    &importer_trace_attributes,
+    &importer_ui_state,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -268,6 +268,8 @@
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
     S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
+    S(atom_timestamp_missing, false, "error", "trace", NULL)                                       \
+    S(atom_unknown, false, "error", "analysis", NULL)                                              \
     S(generic_task_state_invalid_order, false, "error", "analysis",                                \
       "States of tasks that cannot follow each other.")                                            \
     S(mmsql_machines_many, false, "data_loss", "analysis",                                         \

@@ -31,6 +31,9 @@ static const char *const of_machine[] = {
     "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL,
 };
 
+// Facts of which there may be several, although Perfetto calls them single.
+static const char *const of_chrome[] = {"cr-", NULL};
+
 static bool has_prefix_of(const char *name, const char *const *list)
 {
     for (; *list; list++)
@@ -124,7 +127,8 @@ int metadata_write(const struct metadata *metadata, struct database *db)
     vec_foreach(&metadata->facts, fact) {
         struct cell *row = database_row(db, TABLE_metadata, NULL);
         cell_text(row, COL_metadata_name, fact->name);
-        cell_text(row, COL_metadata_key_type, fact->multi ? "multi" : "single");
+        cell_text(row, COL_metadata_key_type,
+                  fact->multi && !has_prefix_of(fact->name, of_chrome) ? "multi" : "single");
         if (fact->text)
             cell_bytes(row, COL_metadata_str_value, fact->text, fact->size);
         else

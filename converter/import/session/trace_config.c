@@ -3,6 +3,7 @@
 // TraceConfig: what was asked to be recorded; also kept as text, as one would write it.
 #include "common/cleanup.h"
 #include "common/pbtext.h"
+#include "converter/import/session/attributes.h"
 #include "converter/import/session/trace_uuid.h"
 #include "protos/config/trace_config.pb-c.h"
 #include "protos/fields.h"
@@ -40,6 +41,8 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
             msb = field;
         else if (field.number == PB_TraceConfig_trace_uuid_lsb)
             lsb = field;
+        else if (field.number == PB_TraceConfig_trace_attributes)
+            attributes_read(im, &field);
     }
     config_print(im, message);
     if (!metadata_has(&im->metadata, "trace_uuid"))

@@ -2,7 +2,27 @@
 //
 // Trigger: what made a recording start, stop or be cloned; a moment on a track of its own.
 #include "converter/import/importer.h"
+#include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
+
+enum { PACKET_CHROME_TRIGGER = 109 };
+enum { CHROME_NAME = 1, CHROME_NAME_HASH, CHROME_FLOW };
+
+static int64_t moment_add(struct import *im, int64_t ts, struct slice_name name,
+                          const struct arg *args, size_t n)
+{
+    static const char track_name[] = "Trace Triggers";
+    struct track_spec track = {
+        .type = "triggers", .name = track_name, .name_size = sizeof(track_name) - 1};
+    struct slice_spec spec = {
+        .ts = ts,
+        .track = tracks_get(&im->tracks, &track),
+        .name = name,
+        .args = args,
+        .n_args = n,
+    };
+    return slice_add(&im->slices, &spec);
+}
 
 static void trigger_add(struct import *im, int64_t ts, const struct wire_field *message)
 {
@@ -16,17 +36,29 @@ static void trigger_add(struct import *im, int64_t ts, const struct wire_field *
         args[n++] = arg_text("producer_name", producer->data, producer->size);
     if (field_present(uid))
         args[n++] = arg_int("trusted_producer_uid", field_i64(uid));
-    static const char track_name[] = "Trace Triggers";
-    struct track_spec track = {
-        .type = "triggers", .name = track_name, .name_size = sizeof(track_name) - 1};
-    struct slice_spec spec = {
-        .ts = ts,
-        .track = tracks_get(&im->tracks, &track),
-        .name = {.text = field_text(name), .size = name->size},
-        .args = args,
-        .n_args = n,
-    };
-    slice_add(&im->slices, &spec);
+    moment_add(im, ts, (struct slice_name){.text = field_text(name), .size = name->size}, args, n);
+}
+
+static int chrome_trigger_sorted(struct import *im, void *state, const struct packet *packet,
+                                 const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(trigger, CHROME_FLOW, message);
+    const struct wire_field *name = &trigger[CHROME_NAME], *hash = &trigger[CHROME_NAME_HASH];
+    struct arg args[2] = {arg_uint("chrome_trigger.name_hash", field_u64(hash))};
+    size_t n = 1;
+    struct slice_name text = {.text = "chrome_trigger", .size = 14};
+    if (field_present(name)) {
+        text = (struct slice_name){.text = field_text(name), .size = name->size};
+        args[n++] = arg_text("chrome_trigger.name", name->data, name->size);
+    }
+    int64_t slice = moment_add(im, packet->ts, text, args, n);
+    struct event event = {.im = im, .packet = packet};
+    if (slice != SLICE_NONE && field_present(&trigger[CHROME_FLOW]))
+        event_flow(&event, field_u64(&trigger[CHROME_FLOW]), (struct flow_end){slice, packet->ts},
+                   FLOW_CLOSE);
+    metadata_add_int(&im->metadata, "cr-triggered_rule_name_hash", field_i64(hash));
+    return 0;
 }
 
 static void fact_set(struct import *im, const struct wire_field *message)
@@ -65,4 +97,9 @@ const struct importer importer_trigger = {
 const struct importer importer_clone_trigger = {
     .field = PB_TracePacket_clone_snapshot_trigger,
     .sorted = clone_trigger_sorted,
+};
+
+const struct importer importer_chrome_trigger = {
+    .field = PACKET_CHROME_TRIGGER,
+    .sorted = chrome_trigger_sorted,
 };

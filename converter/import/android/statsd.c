@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StatsdAtom: events of Android's statsd, moments on one track. An atom is a message with one
+// field, whose number is the kind of atom. Names of kinds and their fields are known where the
+// trace describes them (android.os.statsd.Atom in an ExtensionDescriptor); of others the numbers
+// stand for them, and their values are read as their wire types suggest. Each atom has its own
+// time.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "converter/import/arg_writer.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_STATSD_ATOM = 84 };
+enum { STATSD_ATOM = 1, STATSD_TIMESTAMP };
+
+#define OEM_ATOM_MIN 100000 // kinds of single vendors, which nobody else can know
+
+struct atom {
+    int64_t ts;
+    struct wire_reader message;
+};
+VEC_DEFINE(atom_vec, struct atom);
+
+static double real_of(const struct wire_field *field)
+{
+    if (field->type == WIRE_FIXED64)
+        return field_double(field);
+    uint32_t bits = (uint32_t)field->value;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
+static void value_put(struct arg_writer *writer, const struct wire_field *field)
+{
+    bool is_real = field->type == WIRE_FIXED32 || field->type == WIRE_FIXED64;
+    char name[48];
+    int size = snprintf(name, sizeof(name), "field_%u%s", field->number,
+                        field->type == WIRE_FIXED32   ? "_assuming_float"
+                        : field->type == WIRE_FIXED64 ? "_assuming_double"
+                                                      : "");
+    struct arg_place place;
+    if (!arg_enter(writer, name, (size_t)size, &place))
+        return;
+    if (field->type == WIRE_BYTES)
+        arg_put_base64(writer, field->data, field->size);
+    else if (is_real)
+        arg_put(writer, (struct arg){.real = real_of(field), .type = ARG_REAL});
+    else
+        arg_put(writer, arg_int(NULL, field_i64(field)));
+    arg_leave(writer, place);
+}
+
+static struct slice_name atom_args(struct import *im, const struct atom *atom,
+                                   struct arg_writer *writer)
+{
+    static const char type_name[] = ".android.os.statsd.Atom";
+    struct wire_reader reader = atom->message;
+    struct wire_field kind = {0}, field;
+    wire_next(&reader, &kind);
+    uint32_t type = descriptors_find(im, type_name, sizeof(type_name) - 1);
+    const struct described_field *known =
+        type == TYPE_NONE ? NULL : descriptors_field(im, type, kind.number);
+    if (known) {
+        message_args_read(writer, type, atom->message, NULL);
+        const char *name = strset_text(&im->strings, known->name);
+        return (struct slice_name){.text = name, .size = im->strings.entries[known->name].size};
+    }
+    if (kind.number < OEM_ATOM_MIN)
+        stats_add(&im->stats, STAT_atom_unknown, 1);
+    if (kind.type == WIRE_BYTES) {
+        reader = wire_sub(&kind);
+        wire_foreach(&reader, &field)
+            value_put(writer, &field);
+    }
+    return ftrace_name(im, "atom_%u", kind.number);
+}
+
+static void atom_write(struct import *im, const struct packet *packet, const struct atom *atom,
+                       struct arg_vec *args)
+{
+    static const char track_name[] = "Statsd Atoms";
+    struct track_spec track = {
+        .type = "statsd_atoms", .name = track_name, .name_size = sizeof(track_name) - 1};
+    arg_vec_clear(args);
+    struct arg_writer writer = {.im = im, .state = packet->state, .args = args};
+    struct slice_spec spec = {.ts = atom->ts, .name = atom_args(im, atom, &writer)};
+    if (writer.failed)
+        stats_add(&im->stats, STAT_atom_unknown, 1);
+    arg_writer_done(&writer);
+    spec.track = tracks_get(&im->tracks, &track);
+    spec.args = args->items;
+    spec.n_args = args->n;
+    slice_add(&im->slices, &spec);
+}
+
+static int atom_compare(const void *left, const void *right)
+{
+    const struct atom *a = left, *b = right;
+    if (a->ts != b->ts)
+        return a->ts < b->ts ? -1 : 1;
+    return a->message.pos < b->message.pos ? -1 : a->message.pos > b->message.pos;
+}
+
+// The atoms and their times are lists of their own, in the same order.
+static int atoms_read(struct import *im, const struct packet *packet,
+                      const struct wire_field *message, struct atom_vec *ret)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    size_t n_timed = 0;
+    wire_foreach(&reader, &field) {
+        struct atom atom = {.ts = packet->ts};
+        if (field.number != STATSD_ATOM || field.type != WIRE_BYTES)
+            continue;
+        atom.message = wire_sub(&field);
+        if (atom_vec_push(ret, atom) < 0)
+            return -ENOMEM;
+    }
+    reader = wire_sub(message);
+    wire_foreach(&reader, &field) {
+        struct wire_packed packed = {0};
+        uint64_t ts;
+        while (field.number == STATSD_TIMESTAMP &&
+               wire_packed_next(&packed, &field, WIRE_VARINT, &ts) && n_timed < ret->n)
+            ret->items[n_timed++].ts = (int64_t)ts;
+    }
+    if (n_timed < ret->n)
+        stats_add(&im->stats, STAT_atom_timestamp_missing, (int64_t)(ret->n - n_timed));
+    return 0;
+}
+
+static int statsd_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    CLEANUP(atom_vec_done) struct atom_vec atoms = {0};
+    CLEANUP(arg_vec_done) struct arg_vec args = {0};
+    int r = atoms_read(im, packet, message, &atoms);
+    if (r == 0 && atoms.n)
+        qsort(atoms.items, atoms.n, sizeof(*atoms.items), atom_compare);
+    for (size_t i = 0; r == 0 && i < atoms.n; i++)
+        atom_write(im, packet, &atoms.items[i], &args);
+    return r;
+}
+
+const struct importer importer_statsd_atom = {
+    .field = PACKET_STATSD_ATOM,
+    .sorted = statsd_sorted,
+};

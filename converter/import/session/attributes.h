@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TraceAttributes: what people noted about a trace, as facts.
+#pragma once
+
+struct import;
+struct wire_field;
+
+void attributes_read(struct import *im, const struct wire_field *message);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets that say what a trace is about and make facts of it (the metadata table): attributes that
+// people gave it, benchmarks, the state of the user interface, the range of interest, and Chrome's
+// versions.
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/arg_writer.h"
+#include "converter/import/importer.h"
+#include "converter/import/session/attributes.h"
+#include "protos/fields.h"
+
+enum {
+    PACKET_CHROME_BENCHMARK = 48,
+    PACKET_CHROME_METADATA = 51,
+    PACKET_UI_STATE = 78,
+    PACKET_RANGE_OF_INTEREST = 90,
+};
+enum { CHROME_BACKGROUND = 1, CHROME_TRIALS = 4, CHROME_LAST = 8 };
+enum { TRIAL_NAME = 1, TRIAL_GROUP };
+enum { BACKGROUND_SCENARIO_HASH = 3 };
+
+struct fact_field {
+    uint32_t number;
+    const char *name;
+    bool is_list;
+};
+
+static void fact_add(struct import *im, const char *name, const struct wire_field *value)
+{
+    if (value->type == WIRE_BYTES)
+        metadata_add_text(&im->metadata, name, value->data, value->size);
+    else
+        metadata_add_int(&im->metadata, name, field_i64(value));
+}
+
+static void fact_set(struct import *im, const char *name, const struct wire_field *value)
+{
+    if (value->type == WIRE_BYTES)
+        metadata_set_text(&im->metadata, name, value->data, value->size);
+    else
+        metadata_set_int(&im->metadata, name, field_i64(value));
+}
+
+static void facts_read(struct import *im, const struct wire_field *message,
+                       const struct fact_field *known, size_t n_known)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        for (size_t i = 0; i < n_known; i++)
+            if (known[i].number == field.number)
+                (known[i].is_list ? fact_add : fact_set)(im, known[i].name, &field);
+    }
+}
+
+static int benchmark_now(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    static const struct fact_field known[] = {
+        {1, "benchmark_start_time_us", false}, {2, "benchmark_story_run_time_us", false},
+        {3, "benchmark_name", false},          {4, "benchmark_description", false},
+        {5, "benchmark_label", false},         {6, "benchmark_story_name", false},
+        {7, "benchmark_story_tags", true},     {8, "benchmark_story_run_index", false},
+        {9, "benchmark_had_failures", false},
+    };
+    facts_read(im, message, known, sizeof(known) / sizeof(known[0]));
+    return 0;
+}
+
+static int range_now(struct import *im, void *state, const struct packet *packet,
+                     const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    static const struct fact_field known[] = {{1, "range_of_interest_start_us", false}};
+    facts_read(im, message, known, 1);
+    return 0;
+}
+
+static int ui_state_now(struct import *im, void *state, const struct packet *packet,
+                        const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    base64_add(&text, message->data, message->size);
+    if (!text.failed)
+        metadata_set_text(&im->metadata, "ui_state", text.text, text.size);
+    return 0;
+}
+
+void attributes_read(struct import *im, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_TraceAttributes_attribute)
+            continue;
+        MESSAGE(part, PB_TraceAttributes_Attribute_string_value, &field);
+        const struct wire_field *key = &part[PB_TraceAttributes_Attribute_key];
+        const struct wire_field *number = &part[PB_TraceAttributes_Attribute_long_value];
+        const struct wire_field *text = &part[PB_TraceAttributes_Attribute_string_value];
+        const struct wire_field *value = field_present(number) ? number : text;
+        if (field_present(value))
+            fact_set(im, metadata_name(&im->metadata, "trace_attribute.", key->data, key->size),
+                     value);
+    }
+}
+
+static int attributes_now(struct import *im, void *state, const struct packet *packet,
+                          const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    attributes_read(im, message);
+    return 0;
+}
+
+// Of each instance of Chrome; letters tell them apart.
+struct chromes {
+    uint32_t n;
+};
+
+static const char *chrome_name(struct import *im, char letter, const char *name)
+{
+    char prefix[] = {'c', 'r', '-', letter, '-', '\0'};
+    return metadata_name(&im->metadata, prefix, name, strlen(name));
+}
+
+static void trials_read(struct import *im, char letter, const struct wire_field *message)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    size_t on_line = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number != CHROME_TRIALS)
+            continue;
+        MESSAGE(trial, TRIAL_GROUP, &field);
+        if (on_line == 2)
+            strbuf_add_char(&text, '\n');
+        on_line = on_line == 2 ? 1 : on_line + 1;
+        strbuf_addf(&text, "{ name: %u, group: %u } ", (uint32_t)field_u64(&trial[TRIAL_NAME]),
+                    (uint32_t)field_u64(&trial[TRIAL_GROUP]));
+    }
+    if (text.size && !text.failed)
+        metadata_add_text(&im->metadata, chrome_name(im, letter, "field_trial_hashes"), text.text,
+                          text.size);
+}
+
+static int chrome_now(struct import *im, void *state, const struct packet *packet,
+                      const struct wire_field *message)
+{
+    (void)packet;
+    static const struct fact_field known[] = {
+        {2, "playstore_version_code", true},
+        {6, "product-version", true},
+        {8, "os-name", true},
+        {5, "package-name", true},
+        {7, "channel", true},
+        {3, "enabled_categories", true},
+    };
+    struct chromes *chromes = state;
+    char letter = (char)('a' + chromes->n++ % 26);
+    MESSAGE(part, CHROME_LAST, message);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (field_present(&part[known[i].number]))
+            fact_add(im, chrome_name(im, letter, known[i].name), &part[known[i].number]);
+    trials_read(im, letter, message);
+    const struct wire_field *background = &part[CHROME_BACKGROUND];
+    if (!field_present(background))
+        return 0;
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    base64_add(&text, background->data, background->size);
+    if (!text.failed)
+        metadata_add_text(&im->metadata, "cr-background_tracing_metadata",
+                          text.text ? text.text : "", text.size);
+    MESSAGE(inner, BACKGROUND_SCENARIO_HASH, background);
+    if (field_present(&inner[BACKGROUND_SCENARIO_HASH]))
+        fact_add(im, "cr-scenario_name_hash", &inner[BACKGROUND_SCENARIO_HASH]);
+    return 0;
+}
+
+const struct importer importer_chrome_benchmark = {
+    .field = PACKET_CHROME_BENCHMARK,
+    .now = benchmark_now,
+};
+const struct importer importer_chrome_metadata = {
+    .field = PACKET_CHROME_METADATA,
+    .now = chrome_now,
+    .state_size = sizeof(struct chromes),
+};
+const struct importer importer_range_of_interest = {
+    .field = PACKET_RANGE_OF_INTEREST,
+    .now = range_now,
+};
+const struct importer importer_trace_attributes = {
+    .field = PB_TracePacket_trace_attributes,
+    .now = attributes_now,
+};
+const struct importer importer_ui_state = {
+    .field = PACKET_UI_STATE,
+    .now = ui_state_now,
+};
