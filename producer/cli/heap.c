@@ -36,6 +36,8 @@
 #include "producer/sources/heap/heap_program.h"
 #include "producer/trace/trace_file.h"
 
+#define JAVA_OPTIONS_VARIABLE "JAVA_TOOL_OPTIONS"
+
 struct heap_run {
     struct heap_options options;
     struct config config;
@@ -135,6 +137,8 @@ static int make_host(struct heap_run *run, struct err *err)
         options.socket_name = run->socket_name;
     else if (o->names.n > 0)
         options.socket_name = heap_host_socket_name();
+    else
+        options.java_socket_name = run->socket_name; // VMs are told of it
     int r = heap_host_new(&options, &run->host);
     run->roots.heap_host = run->host;
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;
@@ -169,6 +173,28 @@ static int open_session(struct heap_run *run, struct err *err)
     return r;
 }
 
+// VMs load the agent themselves; each says so on stderr.
+static int set_java_options(void)
+{
+    char library[PATH_MAX];
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    const char *former = getenv(JAVA_OPTIONS_VARIABLE);
+    if (java_library_find(library, sizeof(library)) < 0)
+        return 0;
+    if (former && *former)
+        strbuf_addf(&text, "%s ", former);
+    strbuf_addf(&text, "-agentpath:%s=trace", library);
+    return text.failed || setenv(JAVA_OPTIONS_VARIABLE, text.text, 1) < 0 ? -ENOMEM : 0;
+}
+
+static bool wants_java(const struct heap_options *o)
+{
+    for (size_t i = 0; i < o->heaps.n; i++)
+        if (str_eq(o->heaps.items[i], HEAP_JAVA_NAME))
+            return true;
+    return false;
+}
+
 static int set_environment(const struct heap_run *run)
 {
     struct strbuf preload CLEANUP(strbuf_done) = {0};
@@ -176,6 +202,8 @@ static int set_environment(const struct heap_run *run)
     strbuf_add_str(&preload, run->library);
     if (former && *former)
         strbuf_addf(&preload, ":%s", former);
+    if (wants_java(&run->options) && set_java_options() < 0)
+        return -ENOMEM;
     return preload.failed || setenv("LD_PRELOAD", preload.text, 1) < 0 ||
                    setenv(HEAP_SOCKET_VARIABLE, run->socket_name, 1) < 0
                ? -ENOMEM

@@ -12,11 +12,11 @@
 
 #include "common/nsec.h"
 #include "common/str.h"
+#include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/attach/vm_attach.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/options.h"
-
-#define LIBRARY_FILE "libtiallocsample.so"
+#include "producer/sources/heap/heap_library.h"
 
 enum {
     OPTION_OUT = 1,
@@ -130,19 +130,9 @@ static void print_help(void)
 
 static int library_find(char *ret, size_t size, struct err *err)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash &&
-        snprintf(ret, size, "%.*s/agents/jvm/" LIBRARY_FILE, (int)(slash - self), self) <
-            (int)size &&
-        access(ret, R_OK) == 0)
+    if (java_library_find(ret, size) == 0)
         return 0;
-    if (snprintf(ret, size, "%s/" LIBRARY_FILE, MMTRACE_LIBDIR) < (int)size &&
-        access(ret, R_OK) == 0)
-        return 0;
-    err_set(err, -ENOENT, LIBRARY_FILE " is not there");
+    err_set(err, -ENOENT, AGENT_LIBRARY_FILE " is not there");
     return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
 }
 

@@ -77,6 +77,40 @@ static void heaps_are_chosen(void **state)
     assert_int_equal(s.ring.wanted[0].interval_bytes, 0);
 }
 
+static void the_java_heap_is_nothing_for_native_programs(void **state)
+{
+    (void)state;
+    struct heap_settings s;
+    struct err err = {0};
+    assert_int_equal(read_settings("sampling_interval_bytes: 9 all: true", &s, &err), 0);
+    assert_true(s.native && !s.java_named);
+    assert_int_equal(s.java_interval_bytes, 0);
+    assert_int_equal(
+        read_settings("heaps: \"com.android.art\" heap_sampling_intervals: 5 all: true", &s, &err),
+        0);
+    assert_true(!s.native && s.java_named);
+    assert_int_equal(s.java_interval_bytes, 5);
+    assert_int_equal(s.ring.n_wanted, 0);
+    assert_int_equal(
+        read_settings("sampling_interval_bytes: 9 all: true heaps: \"com.android.art\" "
+                      "heaps: \"a\"",
+                      &s, &err),
+        0);
+    assert_true(s.native && s.java_named);
+    assert_int_equal(s.ring.n_wanted, 1);
+    assert_string_equal(s.ring.wanted[0].name, "a");
+    // All heaps: of VMs that come by themselves.
+    assert_int_equal(
+        read_settings("sampling_interval_bytes: 9 all_heaps: true all: true", &s, &err), 0);
+    assert_true(s.native && !s.java_named);
+    assert_int_equal(s.java_interval_bytes, 9);
+    assert_int_equal(read_settings("sampling_interval_bytes: 9 all_heaps: true all: true "
+                                   "exclude_heaps: \"com.android.art\"",
+                                   &s, &err),
+                     0);
+    assert_int_equal(s.java_interval_bytes, 0);
+}
+
 static void what_cannot_be_followed_is_refused(void **state)
 {
     (void)state;
@@ -144,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_taken),
         cmocka_unit_test(heaps_are_chosen),
+        cmocka_unit_test(the_java_heap_is_nothing_for_native_programs),
         cmocka_unit_test(what_cannot_be_followed_is_refused),
         cmocka_unit_test(programs_are_matched),
     };

@@ -23,6 +23,7 @@ struct heap_site {
     int64_t upid, callsite, ts;
     uint32_t heap; // name, in strings
     bool touched;  // by the dump at hand
+    bool knows_frees;
     struct totals now, before;
 };
 VEC_DEFINE(heap_site_vec, struct heap_site);
@@ -42,6 +43,7 @@ struct dump {
     int64_t upid, ts;
     uint32_t heap;
     bool counts_at_max; // the recorder is known to count them rightly
+    bool knows_frees;   // of the Java heap, too
     struct stack_source sources[2];
 };
 
@@ -62,6 +64,7 @@ static struct heap_site *site_get(struct import *im, struct profile *profile,
         found->now = (struct totals){0};
     found->touched = true;
     found->ts = dump->ts;
+    found->knows_frees = dump->knows_frees;
     (void)im;
     return found;
 }
@@ -122,8 +125,8 @@ static void dump_finish(struct import *im, struct profile *profile)
         }
         allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
                          (int64_t)(now.allocated - before.allocated));
-        // ART does not tell of frees.
-        if (!str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
+        // ART itself does not tell of frees.
+        if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
             allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
                              (int64_t)(before.freed - now.freed));
         site->before = now;
@@ -247,9 +250,12 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;
+    // The number of `knows_frees` is too high for a table of fields; it comes before the samples.
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
             r = sample_read(im, profile, &dump, &field);
+        else if (field.number == PB_ProfilePacket_ProcessHeapSamples_knows_frees)
+            dump.knows_frees = field.value != 0;
     return r;
 }
 

@@ -42,6 +42,12 @@
 #define HEAP_WANTED_MAX  32
 #define HEAP_MALLOC_NAME "libc.malloc"
 
+// A Java VM has a ring of its own, which holds one heap; frames are numbers of methods there.
+#define HEAP_JAVA_NAME   "com.android.art"
+#define HEAP_JAVA        1       // its number
+#define HEAP_METHOD_MAX  2048    // bytes of a method's name
+#define HEAP_JAVA_SUFFIX ".java" // of the socket's name at which VMs ask
+
 #define HEAP_BLOCK_CLIENT (1u << 0)
 
 #define HEAP_TIME_BUCKETS 16 // of unwinding: below 1 us, 2 us, 4 us ...
@@ -125,6 +131,7 @@ enum heap_record_kind {
     HEAP_OBJECTS, // mappings may have gone; those that are there follow
     HEAP_ARENAS,  // what the allocator holds
     HEAP_HEAP,    // a heap has got its number
+    HEAP_METHOD,  // a method has got its number
 };
 
 struct heap_record {
@@ -159,6 +166,13 @@ struct heap_named {
     struct heap_record head;
     uint64_t interval_bytes; // at the beginning; 0: it is there and not wanted
     char name[HEAP_NAME_BYTES];
+};
+
+// Numbers count from 1. Behind it comes the name.
+struct heap_method {
+    struct heap_record head;
+    uint64_t number;
+    uint32_t name_size, unused;
 };
 
 // What is at one address in several heaps has different keys. The multiples differ in bits that no

@@ -33,6 +33,7 @@
 #include "producer/agents/jvm/live_set.h"
 #include "producer/agents/jvm/perf_map.h"
 #include "producer/agents/jvm/sample_log.h"
+#include "producer/agents/jvm/trace_link.h"
 #include "producer/agents/jvm/vm_names.h"
 
 _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
@@ -46,7 +47,9 @@ struct agent {
     struct agent_options options;
     JavaVM *vm;
     jvmtiEnv *jvmti;
-    struct sample_log *log;    // NULL: only the perf map
+    struct sample_log *log;    // NULL: not wanted
+    struct trace_link *link;   // NULL: not wanted
+    bool vm_samples;           // the VM tells of samples, not of all allocations
     struct live_set *live;     // NULL: not wanted
     struct perf_map *perf_map; // NULL: not wanted
     bool collects_beside;      // see there
@@ -169,17 +172,40 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobjec
         live_set_add(agent->live, jni, object, key);
 }
 
+// Of a VM that tells of each allocation.
+static bool link_draw(const struct agent *agent, struct draw *draw, jlong size)
+{
+    double random = (double)(random_next(draw) >> 11) * 0x1p-53;
+    return random < trace_link_chance(agent->link, size);
+}
+
+static bool allocation_take(const struct agent *agent, struct draw *draw, jlong size)
+{
+    if (agent->link)
+        return agent->vm_samples || link_draw(agent, draw, size);
+    return agent->options.bytes > 0 || draw_take(draw, agent->options.sample_rate);
+}
+
 static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, jobject object,
                                   jclass klass, jlong size)
 {
     struct agent *agent = atomic_load_explicit(&current_agent, memory_order_acquire);
     struct draw *draw = &thread_draw;
-    if (!agent || agent->jvmti != jvmti || draw->inside ||
-        (agent->options.bytes == 0 && !draw_take(draw, agent->options.sample_rate)))
+    if (!agent || agent->jvmti != jvmti || draw->inside || !allocation_take(agent, draw, size))
         return;
     draw->inside = true;
-    sample_take(agent, jni, thread, object, klass, size);
+    if (agent->link)
+        trace_link_sample(agent->link, jni, object, size);
+    else
+        sample_take(agent, jni, thread, object, klass, size);
     draw->inside = false;
+}
+
+static void JNICALL on_object_free(jvmtiEnv *jvmti, jlong tag)
+{
+    struct agent *agent = atomic_load_explicit(&current_agent, memory_order_acquire);
+    if (agent && agent->jvmti == jvmti && agent->link)
+        trace_link_freed(agent->link, tag);
 }
 
 // Called with the lock held. False: the log has ended, which is said once.
@@ -274,9 +300,12 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     jvmtiEnv *jvmti = agent->jvmti;
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_OBJECT_FREE);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    if (agent->link)
+        trace_link_end(agent->link);
     if (agent->live)
         live_write(agent, jni, is_death);
     pthread_mutex_lock(&agent->lock);
@@ -295,7 +324,8 @@ static void agent_begin(struct agent *agent)
     jvmtiEnv *jvmti = agent->jvmti;
     jvmtiCapabilities have;
     atomic_store(&agent->running, true);
-    flush_begin(agent);
+    if (agent->log || agent->perf_map)
+        flush_begin(agent);
     if (agent->perf_map) {
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
@@ -305,6 +335,8 @@ static void agent_begin(struct agent *agent)
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
         thread_recalls = false;
     }
+    if (agent->link && !trace_link_begin(agent->link))
+        say("no thread; allocations are not recorded");
     if (!agent->log || (*jvmti)->GetCapabilities(jvmti, &have) != JVMTI_ERROR_NONE)
         return;
     agent->collects_beside = collects_beside();
@@ -394,6 +426,7 @@ static bool capabilities_take(struct agent *agent)
     if ((*jvmti)->GetPotentialCapabilities(jvmti, &offered) != JVMTI_ERROR_NONE)
         return false;
     wanted.can_tag_objects = offered.can_tag_objects;
+    wanted.can_generate_object_free_events = agent->link && offered.can_generate_object_free_events;
     wanted.can_get_source_file_name = offered.can_get_source_file_name;
     wanted.can_get_line_numbers = offered.can_get_line_numbers;
     if (agent->perf_map)
@@ -408,17 +441,22 @@ static bool capabilities_take(struct agent *agent)
                                                                  << CAN_SUPPORT_VIRTUAL_THREADS % 8;
     if ((*jvmti)->AddCapabilities(jvmti, &wanted) != JVMTI_ERROR_NONE)
         return false;
+    agent->vm_samples = wanted.can_generate_sampled_object_alloc_events;
     // Before the first thread is made: each keeps the interval that it begins with up to its first
     // sample.
-    if (wanted.can_generate_sampled_object_alloc_events)
+    if (wanted.can_generate_sampled_object_alloc_events && !agent->link)
         (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
     return wanted.can_generate_sampled_object_alloc_events ||
            wanted.can_generate_vm_object_alloc_events;
 }
 
-static bool files_open(struct agent *agent)
+static bool outputs_open(struct agent *agent)
 {
-    int r = sample_log_open(agent->options.log_path, &agent->log);
+    int r = 0;
+    if (!agent->options.trace)
+        r = sample_log_open(agent->options.log_path, &agent->log);
+    else if (!(agent->link = trace_link_new(agent->vm, agent->jvmti, &agent->options)))
+        r = -ENOMEM;
     if (r < 0) {
         say("%s: %s; allocations are not recorded", agent->options.log_path, strerror(-r));
         return false;
@@ -439,6 +477,7 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
         .VMDeath = on_vm_death,
         .VMObjectAlloc = on_allocation,
         .SampledObjectAlloc = on_allocation,
+        .ObjectFree = on_object_free,
         .CompiledMethodLoad = on_compiled,
         .CompiledMethodUnload = on_code_gone,
         .DynamicCodeGenerated = on_dynamic_code,
@@ -453,14 +492,15 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
     agent->options = *options;
     pthread_mutex_init(&agent->lock, NULL);
     pthread_cond_init(&agent->stopped, NULL);
-    if (!files_open(agent)) {
+    if (!outputs_open(agent)) {
         (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
         free(agent);
         return NULL;
     }
     if (!capabilities_take(agent)) {
         say("this VM does not tell of allocations, or another agent has them");
-        sample_log_close(agent->log);
+        if (agent->log)
+            sample_log_close(agent->log);
         (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
         return NULL;
     }
@@ -490,6 +530,17 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
     return JNI_OK;
 }
 
+// A recorder that looks for VMs itself takes nothing away from who was there before.
+static jint agent_turn(struct agent *agent, const struct agent_options *options)
+{
+    if (!agent->link) {
+        say("allocations go into %s already; a recorder is turned away", agent->options.log_path);
+        return JNI_ERR;
+    }
+    trace_link_turn(agent->link, options);
+    return JNI_OK;
+}
+
 JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
 {
     struct agent_options options;
@@ -500,6 +551,8 @@ JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
         return JNI_EDETACHED;
     if (!options_take(text, &options))
         return JNI_ERR;
+    if (last && atomic_load(&last->running) && (last->link || options.once) && options.trace)
+        return agent_turn(last, &options);
     if (last) {
         // Gives the event, which only one can have, back to the VM.
         agent_stop(last, jni, false);

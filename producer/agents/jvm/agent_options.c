@@ -3,12 +3,16 @@
 // The three options of the original go by place and may be left out or empty. A name is known by
 // its spelling, so it can stand anywhere. What is neither is refused: a misspelt option that is
 // ignored would only be noticed after the run.
+//
+// The socket is named as native programs know it; the one for VMs has a name of its own beside it.
 #include "producer/agents/jvm/agent_options.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "producer/agents/heap/heap_abi.h"
 
 #ifdef __ANDROID__
 #define LOG_DIR "/data/local/tmp"
@@ -40,6 +44,7 @@ static bool place_take(struct agent_options *o, unsigned int place, const char *
     uint64_t n;
     if (!item[0])
         return true;
+    o->has_log |= place != 1;
     if (place == 0 && number_parse(item, false, UINT32_MAX, &n))
         o->sample_rate = (uint32_t)n;
     else if (place == 1 && number_parse(item, false, AGENT_DEPTH_MAX, &n))
@@ -51,6 +56,14 @@ static bool place_take(struct agent_options *o, unsigned int place, const char *
     return true;
 }
 
+static bool socket_take(struct agent_options *o, const char *name)
+{
+    if (!name[0] && (!(name = secure_getenv(HEAP_SOCKET_VARIABLE)) || !name[0]))
+        name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
+    int n = snprintf(o->socket, sizeof(o->socket), "%s" HEAP_JAVA_SUFFIX, name);
+    return o->trace = n > 0 && n < (int)sizeof(o->socket);
+}
+
 static bool item_take(struct agent_options *o, unsigned int *place, const char *item)
 {
     uint64_t n;
@@ -60,15 +73,30 @@ static bool item_take(struct agent_options *o, unsigned int *place, const char *
         o->bytes = (int32_t)n;
         return true;
     }
+    if (strcmp(item, "trace") == 0 || strncmp(item, "trace=", 6) == 0)
+        return socket_take(o, item[5] ? item + 6 : "");
     bool *flag = strcmp(item, "lines") == 0     ? &o->lines
                  : strcmp(item, "short") == 0   ? &o->short_names
                  : strcmp(item, "perfmap") == 0 ? &o->perf_map
                  : strcmp(item, "stop") == 0    ? &o->stop
                  : strcmp(item, "live") == 0    ? &o->live
+                 : strcmp(item, "once") == 0    ? &o->once
                                                 : NULL;
     if (flag)
         return *flag = true;
     return place_take(o, (*place)++, item);
+}
+
+static int combination_check(const struct agent_options *o, char *why, size_t why_size)
+{
+    if (o->trace && (o->has_log || o->bytes || o->live))
+        snprintf(why, why_size,
+                 "with trace there is no log: no SAMPLE_RATE, LOG_PATH, bytes, live");
+    else if (o->once && !o->trace)
+        snprintf(why, why_size, "once goes with trace");
+    else
+        return 0;
+    return -EINVAL;
 }
 
 int agent_options_parse(const char *text, int pid, struct agent_options *ret, char *why,
@@ -95,5 +123,5 @@ int agent_options_parse(const char *text, int pid, struct agent_options *ret, ch
         }
         text += n + (text[n] == ',');
     }
-    return 0;
+    return combination_check(ret, why, why_size);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What stands behind the `=` of -agentpath: SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH as Android's
-// agent has it, and NAME or NAME=VALUE in any place.
+// agent has it, and NAME or NAME=VALUE in any place. With `trace` there is no log.
 #pragma once
 
 #include <limits.h>
@@ -11,9 +11,11 @@
 
 #define AGENT_LIBRARY_FILE "libtiallocsample.so"
 #define AGENT_DEPTH_MAX    512
+#define AGENT_SOCKET_MAX   108
 
 #define AGENT_OPTIONS_USAGE                                                                        \
-    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap,stop"
+    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap,trace=SOCKET,once,"   \
+    "stop"
 
 struct agent_options {
     uint32_t sample_rate; // every so many-th allocation; unused with bytes
@@ -23,8 +25,12 @@ struct agent_options {
     bool lines;           // frames have file and line
     bool short_names;     // frames have no class
     bool perf_map;        // also write /tmp/perf-PID.map
+    bool trace;           // samples go to recorders, at their intervals
+    bool once;            // to the one that records now, if there is one
     bool stop;            // end what runs, begin nothing
+    bool has_log;         // SAMPLE_RATE or LOG_PATH is there
     char log_path[PATH_MAX];
+    char socket[AGENT_SOCKET_MAX]; // of recorders
 };
 
 // Defaults, then what the text says; NULL is no text. `pid` is for the log's name. 0, or -EINVAL

@@ -87,6 +87,18 @@ static size_t line_put(jvmtiEnv *jvmti, jclass klass, jmethodID method, jlocatio
     return n;
 }
 
+// Ljava/lang/Thread; as java.lang.Thread, in its place.
+static const char *type_plain(char *type)
+{
+    size_t n = strlen(type);
+    if (n < 2 || type[0] != 'L' || type[n - 1] != ';')
+        return type;
+    type[n - 1] = '\0';
+    for (char *at = type; (at = strchr(at, '/'));)
+        *at = '.';
+    return type + 1;
+}
+
 size_t vm_method_name(jvmtiEnv *jvmti, JNIEnv *jni, jmethodID method, jlocation place,
                       struct vm_method_style style, char *text, size_t size)
 {
@@ -98,8 +110,15 @@ size_t vm_method_name(jvmtiEnv *jvmti, JNIEnv *jni, jmethodID method, jlocation 
         klass = NULL;
     if (klass && (*jvmti)->GetClassSignature(jvmti, klass, &type, NULL) != JVMTI_ERROR_NONE)
         type = NULL;
-    size_t n = style.short_name || !type ? text_put(text, size, "%s%s", name, signature)
-                                         : text_put(text, size, "%s::%s%s", type, name, signature);
+    size_t n;
+    if (style.plain && type)
+        n = text_put(text, size, "%s.%s", type_plain(type), name);
+    else if (style.plain)
+        n = text_put(text, size, "%s", name);
+    else if (style.short_name || !type)
+        n = text_put(text, size, "%s%s", name, signature);
+    else
+        n = text_put(text, size, "%s::%s%s", type, name, signature);
     if (style.line)
         n += line_put(jvmti, klass, method, place, text + n, size - n);
     vm_free(jvmti, name);

@@ -15,6 +15,7 @@ size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size);
 
 struct vm_method_style {
     bool short_name; // run()V, not Ljava/lang/Thread;::run()V
+    bool plain;      // java.lang.Thread.run
     bool line;       // (Thread.java:829) behind it, of the place in the method
 };
 

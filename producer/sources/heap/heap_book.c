@@ -10,6 +10,9 @@
 // The peak costs nothing while the heap grows: a site's own numbers are those at the peak until the
 // heap has shrunk, and are copied aside at its first change after that.
 //
+// A method's number means the same for ever; of one that is defined twice the first name counts.
+// Methods beyond what there is room for have no name.
+//
 // A live sample is 8 bytes beside its address: 24 bits for the site, 40 for its weight.
 #include "producer/sources/heap/heap_book.h"
 
@@ -20,6 +23,8 @@
 #define WEIGHT_MAX   ((UINT64_C(1) << WEIGHT_BITS) - 1)
 #define MAPPINGS_MAX 65535
 #define REL_PC_BITS  48
+#define METHODS_MAX  (1u << 20)
+#define METHOD_BYTES (UINT64_C(64) << 20) // of their names
 
 VEC_DEFINE(address_vec, uint64_t);
 
@@ -91,11 +96,55 @@ static uint32_t mapping_of(const struct heap_book *book, uint64_t pc)
     return BOOK_NO_MAPPING;
 }
 
+static int add_method(struct heap_book *book, const struct ring_record *record)
+{
+    const struct heap_method *method = record->method;
+    bool is_new;
+    if (book->methods.n >= METHODS_MAX || book->method_bytes + method->name_size > METHOD_BYTES ||
+        method->number == 0 || method->number >> REL_PC_BITS)
+        return 0;
+    uint64_t *name = map64_get_or_add(&book->methods, method->number, 0, &is_new);
+    if (!name)
+        return -ENOMEM;
+    if (!is_new)
+        return 0;
+    uint32_t text = strset_add(&book->texts, record->method_name, method->name_size);
+    if (text == STRSET_NONE) {
+        map64_remove(&book->methods, method->number);
+        return -ENOMEM;
+    }
+    book->method_bytes += method->name_size;
+    *name = text;
+    return 0;
+}
+
+static int method_frame_of(struct heap_book *book, uint64_t number, uint32_t *ret)
+{
+    const uint64_t *name = map64_find(&book->methods, number);
+    struct book_frame frame = {.mapping = BOOK_METHOD, .name = STRSET_NONE};
+    bool is_new;
+    if (name) {
+        frame.rel_pc = number;
+        frame.name = (uint32_t)*name;
+    }
+    uint64_t *index = map64_get_or_add(&book->frame_of, frame.rel_pc, book->frames.n, &is_new);
+    if (!index)
+        return -ENOMEM;
+    if (is_new && book_frame_vec_push(&book->frames, frame) < 0) {
+        map64_remove(&book->frame_of, frame.rel_pc);
+        return -ENOMEM;
+    }
+    *ret = (uint32_t)*index;
+    return 0;
+}
+
 // A return address belongs to the call before it.
 static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *ret)
 {
     uint64_t pc = return_address - 1;
     bool is_new;
+    if (book->has_methods)
+        return method_frame_of(book, return_address, ret);
     uint64_t *known = map64_get_or_add(&book->frame_of_pc, pc, 0, &is_new);
     if (!known)
         return -ENOMEM;
@@ -244,6 +293,8 @@ int heap_book_add(struct heap_book *book, const struct ring_record *record)
     }
     case HEAP_OBJECT:
         return add_mapping(book, record);
+    case HEAP_METHOD:
+        return book->has_methods ? add_method(book, record) : 0;
     case HEAP_OBJECTS:
         forget_mappings(book);
         return 0;
@@ -279,5 +330,6 @@ void heap_book_done(struct heap_book *book)
     map64_done(&book->frame_of);
     map64_done(&book->site_of);
     map64_done(&book->live);
+    map64_done(&book->methods);
     *book = (struct heap_book){0};
 }

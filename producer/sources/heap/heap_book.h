@@ -21,10 +21,13 @@ struct book_mapping {
 };
 
 #define BOOK_NO_MAPPING UINT32_MAX
+#define BOOK_METHOD     (UINT32_MAX - 1) // what a VM runs
 
 struct book_frame {
     uint32_t mapping; // BOOK_NO_MAPPING: code that nobody told of
-    uint64_t rel_pc;  // as the file's symbol table has it; the address itself without mapping
+    uint64_t rel_pc;  // as the file's symbol table has it; the address itself without mapping;
+                      // the number of a method, 0 for those that nobody told of
+    uint32_t name;    // of a method, in the book's texts
     uint64_t iid;     // free for the writer
 };
 
@@ -41,7 +44,7 @@ VEC_DEFINE(book_mapping_vec, struct book_mapping);
 VEC_DEFINE(book_frame_vec, struct book_frame);
 VEC_DEFINE(book_site_vec, struct book_site);
 
-// All zero is an empty book.
+// All zero is an empty book of native code.
 struct heap_book {
     struct strset texts; // paths, build ids
     struct book_mapping_vec mappings;
@@ -52,6 +55,9 @@ struct heap_book {
     struct map64 frame_of;      // mapping and rel_pc
     struct map64 site_of;       // parent and frame
     struct map64 live;          // address -> site and weight
+    bool has_methods;           // frames are numbers of methods
+    struct map64 methods;       // number -> name in the texts
+    uint64_t method_bytes;
     uint64_t total, peak_total;
     uint32_t peak; // counts peaks
     bool below_peak;

@@ -9,14 +9,17 @@
 #include "producer/sources/heap/heap_client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/unix_socket.h"
 
 #define RECORDS_A_LOOK (1u << 18)
 #define RECONCILE_REST 20 // times what it takes, between two of them
@@ -26,6 +29,7 @@ struct heap_client *heap_client_free(struct heap_client *client)
     if (!client)
         return NULL;
     close_fd(client->pidfd);
+    close_fd(client->socket_fd);
     ring_reader_done(&client->ring);
     heap_book_done(&client->book);
     for (size_t i = 0; i < HEAP_HEAPS_MAX; i++)
@@ -48,6 +52,7 @@ int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd
     *client = (struct heap_client){
         .pid = pid,
         .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+        .socket_fd = -1,
         .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
         .from_startup = ring_fd < 0,
     };
@@ -60,7 +65,45 @@ int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd
     return r;
 }
 
-struct heap_client *heap_client_new_rejected(int32_t pid)
+static int make_java_heap(struct heap_client *client, uint64_t interval_bytes)
+{
+    struct client_heap *heap = calloc(1, sizeof(*heap));
+    if (!heap)
+        return -ENOMEM;
+    memcpy(heap->name, HEAP_JAVA_NAME, sizeof(HEAP_JAVA_NAME));
+    heap->interval_bytes = interval_bytes;
+    heap->book.has_methods = true;
+    client->heaps[HEAP_JAVA] = heap;
+    return 0;
+}
+
+int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int socket_fd,
+                         struct heap_client **ret, struct err *err)
+{
+    struct heap_client *client;
+    struct ring_options options = {
+        .bytes = settings->ring.bytes,
+        .n_wanted = 1,
+        .wanted = {{HEAP_JAVA_NAME, settings->java_interval_bytes}},
+    };
+    int r = heap_client_new(&options, pid, -1, &client, err);
+    if (r < 0)
+        return r;
+    client->is_java = true;
+    client->from_startup = false;
+    r = make_java_heap(client, settings->java_interval_bytes);
+    if (r == 0 && (client->socket_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        r = -errno;
+    if (r == 0)
+        r = unix_socket_send(socket_fd, "", 1, client->ring.fd, MSG_DONTWAIT);
+    if (r == 0)
+        *ret = client;
+    else
+        heap_client_free(client);
+    return r;
+}
+
+struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java)
 {
     struct heap_client *client = calloc(1, sizeof(*client));
     if (!client)
@@ -68,6 +111,8 @@ struct heap_client *heap_client_new_rejected(int32_t pid)
     *client = (struct heap_client){
         .pid = pid,
         .pidfd = -1,
+        .socket_fd = -1,
+        .is_java = is_java,
         .ring = {.fd = -1},
         .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
         .ended = true,
@@ -99,7 +144,7 @@ static int add_heap(struct heap_client *client, const struct ring_record *record
 static int add_sample(struct heap_client *client, const struct ring_record *record)
 {
     struct client_heap *heap = client->heaps[record->heap];
-    if (record->heap > 0 && !heap)
+    if (!heap && (record->heap > 0 || client->is_java))
         return 0; // nobody told of it
     if (heap)
         heap->n_samples += record->kind == HEAP_ALLOC;
@@ -117,8 +162,17 @@ static int add_code(struct heap_client *client, const struct ring_record *record
     return r;
 }
 
+static int take_java_record(struct heap_client *client, const struct ring_record *record)
+{
+    if (record->kind == HEAP_METHOD)
+        return heap_book_add(&client->heaps[HEAP_JAVA]->book, record);
+    return record->kind == HEAP_ALLOC || record->kind == HEAP_FREE ? add_sample(client, record) : 0;
+}
+
 static int take_record(struct heap_client *client, const struct ring_record *record)
 {
+    if (client->is_java)
+        return take_java_record(client, record);
     switch (record->kind) {
     case HEAP_ARENAS:
         malloc_info_keep(&client->malloc_info, record->arenas, nsec_now(CLOCK_BOOTTIME));
@@ -183,6 +237,7 @@ void heap_client_end(struct heap_client *client, bool disconnected)
     reconcile(client, true, exited);
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);
+    client->socket_fd = close_fd(client->socket_fd);
     client->ended = true;
     client->disconnected = disconnected;
 }
@@ -199,7 +254,7 @@ void heap_client_look(struct heap_client *client)
 
 bool heap_client_has_left(const struct heap_client *client)
 {
-    return client->rejected || client->from_startup || client->disconnected ||
+    return client->rejected || client->is_java || client->from_startup || client->disconnected ||
            atomic_load(&client->ring.header->gone) != 0;
 }
 
@@ -208,7 +263,9 @@ uint64_t heap_client_lost(const struct heap_client *client)
     const struct heap_header *header = client->ring.header;
     if (client->rejected)
         return 0;
-    return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + client->book.n_dropped;
+    const struct heap_book *book =
+        client->is_java ? &client->heaps[HEAP_JAVA]->book : &client->book;
+    return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + book->n_dropped;
 }
 
 static struct profile_process describe_malloc(struct heap_client *client,
@@ -253,9 +310,10 @@ size_t heap_client_describe(struct heap_client *client, const struct heap_settin
     if (client->rejected) {
         ret[0] = (struct profile_process){
             .book = &client->book,
-            .heap_name = HEAP_MALLOC_NAME,
+            .heap_name = client->is_java ? HEAP_JAVA_NAME : HEAP_MALLOC_NAME,
             .pid = client->pid,
-            .interval_bytes = settings->ring.interval_bytes,
+            .interval_bytes =
+                client->is_java ? settings->java_interval_bytes : settings->ring.interval_bytes,
             .rejected_concurrent = true,
             .start_coarse = client->start_coarse,
         };
@@ -265,7 +323,7 @@ size_t heap_client_describe(struct heap_client *client, const struct heap_settin
         reconcile(client, true, false);
     struct profile_process process = describe_malloc(client, settings);
     process.hit_guardrail = hit_guardrail;
-    if (settings->ring.interval_bytes)
+    if (settings->ring.interval_bytes && !client->is_java)
         ret[n++] = process;
     for (size_t i = 0; i < HEAP_HEAPS_MAX; i++) {
         struct client_heap *heap = client->heaps[i];
@@ -276,7 +334,8 @@ size_t heap_client_describe(struct heap_client *client, const struct heap_settin
         ret[n].heap_name = heap->name;
         ret[n].n_samples = heap->n_samples;
         ret[n].interval_bytes = doubled(client, heap->interval_bytes);
-        ret[n].orig_interval_bytes = process.orig_interval_bytes ? heap->interval_bytes : 0;
+        ret[n].orig_interval_bytes =
+            process.orig_interval_bytes && !client->is_java ? heap->interval_bytes : 0;
         ret[n].is_further = n > 0;
         n++;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One profiled process as the recorder has it: its ring, and the book of what came through it.
+// One profiled process as the recorder has it: its ring, and the book of what came through it. A
+// Java VM's heap comes through a ring of its own and is a client of its own, beside that of the
+// same process's native heaps.
 // Nothing that the process does ends anything but its own profile.
 #pragma once
 
@@ -26,7 +28,8 @@ struct client_heap {
 
 struct heap_client {
     int32_t pid;
-    int pidfd; // owned; -1: it has ended, or the kernel has no such thing
+    int pidfd;     // owned; -1: it has ended, or the kernel has no such thing
+    int socket_fd; // owned; of a VM, which sees it closed when the profile ends; or -1
     struct ring_reader ring;
     struct heap_book book;                     // of malloc
     struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, malloc is not among them
@@ -37,6 +40,7 @@ struct heap_client {
     uint64_t n_settled;             // and for which the table has been asked
     nsec_t reconcile_due;
     nsec_t smaps_due; // boot time; dumps before are without smaps
+    bool is_java;
     bool from_startup;
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
@@ -49,8 +53,11 @@ VEC_DEFINE(heap_client_vec, struct heap_client *);
 // comes at its startup.
 int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
                     struct heap_client **ret, struct err *err);
+// A VM that asks over `socket_fd` (borrowed) gets its ring.
+int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int socket_fd,
+                         struct heap_client **ret, struct err *err);
 // One that is in the trace only to say that somebody else profiles it. NULL: no memory.
-struct heap_client *heap_client_new_rejected(int32_t pid);
+struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java);
 struct heap_client *heap_client_free(struct heap_client *client);
 
 // Reads what has come, makes good for frees that got lost, and ends the profile with its process.

@@ -4,30 +4,22 @@
 // in processes of their own, and their ends are events like others. Only heap_host_free() waits for
 // them, so that a recorder that has ended leaves nothing behind.
 //
-// The socket is there only while somebody wants programs: a preloaded program that finds none goes
-// on without a wait, and wakes nobody.
+// Native programs and Java VMs come through doors of their own: one process may come through both,
+// and has a profile for each.
 #include "producer/sources/heap/heap_host.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/unix_socket.h"
 #include "common/vec.h"
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/sources/heap/heap_attach.h"
-
-struct guest {
-    heap_host_fn asks;
-    void *userdata;
-};
-VEC_DEFINE(guest_vec, struct guest);
 
 struct departure {
     struct heap_host *host; // borrowed
@@ -41,10 +33,7 @@ VEC_DEFINE(orphan_vec, struct heap_attach *);
 
 struct heap_host {
     struct heap_host_options options;
-    char *socket_name; // owned
-    int socket_fd;     // owned; -1: there is none at the moment
-    struct loop_io *socket_io;
-    struct guest_vec guests;
+    struct heap_door native_door, java_door;
     struct departure_vec departures; // owned
     struct orphan_vec orphans;       // owned
 };
@@ -60,11 +49,19 @@ int heap_host_new(const struct heap_host_options *options, struct heap_host **re
     struct heap_host *host = calloc(1, sizeof(*host));
     if (!host)
         return -ENOMEM;
-    *host = (struct heap_host){.options = *options, .socket_fd = -1};
-    if (options->socket_name && !(host->socket_name = strdup(options->socket_name)))
-        return heap_host_free(host), -ENOMEM;
-    *ret = host;
-    return 0;
+    *host = (struct heap_host){.options = *options};
+    const char *java = options->java_socket_name;
+    int r = heap_door_init(&host->native_door, options->loop, options->log, options->socket_name,
+                           "", options->is_private);
+    if (r == 0)
+        r = heap_door_init(&host->java_door, options->loop, options->log,
+                           java ? java : options->socket_name, HEAP_JAVA_SUFFIX,
+                           java || options->is_private);
+    if (r == 0)
+        *ret = host;
+    else
+        heap_host_free(host);
+    return r;
 }
 
 bool heap_host_is_private(const struct heap_host *host)
@@ -77,89 +74,25 @@ bool heap_host_is_alone(const struct heap_host *host)
     return host->options.is_alone;
 }
 
-// Programs that come.
-
-static void ask_guests(struct heap_host *host, int fd)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    bool taken = false;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0 ||
-        (peer.uid != geteuid() && geteuid() != 0))
-        return;
-    vec_foreach(&host->guests, guest)
-        taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
-}
-
-static void socket_ready(void *userdata, uint32_t events)
-{
-    struct heap_host *host = userdata;
-    (void)events;
-    for (int fd; (fd = accept4(host->socket_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
-        ask_guests(host, fd);
-        close_fd(fd);
-    }
-}
-
-static void make_folder(const char *path)
-{
-    char *folder = strdup(path), *end = folder ? strrchr(folder, '/') : NULL;
-    if (end && end != folder && *path != '@') {
-        *end = 0;
-        mkdir(folder, 0755);
-    }
-    free(folder);
-}
-
-static void close_socket(struct heap_host *host)
-{
-    host->socket_io = loop_remove_io(host->socket_io);
-    if (host->socket_fd >= 0)
-        unix_socket_remove(host->socket_name);
-    host->socket_fd = close_fd(host->socket_fd);
-}
-
-static int open_socket(struct heap_host *host, struct err *err)
-{
-    const char *name = host->socket_name;
-    make_folder(name);
-    int r = unix_socket_listen(name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &host->socket_fd);
-    if (r == 0)
-        r = loop_add_io(host->options.loop, host->socket_fd, EPOLLIN, socket_ready, host,
-                        &host->socket_io);
-    if (r == 0)
-        return 0;
-    close_socket(host);
-    if (host->options.is_private)
-        return err_errno(err, r, "socket \"%s\"", name);
-    if (r == -EADDRINUSE)
-        log_warning(host->options.log,
-                    "linux.heap: preloaded programs ask another recorder (%s): those that start "
-                    "now are found a little later",
-                    name);
-    else
-        log_debug(host->options.log, "linux.heap: %s: %s", name, strerror(-r));
-    return 0;
-}
-
 int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err)
 {
-    int r = guest_vec_push(&host->guests, (struct guest){asks, userdata});
-    if (r == 0 && host->socket_name && host->socket_fd < 0)
-        r = open_socket(host, err);
-    return r;
+    return heap_door_join(&host->native_door, asks, userdata, err);
+}
+
+int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err)
+{
+    return heap_door_join(&host->java_door, asks, userdata, err);
 }
 
 void heap_host_leave(struct heap_host *host, const void *userdata)
 {
-    for (size_t i = 0; i < host->guests.n; i++)
-        if (host->guests.items[i].userdata == userdata) {
-            memmove(&host->guests.items[i], &host->guests.items[i + 1],
-                    (--host->guests.n - i) * sizeof(host->guests.items[0]));
-            break;
-        }
-    if (host->guests.n == 0)
-        close_socket(host);
+    heap_door_leave(&host->native_door, userdata);
+    heap_door_leave(&host->java_door, userdata);
+}
+
+const char *heap_host_java_socket(const struct heap_host *host)
+{
+    return host->java_door.fd >= 0 ? host->java_door.name : NULL;
 }
 
 // Processes that are let go.
@@ -246,7 +179,8 @@ struct heap_host *heap_host_free(struct heap_host *host)
 {
     if (!host)
         return NULL;
-    close_socket(host);
+    heap_door_done(&host->native_door);
+    heap_door_done(&host->java_door);
     while (host->orphans.n > 0)
         heap_attach_finish(host->orphans.items[0]);
     while (host->departures.n > 0) {
@@ -255,8 +189,6 @@ struct heap_host *heap_host_free(struct heap_host *host)
     }
     orphan_vec_done(&host->orphans);
     departure_vec_done(&host->departures);
-    guest_vec_done(&host->guests);
-    free(host->socket_name);
     free(host);
     return NULL;
 }

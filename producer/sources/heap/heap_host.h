@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all heap profiles of one recorder share, and what outlives a single one: the socket at which
-// preloaded programs ask whether somebody wants them, and the helpers that take hooks out of
-// processes while the recorder goes on.
+// What all heap profiles of one recorder share, and what outlives a single one: the sockets at
+// which preloaded programs and Java VMs ask whether somebody wants them, and the helpers that take
+// hooks out of processes while the recorder goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "producer/service/loop.h"
+#include "producer/sources/heap/heap_door.h"
 
 struct heap_attach;
 struct heap_host;
@@ -24,6 +25,9 @@ struct heap_host_options {
     struct loop *loop; // borrowed, as the others
     const struct log *log;
     const char *socket_name; // NULL: nobody comes
+    // Of the socket for VMs, HEAP_JAVA_SUFFIX comes behind; it is there or the recording fails.
+    // NULL: it goes by socket_name.
+    const char *java_socket_name;
     // The socket is one recording's own: all programs that it wants come there, or it fails.
     bool is_private;
     // There is one recording, and nobody is in its way when its end waits for processes.
@@ -37,12 +41,13 @@ struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpe
 bool heap_host_is_private(const struct heap_host *host);
 bool heap_host_is_alone(const struct heap_host *host);
 
-// A program asks over `fd` (borrowed). `taken`: another recording has it already. True: it is ours.
-typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
-
 // From here until heap_host_leave() programs are asked about. The socket is there as long as
 // somebody has joined; if it cannot be, that is an error only where it is private.
 int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
+// The same for VMs.
+int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
+// Where VMs find it, borrowed; NULL: nowhere at the moment.
+const char *heap_host_java_socket(const struct heap_host *host);
 void heap_host_leave(struct heap_host *host, const void *userdata);
 
 // Has the hooks taken out of a process that does not do so by itself soon. `ring_fd` is borrowed.

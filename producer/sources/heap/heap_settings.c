@@ -65,6 +65,24 @@ static int want_named(const Pb__HeapprofdConfig *config, struct heap_settings *r
     return r;
 }
 
+// The Java heap is nothing that native programs are asked for.
+static void split_java(struct heap_settings *ret)
+{
+    struct ring_options *ring = &ret->ring;
+    ret->java_interval_bytes = ring->others_interval_bytes;
+    ret->native = ring->interval_bytes > 0 || ring->others_interval_bytes > 0;
+    for (uint32_t i = 0; i < ring->n_wanted; i++) {
+        const struct heap_wanted *wanted = &ring->wanted[i];
+        if (!str_eq(wanted->name, HEAP_JAVA_NAME)) {
+            ret->native |= wanted->interval_bytes > 0;
+            continue;
+        }
+        ret->java_interval_bytes = wanted->interval_bytes;
+        ret->java_named = wanted->interval_bytes > 0;
+        ring->wanted[i--] = ring->wanted[--ring->n_wanted];
+    }
+}
+
 static int read_heaps(const Pb__HeapprofdConfig *config, struct heap_settings *ret, struct err *err)
 {
     int r = 0;
@@ -144,6 +162,7 @@ int heap_settings_read(const Pb__DataSourceConfig *config, struct heap_settings 
     int r = check_refused(heap, err);
     if (r == 0)
         r = read_heaps(heap, ret, err);
+    split_java(ret);
     if (r == 0)
         r = read_ring(heap, ret, err);
     if (r == 0)

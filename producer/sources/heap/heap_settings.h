@@ -14,7 +14,10 @@
 #define HEAP_RING_BYTES_DEFAULT (UINT64_C(8) << 20)
 
 struct heap_settings {
-    struct ring_options ring;
+    struct ring_options ring;         // of native programs
+    bool native;                      // whether it wants any of their heaps
+    uint64_t java_interval_bytes;     // of the Java heap; 0: not wanted
+    bool java_named;                  // VMs that run are attached to for it
     nsec_t dump_phase, dump_interval; // 0: one dump at the end
     bool dump_at_max, startup, running;
     uint32_t min_anonymous_kb;

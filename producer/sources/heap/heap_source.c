@@ -83,20 +83,28 @@ static int add_client(struct heap_source *heap, int32_t pid, int ring_fd, struct
     return r;
 }
 
-static bool is_known(const struct heap_source *heap, int32_t pid)
+static bool is_known(const struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, client)
-        if ((*client)->pid == pid && !(*client)->ended)
+        if ((*client)->pid == pid && (*client)->is_java == is_java && !(*client)->ended)
             return true;
     return false;
 }
 
-static void note_rejected(struct heap_source *heap, int32_t pid)
+static bool has_native(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->clients, client)
+        if ((*client)->pid == pid && !(*client)->is_java && !(*client)->rejected)
+            return true;
+    return false;
+}
+
+static void note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, known)
-        if ((*known)->rejected && (*known)->pid == pid)
+        if ((*known)->rejected && (*known)->pid == pid && (*known)->is_java == is_java)
             return;
-    struct heap_client *client = heap_client_new_rejected(pid);
+    struct heap_client *client = heap_client_new_rejected(pid, is_java);
     if (client && heap_client_vec_push(&heap->clients, client) < 0)
         heap_client_free(client);
 }
@@ -142,14 +150,14 @@ static nsec_t period_for(const struct heap_source *heap)
 static void ask_all(struct heap_source *heap)
 {
     vec_foreach(&heap->clients, client)
-        if (!(*client)->ended)
+        if (!(*client)->ended && !(*client)->is_java)
             ring_reader_ask(&(*client)->ring);
 }
 
 static bool all_answered(const struct heap_source *heap)
 {
     vec_foreach(&heap->clients, client)
-        if (!(*client)->ended && !heap_client_has_exited(*client) &&
+        if (!(*client)->ended && !(*client)->is_java && !heap_client_has_exited(*client) &&
             !ring_reader_is_answered(&(*client)->ring))
             return false;
     return true;
@@ -209,7 +217,8 @@ static void write_smaps(struct heap_source *heap, bool is_last)
     vec_foreach(&heap->clients, item) {
         struct heap_client *client = *item;
         nsec_t before = nsec_now(CLOCK_BOOTTIME);
-        if (client->rejected || client->disconnected || (before < client->smaps_due && !is_last))
+        if (client->rejected || client->disconnected || (before < client->smaps_due && !is_last) ||
+            (client->is_java && has_native(heap, client->pid)))
             continue;
         int r = smaps_write(heap->env.writer, heap->env.roots->proc, client->pid);
         nsec_t after = nsec_now(CLOCK_BOOTTIME);
@@ -265,10 +274,10 @@ static bool is_wanted(struct heap_source *heap, int32_t pid)
 }
 
 // The same process with another program: what was before has ended.
-static void end_former(struct heap_source *heap, int32_t pid)
+static void end_former(struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, client)
-        if ((*client)->pid == pid && !(*client)->ended)
+        if ((*client)->pid == pid && (*client)->is_java == is_java && !(*client)->ended)
             heap_client_end(*client, true);
 }
 
@@ -302,14 +311,42 @@ static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool ta
 {
     struct heap_source *heap = userdata;
     (void)uid;
-    end_former(heap, pid);
+    end_former(heap, pid, false);
     if (!is_wanted(heap, pid))
         return false;
     if (taken) {
-        note_rejected(heap, pid);
+        note_rejected(heap, pid, false);
         return false;
     }
     return welcome(heap, pid, fd, true) == 0;
+}
+
+// A VM has asked, at its start or later.
+static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
+{
+    struct heap_source *heap = userdata;
+    struct heap_client *client = NULL;
+    struct err err = {0};
+    (void)uid;
+    end_former(heap, pid, true);
+    if (!is_wanted(heap, pid))
+        return false;
+    if (taken) {
+        note_rejected(heap, pid, true);
+        return false;
+    }
+    int r = heap->clients.n < CLIENTS_MAX
+                ? heap_client_new_java(&heap->settings, pid, fd, &client, &err)
+                : err_set(&err, -ENOMEM, "more than %d processes", CLIENTS_MAX);
+    if (r == 0 && (r = heap_client_vec_push(&heap->clients, client)) < 0)
+        heap_client_free(client);
+    if (r < 0) {
+        log_warning(heap->env.log, "linux.heap: Java heap of process %d: %s", pid,
+                    err.text[0] ? err.text : strerror(-r));
+        return false;
+    }
+    publish(heap, pid);
+    return true;
 }
 
 // Processes that run already.
@@ -336,7 +373,7 @@ static void attach_failed(struct heap_source *heap, int32_t pid, int result, con
     if (!text[0])
         text = strerror(-result);
     if (result == -EBUSY)
-        note_rejected(heap, pid);
+        note_rejected(heap, pid, false);
     if (result != -ESRCH && result != -EBUSY && is_woken(heap, pid)) {
         log_info(heap->env.log,
                  "linux.heap: process %d is profiled from its next allocation on (not at once: %s)",
@@ -358,7 +395,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
             heap->attaches.items[i--] = heap->attaches.items[--heap->attaches.n];
     nsec_t stopped = heap_attach_stopped(attach);
     heap_attach_free(attach);
-    if (result == -EBUSY && is_known(heap, pid))
+    if (result == -EBUSY && is_known(heap, pid, false))
         return; // it came by itself meanwhile
     if (result == 0) {
         result = add_client(heap, pid, ring_fd, &client, &err);
@@ -397,9 +434,9 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         attach_begin(heap, pid);
         return;
     }
-    if (result == 0 && !is_known(heap, pid) && welcome(heap, pid, fd, false) == 0)
+    if (result == 0 && !is_known(heap, pid, false) && welcome(heap, pid, fd, false) == 0)
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
-    else if (result == -EBUSY && !is_known(heap, pid))
+    else if (result == -EBUSY && !is_known(heap, pid, false))
         attach_failed(heap, pid, result, "it is being profiled already");
     forget_wake(heap, pid);
 }
@@ -422,7 +459,7 @@ static bool wake_begin(struct heap_source *heap, int32_t pid)
 static enum heap_target_answer target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
-    if (heap->passing_over || is_known(heap, pid))
+    if (heap->passing_over || !heap->settings.native || is_known(heap, pid, false))
         return HEAP_TARGET_DONE;
     if (heap->attaches.n >= ATTACHES_MAX || heap_host_is_detaching(heap->host, pid))
         return HEAP_TARGET_LATER;
@@ -540,7 +577,11 @@ static int heap_start(struct source *source, struct err *err)
     heap_guard_start(&heap->guard, heap->settings.max_memory_kb, heap->settings.max_cpu_secs);
     heap->look_period = LOOK_FAST;
     heap->running = true;
-    int r = heap->settings.startup ? heap_host_join(heap->host, program_asks, heap, err) : 0;
+    int r = 0;
+    if (heap->settings.startup && heap->settings.native)
+        r = heap_host_join(heap->host, program_asks, heap, err);
+    if (r == 0 && heap->settings.java_interval_bytes)
+        r = heap_host_join_java(heap->host, vm_asks, heap, err);
     if (r < 0)
         return r;
     r = start_timers(heap, nsec_now(CLOCK_BOOTTIME));

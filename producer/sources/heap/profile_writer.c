@@ -136,13 +136,13 @@ static uint64_t intern_mapping(struct dump *dump, struct heap_book *book,
 }
 
 // Of code that belongs to no file: it spans everything, so that its frames keep their addresses.
-static uint64_t intern_nowhere(struct dump *dump, uint64_t *iid)
+static uint64_t intern_nowhere(struct dump *dump, const char *path, uint64_t *iid)
 {
     if (*iid)
         return *iid;
     struct book_mapping nowhere = {.end = UINT64_C(1) << 63, .iid = ++dump->next_mapping};
     uint64_t build_id = intern_text(dump, TEXT_BUILD_ID, "", 0);
-    uint64_t part = intern_text(dump, TEXT_PATH, "[anon]", 6);
+    uint64_t part = intern_text(dump, TEXT_PATH, path, strlen(path));
     WRITE_INTERNED(dump, put_mapping(dump->w, &nowhere, build_id, &part, 1));
     *iid = nowhere.iid;
     return *iid;
@@ -167,8 +167,11 @@ static void intern_frame(struct dump *dump, const struct profile_process *proces
     struct heap_book *book = process->book;
     const char *name = NULL;
     uint64_t mapping;
-    if (frame->mapping == BOOK_NO_MAPPING) {
-        mapping = intern_nowhere(dump, nowhere);
+    if (frame->mapping == BOOK_METHOD) {
+        mapping = intern_nowhere(dump, "[anon:jit]", nowhere);
+        name = frame->name == STRSET_NONE ? NULL : strset_text(&book->texts, frame->name);
+    } else if (frame->mapping == BOOK_NO_MAPPING) {
+        mapping = intern_nowhere(dump, "[anon]", nowhere);
     } else {
         struct book_mapping *of = &book->mappings.items[frame->mapping];
         mapping = intern_mapping(dump, book, of);
@@ -282,6 +285,8 @@ static void put_head(const struct dump *dump, struct wire_writer *w,
     if (process->orig_interval_bytes)
         wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes,
                   process->orig_interval_bytes);
+    if (process->book->has_methods)
+        wire_uint(w, PB_ProfilePacket_ProcessHeapSamples_knows_frees, 1);
     put_stats(w, process);
 }
 

@@ -176,6 +176,11 @@ static bool judge(const void *copy, size_t size, struct ring_record *ret)
         ret->named = copy;
         return size == sizeof(*ret->named) && head->heap > 0 &&
                memchr(ret->named->name, 0, sizeof(ret->named->name));
+    case HEAP_METHOD:
+        ret->method = copy;
+        ret->method_name = (const char *)copy + sizeof(*ret->method);
+        return size >= sizeof(*ret->method) && ret->method->name_size <= HEAP_METHOD_MAX &&
+               size >= sizeof(*ret->method) + ret->method->name_size;
     case HEAP_OBJECTS:
         return true;
     default:

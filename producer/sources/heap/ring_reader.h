@@ -47,6 +47,8 @@ struct ring_record {
     size_t n_frames;
     const struct heap_arenas *arenas;
     const struct heap_named *named; // its name is terminated
+    const struct heap_method *method;
+    const char *method_name; // method->name_size bytes
     struct heap_object object;
     const uint8_t *id;
     const char *path;

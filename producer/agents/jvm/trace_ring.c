@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The connection stays open as long as the profile: the recorder's end of it closes when the
+// recorder ends the profile, and when it dies, however that comes about. The ring is used under the
+// lock alone, so that it can be unmapped at once.
+//
+// A ring that is full loses samples, which are counted; a name that found no room goes with the
+// next sample that has its method. Frees have an eighth of the ring for themselves.
+#include "producer/agents/jvm/trace_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "common/unix_socket.h"
+#include "producer/agents/heap/ring_writer.h"
+#include "producer/agents/heap/table.h"
+#include "producer/agents/jvm/byte_table.h"
+
+#define ANSWER_SECONDS 2
+#define RING_BYTES_MIN 4096
+#define RING_BYTES_MAX (UINT64_C(1) << 30)
+#define FREE_RESERVE   8 // part of the ring
+#define METHODS_MAX    (1u << 20)
+
+struct trace_ring {
+    pthread_mutex_t lock;
+    int socket_fd;           // -1: there is no profile
+    struct ring_writer ring; // header NULL: the same
+    uint64_t profile;        // counts them
+    struct address_table samples;
+    struct byte_table methods; // of this profile, by sample_frame
+    uint64_t last_method;      // of this profile
+    uint64_t last_number, first_number;
+};
+
+struct trace_ring *trace_ring_new(void)
+{
+    struct trace_ring *ring = calloc(1, sizeof(*ring));
+    if (!ring)
+        return NULL;
+    pthread_mutex_init(&ring->lock, NULL);
+    ring->socket_fd = -1;
+    return ring;
+}
+
+static int ask(const char *name, int *ret_ring_fd)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    char byte;
+    int r = unix_socket_address(name, &address, &size);
+    int fd = r < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return r < 0 ? r : -errno;
+    struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    *ret_ring_fd = -1;
+    if (connect(fd, (struct sockaddr *)&address, size) < 0)
+        r = -errno;
+    else if (unix_socket_receive(fd, &byte, sizeof(byte), 0, ret_ring_fd) != 1)
+        r = -ECONNREFUSED;
+    else if (*ret_ring_fd < 0)
+        r = -EPROTO;
+    if (r == 0)
+        return fd;
+    if (*ret_ring_fd >= 0)
+        close(*ret_ring_fd);
+    close(fd);
+    return r;
+}
+
+static uint64_t interval_of(const struct heap_header *header)
+{
+    for (uint32_t i = 0; i < header->n_wanted && i < HEAP_WANTED_MAX; i++)
+        if (strncmp(header->wanted[i].name, HEAP_JAVA_NAME, HEAP_NAME_BYTES) == 0)
+            return header->wanted[i].interval_bytes;
+    return 0;
+}
+
+// Memory that can shrink would kill the VM.
+static bool is_ring(int fd, struct heap_header *ret)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 &&
+           pread(fd, ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret) &&
+           ret->magic == HEAP_ABI_MAGIC && ret->version == HEAP_ABI_VERSION &&
+           ret->ring_bytes >= RING_BYTES_MIN && ret->ring_bytes <= RING_BYTES_MAX &&
+           (ret->ring_bytes & (ret->ring_bytes - 1)) == 0 &&
+           (uint64_t)st.st_size == HEAP_MEMORY_BYTES(ret->ring_bytes) && interval_of(ret) > 0;
+}
+
+static int ring_map(int fd, struct ring_writer *ret, uint64_t *ret_interval_bytes)
+{
+    struct heap_header header;
+    if (!is_ring(fd, &header))
+        return -EPROTO;
+    void *memory =
+        mmap(NULL, HEAP_MEMORY_BYTES(header.ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    *ret = (struct ring_writer){
+        .header = memory,
+        .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
+        .bytes = header.ring_bytes,
+    };
+    *ret_interval_bytes = interval_of(&header);
+    return 0;
+}
+
+int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *ret_interval_bytes)
+{
+    struct ring_writer writer;
+    int ring_fd, fd = ask(socket, &ring_fd);
+    if (fd < 0)
+        return fd;
+    int r = ring_map(ring_fd, &writer, ret_interval_bytes);
+    close(ring_fd);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    trace_ring_disconnect(ring);
+    pthread_mutex_lock(&ring->lock);
+    byte_table_clear(&ring->methods);
+    ring->last_method = 0;
+    memset(&ring->samples, 0, sizeof(ring->samples));
+    ring->samples.slots = (table_slot *)(writer.memory + writer.bytes);
+    ring->first_number = ring->last_number + 1;
+    ring->ring = writer;
+    ring->socket_fd = fd;
+    ring->profile++;
+    pthread_mutex_unlock(&ring->lock);
+    return 0;
+}
+
+bool trace_ring_wait(struct trace_ring *ring, int wake_fd)
+{
+    // Who disconnects is who waits, or wakes it.
+    pthread_mutex_lock(&ring->lock);
+    struct pollfd fds[] = {{.fd = ring->socket_fd}, {.fd = wake_fd, .events = POLLIN}};
+    pthread_mutex_unlock(&ring->lock);
+    if (fds[0].fd < 0)
+        return true;
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    return fds[0].revents != 0;
+}
+
+void trace_ring_disconnect(struct trace_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    if (ring->ring.header) {
+        atomic_store(&ring->ring.header->gone, 1);
+        munmap(ring->ring.header, HEAP_MEMORY_BYTES(ring->ring.bytes));
+        close(ring->socket_fd);
+    }
+    ring->ring = (struct ring_writer){0};
+    ring->socket_fd = -1;
+    pthread_mutex_unlock(&ring->lock);
+}
+
+// Called with the lock.
+
+static bool method_define(struct trace_ring *ring, const struct sample_frame *frame,
+                          const char *name, size_t size, uint64_t *ret)
+{
+    struct heap_method *record = ring_reserve(&ring->ring, HEAP_METHOD, sizeof(*record) + size,
+                                              ring->ring.bytes / FREE_RESERVE);
+    if (!record)
+        return false;
+    record->number = *ret = ++ring->last_method;
+    record->name_size = (uint32_t)size;
+    record->unused = 0;
+    memcpy(record + 1, name, size);
+    ring_commit(record);
+    return byte_table_add(&ring->methods, frame, sizeof(*frame), *ret) != NULL;
+}
+
+// False: no room, or another profile has begun while the name was asked for.
+static bool method_find(struct trace_ring *ring, const struct sample_frame *frame,
+                        sample_frame_fn name, void *userdata, uint64_t *ret)
+{
+    char text[HEAP_METHOD_MAX];
+    uint64_t profile = ring->profile;
+    const struct byte_entry *known = byte_table_find(&ring->methods, frame, sizeof(*frame));
+    *ret = known ? known->number : 0;
+    if (known || ring->last_method >= METHODS_MAX)
+        return true;
+    pthread_mutex_unlock(&ring->lock);
+    size_t size = name(userdata, frame, text, sizeof(text));
+    pthread_mutex_lock(&ring->lock);
+    if (profile != ring->profile || !ring->ring.header)
+        return false;
+    known = byte_table_find(&ring->methods, frame, sizeof(*frame));
+    *ret = known ? known->number : 0;
+    return known || method_define(ring, frame, text, size, ret);
+}
+
+static bool sample_put(struct trace_ring *ring, const uint64_t *methods, size_t n, uint64_t number,
+                       uint64_t weight)
+{
+    // Before the record, and taken out before that of its free: what is not there is not alive.
+    if (!table_add(&ring->samples, number))
+        return false;
+    size_t size = n * sizeof(methods[0]);
+    struct heap_alloc *record = ring_reserve(&ring->ring, HEAP_ALLOC, sizeof(*record) + size,
+                                             ring->ring.bytes / FREE_RESERVE);
+    if (!record) {
+        table_remove(&ring->samples, number);
+        return false;
+    }
+    record->head.heap = HEAP_JAVA;
+    record->head.n_frames = (uint16_t)n;
+    record->address = number;
+    record->weight = weight;
+    memcpy(record->frames, methods, size);
+    ring_commit(record);
+    return true;
+}
+
+static void count_loss(struct trace_ring *ring, uint64_t weight)
+{
+    struct heap_header *header = ring->ring.header;
+    if (!header)
+        return;
+    atomic_fetch_add(&header->n_lost_allocs, 1);
+    atomic_fetch_add(&header->lost_bytes, weight);
+    atomic_fetch_add(&header->owed_bytes, weight);
+}
+
+uint64_t trace_ring_add(struct trace_ring *ring, const struct sample_frame *frames, size_t n,
+                        uint64_t weight, sample_frame_fn name, void *userdata)
+{
+    uint64_t methods[HEAP_FRAMES_MAX], number = 0;
+    n = n < HEAP_FRAMES_MAX ? n : HEAP_FRAMES_MAX;
+    pthread_mutex_lock(&ring->lock);
+    bool ok = ring->ring.header != NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = method_find(ring, &frames[i], name, userdata, &methods[i]);
+    if (ok && sample_put(ring, methods, n, ring->last_number + 1, weight))
+        number = ++ring->last_number;
+    else
+        count_loss(ring, weight);
+    pthread_mutex_unlock(&ring->lock);
+    return number;
+}
+
+void trace_ring_free(struct trace_ring *ring, uint64_t number)
+{
+    pthread_mutex_lock(&ring->lock);
+    if (ring->ring.header && number >= ring->first_number && table_remove(&ring->samples, number)) {
+        struct heap_free *record = ring_reserve(&ring->ring, HEAP_FREE, sizeof(*record), 0);
+        if (record) {
+            record->head.heap = HEAP_JAVA;
+            record->address = number;
+            ring_commit(record);
+        } else {
+            atomic_fetch_add(&ring->ring.header->n_lost_frees, 1);
+        }
+    }
+    pthread_mutex_unlock(&ring->lock);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program that finds no socket goes on without a wait, and wakes nobody; so the socket is there
+// only while it has guests.
+#include "producer/sources/heap/heap_door.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/unix_socket.h"
+
+int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
+                   const char *name, const char *suffix, bool is_private)
+{
+    *door = (struct heap_door){.loop = loop, .log = log, .is_private = is_private, .fd = -1};
+    if (name && asprintf(&door->name, "%s%s", name, suffix) < 0) {
+        door->name = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static void ask_guests(struct heap_door *door, int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool taken = false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0 ||
+        (peer.uid != geteuid() && geteuid() != 0))
+        return;
+    vec_foreach(&door->guests, guest)
+        taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
+}
+
+static void socket_ready(void *userdata, uint32_t events)
+{
+    struct heap_door *door = userdata;
+    (void)events;
+    for (int fd; (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+        ask_guests(door, fd);
+        close_fd(fd);
+    }
+}
+
+static void make_folder(const char *path)
+{
+    char *folder = strdup(path), *end = folder ? strrchr(folder, '/') : NULL;
+    if (end && end != folder && *path != '@') {
+        *end = 0;
+        mkdir(folder, 0755);
+    }
+    free(folder);
+}
+
+static void close_socket(struct heap_door *door)
+{
+    door->io = loop_remove_io(door->io);
+    if (door->fd >= 0)
+        unix_socket_remove(door->name);
+    door->fd = close_fd(door->fd);
+}
+
+static int open_socket(struct heap_door *door, struct err *err)
+{
+    make_folder(door->name);
+    int r = unix_socket_listen(door->name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &door->fd);
+    if (r == 0)
+        r = loop_add_io(door->loop, door->fd, EPOLLIN, socket_ready, door, &door->io);
+    if (r == 0)
+        return 0;
+    close_socket(door);
+    if (door->is_private)
+        return err_errno(err, r, "socket \"%s\"", door->name);
+    if (r == -EADDRINUSE)
+        log_warning(door->log,
+                    "linux.heap: preloaded programs ask another recorder (%s): those that start "
+                    "now are found a little later",
+                    door->name);
+    else
+        log_debug(door->log, "linux.heap: %s: %s", door->name, strerror(-r));
+    return 0;
+}
+
+int heap_door_join(struct heap_door *door, heap_host_fn asks, void *userdata, struct err *err)
+{
+    int r = door_guest_vec_push(&door->guests, (struct door_guest){asks, userdata});
+    if (r == 0 && door->name && door->fd < 0)
+        r = open_socket(door, err);
+    return r;
+}
+
+void heap_door_leave(struct heap_door *door, const void *userdata)
+{
+    for (size_t i = 0; i < door->guests.n; i++)
+        if (door->guests.items[i].userdata == userdata) {
+            memmove(&door->guests.items[i], &door->guests.items[i + 1],
+                    (--door->guests.n - i) * sizeof(door->guests.items[0]));
+            break;
+        }
+    if (door->guests.n == 0)
+        close_socket(door);
+}
+
+void heap_door_done(struct heap_door *door)
+{
+    if (!door->loop)
+        return;
+    close_socket(door);
+    door_guest_vec_done(&door->guests);
+    free(door->name);
+    *door = (struct heap_door){.fd = -1};
+}

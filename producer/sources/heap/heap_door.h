@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A socket at which programs ask whether somebody wants them. It is there only while somebody does.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/vec.h"
+#include "producer/service/loop.h"
+
+// A program asks over `fd` (borrowed). `taken`: another recording has it already. True: it is ours.
+typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+
+struct door_guest {
+    heap_host_fn asks;
+    void *userdata;
+};
+VEC_DEFINE(door_guest_vec, struct door_guest);
+
+struct heap_door {
+    struct loop *loop;     // borrowed
+    const struct log *log; // borrowed
+    bool is_private;       // that there is no socket is an error
+    char *name;            // owned; NULL: nobody comes
+    int fd;                // owned; -1: there is no socket at the moment
+    struct loop_io *io;
+    struct door_guest_vec guests;
+};
+
+// `name` (may be NULL) and `suffix` are the socket's name. 0, or -ENOMEM.
+int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
+                   const char *name, const char *suffix, bool is_private);
+void heap_door_done(struct heap_door *door); // fit for all zero
+
+// From here until heap_door_leave() programs are asked about. An error only where the door is
+// private.
+int heap_door_join(struct heap_door *door, heap_host_fn asks, void *userdata, struct err *err);
+void heap_door_leave(struct heap_door *door, const void *userdata);
