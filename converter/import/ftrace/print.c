@@ -111,6 +111,7 @@ static const struct marker_form {
     {"g2d_tracing_mark_write", "type", "name", false, false},
     {"mali_tracing_mark_write", "type", "name", false, false},
     {"lwis_tracing_mark_write", "type", "func_name", false, false},
+    {"panel_write_generic", "type", "name", false, true},
 };
 
 static const struct marker_form *form_find(const char *event)
@@ -183,5 +184,6 @@ const struct ftrace_handler ftrace_print_handlers[] = {
     {"g2d_tracing_mark_write", driver_mark, false},
     {"mali_tracing_mark_write", driver_mark, false},
     {"lwis_tracing_mark_write", driver_mark, false},
+    {"panel_write_generic", driver_mark, false},
     {0},
 };
