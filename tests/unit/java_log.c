@@ -47,7 +47,7 @@ static uint64_t intern(struct sample_log *log, const char *text)
 }
 
 // Logs live as long as the process; what is kept here is no leak.
-static struct sample_log *opened[3];
+static struct sample_log *opened[4];
 static size_t n_opened;
 
 static struct sample_log *log_open(void)
@@ -127,6 +127,39 @@ static void places_of_others_are_refused(void **state)
     assert_int_equal(sample_log_open("/nonexistent/log", &log), -ENOENT);
 }
 
+static void names_without_end_are_forgotten(void **state)
+{
+    struct sample_log *log;
+    int n_named = 0;
+    uint64_t key, first_key;
+    char text[32];
+    (void)state;
+    log = log_open();
+    uint64_t old = intern(log, "main");
+    struct sample sample = {.thread = old,
+                            .type = intern(log, "La; file: a"),
+                            .n_frames = 1,
+                            .frames = {{.method = 1}}};
+    struct sample again = sample;
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &first_key), 0);
+    for (int i = 0; sample_log_knows(log, old); i++) {
+        assert_true(i < 1000000);
+        snprintf(text, sizeof(text), "Lb%d; file: b", i);
+        sample.type = intern(log, text);
+        assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
+    }
+    assert_int_equal(n_named, 1);
+    sample.size_bytes = 1; // a stack that is new
+    assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -ESTALE);
+    again.thread = intern(log, "main");
+    again.type = intern(log, "La; file: a");
+    assert_true(again.thread > old && sample_log_knows(log, again.thread));
+    assert_int_equal(sample_log_add(log, &again, name, &n_named, &key), 0);
+    assert_true(key > first_key);
+    assert_int_equal(n_named, 2);
+    sample_log_close(log);
+}
+
 static void options_go_by_place_or_name(void **state)
 {
     struct agent_options o;
@@ -168,6 +201,7 @@ int main(void)
         cmocka_unit_test(options_go_by_place_or_name),
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(lines_are_as_documented),
+        cmocka_unit_test(names_without_end_are_forgotten),
         cmocka_unit_test(places_of_others_are_refused),
         cmocka_unit_test(full_disk_leaves_whole_lines),
     };

@@ -40,6 +40,7 @@ _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 
 #define FLUSH_PERIOD_S              1
 #define NAME_USES                   256 // samples after which a thread is asked for its name again
+#define STALE_TRIES                 4   // names are forgotten every 64 MB
 #define SMALL_INTERVAL              (256 << 10)
 #define CAN_SUPPORT_VIRTUAL_THREADS 44 // place among the capabilities; newer than some jvmti.h
 
@@ -113,7 +114,7 @@ static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni,
     if ((*jvmti)->GetThreadLocalStorage(jvmti, thread, &kept) != JVMTI_ERROR_NONE)
         kept = NULL;
     uint64_t number = (uintptr_t)kept / NAME_USES, n_uses = (uintptr_t)kept % NAME_USES;
-    if (number == 0 || n_uses + 1 == NAME_USES) {
+    if (!sample_log_knows(agent->log, number) || n_uses + 1 == NAME_USES) {
         number = sample_log_intern(agent->log, text,
                                    vm_thread_name(jvmti, jni, thread, text, sizeof(text)));
         n_uses = 0;
@@ -127,7 +128,8 @@ static uint64_t class_number(struct agent *agent, jvmtiEnv *jvmti, jclass klass)
 {
     char text[SAMPLE_TEXT_MAX];
     jlong tag = 0;
-    if ((*jvmti)->GetTag(jvmti, klass, &tag) == JVMTI_ERROR_NONE && tag > 0)
+    if ((*jvmti)->GetTag(jvmti, klass, &tag) == JVMTI_ERROR_NONE && tag > 0 &&
+        sample_log_knows(agent->log, (uint64_t)tag))
         return (uint64_t)tag;
     uint64_t number =
         sample_log_intern(agent->log, text, vm_class_name(jvmti, klass, text, sizeof(text)));
@@ -161,14 +163,18 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobjec
     if ((*jvmti)->GetStackTrace(jvmti, NULL, 0, (jint)agent->options.depth_limit, frames, &n) !=
         JVMTI_ERROR_NONE)
         n = 0;
-    sample.thread = thread_number(agent, jvmti, jni, thread);
-    sample.type = class_number(agent, jvmti, klass);
     sample.size_bytes = size;
     sample.n_frames = (uint64_t)n;
     for (jint i = 0; i < n; i++)
         sample.frames[i] = (struct sample_frame){(uintptr_t)frames[i].method,
                                                  agent->options.lines ? frames[i].location : 0};
-    if (sample_log_add(agent->log, &sample, frame_name, &request, &key) == 0 && agent->live)
+    int r = -ESTALE;
+    for (int i = 0; r == -ESTALE && i < STALE_TRIES; i++) {
+        sample.thread = thread_number(agent, jvmti, jni, thread);
+        sample.type = class_number(agent, jvmti, klass);
+        r = sample_log_add(agent->log, &sample, frame_name, &request, &key);
+    }
+    if (r == 0 && agent->live)
         live_set_add(agent->live, jni, object, key);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 1024
+#define ENTRY_BYTES    (3 * sizeof(struct byte_entry) + 24) // in a table that grows; malloc's own
 
 static uint64_t bytes_hash(const void *bytes, size_t size)
 {
@@ -75,7 +76,7 @@ const char *byte_table_add(struct byte_table *table, const void *bytes, size_t s
     copy[size] = '\0';
     entry_place(table, &(struct byte_entry){bytes_hash(bytes, size), number, copy, size});
     table->n++;
-    table->n_bytes += size;
+    table->n_bytes += size + ENTRY_BYTES;
     return copy;
 }
 

@@ -15,7 +15,7 @@ struct byte_entry {
 struct byte_table {
     struct byte_entry *entries; // owned
     size_t n, capacity;         // capacity is a power of two
-    size_t n_bytes;             // of all strings
+    size_t n_bytes;             // of memory, about
 };
 
 // What is found until the next change; NULL: not there.

@@ -4,13 +4,15 @@
 // Only frames that are new have their names made, outside of the lock, since asking the VM may
 // block; two threads may make the same names at the same time, and the second finds them known.
 //
-// Stacks are forgotten when they take too much memory, and get new keys when they come again: what
-// the log means stays the same, and a VM with endless stacks does not grow.
+// All is forgotten when it takes too much memory, and gets new keys when it comes again: what the
+// log means stays the same, and a VM with endless stacks, classes or threads does not grow. Whoever
+// keeps the number of a text is told by the number alone that it is of the time before.
 #include "producer/agents/jvm/sample_log.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +20,17 @@
 #include "producer/agents/jvm/byte_table.h"
 #include "producer/agents/jvm/line_file.h"
 
-#define STACK_BYTES_MAX (64 * 1024 * 1024)
-#define KEY_TEXT_MAX    24
+#define MEMORY_MAX   (64 * 1024 * 1024)
+#define KEY_TEXT_MAX 24
 
 struct sample_log {
     pthread_mutex_t lock;
     struct line_file file;
     uint64_t next_key;
     struct byte_table stacks, frames, texts, definitions;
-    const char **text_of; // owned array by number - 1; borrowed from texts
+    const char **text_of; // owned array by number - n_forgotten - 1; borrowed from texts
     size_t n_texts, text_capacity;
+    _Atomic uint64_t n_forgotten; // texts
 };
 
 static char *number_put(char *at, uint64_t number)
@@ -72,12 +75,24 @@ static int definition_put(struct sample_log *log, const char *text, size_t size,
     return 0;
 }
 
+bool sample_log_knows(const struct sample_log *log, uint64_t number)
+{
+    return number > atomic_load_explicit(&log->n_forgotten, memory_order_relaxed);
+}
+
+static const char *text_find(const struct sample_log *log, uint64_t number)
+{
+    return log->text_of[number - log->n_forgotten - 1];
+}
+
 static int record_put(struct sample_log *log, const struct sample *sample, uint64_t *ret)
 {
     char text[SAMPLE_TEXT_MAX * 3];
+    if (!sample_log_knows(log, sample->thread) || !sample_log_knows(log, sample->type))
+        return -ESTALE;
     int n = snprintf(text, sizeof(text),
                      "jthread[%s], jclass[%s], size[%" PRId64 ", hex: 0x%" PRIx64 "]",
-                     log->text_of[sample->thread - 1], log->text_of[sample->type - 1],
+                     text_find(log, sample->thread), text_find(log, sample->type),
                      sample->size_bytes, (uint64_t)sample->size_bytes);
     return definition_put(log, text, (size_t)n, ret);
 }
@@ -143,6 +158,20 @@ static int frames_define(struct sample_log *log, const struct sample *sample, sa
     return r;
 }
 
+// Too much is forgotten: all of it, as stacks refer to all kinds.
+static void memory_bound(struct sample_log *log)
+{
+    if (log->stacks.n_bytes + log->definitions.n_bytes + log->frames.n_bytes + log->texts.n_bytes <
+        MEMORY_MAX)
+        return;
+    byte_table_clear(&log->stacks);
+    byte_table_clear(&log->definitions);
+    byte_table_clear(&log->frames);
+    byte_table_clear(&log->texts);
+    atomic_fetch_add_explicit(&log->n_forgotten, log->n_texts, memory_order_relaxed);
+    log->n_texts = 0;
+}
+
 static int stack_define(struct sample_log *log, const struct sample *sample, size_t size,
                         sample_frame_fn name, void *userdata, uint64_t *ret)
 {
@@ -161,11 +190,8 @@ static int stack_define(struct sample_log *log, const struct sample *sample, siz
         }
         r = stack_put(log, sample, record, ret);
     } while (r == -EAGAIN);
-    if (r == 0 && log->stacks.n_bytes + size > STACK_BYTES_MAX) {
-        byte_table_clear(&log->stacks);
-        byte_table_clear(&log->definitions);
-        byte_table_clear(&log->frames);
-    }
+    if (r == 0)
+        memory_bound(log);
     if (r == 0 && !byte_table_add(&log->stacks, sample, size, *ret))
         r = -ENOMEM;
     return r;
@@ -234,11 +260,12 @@ static uint64_t text_add(struct sample_log *log, const char *text, size_t size)
         log->text_of = grown;
         log->text_capacity = capacity;
     }
-    const char *copy = byte_table_add(&log->texts, text, size, log->n_texts + 1);
+    uint64_t number = log->n_forgotten + log->n_texts + 1;
+    const char *copy = byte_table_add(&log->texts, text, size, number);
     if (!copy)
         return 0;
     log->text_of[log->n_texts++] = copy;
-    return log->n_texts;
+    return number;
 }
 
 uint64_t sample_log_intern(struct sample_log *log, char *text, size_t size)

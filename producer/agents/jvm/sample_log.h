@@ -38,7 +38,7 @@ typedef size_t (*sample_frame_fn)(void *userdata, const struct sample_frame *fra
 int sample_log_open(const char *path, struct sample_log **ret);
 
 // One more sample; the key of its stack goes to *ret_key. -ENOMEM: lost. -EIO: the log cannot be
-// written (any more), or is closed.
+// written (any more), or is closed. -ESTALE: its thread or type was forgotten; intern them again.
 int sample_log_add(struct sample_log *log, const struct sample *sample, sample_frame_fn name,
                    void *userdata, uint64_t *ret_key);
 
@@ -48,6 +48,9 @@ bool sample_log_flush(struct sample_log *log);
 // Flushes; the file ends on a whole line.
 void sample_log_close(struct sample_log *log);
 
-// A small number for a text, the same for the same bytes; 0: out of memory. Control characters
-// become '?'.
+// A number for a text, the same for the same bytes until it is forgotten, and nobody else's ever;
+// 0: out of memory. Control characters become '?'.
 uint64_t sample_log_intern(struct sample_log *log, char *text, size_t size);
+
+// Whether the number still stands for its text.
+bool sample_log_knows(const struct sample_log *log, uint64_t number);
