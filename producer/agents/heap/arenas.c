@@ -4,6 +4,9 @@
 // lock of the list of streams, which must not be asked for while a stream's own lock is held, and
 // the program may hold any when it allocates. The text is read as it is written and never stored;
 // each element is a line of its own.
+//
+// It takes the locks of all arenas in turn, and the longer the more free pieces there are: so it is
+// at most a part of the time.
 #include "producer/agents/heap/arenas.h"
 
 #include <dlfcn.h>
@@ -11,11 +14,13 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #pragma weak malloc_info // musl has none
 
 #define LINE_MAX_BYTES 256
 #define STREAM_BYTES   1024
+#define REST           50 // times what counting takes, between two counts
 
 static struct {
     FILE *stream;
@@ -99,7 +104,8 @@ void arenas_prepare(const void *allocator)
         setvbuf(arenas.stream, arenas.buffer, _IOFBF, sizeof(arenas.buffer));
 }
 
-bool arenas_read(struct heap_arenas *ret)
+// `ret` has room for HEAP_ARENAS_MAX arenas. False: there is nothing to tell.
+static bool read_arenas(struct heap_arenas *ret)
 {
     if (!arenas.stream)
         return false;
@@ -112,4 +118,42 @@ bool arenas_read(struct heap_arenas *ret)
     bool is_done = malloc_info(0, arenas.stream) == 0 && fflush(arenas.stream) == 0;
     arenas.into = NULL;
     return is_done && ret->n_arenas > 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+void arenas_tell(struct arenas_turn *turn, struct ring_writer *ring, bool is_last)
+{
+    static union {
+        struct heap_arenas arenas;
+        char bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX)];
+    } room;
+    int64_t before = now_ns();
+    if (atomic_exchange_explicit(&turn->counting, true, memory_order_acquire))
+        return;
+    unsigned ask = atomic_load_explicit(&ring->header->ask, memory_order_relaxed);
+    if ((is_last || before >= turn->due_ns) && read_arenas(&room.arenas)) {
+        size_t size = HEAP_ARENAS_BYTES(room.arenas.n_arenas);
+        struct heap_arenas *record = ring_reserve(ring, HEAP_ARENAS, size, 0);
+        if (record) {
+            memcpy((char *)record + sizeof(record->head), room.bytes + sizeof(record->head),
+                   size - sizeof(record->head));
+            ring_commit(record);
+        }
+        int64_t after = now_ns();
+        turn->due_ns = after + REST * (after - before);
+    }
+    atomic_store_explicit(&ring->header->answered, ask, memory_order_release);
+    atomic_store_explicit(&turn->counting, false, memory_order_release);
+}
+
+bool arenas_are_asked_for(const struct heap_header *header)
+{
+    return atomic_load_explicit(&header->ask, memory_order_relaxed) !=
+           atomic_load_explicit(&header->answered, memory_order_relaxed);
 }

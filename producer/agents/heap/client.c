@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,24 +31,21 @@
 #include "producer/agents/heap/got.h"
 #include "producer/agents/heap/heaps.h"
 #include "producer/agents/heap/hooks.h"
+#include "producer/agents/heap/losses.h"
 #include "producer/agents/heap/objects.h"
 #include "producer/agents/heap/unwind.h"
+#include "producer/agents/heap/window.h"
 
 #pragma weak __libc_single_threaded // musl has none
 
 #define PAGE_MAX       65536
-#define RING_BYTES_MAX (UINT64_C(1) << 30)
 #define FREE_RESERVE   8     // an eighth of the ring is for frees and objects
 #define LOOK_BYTES     65536 // a thread allocates at most between two looks
 #define WAIT_NS        100000
 #define SILENCE_NS     INT64_C(5000000000)   // of the recorder, after which nobody waits for it
 #define DEATH_NS       INT64_C(600000000000) // and after which it counts as dead
 #define PRESENT_SHARDS 16
-#define TIMED_SAMPLES  16                  // one in so many is timed, and counts for all
-#define OWED_PARTS     4096                // samples over which a loss is spread, about
-#define MEAN_OF        64                  // samples, about
-#define WEIGHT_SURE    (UINT64_C(1) << 40) // more than that is not counted in the mean
-#define ARENAS_REST    50                  // times what counting takes, between two counts
+#define TIMED_SAMPLES  16 // one in so many is timed, and counts for all
 #define DOUBLINGS_MAX  32
 #define FIRST_MAX      128 // objects that the program begins with
 
@@ -72,10 +68,9 @@ struct client {
     // Since the ring is full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
-    atomic_bool is_silent;    // the recorder, for longer than anybody waits
-    _Atomic uint64_t weights; // of samples, the mean times MEAN_OF
-    atomic_bool counting;     // somebody asks the allocator
-    int64_t count_due_ns;
+    atomic_bool is_silent; // the recorder, for longer than anybody waits
+    struct losses losses;
+    struct arenas_turn arenas;
 };
 
 static union {
@@ -90,9 +85,7 @@ __thread struct thread_state client_thread __attribute__((tls_model("initial-exe
 
 // Not wiped: what is so in a child, too.
 static struct {
-    struct ring_writer ring;
-    void *window; // where the ring is mapped, or was
-    uint64_t window_bytes;
+    struct window window; // of the ring
     atomic_bool hooked;
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
@@ -199,8 +192,8 @@ static void install_hooks(void)
     enum objects_result result;
     int rounds = 0;
     do {
-        objects_begin(&lasting.ring);
-        heaps_begin(&lasting.ring);
+        objects_begin(&lasting.window.ring);
+        heaps_begin(&lasting.window.ring);
         walk_objects(true);
         result = objects_end();
         if (result == OBJECTS_GONE)
@@ -241,65 +234,11 @@ bool client_objects_pending(void)
 
 // Start and stop.
 
-static int check_ring(int fd, struct heap_header *ret)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0 || pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
-        return -EINVAL;
-    if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
-        ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
-        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 ||
-        (uint64_t)st.st_size != HEAP_MEMORY_BYTES(ret->ring_bytes))
-        return -EPROTO;
-    return 0;
-}
-
-// Of a window that nobody uses any more. One that a thread never leaves, because a handler jumped
-// out of it, is used again where that is possible, and otherwise stays.
-static void *place_for_ring(uint64_t size)
-{
-    if (lasting.window && n_present() == 0) {
-        munmap(lasting.window, lasting.window_bytes);
-        lasting.window = NULL;
-    }
-    return lasting.window && lasting.window_bytes == size ? lasting.window : NULL;
-}
-
-static int map_ring(int fd, uint64_t ring_bytes)
-{
-    uint64_t size = HEAP_MEMORY_BYTES(ring_bytes);
-    void *place = place_for_ring(size);
-    void *memory =
-        mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), fd, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    lasting.window = memory;
-    lasting.window_bytes = size;
-    lasting.ring = (struct ring_writer){
-        .header = memory,
-        .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
-        .bytes = ring_bytes,
-    };
-    client_table.slots = (table_slot *)(lasting.ring.memory + ring_bytes);
-    return 0;
-}
-
-static void cover_ring(void)
-{
-    mmap(lasting.window, lasting.window_bytes, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-}
-
 // `n_own`: how often the caller itself is counted. Who comes from now on finds no profile.
 static void drop_ring(unsigned n_own)
 {
     madvise(client_table.filter, sizeof(client_table.filter), MADV_DONTNEED);
-    if (n_present() != n_own) {
-        cover_ring();
-        return;
-    }
-    munmap(lasting.window, lasting.window_bytes);
-    lasting.window = NULL;
+    window_leave(&lasting.window, n_present() != n_own);
 }
 
 static int find_own_code(struct dl_phdr_info *info, size_t size, void *userdata)
@@ -346,67 +285,25 @@ static int prepare(void)
     return r;
 }
 
-// What the allocator holds. It takes the locks of all arenas in turn, and the longer the more free
-// pieces there are: so it is at most a part of the time.
-static void tell_arenas(bool is_last)
-{
-    static union {
-        struct heap_arenas arenas;
-        char bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX)];
-    } room;
-    struct heap_header *header = lasting.ring.header;
-    int64_t before = now_ns();
-    if (atomic_exchange_explicit(&client->counting, true, memory_order_acquire))
-        return;
-    unsigned ask = atomic_load_explicit(&header->ask, memory_order_relaxed);
-    if ((is_last || before >= client->count_due_ns) && arenas_read(&room.arenas)) {
-        size_t size = HEAP_ARENAS_BYTES(room.arenas.n_arenas);
-        struct heap_arenas *record = ring_reserve(&lasting.ring, HEAP_ARENAS, size, 0);
-        if (record) {
-            memcpy((char *)record + sizeof(record->head), room.bytes + sizeof(record->head),
-                   size - sizeof(record->head));
-            ring_commit(record);
-        }
-        int64_t after = now_ns();
-        client->count_due_ns = after + ARENAS_REST * (after - before);
-    }
-    atomic_store_explicit(&header->answered, ask, memory_order_release);
-    atomic_store_explicit(&client->counting, false, memory_order_release);
-}
-
-static bool is_asked(void)
-{
-    const struct heap_header *header = lasting.ring.header;
-    return atomic_load_explicit(&header->ask, memory_order_relaxed) !=
-           atomic_load_explicit(&header->answered, memory_order_relaxed);
-}
-
 static void set_interval(uint64_t interval)
 {
     atomic_store_explicit(&client->interval, interval, memory_order_relaxed);
-    atomic_store_explicit(&lasting.ring.header->interval_bytes, interval, memory_order_relaxed);
-}
-
-static uint64_t largest_interval(const struct heap_header *header)
-{
-    uint64_t largest = header->interval_bytes;
-    for (uint32_t i = 0; i < header->n_wanted && i < HEAP_WANTED_MAX; i++)
-        if (header->wanted[i].interval_bytes > largest)
-            largest = header->wanted[i].interval_bytes;
-    return header->others_interval_bytes > largest ? header->others_interval_bytes : largest;
+    atomic_store_explicit(&lasting.window.ring.header->interval_bytes, interval,
+                          memory_order_relaxed);
 }
 
 static void begin_profile(const struct heap_header *header)
 {
+    client_table.slots = lasting.window.slots;
     client->flags = header->flags;
     client->block_timeout_us = header->block_timeout_us;
     client->adaptive_free_bytes = header->adaptive_free_bytes;
     client->adaptive_interval_bytes = header->adaptive_interval_bytes;
     atomic_store(&client->full_since_ns, 0);
     atomic_store(&client->is_silent, false);
-    client->count_due_ns = 0;
+    client->arenas.due_ns = 0;
     atomic_store(&client->n_doublings, 0);
-    client->largest_interval = largest_interval(header);
+    client->largest_interval = heaps_largest_interval(header);
     client->is_there = true;
     set_interval(header->interval_bytes);
     objects_reset();
@@ -415,14 +312,15 @@ static void begin_profile(const struct heap_header *header)
     atomic_store(&client->epoch, epoch ? epoch : 1);
     install_hooks();
     if (__libc_single_threaded)
-        tell_arenas(false); // otherwise locks may have to be waited for, and somebody else will
+        arenas_tell(&client->arenas, &lasting.window.ring,
+                    false); // otherwise locks may have to be waited for, and somebody else will
 }
 
 // Between begin_walk() and end_walk().
 static int start(int fd)
 {
     struct heap_header header;
-    int r = check_ring(fd, &header);
+    int r = window_check(fd, &header);
     if (r < 0)
         return r;
     if (atomic_load(&client->epoch))
@@ -431,7 +329,7 @@ static int start(int fd)
     client_thread.inside++;
     r = prepare();
     if (r == 0)
-        r = map_ring(fd, header.ring_bytes);
+        r = window_map(&lasting.window, fd, header.ring_bytes, n_present() > 0);
     if (r == 0)
         begin_profile(&header);
     client_thread.inside--;
@@ -443,8 +341,8 @@ static int start(int fd)
 static bool has_profile(void)
 {
     struct thread_state *thread = &client_thread;
-    bool has =
-        enter(thread) && !atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed);
+    bool has = enter(thread) &&
+               !atomic_load_explicit(&lasting.window.ring.header->stop, memory_order_relaxed);
     leave(thread);
     return has;
 }
@@ -520,7 +418,7 @@ void client_finish(void)
 {
     client_thread.inside++;
     if (enter(&client_thread))
-        tell_arenas(true);
+        arenas_tell(&client->arenas, &lasting.window.ring, true);
     leave(&client_thread);
     client_thread.inside--;
 }
@@ -528,8 +426,8 @@ void client_finish(void)
 void client_answer(void)
 {
     client_thread.inside++;
-    if (enter(&client_thread) && is_asked())
-        tell_arenas(false);
+    if (enter(&client_thread) && arenas_are_asked_for(lasting.window.ring.header))
+        arenas_tell(&client->arenas, &lasting.window.ring, false);
     leave(&client_thread);
     client_thread.inside--;
 }
@@ -542,7 +440,7 @@ static void stop(unsigned n_own)
     if (atomic_exchange(&client->epoch, 0)) {
         client_thread.inside++;
         walk_objects(false);
-        atomic_store(&lasting.ring.header->gone, 1);
+        atomic_store(&lasting.window.ring.header->gone, 1);
         drop_ring(n_own);
         client_thread.inside--;
     }
@@ -568,8 +466,7 @@ static void rest(struct thread_state *thread)
         return;
     int cancel = cancel_off();
     walk_objects(false);
-    if (lasting.window)
-        cover_ring();
+    window_cover(&lasting.window);
     end_walk();
     cancel_restore(cancel);
 }
@@ -577,7 +474,7 @@ static void rest(struct thread_state *thread)
 // Whether the full ring is worth waiting for. The recorder looks at it several times a second.
 static bool recorder_is_silent(void)
 {
-    struct heap_header *header = lasting.ring.header;
+    struct heap_header *header = lasting.window.ring.header;
     unsigned heartbeat = atomic_load_explicit(&header->heartbeat, memory_order_relaxed);
     int64_t now = now_ns(), since = atomic_load(&client->full_since_ns);
     if (since == 0 || atomic_load(&client->full_heartbeat) != heartbeat) {
@@ -594,7 +491,7 @@ static bool recorder_is_silent(void)
 
 static bool wait_for_room(int64_t *since_ns)
 {
-    struct heap_header *header = lasting.ring.header;
+    struct heap_header *header = lasting.window.ring.header;
     if (atomic_load_explicit(&header->stop, memory_order_relaxed) || recorder_is_silent())
         return false;
     if (!(client->flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
@@ -616,11 +513,11 @@ static void *reserve(enum heap_record_kind kind, size_t size, uint64_t left_free
 {
     int64_t since_ns = 0;
     void *record;
-    while (!(record = ring_reserve(&lasting.ring, kind, size, left_free)))
+    while (!(record = ring_reserve(&lasting.window.ring, kind, size, left_free)))
         if (!wait_for_room(&since_ns))
             break;
     if (since_ns)
-        atomic_fetch_add_explicit(&lasting.ring.header->blocked_us,
+        atomic_fetch_add_explicit(&lasting.window.ring.header->blocked_us,
                                   (uint64_t)(now_ns() - since_ns) / 1000, memory_order_relaxed);
     return record;
 }
@@ -630,12 +527,12 @@ static void adapt_interval(void)
     uint32_t n = atomic_load_explicit(&client->n_doublings, memory_order_relaxed);
     uint64_t interval = client->largest_interval << n;
     if (client->adaptive_free_bytes == 0 ||
-        ring_free_bytes(&lasting.ring) >= client->adaptive_free_bytes ||
+        ring_free_bytes(&lasting.window.ring) >= client->adaptive_free_bytes ||
         (client->adaptive_interval_bytes && interval * 2 > client->adaptive_interval_bytes) ||
         interval > UINT64_MAX / 4 || n >= DOUBLINGS_MAX ||
         !atomic_compare_exchange_strong(&client->n_doublings, &n, n + 1))
         return;
-    atomic_store_explicit(&lasting.ring.header->n_doublings, n + 1, memory_order_relaxed);
+    atomic_store_explicit(&lasting.window.ring.header->n_doublings, n + 1, memory_order_relaxed);
     set_interval(atomic_load_explicit(&client->interval, memory_order_relaxed) * 2);
 }
 
@@ -646,7 +543,7 @@ unsigned client_doublings(void)
 
 static size_t unwind_timed(uint64_t *frames)
 {
-    struct heap_header *header = lasting.ring.header;
+    struct heap_header *header = lasting.window.ring.header;
     if (client_thread.in_the_list)
         return 0;
     if (client_thread.n_samples++ % TIMED_SAMPLES != 0)
@@ -661,76 +558,39 @@ static size_t unwind_timed(uint64_t *frames)
     return n_frames;
 }
 
-// Of the samples that come through. Threads that change it at once lose a step of one.
-static uint64_t mean_weight(void)
-{
-    return atomic_load_explicit(&client->weights, memory_order_relaxed) / MEAN_OF;
-}
-
-static void note_weight(uint64_t weight)
-{
-    uint64_t sum = atomic_load_explicit(&client->weights, memory_order_relaxed);
-    weight = weight < WEIGHT_SURE ? weight : WEIGHT_SURE;
-    atomic_store_explicit(&client->weights, sum - sum / MEAN_OF + weight, memory_order_relaxed);
-}
-
-// What was lost is carried by the samples that come through after it, each a part as large as it is
-// itself among some thousands: so the sums stay right, and no single stack gets it all.
-static uint64_t take_owed(struct heap_header *header, uint64_t weight)
-{
-    uint64_t owed = atomic_load_explicit(&header->owed_bytes, memory_order_relaxed);
-    if (__builtin_expect(owed == 0, 1))
-        return 0;
-    double times = (double)owed / (OWED_PARTS * ((double)mean_weight() + 1));
-    note_weight(weight); // not in its own mean: large ones would get less
-    double share = (double)weight * (times > 1 ? times : 1);
-    uint64_t part = share < (double)owed ? (uint64_t)share : owed;
-    return atomic_compare_exchange_strong_explicit(&header->owed_bytes, &owed, owed - part,
-                                                   memory_order_relaxed, memory_order_relaxed)
-               ? part
-               : 0;
-}
-
-static void note_loss(struct heap_header *header, uint64_t weight)
-{
-    atomic_fetch_add_explicit(&header->n_lost_allocs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&header->lost_bytes, weight, memory_order_relaxed);
-    atomic_fetch_add_explicit(&header->owed_bytes, weight, memory_order_relaxed);
-}
-
 // Before the stack is looked at, which would be for nothing.
 static bool is_lost_anyway(void)
 {
     return __builtin_expect(atomic_load_explicit(&client->is_silent, memory_order_relaxed), 0) &&
-           ring_free_bytes(&lasting.ring) < lasting.ring.bytes / FREE_RESERVE * 2 &&
+           ring_free_bytes(&lasting.window.ring) < lasting.window.ring.bytes / FREE_RESERVE * 2 &&
            recorder_is_silent();
 }
 
 static void send_sample(unsigned heap, uint64_t key, uint64_t weight)
 {
     uint64_t frames[HEAP_FRAMES_MAX];
-    struct heap_header *header = lasting.ring.header;
+    struct heap_header *header = lasting.window.ring.header;
     if (is_lost_anyway()) {
-        note_loss(header, weight);
+        losses_note(header, weight);
         return;
     }
     size_t n = unwind_timed(frames);
     if (n == 0)
         atomic_fetch_add_explicit(&header->n_unwind_errors, 1, memory_order_relaxed);
     struct heap_alloc *record = reserve(HEAP_ALLOC, sizeof(*record) + n * sizeof(frames[0]),
-                                        lasting.ring.bytes / FREE_RESERVE);
+                                        lasting.window.ring.bytes / FREE_RESERVE);
     if (!record || !table_add(&client_table, key)) {
         if (record) {
             record->head.kind = HEAP_PAD;
             ring_commit(record);
         }
-        note_loss(header, weight);
+        losses_note(header, weight);
         return;
     }
     record->head.heap = (uint8_t)heap;
     record->head.n_frames = (uint16_t)n;
     record->address = key;
-    record->weight = weight + take_owed(header, weight);
+    record->weight = weight + losses_take(&client->losses, header, weight);
     memcpy(record->frames, frames, n * sizeof(frames[0]));
     ring_commit(record);
     adapt_interval();
@@ -809,21 +669,21 @@ static void count_report(struct thread_state *thread, uint32_t epoch,
 // Objects cannot be told of while the ring is full.
 static bool has_room_for_objects(void)
 {
-    return ring_free_bytes(&lasting.ring) >= lasting.ring.bytes / FREE_RESERVE;
+    return ring_free_bytes(&lasting.window.ring) >= lasting.window.ring.bytes / FREE_RESERVE;
 }
 
 static void do_what_is_due(void)
 {
     if (client_objects_pending() && has_room_for_objects())
         client_objects_changed();
-    if (is_asked())
-        tell_arenas(false);
+    if (arenas_are_asked_for(lasting.window.ring.header))
+        arenas_tell(&client->arenas, &lasting.window.ring, false);
 }
 
 // Before anything else is done for a thread that has entered. False: there is no profile.
 static bool goes_on(uint32_t epoch)
 {
-    if (epoch && atomic_load_explicit(&lasting.ring.header->stop, memory_order_relaxed)) {
+    if (epoch && atomic_load_explicit(&lasting.window.ring.header->stop, memory_order_relaxed)) {
         stop(1);
         return false;
     }
@@ -881,7 +741,8 @@ static void send_free(unsigned heap, uint64_t key)
         record->address = key;
         ring_commit(record);
     } else {
-        atomic_fetch_add_explicit(&lasting.ring.header->n_lost_frees, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&lasting.window.ring.header->n_lost_frees, 1,
+                                  memory_order_relaxed);
     }
 }
 

@@ -212,3 +212,12 @@ void heaps_leave(const struct dl_phdr_info *info)
     __atomic_store_n(&registry->registered, NULL, __ATOMIC_RELAXED);
     for_each_heap(registry, switch_off);
 }
+
+uint64_t heaps_largest_interval(const struct heap_header *header)
+{
+    uint64_t largest = header->interval_bytes;
+    for (uint32_t i = 0; i < header->n_wanted && i < HEAP_WANTED_MAX; i++)
+        if (header->wanted[i].interval_bytes > largest)
+            largest = header->wanted[i].interval_bytes;
+    return header->others_interval_bytes > largest ? header->others_interval_bytes : largest;
+}

@@ -18,5 +18,8 @@ void heaps_begin(struct ring_writer *ring);
 void heaps_seen(const struct dl_phdr_info *info);
 bool heaps_end(void);
 
+// The largest interval that the recorder asks for, malloc's included.
+uint64_t heaps_largest_interval(const struct heap_header *header);
+
 // Switches the heaps of an object off.
 void heaps_leave(const struct dl_phdr_info *info);

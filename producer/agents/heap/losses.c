@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was lost is carried by the samples that come through after it, each a part as large as it is
+// itself among some thousands: so the sums stay right, and no single stack gets it all.
+#include "producer/agents/heap/losses.h"
+
+#define OWED_PARTS  4096                // samples over which a loss is spread, about
+#define MEAN_OF     64                  // samples, about
+#define WEIGHT_SURE (UINT64_C(1) << 40) // more than that is not counted in the mean
+
+// Of the samples that come through. Threads that change it at once lose a step of one.
+static uint64_t mean_weight(const struct losses *losses)
+{
+    return atomic_load_explicit(&losses->weights, memory_order_relaxed) / MEAN_OF;
+}
+
+static void note_weight(struct losses *losses, uint64_t weight)
+{
+    uint64_t sum = atomic_load_explicit(&losses->weights, memory_order_relaxed);
+    weight = weight < WEIGHT_SURE ? weight : WEIGHT_SURE;
+    atomic_store_explicit(&losses->weights, sum - sum / MEAN_OF + weight, memory_order_relaxed);
+}
+
+uint64_t losses_take(struct losses *losses, struct heap_header *header, uint64_t weight)
+{
+    uint64_t owed = atomic_load_explicit(&header->owed_bytes, memory_order_relaxed);
+    if (__builtin_expect(owed == 0, 1))
+        return 0;
+    double times = (double)owed / (OWED_PARTS * ((double)mean_weight(losses) + 1));
+    note_weight(losses, weight); // not in its own mean: large ones would get less
+    double share = (double)weight * (times > 1 ? times : 1);
+    uint64_t part = share < (double)owed ? (uint64_t)share : owed;
+    return atomic_compare_exchange_strong_explicit(&header->owed_bytes, &owed, owed - part,
+                                                   memory_order_relaxed, memory_order_relaxed)
+               ? part
+               : 0;
+}
+
+void losses_note(struct heap_header *header, uint64_t weight)
+{
+    atomic_fetch_add_explicit(&header->n_lost_allocs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&header->lost_bytes, weight, memory_order_relaxed);
+    atomic_fetch_add_explicit(&header->owed_bytes, weight, memory_order_relaxed);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread that never leaves the ring, because a handler jumped out of it, must find memory for
+// ever: its place is used again where that is possible, and otherwise stays.
+#include "producer/agents/heap/window.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RING_BYTES_MAX (UINT64_C(1) << 30)
+
+int window_check(int fd, struct heap_header *ret)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
+        return -EINVAL;
+    if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
+        ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
+        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 ||
+        (uint64_t)st.st_size != HEAP_MEMORY_BYTES(ret->ring_bytes))
+        return -EPROTO;
+    return 0;
+}
+
+static void unmap(struct window *window)
+{
+    munmap(window->memory, window->bytes);
+    window->memory = NULL;
+}
+
+int window_map(struct window *window, int fd, uint64_t ring_bytes, bool is_used)
+{
+    uint64_t size = HEAP_MEMORY_BYTES(ring_bytes);
+    if (window->memory && !is_used)
+        unmap(window);
+    void *place = window->memory && window->bytes == size ? window->memory : NULL;
+    void *memory =
+        mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    window->memory = memory;
+    window->bytes = size;
+    window->ring = (struct ring_writer){
+        .header = memory,
+        .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
+        .bytes = ring_bytes,
+    };
+    window->slots = (table_slot *)(window->ring.memory + ring_bytes);
+    return 0;
+}
+
+void window_cover(struct window *window)
+{
+    if (window->memory)
+        mmap(window->memory, window->bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+void window_leave(struct window *window, bool is_used)
+{
+    if (is_used)
+        window_cover(window);
+    else
+        unmap(window);
+}
