@@ -6,7 +6,9 @@
 // are collected for the whole trace, small and without their contents: one per packet, at most
 // three per ftrace bundle of hundreds of events. They are sorted in pieces of fixed size, which go
 // into a temporary file, so that a trace of many small packets takes no more memory than another.
-// Pieces are merged by a heap while they are walked, and so are runs that overlap in time, of which
+// Pieces are merged by a heap while they are walked (each has a copy of its next item, so that a
+// piece whose time has not come takes no memory: what a process touches of a file, the kernel maps
+// with much around it), and so are runs that overlap in time, of which
 // there is about one per processor.
 //
 // Equal times are ordered by queue (packets before ftrace, lower processors first), then by place
@@ -44,6 +46,12 @@ static void items_sort(struct timeline_item_vec *items)
         qsort(items->items, items->n, sizeof(*items->items), item_compare);
 }
 
+static int piece_push(struct timeline *timeline, const struct timeline_item *items, size_t n)
+{
+    struct timeline_piece piece = {.first = timeline->items.items[0], items, items + n};
+    return timeline_piece_vec_push(&timeline->pieces, piece);
+}
+
 // Makes room for the next piece.
 static int piece_put_away(struct timeline *timeline)
 {
@@ -54,8 +62,9 @@ static int piece_put_away(struct timeline *timeline)
         return r;
     items_sort(&timeline->items);
     memcpy(timeline->scratch.bytes + offset, timeline->items.items, size);
+    r = piece_push(timeline, (const void *)(timeline->scratch.bytes + offset), timeline->items.n);
     timeline_item_vec_clear(&timeline->items);
-    return 0;
+    return r;
 }
 
 int timeline_add(struct timeline *timeline, struct timeline_item item)
@@ -75,7 +84,7 @@ static void pieces_sift_down(struct timeline_piece_vec *heap, size_t i)
     for (;;) {
         size_t least = i;
         for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < heap->n; child++)
-            if (item_compare(heap->items[child].next, heap->items[least].next) < 0)
+            if (item_compare(&heap->items[child].first, &heap->items[least].first) < 0)
                 least = child;
         if (least == i)
             return;
@@ -88,17 +97,8 @@ static void pieces_sift_down(struct timeline_piece_vec *heap, size_t i)
 
 int timeline_sort(struct timeline *timeline)
 {
-    const struct timeline_item *all = (const void *)timeline->scratch.bytes;
-    size_t n_away = timeline->n_items - timeline->items.n;
-    int r = 0;
     items_sort(&timeline->items);
-    for (size_t i = 0; i < n_away && r == 0; i += PIECE_ITEMS)
-        r = timeline_piece_vec_push(&timeline->pieces,
-                                    (struct timeline_piece){all + i, all + i + PIECE_ITEMS});
-    all = timeline->items.items;
-    if (timeline->items.n && r == 0)
-        r = timeline_piece_vec_push(&timeline->pieces,
-                                    (struct timeline_piece){all, all + timeline->items.n});
+    int r = timeline->items.n ? piece_push(timeline, timeline->items.items, timeline->items.n) : 0;
     for (size_t i = timeline->pieces.n; i-- > 0 && r == 0;)
         pieces_sift_down(&timeline->pieces, i);
     return r;
@@ -111,6 +111,8 @@ static void pieces_advance(struct timeline *timeline)
     timeline->n_begun++;
     if (++heap->items[0].next == heap->items[0].end)
         heap->items[0] = heap->items[--heap->n];
+    else
+        heap->items[0].first = *heap->items[0].next;
     if (heap->n)
         pieces_sift_down(heap, 0);
 }

@@ -33,8 +33,9 @@ VEC_DEFINE(timeline_item_vec, struct timeline_item);
 struct open_run; // a run being walked
 VEC_DEFINE(open_run_vec, struct open_run *);
 
-// Items in order of time that are not yet begun.
+// Items in order of time that are not yet begun, at least one.
 struct timeline_piece {
+    struct timeline_item first; // a copy of *next
     const struct timeline_item *next, *end;
 };
 VEC_DEFINE(timeline_piece_vec, struct timeline_piece);
