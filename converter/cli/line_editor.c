@@ -4,6 +4,8 @@
 // callbacks need is kept here, in the only variables of this program beside those of signals.
 #include "converter/cli/line_editor.h"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +52,12 @@ static char **words_complete(const char *text, int start, int end)
     return rl_completion_matches(text, word_next);
 }
 
+// Text is UTF-8 here, also where no locale says so.
 static void editor_begin(void)
 {
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
     static char break_characters[] = " \t\n\"'`@$><=;|&{(,)+-*/.";
     static char program[] = "mmsql";
     rl_readline_name = program;
@@ -74,6 +80,11 @@ void line_editor_open(const char *const *words, const char *history)
     if (editor.edits)
         editor_begin();
 #endif
+}
+
+void line_editor_words(const char *const *words)
+{
+    editor.words = words;
 }
 
 static char *line_read_plain(const char *prompt)

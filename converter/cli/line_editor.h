@@ -9,6 +9,9 @@
 // `words` are what can be completed, ended by NULL and borrowed; `history` is a file, or NULL.
 void line_editor_open(const char *const *words, const char *history);
 
+// Other words than before.
+void line_editor_words(const char *const *words);
+
 // The next line without its end, freed by the caller; NULL: the end of input.
 char *line_editor_read(const char *prompt);
 

@@ -164,7 +164,8 @@ static int query_run(const struct query *query)
         return EXIT_FAILED;
     }
     const char *sql = read ? read : query->sql;
-    return sql ? statements_run(handle, sql, query->format, query->timing)
+    const struct result_form form = {.format = query->format};
+    return sql ? statements_run(handle, sql, &form, query->timing)
                : shell_run(handle, query->path, query->format, query->timing);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table for people needs to know its widths first, so that form holds the rows in memory; CSV and
-// JSON are written as rows come.
+// A table for people needs to know its widths first, so that form holds rows in memory, but not
+// more than HELD_CELLS: those behind come as they are, in the widths found, or wider. CSV and JSON
+// are written as rows come.
 #include "converter/cli/result.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include "common/str.h"
 #include "common/vec.h"
 
-#define WIDTH_MAX 100 // columns of a cell in a table; longer text is cut
+#define HELD_CELLS 100000
+#define WIDTH_MAX  100 // columns of a cell in a table; longer text is cut
 
 struct table_cell {
     char *text; // owned
@@ -100,56 +102,87 @@ static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
     return r;
 }
 
-static void table_print(const struct cell_vec *cells, size_t n_columns)
+static void output_begin(const struct result_form *form)
 {
-    size_t n_rows = cells->n / n_columns;
-    size_t *widths = calloc(n_columns, sizeof(*widths));
-    if (!widths)
-        return;
-    for (size_t i = 0; i < cells->n; i++)
-        if (cells->items[i].width > widths[i % n_columns])
-            widths[i % n_columns] = cells->items[i].width;
-    for (size_t row = 0; row < n_rows; row++) {
-        for (size_t i = 0; i < n_columns; i++) {
-            const struct table_cell *cell = &cells->items[row * n_columns + i];
-            int pad = (int)(widths[i] - cell->width);
-            bool last = i + 1 == n_columns;
-            printf("%*s%s%*s%s", cell->right ? pad : 0, "", cell->text,
-                   cell->right || last ? 0 : pad, "", last ? "\n" : "  ");
-        }
-        for (size_t i = 0; row == 0 && i < n_columns; i++) {
-            for (size_t k = 0; k < widths[i]; k++)
-                putchar('-');
-            fputs(i + 1 == n_columns ? "\n" : "  ", stdout);
-        }
-    }
-    free(widths);
+    if (form->begin)
+        form->begin(form->userdata);
 }
 
-static int table_run(sqlite3_stmt *statement)
+struct table_form {
+    size_t n_columns;
+    size_t *widths; // owned
+    bool with_head;
+};
+
+// Prints the rows at hand, and takes them out.
+static void table_print(struct table_form *form, struct cell_vec *cells)
 {
-    size_t n = (size_t)sqlite3_column_count(statement);
+    for (size_t i = 0; i < cells->n; i++)
+        if (cells->items[i].width > form->widths[i % form->n_columns])
+            form->widths[i % form->n_columns] = cells->items[i].width;
+    for (size_t i = 0; i < cells->n; i++) {
+        struct table_cell *cell = &cells->items[i];
+        size_t column = i % form->n_columns;
+        int pad = (int)(form->widths[column] - cell->width);
+        bool last = column + 1 == form->n_columns;
+        printf("%*s%s%*s%s", cell->right ? pad : 0, "", cell->text, cell->right || last ? 0 : pad,
+               "", last ? "\n" : "  ");
+        free(cell->text);
+        for (size_t k = 0; last && form->with_head && k < form->n_columns; k++) {
+            for (size_t n = 0; n < form->widths[k]; n++)
+                putchar('-');
+            fputs(k + 1 == form->n_columns ? "\n" : "  ", stdout);
+        }
+        form->with_head &= !last;
+    }
+    cell_vec_clear(cells);
+}
+
+static int row_take(sqlite3_stmt *statement, struct cell_vec *cells)
+{
+    int r = 0;
+    for (int i = 0; r == 0 && i < sqlite3_column_count(statement); i++) {
+        struct strbuf text = {0};
+        int type = sqlite3_column_type(statement, i);
+        table_cell_make(statement, i, &text);
+        r = cell_push(cells, &text, type == SQLITE_INTEGER || type == SQLITE_FLOAT);
+    }
+    return r;
+}
+
+static int table_run(sqlite3_stmt *statement, const struct result_form *form)
+{
+    struct table_form table = {.n_columns = (size_t)sqlite3_column_count(statement),
+                               .with_head = true};
     struct cell_vec cells = {0};
     int r = 0, code = SQLITE_ROW;
-    for (size_t i = 0; r == 0 && i < n; i++) {
+    table.widths = calloc(table.n_columns, sizeof(*table.widths));
+    if (!table.widths)
+        return SQLITE_NOMEM;
+    for (size_t i = 0; r == 0 && i < table.n_columns; i++) {
         struct strbuf name = {0};
         strbuf_add_str(&name, sqlite3_column_name(statement, (int)i));
         r = cell_push(&cells, &name, false);
     }
-    while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        for (size_t i = 0; r == 0 && i < n; i++) {
-            struct strbuf text = {0};
-            int type = sqlite3_column_type(statement, (int)i);
-            table_cell_make(statement, (int)i, &text);
-            r = cell_push(&cells, &text, type == SQLITE_INTEGER || type == SQLITE_FLOAT);
-        }
+    bool begun = false;
+    while (r == 0 && !ferror(stdout) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        r = row_take(statement, &cells);
+        if (r < 0 || cells.n < (begun ? 1 : HELD_CELLS))
+            continue;
+        if (!begun)
+            output_begin(form);
+        begun = true;
+        table_print(&table, &cells);
     }
+    if (r == 0 && code == SQLITE_DONE && !begun)
+        output_begin(form);
     if (r == 0 && code == SQLITE_DONE)
-        table_print(&cells, n);
+        table_print(&table, &cells);
     vec_foreach(&cells, cell)
         free(cell->text);
     cell_vec_done(&cells);
-    return r < 0 ? SQLITE_NOMEM : code;
+    free(table.widths);
+    return r < 0 ? SQLITE_NOMEM : ferror(stdout) ? SQLITE_DONE : code;
 }
 
 static void csv_text(struct strbuf *out, const char *text)
@@ -231,11 +264,12 @@ static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
     }
 }
 
-static int rows_run(sqlite3_stmt *statement, enum format format)
+static int rows_run(sqlite3_stmt *statement, const struct result_form *form)
 {
     int n = sqlite3_column_count(statement), code;
     CLEANUP(strbuf_done) struct strbuf line = {0};
-    bool csv = format == FORMAT_CSV, first = true;
+    bool csv = form->format == FORMAT_CSV, first = true;
+    output_begin(form);
     for (int i = 0; csv && i < n; i++) {
         strbuf_add_str(&line, i ? "," : "");
         csv_text(&line, sqlite3_column_name(statement, i));
@@ -261,14 +295,14 @@ static int rows_run(sqlite3_stmt *statement, enum format format)
         fputs(line.text ? line.text : "", stdout);
         fputs(csv ? "\n" : "}", stdout);
         if (ferror(stdout))
-            return SQLITE_IOERR;
+            return SQLITE_DONE;
     }
     if (!csv)
         fputs(first ? "[]\n" : "\n]\n", stdout);
     return code;
 }
 
-int result_print(struct sqlite3_stmt *statement, enum format format)
+int result_print(struct sqlite3_stmt *statement, const struct result_form *form)
 {
-    return format == FORMAT_TABLE ? table_run(statement) : rows_run(statement, format);
+    return form->format == FORMAT_TABLE ? table_run(statement, form) : rows_run(statement, form);
 }

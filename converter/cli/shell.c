@@ -6,6 +6,7 @@
 #include "converter/cli/shell.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -33,6 +34,8 @@ struct shell {
     sqlite3 *handle; // borrowed
     enum format format;
     bool timing, pages, failed;
+    FILE *pager;  // owned; NULL: none runs
+    int terminal; // owned while one runs: what standard output was
     struct strbuf statement;
     struct strset names; // keeps the texts of words
     struct word_vec words;
@@ -135,6 +138,19 @@ static void words_gather(struct shell *shell)
     word_vec_push(&shell->words, NULL);
 }
 
+// What statements made is completed, too.
+static void words_gather_temporary(struct shell *shell)
+{
+    if (shell->words.n)
+        shell->words.n--;
+    sqlite3_exec(shell->handle,
+                 "SELECT m.name, c.name FROM sqlite_temp_master m, pragma_table_info(m.name) c "
+                 "WHERE m.type IN ('table', 'view')",
+                 word_take, shell, NULL);
+    word_vec_push(&shell->words, NULL);
+    line_editor_words(shell->words.items);
+}
+
 // Where the history is kept: $XDG_STATE_HOME/mmtrace/query_history. Freed by the caller; NULL:
 // nowhere.
 static char *history_path(void)
@@ -158,50 +174,63 @@ static char *history_path(void)
     return strbuf_steal(&path);
 }
 
-// Runs `run` with its standard output in a pager.
-static void paged(struct shell *shell, void (*run)(struct shell *shell, const char *text),
-                  const char *text)
+// From now on standard output goes through a pager. Only when there is something to see: a pager
+// that has nothing yet would take Ctrl-C for itself.
+static void pager_begin(void *userdata)
 {
+    struct shell *shell = userdata;
     const char *pager = getenv("PAGER");
-    fflush(stdout);
-    int saved = shell->pages && isatty(STDOUT_FILENO) ? dup(STDOUT_FILENO) : -1;
+    if (shell->pager || !shell->pages || !isatty(STDOUT_FILENO))
+        return;
     if (!pager || !*pager)
-        pager = access("/usr/bin/less", X_OK) == 0 ? "/usr/bin/less -SFRX" : NULL;
-    FILE *pipe = saved >= 0 && pager ? popen(pager, "we") : NULL;
-    if (pipe)
-        dup2(fileno(pipe), STDOUT_FILENO);
-    run(shell, text);
+        pager = access("/usr/bin/less", X_OK) == 0 ? "/usr/bin/less -SFRXK" : NULL;
     fflush(stdout);
-    if (pipe) {
-        dup2(saved, STDOUT_FILENO);
-        pclose(pipe);
-        clearerr(stdout); // the pager may have gone before the end
-    }
-    if (saved >= 0)
-        close(saved);
+    shell->terminal = pager ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
+    shell->pager = shell->terminal >= 0 ? popen(pager, "we") : NULL;
+    if (shell->pager)
+        dup2(fileno(shell->pager), STDOUT_FILENO);
+    else
+        close_fd(shell->terminal);
+}
+
+static void pager_end(struct shell *shell)
+{
+    fflush(stdout);
+    if (!shell->pager)
+        return;
+    dup2(shell->terminal, STDOUT_FILENO);
+    close(shell->terminal);
+    pclose(STEAL(shell->pager));
+    clearerr(stdout); // the pager may have gone before the end
 }
 
 static void statement_execute(struct shell *shell, const char *sql)
 {
+    struct result_form form = {.format = shell->format, .userdata = shell};
     interrupted = 0;
-    int code = statements_run(shell->handle, sql, shell->format, shell->timing);
+    if (isatty(STDOUT_FILENO))
+        form.begin = pager_begin;
+    int code = statements_run(shell->handle, sql, &form, shell->timing);
     shell->failed |= code != EXIT_DONE;
+    pager_end(shell);
+    words_gather_temporary(shell);
 }
 
 static void tables_execute(struct shell *shell, const char *name)
 {
-    (void)shell;
+    pager_begin(shell);
     char verb[] = "tables";
     char *argv[] = {verb, (char *)(uintptr_t)name, NULL};
     verb_tables.run(*name ? 2 : 1, argv);
+    pager_end(shell);
 }
 
-static void functions_execute(struct shell *shell, const char *text)
+static void functions_execute(struct shell *shell)
 {
-    (void)shell;
-    (void)text;
+    pager_begin(shell);
     for (const struct function_doc *doc = function_docs; doc->call; doc++)
         printf("%s\n    %s\n", doc->call, doc->doc);
+    pager_end(shell);
 }
 
 static void file_execute(struct shell *shell, const char *path)
@@ -251,11 +280,11 @@ static bool command_run(struct shell *shell, char *line)
     if (str_eq(line, ".help"))
         fputs(help, stdout);
     else if (str_eq(line, ".tables") || str_eq(line, ".schema"))
-        paged(shell, tables_execute, value);
+        tables_execute(shell, value);
     else if (str_eq(line, ".functions"))
-        paged(shell, functions_execute, value);
+        functions_execute(shell);
     else if (str_eq(line, ".read") && *value)
-        paged(shell, file_execute, value);
+        file_execute(shell, value);
     else if (str_eq(line, ".mode"))
         good = mode_set(shell, value);
     else if (str_eq(line, ".timer"))
@@ -269,18 +298,39 @@ static bool command_run(struct shell *shell, char *line)
     return true;
 }
 
+// A statement of several lines comes back as one; a comment that ends with its line forbids that.
+static void statement_remember(struct shell *shell)
+{
+    CLEANUP(freep) char *text = shell->statement.size ? strdup(shell->statement.text) : NULL;
+    if (!text)
+        return;
+    bool whole = !strstr(text, "--");
+    char *line = text;
+    for (char *end; (end = strchr(line, '\n'));) {
+        *end = whole && end[1] ? ' ' : '\0';
+        if (!whole)
+            line_editor_remember(line);
+        line = whole ? line : end + 1;
+    }
+    if (whole)
+        line_editor_remember(text);
+}
+
 // False: the shell is to end.
 static bool line_take(struct shell *shell, char *line)
 {
     char *begin = line + strspn(line, " \t");
-    if (!shell->statement.size && *begin == '.')
+    if (!shell->statement.size && *begin == '.') {
+        line_editor_remember(line);
         return command_run(shell, begin);
+    }
     if (!shell->statement.size && !*begin)
         return true;
     strbuf_addf(&shell->statement, "%s\n", line);
     if (shell->statement.failed || !sqlite3_complete(shell->statement.text))
         return true;
-    paged(shell, statement_execute, shell->statement.text);
+    statement_remember(shell);
+    statement_execute(shell, shell->statement.text);
     strbuf_clear(&shell->statement);
     return true;
 }
@@ -313,6 +363,7 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
         char *line = line_editor_read(shell.statement.size ? "   ...> " : "mmsql> ");
         if (!line && interrupted) {
             interrupted = 0;
+            statement_remember(&shell);
             strbuf_clear(&shell.statement);
             putchar('\n');
             clearerr(stdin);
@@ -320,7 +371,6 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
         }
         if (!line)
             break;
-        line_editor_remember(line);
         goes_on = line_take(&shell, line);
     }
     if (shell.statement.size) // without its semicolon

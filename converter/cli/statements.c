@@ -33,10 +33,11 @@ static void sql_error_print(sqlite3 *handle, const char *sql, const char *statem
     fprintf(stderr, "%.*s\n%*s^\n", (int)strcspn(line, "\n"), line, prefix + (int)(at - line), "");
 }
 
-int statements_run(struct sqlite3 *handle, const char *sql, enum format format, bool timing)
+int statements_run(struct sqlite3 *handle, const char *sql, const struct result_form *form,
+                   bool timing)
 {
     const char *rest = sql;
-    while (*rest) {
+    while (*rest && !ferror(stdout)) {
         sqlite3_stmt *statement = NULL;
         const char *begin = rest;
         nsec_t start = nsec_now(CLOCK_MONOTONIC);
@@ -55,7 +56,7 @@ int statements_run(struct sqlite3 *handle, const char *sql, enum format format, 
         if (!sqlite3_column_count(statement))
             code = sqlite3_step(statement);
         else
-            code = result_print(statement, format);
+            code = result_print(statement, form);
         sqlite3_finalize(statement);
         if (code != SQLITE_DONE) {
             fprintf(stderr, "mmsql: %s\n",
@@ -64,11 +65,11 @@ int statements_run(struct sqlite3 *handle, const char *sql, enum format format, 
         }
         if (timing) {
             fflush(stdout);
-            fprintf(stderr, "%.3f s\n",
+            fprintf(form->begin ? stdout : stderr, "%.3f s\n",
                     (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
         }
     }
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || form->begin) // a pager may go when it likes
         return EXIT_DONE;
     fprintf(stderr, "mmsql: standard output: %s\n", strerror(errno));
     return EXIT_FAILED;

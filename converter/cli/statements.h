@@ -10,5 +10,6 @@
 struct sqlite3;
 
 // Runs what `sql` says and prints what it returns. Returns an exit code; the error is on stderr.
-// `timing`: how long each statement took, to stderr.
-int statements_run(struct sqlite3 *handle, const char *sql, enum format format, bool timing);
+// `timing`: how long each statement took, to stderr; behind the rows where the form has begin().
+int statements_run(struct sqlite3 *handle, const char *sql, const struct result_form *form,
+                   bool timing);

@@ -362,6 +362,31 @@ class Shell(Case):
         again.until("page_residency_round")
         self.assertEqual(again.end(say="\x04"), 0)
 
+    def test_a_statement_of_several_lines_comes_back_as_one(self):
+        if not self.has_editor:
+            self.skipTest("built without libedit")
+        shell = self.shell()
+        shell.until("mmsql> ")
+        shell.type("SELECT 'ä' ||\n")
+        shell.until(r"\.\.\.> ")
+        shell.type("'ö' AS both;\n")
+        shell.until(r"äö\s+mmsql> ")
+        shell.type("\x1b[A\n")
+        shell.until(r"SELECT 'ä' \|\| 'ö' AS both;")
+        shell.until(r"äö\s+mmsql> ")
+        shell.type("CREATE PERFETTO TABLE made AS SELECT 6 * 7 AS fortytwo;\n")
+        shell.until("mmsql> ")
+        shell.type("SELECT fortyt\t + 100 FROM made;\n")
+        shell.until(r"142\s+mmsql> ")
+        shell.type(".quit\n")
+        self.assertEqual(shell.end(), 0)
+
+    def test_many_rows_are_not_held(self):
+        done = lib.run(lib.MMSQL, "query", self.db, "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 1000000) "
+                       "SELECT n, 'text' AS text FROM t", timeout_s=60)
+        lines = done.stdout.splitlines()
+        self.assertEqual((len(lines), lines[0].split(), lines[-1].split()), (1000002, ["n", "text"], ["1000000", "text"]))
+
     def test_interrupt_ends_the_statement(self):
         shell = self.shell()
         shell.until("mmsql> ")
