@@ -65,9 +65,11 @@ ZERO = {
 }
 # Tables whose cpu is the number on its own machine, and in the peer ucpu once more.
 OF_ALL_MACHINES = ("ftrace_event", "raw", "sched", "sched_slice", "thread_state")
+LARGE = ("counter", "ftrace_event", "raw")  # may have very many rows
 # Traces that are not compared: why.
 ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
+    "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
 ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
@@ -75,9 +77,10 @@ ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_ex
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
-    # buffer in newer versions.
+    # buffer in newer versions, and how often missing interned data is asked for is each program's own.
     "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', 'parse_trace_duration_ns', "
-             "'guess_trace_type_duration_ns', 'track_event_parser_errors', 'previous_packet_dropped')",
+             "'guess_trace_type_duration_ns', 'track_event_parser_errors', 'previous_packet_dropped', "
+             "'interned_data_tokenizer_errors')",
     # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
     "ftrace_event": ODD_EVENTS,
     "raw": ODD_EVENTS,
@@ -93,11 +96,6 @@ DROPPED = {
 }
 # Tables with one row for what is the same, where the peer may have one for each process that names it.
 ONCE = {"stack_profile_mapping", "stack_profile_frame", "stack_profile_callsite"}
-# Traces that are not compared.
-ALONE = {
-    "ftrace_args",  # the peer gives events without fields the args of another one, and text that is no UTF-8
-    "heap_restarts",  # the peer counts totals twice when interned data starts over, and mixes heaps up
-}
 # Of sets of args: long texts that explain a counter, and what newer versions add to counters of processes.
 ARGS = "a.key NOT IN ('description', 'callsite_id')"
 
@@ -194,23 +192,43 @@ def readable(line):
     return " ".join(words)
 
 
-def peer_rows(shell, trace, sql):
+def peer_rows(shell, trace, questions):
+    """Rows of (table, line), or the peer's complaint."""
+    modules = sorted({MODULES[table] for table in questions if table in MODULES})
+    sql = "".join(f"INCLUDE PERFETTO MODULE {module};\n" for module in modules)
+    sql += " UNION ALL ".join(f"SELECT '{table}' AS t, line FROM ({asked})" for table, asked in questions.items())
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(sql + ";\n")
         file.flush()
-        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1:]
-    return [line.strip('"') for line in done.stdout.splitlines()[1:] if line], None
+    return [row for row in csv.reader(done.stdout.splitlines()[1:]) if row], None
+
+
+def peer_tables(shell, trace, questions):
+    """Lines by table: of all but large ones at once, or table by table where the peer refuses, to know which."""
+    answers = {}
+    small = {table: asked for table, asked in questions.items() if table not in LARGE}
+    rows, error = peer_rows(shell, trace, small)
+    if error is None:
+        answers = {table: ([], None) for table in small}
+        for table, line in rows:
+            answers[table][0].append(line)
+    for table, asked in questions.items():
+        if table in answers:
+            continue
+        rows, error = peer_rows(shell, trace, {table: asked})
+        answers[table] = [row[1] for row in rows or []], error
+    return answers
 
 
 def compare(shell, db, trace, name, columns):
     """The number of tables that differ."""
     failed = 0
-    for table, names in sorted(columns.items()):
-        sql = question(table, names)
-        include = f"INCLUDE PERFETTO MODULE {MODULES[table]};\n" if table in MODULES else ""
-        want, error = peer_rows(shell, trace, include + sql)
+    questions = {table: question(table, names) for table, names in sorted(columns.items())}
+    for table, (want, error) in peer_tables(shell, trace, questions).items():
+        sql = questions[table]
         if error is not None:
             print(f"FAILED {name} {table}: the peer says {error}")
             failed += 1
