@@ -304,6 +304,7 @@ static void import_done(struct import *im)
     im->json = json_reader_free(im->json);
     cma_migration_vec_done(&im->cma_migrations);
     slices_done(&im->slices);
+    translations_done(&im->translations);
     thread_states_done(&im->thread_states);
     descriptors_done(&im->descriptors);
     stacks_done(&im->stacks);
@@ -331,6 +332,8 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     im.slices.db = im.thread_states.db = db;
     im.slices.args = &im.args;
     im.slices.stats = &im.stats;
+    im.slices.translations = &im.translations;
+    im.translations.strings = &im.strings;
     struct trace_handler handler = {
         .userdata = &im,
         .machine = handle_machine,

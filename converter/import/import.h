@@ -26,6 +26,7 @@
 #include "converter/import/session/metadata.h"
 #include "converter/import/slices.h"
 #include "converter/import/stats.h"
+#include "converter/import/track_event/translations.h"
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
 
@@ -52,6 +53,7 @@ struct import {
     struct metadata metadata;
     struct processes processes;
     struct process_counters process_counters;
+    struct translations translations;
     struct slices slices;
     struct thread_states thread_states;
     struct descriptors descriptors;

@@ -65,6 +65,7 @@ extern const struct importer importer_trace_stats;
 extern const struct importer importer_trace_uuid;
 extern const struct importer importer_track_descriptor;
 extern const struct importer importer_track_event;
+extern const struct importer importer_translation_table;
 extern const struct importer importer_trigger;
 extern const struct importer importer_users;
 extern const struct importer importer_vulkan_api;
@@ -137,5 +138,6 @@ const struct importer *const importers[] = {
     &importer_statsd_atom,
     &importer_trace_attributes,
     &importer_ui_state,
+    &importer_translation_table,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

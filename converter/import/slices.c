@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "converter/import/stats.h"
+#include "converter/import/track_event/translations.h"
 
 #define DEPTH_MAX   512
 #define DUR_PENDING (-1)
@@ -84,6 +85,8 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
         cell_int(row, COL_slice_thread_instruction_count, slice->instructions);
     if (slice->has_instruction_delta)
         cell_int(row, COL_slice_thread_instruction_delta, slice->instruction_delta);
+    if (translate_args(slices->translations, &slice->args) < 0)
+        slices->failure = -ENOMEM;
     cell_arg_set(row, COL_slice_arg_set_id,
                  args_add(slices->args, slice->args.items, slice->args.n));
     arg_vec_done(&slice->args);
@@ -133,6 +136,12 @@ static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_
     return true;
 }
 
+static struct slice_name true_name(const struct slices *slices, struct slice_name name)
+{
+    translate_slice(slices->translations, &name.text, &name.size);
+    return name;
+}
+
 static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, int64_t dur)
 {
     struct slice_stack *stack = stack_get(slices, spec->track);
@@ -161,7 +170,7 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         .dur = dur,
         .parent = stack->open.n ? stack->open.items[stack->open.n - 1].id : SLICE_NONE,
         .category = spec->category,
-        .name = spec->name,
+        .name = true_name(slices, spec->name),
         .has_thread_ts = spec->has_thread_ts,
         .thread_ts = spec->thread_ts,
         .has_instructions = spec->has_instructions,
@@ -230,13 +239,14 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts)
 {
     struct slice_stack *stack = stack_find(slices, spec->track);
+    struct slice_name name = true_name(slices, spec->name);
     if (!stack)
         return SLICE_NONE;
     stack_close(slices, stack, spec->ts, DUR_PENDING);
     for (size_t i = stack->open.n; i-- > 0;) {
         struct open_slice *slice = &stack->open.items[i];
         if (slice->dur != DUR_PENDING || !name_fits(spec->category, slice->category, false) ||
-            !name_fits(spec->name, slice->name, true))
+            !name_fits(name, slice->name, true))
             continue;
         slice->dur = wrap_sub(spec->ts, slice->ts);
         args_append(slices, slice, spec->args, spec->n_args);

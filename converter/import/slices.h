@@ -38,12 +38,14 @@ struct slice_stack;
 VEC_DEFINE(slice_stack_vec, struct slice_stack *);
 
 struct stats;
+struct translations;
 
 struct slices {
-    struct database *db;           // borrowed
-    struct args *args;             // borrowed
-    struct stats *stats;           // borrowed
-    struct slice_stack_vec stacks; // owned, by track
+    struct database *db;                     // borrowed
+    struct args *args;                       // borrowed
+    struct stats *stats;                     // borrowed
+    const struct translations *translations; // borrowed
+    struct slice_stack_vec stacks;           // owned, by track
     bool has_bounds;
     int64_t start_ts, end_ts; // of all slices
     int failure;              // negative errno of the first failure

@@ -163,7 +163,9 @@ static void callstack(struct event *event, struct arg_writer *writer)
 // Typed fields beside those that are read here by hand.
 static bool is_reflected(uint32_t number)
 {
-    return number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid;
+    return number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid ||
+           number == PB_TrackEvent_chrome_user_event ||
+           number == PB_TrackEvent_chrome_histogram_sample;
 }
 
 static void annotations(struct event *event, struct arg_writer *writer)

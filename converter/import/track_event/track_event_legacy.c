@@ -155,21 +155,27 @@ static struct slice_name scope_text(const struct event *event, char phase)
     return strchr("STpF", phase) ? event_string(event, event->name) : category;
 }
 
+static uint32_t track_name(const struct event *event, bool local)
+{
+    return local ? translate_process_track(&event->im->translations, event->name) : event->name;
+}
+
 // The first name that slices of an id have names their tracks.
 static struct slice_name root_name(struct event *event, bool local, int64_t id)
 {
     struct import *im = event->im;
     uint64_t key = hash_u64((uint64_t)id) ^ (local ? hash_u64((uint64_t)event->upid + 1) : 0);
     bool is_new;
-    const uint64_t *name = map64_get_or_add(&im->machine->async_names, key, event->name, &is_new);
-    return event_string(event, name ? (uint32_t)*name : event->name);
+    uint32_t first = track_name(event, local);
+    const uint64_t *name = map64_get_or_add(&im->machine->async_names, key, first, &is_new);
+    return event_string(event, name ? (uint32_t)*name : first);
 }
 
 static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, bool local)
 {
     struct import *im = event->im;
     struct slice_name scope = scope_text(event, phase), root = root_name(event, local, id);
-    struct slice_name name = event_string(event, event->name);
+    struct slice_name name = event_string(event, track_name(event, local));
     struct track_spec spec = {
         .type = local ? "legacy_async_process_slice" : "legacy_async_global_slice",
         .name = name.text,

@@ -433,6 +433,8 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
         track->event_name = track->is_counter || track->is_root ? STRSET_NONE : event_name;
     }
     uint32_t name = track->name == STRSET_NONE ? track->event_name : track->name;
+    if (track->place == PLACE_PROCESS)
+        name = translate_process_track(&im->translations, name);
     bool is_merged = !track->is_counter && !track->is_root && track->merge != MERGE_NEVER;
     size_t n_before = im->tracks.items.n;
     uint32_t id = is_merged ? merged_track(im, track, name, use) : own_track(im, track, name);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rule is an entry of a protobuf map: key and value. Of several rules for one key the first
+// counts for a hash and the last for a name, as in Perfetto.
+#include "converter/import/track_event/translations.h"
+
+#include <errno.h>
+
+#include "common/str.h"
+#include "converter/import/importer.h"
+
+enum { PACKET_TRANSLATION_TABLE = 82 };
+enum { ENTRY_KEY = 1, ENTRY_VALUE };
+enum {
+    TABLE_HISTOGRAM = 1,
+    TABLE_USER_EVENT,
+    TABLE_MARK,
+    TABLE_SLICE_NAME,
+    TABLE_PROCESS_TRACK_NAME,
+    TABLE_STUDY,
+    N_TABLE_KINDS
+};
+enum { MARK_SITES = 1, MARK_MARKS };
+
+static const struct {
+    const char *key, *name;
+} translated[N_TRANSLATED_HASHES] = {
+    [HASH_HISTOGRAM] = {"chrome_histogram_sample.name_hash", "chrome_histogram_sample.name"},
+    [HASH_USER_EVENT] = {"chrome_user_event.action_hash", "chrome_user_event.action"},
+    [HASH_MARK_SITE] = {"chrome_hashed_performance_mark.site_hash",
+                        "chrome_hashed_performance_mark.site"},
+    [HASH_MARK] = {"chrome_hashed_performance_mark.mark_hash",
+                   "chrome_hashed_performance_mark.mark"},
+    [HASH_STUDY] = {"chrome_trigger.name_hash", "chrome_trigger.name"},
+};
+
+void translate_slice(const struct translations *all, const char **text, size_t *size)
+{
+    if (!all->slices.n || !*text)
+        return;
+    uint32_t name = strset_find(all->strings, *text, *size);
+    const uint64_t *known = name == STRSET_NONE ? NULL : map64_find(&all->slices, name);
+    if (!known)
+        return;
+    *text = all->strings->entries[*known].text;
+    *size = all->strings->entries[*known].size;
+}
+
+uint32_t translate_process_track(const struct translations *all, uint32_t name)
+{
+    const uint64_t *known = all->process_tracks.n && name != STRSET_NONE
+                                ? map64_find(&all->process_tracks, name)
+                                : NULL;
+    return known ? (uint32_t)*known : name;
+}
+
+static const uint64_t *hash_find(const struct translations *all, const struct arg *arg,
+                                 const char **ret_key)
+{
+    for (size_t i = 0; i < N_TRANSLATED_HASHES; i++)
+        if (str_eq(arg->key, translated[i].key)) {
+            *ret_key = translated[i].name;
+            return map64_find(&all->hashes[i], (uint64_t)arg->integer);
+        }
+    return NULL;
+}
+
+int translate_args(const struct translations *all, struct arg_vec *args)
+{
+    int r = 0;
+    for (size_t i = 0, n = args->n; all->has_hashes && r == 0 && i < n; i++) {
+        const struct arg *arg = &args->items[i];
+        const char *key = NULL;
+        const uint64_t *name = arg->type == ARG_UINT ? hash_find(all, arg, &key) : NULL;
+        if (name)
+            r = arg_vec_push(args, arg_text(key, all->strings->entries[*name].text,
+                                            all->strings->entries[*name].size));
+    }
+    return r;
+}
+
+static uint32_t text_add(struct translations *all, const struct wire_field *text)
+{
+    return strset_add(all->strings, field_text(text), text->size);
+}
+
+// The field `number` of the table has its rules.
+static int hashes_read(struct translations *all, const struct wire_field *table, uint32_t number,
+                       enum translated_hash kind)
+{
+    struct wire_reader reader = wire_sub(table);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.number != number)
+            continue;
+        MESSAGE(entry, ENTRY_VALUE, &field);
+        uint32_t name = text_add(all, &entry[ENTRY_VALUE]);
+        bool is_new;
+        if (name == STRSET_NONE ||
+            !map64_get_or_add(&all->hashes[kind], field_u64(&entry[ENTRY_KEY]), name, &is_new))
+            r = -ENOMEM;
+        all->has_hashes = true;
+    }
+    return r;
+}
+
+static int names_read(struct translations *all, const struct wire_field *table, struct map64 *rules)
+{
+    struct wire_reader reader = wire_sub(table);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.number != 1)
+            continue;
+        MESSAGE(entry, ENTRY_VALUE, &field);
+        uint32_t key = text_add(all, &entry[ENTRY_KEY]), name = text_add(all, &entry[ENTRY_VALUE]);
+        r = key == STRSET_NONE || name == STRSET_NONE ? -ENOMEM : map64_set(rules, key, name);
+    }
+    return r;
+}
+
+static int table_now(struct import *im, void *state, const struct packet *packet,
+                     const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    struct translations *all = &im->translations;
+    MESSAGE(table, N_TABLE_KINDS - 1, message);
+    for (uint32_t i = 1; i < N_TABLE_KINDS; i++) {
+        if (!field_present(&table[i]))
+            continue;
+        int r = 0;
+        switch (i) {
+        case TABLE_HISTOGRAM:
+            return hashes_read(all, &table[i], 1, HASH_HISTOGRAM);
+        case TABLE_USER_EVENT:
+            return hashes_read(all, &table[i], 1, HASH_USER_EVENT);
+        case TABLE_MARK:
+            r = hashes_read(all, &table[i], MARK_SITES, HASH_MARK_SITE);
+            return r < 0 ? r : hashes_read(all, &table[i], MARK_MARKS, HASH_MARK);
+        case TABLE_SLICE_NAME:
+            return names_read(all, &table[i], &all->slices);
+        case TABLE_PROCESS_TRACK_NAME:
+            return names_read(all, &table[i], &all->process_tracks);
+        default:
+            return hashes_read(all, &table[i], 1, HASH_STUDY);
+        }
+    }
+    return 0;
+}
+
+void translations_done(struct translations *all)
+{
+    for (size_t i = 0; i < N_TRANSLATED_HASHES; i++)
+        map64_done(&all->hashes[i]);
+    map64_done(&all->slices);
+    map64_done(&all->process_tracks);
+}
+
+const struct importer importer_translation_table = {
+    .field = PACKET_TRANSLATION_TABLE,
+    .now = table_now,
+};
