@@ -148,7 +148,7 @@ static int add_sample(struct heap_client *client, const struct ring_record *reco
         return 0; // nobody told of it
     if (heap)
         heap->n_samples += record->kind == HEAP_ALLOC;
-    else
+    if (!heap || client->is_java)
         client->n_samples += record->kind == HEAP_ALLOC;
     return heap_book_add(heap ? &heap->book : &client->book, record);
 }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Java heap of a VM in heap profiles, beside its native heap."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+
+from lib import BUILD, MMSQL, MMTRACE, ROOT, run
+
+AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
+SOURCES = ROOT / "tests" / "data" / "java"
+TRACE_PROCESSOR = os.environ.get("TRACE_PROCESSOR_SHELL")
+
+CONFIG = """
+buffers {{ size_kb: 8192 }}
+data_sources {{ config {{ name: "linux.process_stats" }} }}
+data_sources {{ config {{ name: "linux.heap" heapprofd_config {{
+  sampling_interval_bytes: 4096 pid: {} {} heaps: "com.android.art" }} }} }}
+duration_ms: {}
+"""
+
+
+@unittest.skipUnless(AGENT.exists() and shutil.which("javac"), "the Java agent is not in this build: no JDK was found")
+class JavaTrace(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.classes = pathlib.Path(tempfile.mkdtemp(prefix="java-"))
+        cls.addClassCleanup(shutil.rmtree, cls.classes, ignore_errors=True)
+        built = run("javac", "--release", "17", "-d", cls.classes, *SOURCES.glob("*.java"))
+        if built.returncode != 0:
+            raise RuntimeError(built.stderr)
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="java-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.trace = self.dir / "t.pftrace"
+        self.environment = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
+
+    def start(self, *args):
+        process = subprocess.Popen([str(arg) for arg in args], env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def java(self, *flags):
+        process = self.start("java", *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def record(self, pid, ms, heaps=""):
+        config = self.dir / "config"
+        config.write_text(CONFIG.format(pid, heaps, ms))
+        return self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
+
+    def query(self, sql):
+        database = self.dir / "t.db"
+        if not database.exists():
+            result = run(MMSQL, "convert", "-q", self.trace, "-o", database)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def heaps(self):
+        return dict(self.query("select heap_name, sum(max(size, 0)) from heap_profile_allocation "
+                               "group by heap_name order by 1"))
+
+    def test_both_heaps_of_a_program(self):
+        result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "libc.malloc,com.android.art", "-o", self.trace, "--",
+                     "java", "-cp", self.classes, "Allocations", "keep", "50000")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(set(self.heaps()), {"com.android.art", "libc.malloc"})
+        self.assertEqual(self.query("select count(distinct upid) from heap_profile_allocation"), [(1,)])
+        sizes = dict(self.query("""
+            select f.name, sum(a.size) from heap_profile_allocation a
+            join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id
+            where heap_name = 'com.android.art' and a.size > 0 group by 1"""))
+        # 50,000 arrays of 50 longs; the VM begins to tell some time after its start.
+        self.assertLess(sizes["Allocations.keep"], 50000 * 416 * 1.1)
+        self.assertGreater(sizes["Allocations.keep"], 50000 * 416 * 0.6)
+        if TRACE_PROCESSOR:
+            sql = self.dir / "sql"
+            sql.write_text("select 'heap=' || heap_name from heap_profile_allocation group by heap_name;")
+            read = run(TRACE_PROCESSOR, "-q", sql, self.trace)
+            self.assertIn("heap=com.android.art", read.stdout)
+            self.assertIn("heap=libc.malloc", read.stdout)
+
+    def test_a_vm_that_runs(self):
+        """Attached to; garbage is freed; the VM goes on."""
+        java = self.java()
+        result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o", self.trace, "--pid", java.pid,
+                     "-d", "3000")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (allocated, kept), = self.query("select sum(max(size, 0)), sum(size) from heap_profile_allocation")
+        self.assertGreater(allocated, 10000000)
+        self.assertLess(kept, allocated / 2)
+        self.assertIsNone(java.poll())
+
+    def test_killed_recorder_and_killed_vm(self):
+        """The VM waits for no recorder and finds the next one; when it is killed its profile is whole."""
+        java = self.java(f"-agentpath:{AGENT}=trace")
+        first = self.record(java.pid, 60000)
+        time.sleep(2.5)
+        first.send_signal(signal.SIGKILL)
+        first.wait(10)
+        self.trace.unlink(missing_ok=True)
+        second = self.record(java.pid, 6000)
+        time.sleep(4)
+        java.kill()
+        self.assertEqual(second.wait(30), 0)
+        self.assertGreater(self.heaps()["com.android.art"], 1000000)
+
+
+if __name__ == "__main__":
+    unittest.main()
