@@ -19,6 +19,13 @@ def quoted(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def without_parentheses(text):
+    inner = re.compile(r"\([^()]*\)")
+    while inner.search(text):
+        text = inner.sub(" ", text)
+    return text
+
+
 def views(text):
     """The views with the comments right above them, as items of sql_views[]."""
     for match in re.finditer(r"((?:^--.*\n)+)CREATE VIEW (\w+) AS\n([^;]*);", text, re.M):
@@ -26,7 +33,7 @@ def views(text):
         doc = " ".join(line.strip() for line in lines if not line.startswith("   "))
         columns = [line.strip().split(": ", 1) for line in lines if line.startswith("   ")]
         items = "".join(f"{{{quoted(name)}, {quoted(says)}}}, " for name, says in columns)
-        table = re.search(r"\bFROM (\w+)", match[3].replace("(SELECT end_ts FROM trace_bounds)", ""))[1]
+        table = re.search(r"\bFROM (\w+)", without_parentheses(match[3]) + " FROM " + match[2])[1]
         yield (f"    {{{quoted(match[2])}, {quoted(doc)}, {quoted(table)}, "
                f"(const char *const[][2]){{{items}{{NULL, NULL}}}}}},")
 
