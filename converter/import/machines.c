@@ -27,6 +27,7 @@ static void machine_free(struct machine *machine)
     machine->binder = binder_free(machine->binder);
     machine->drm = drm_free(machine->drm);
     map64_done(&machine->tcp_streams);
+    map64_done(&machine->gpu_commands);
     map64_done(&machine->file_reads);
     map64_done(&machine->wake_locks);
     free(machine);

@@ -33,6 +33,7 @@ struct machine {
     struct map64 mm_owners;                    // address space of rss_stat -> utid
     struct binder *binder;                     // owned
     struct drm *drm;                           // owned; NULL: none yet
+    struct map64 gpu_commands;                 // queue and number -> when it was sent
     struct map64 tcp_streams;                  // address of a socket -> its number
     struct map64 file_reads;                   // file and place -> tid
     struct map64 wake_locks;                   // string -> times that it is held

@@ -252,6 +252,7 @@
     S(frame_timeline_unpaired_end_event, false, "info", "analysis", NULL)                          \
     S(vulkan_allocations_invalid_string_id, false, "error", "trace", NULL)                         \
     S(gpu_work_period_negative_duration, false, "error", "analysis", NULL)                         \
+    S(ftrace_thermal_exynos_acpm_unknown_tz_id, false, "error", "analysis", NULL)                  \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TCP sockets, and what single vendors' drivers tell: states of GPUs and their shares of users,
-// interconnects, sensors, and limits that a battery sets.
+// interconnects, sensors, temperatures, kswapd, and limits that a battery sets.
 #include <errno.h>
+#include <math.h>
 
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
@@ -238,7 +239,84 @@ static void gpu_work_period(struct import *im, const struct ftrace_event *event)
     slice_add(&im->slices, &spec);
 }
 
+// What kswapd took between waking and sleeping, on phones that tell it.
+static void pixel_kswapd_wake(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .name = slice_name("kswapd_efficiency"),
+    };
+    slice_begin(&im->slices, &spec);
+}
+
+static void pixel_kswapd_done(struct import *im, const struct ftrace_event *event)
+{
+    uint64_t n_scanned = (uint64_t)ftrace_int(event, "delta_nr_scanned");
+    uint64_t n_reclaimed = (uint64_t)ftrace_int(event, "delta_nr_reclaimed");
+    bool has_scanned = ftrace_has(event, "delta_nr_scanned");
+    bool has_reclaimed = ftrace_has(event, "delta_nr_reclaimed");
+    struct arg args[4];
+    size_t n = 0;
+    if (has_scanned)
+        args[n++] = arg_uint("pages scanned", n_scanned);
+    if (has_reclaimed)
+        args[n++] = arg_uint("pages reclaimed", n_reclaimed);
+    if (has_scanned && has_reclaimed && n_scanned) {
+        double percent = round((double)n_reclaimed * 100 / (double)n_scanned);
+        args[n++] = arg_uint("efficiency %", percent < 1e18 ? (uint64_t)percent : 0);
+    }
+    if (ftrace_has(event, "delta_nr_allocated"))
+        args[n++] = arg_uint("pages allocated", (uint64_t)ftrace_int(event, "delta_nr_allocated"));
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = ftrace_own_track(im, event),
+        .name = slice_name("kswapd_efficiency"),
+        .args = args,
+        .n_args = n,
+    };
+    slice_end(&im->slices, &spec);
+}
+
+// Temperature of a zone and how far it is throttled.
+static void thermal_exynos(struct import *im, const struct ftrace_event *event)
+{
+    static const char *const zones[] = {"BIG", "MID", "LITTLE", "GPU", "ISP", "TPU", "AUR"};
+    static const struct {
+        const char *type, *prefix, *suffix, *field;
+    } counters[] = {
+        {"acpm_thermal_temperature", "", "Temperature", "current_temp"},
+        {"acpm_cooling_device_counter", "Tj-", "Cooling Device", "cdev_state"},
+    };
+    uint32_t zone = (uint32_t)ftrace_int(event, "tz_id");
+    bool has_time = strcmp(event->type->name, "thermal_exynos_acpm_bulk") == 0;
+    int64_t ts = has_time ? ftrace_int(event, "timestamp") : event->ts;
+    if (zone >= sizeof(zones) / sizeof(zones[0])) {
+        stats_add(&im->stats, STAT_ftrace_thermal_exynos_acpm_unknown_tz_id, 1);
+        return;
+    }
+    struct arg arg = arg_int("thermal_zone_id", zone);
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        struct slice_name name =
+            ftrace_name(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix);
+        struct track_spec track = {
+            .type = counters[i].type,
+            .counter = true,
+            .dimensions = {dimension_text("thermal_zone", zones[zone], strlen(zones[zone]))},
+            .name = name.text,
+            .name_size = name.size,
+        };
+        uint32_t id = tracks_get(&im->tracks, &track);
+        counter_push(im, ts, id, (uint32_t)ftrace_int(event, counters[i].field),
+                     args_add(&im->args, &arg, 1));
+    }
+}
+
 const struct ftrace_handler ftrace_device_handlers[] = {
+    {"pixel_mm_kswapd_wake", pixel_kswapd_wake, false},
+    {"pixel_mm_kswapd_done", pixel_kswapd_done, false},
+    {"thermal_exynos_acpm_bulk", thermal_exynos, false},
+    {"thermal_exynos_acpm_high_overhead", thermal_exynos, false},
     {"inet_sock_set_state", inet_sock_set_state, false},
     {"tcp_retransmit_skb", tcp_retransmit_skb, false},
     {"google_icc_event", interconnect, false},

@@ -65,16 +65,18 @@ struct ftrace {
 
 extern const struct ftrace_handler ftrace_binder_handlers[], ftrace_buffer_handlers[],
     ftrace_counter_handlers[], ftrace_cpu_handlers[], ftrace_device_handlers[],
-    ftrace_display_handlers[], ftrace_drm_handlers[], ftrace_mm_handlers[], ftrace_power_handlers[],
-    ftrace_print_handlers[], ftrace_sched_handlers[], ftrace_storage_handlers[],
-    ftrace_syscall_handlers[], ftrace_task_handlers[], ftrace_thread_handlers[];
+    ftrace_display_handlers[], ftrace_drm_handlers[], ftrace_gpu_handlers[], ftrace_mm_handlers[],
+    ftrace_power_handlers[], ftrace_print_handlers[], ftrace_sched_handlers[],
+    ftrace_storage_handlers[], ftrace_syscall_handlers[], ftrace_task_handlers[],
+    ftrace_thread_handlers[];
 
 static const struct ftrace_handler *const handler_tables[] = {
     ftrace_binder_handlers,  ftrace_buffer_handlers, ftrace_counter_handlers,
     ftrace_cpu_handlers,     ftrace_mm_handlers,     ftrace_power_handlers,
     ftrace_print_handlers,   ftrace_sched_handlers,  ftrace_storage_handlers,
     ftrace_syscall_handlers, ftrace_task_handlers,   ftrace_device_handlers,
-    ftrace_display_handlers, ftrace_drm_handlers,    ftrace_thread_handlers,
+    ftrace_display_handlers, ftrace_drm_handlers,    ftrace_gpu_handlers,
+    ftrace_thread_handlers,
 };
 
 // Fields that hold the number of an interned kernel symbol.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands of a guest on the way to the GPU of its host.
+#include <errno.h>
+
+#include "converter/import/ftrace/ftrace.h"
+
+static const char *command_name(uint32_t type)
+{
+    static const char *const names_2d[] = {
+        "GET_DISPLAY_INFO",
+        "RESOURCE_CREATE_2D",
+        "RESOURCE_UNREF",
+        "SET_SCANOUT",
+        "RESOURCE_FLUSH",
+        "TRANSFER_TO_HOST_2D",
+        "RESOURCE_ATTACH_BACKING",
+        "RESOURCE_DETACH_BACKING",
+        "GET_CAPSET_INFO",
+        "GET_CAPSET",
+        "GET_EDID",
+        "RESOURCE_ASSIGN_UUID",
+        "RESOURCE_CREATE_BLOB",
+        "SET_SCANOUT_BLOB",
+    };
+    static const char *const names_3d[] = {
+        "CTX_CREATE",         "CTX_DESTROY",         "CTX_ATTACH_RESOURCE",   "CTX_DETACH_RESOURCE",
+        "RESOURCE_CREATE_3D", "TRANSFER_TO_HOST_3D", "TRANSFER_FROM_HOST_3D", "SUBMIT_3D",
+        "RESOURCE_MAP_BLOB",  "RESOURCE_UNMAP_BLOB",
+    };
+    static const char *const names_cursor[] = {"UPDATE_CURSOR", "MOVE_CURSOR"};
+    static const struct {
+        uint32_t first;
+        size_t n;
+        const char *const *names;
+    } groups[] = {
+        {0x100, sizeof(names_2d) / sizeof(names_2d[0]), names_2d},
+        {0x200, sizeof(names_3d) / sizeof(names_3d[0]), names_3d},
+        {0x300, sizeof(names_cursor) / sizeof(names_cursor[0]), names_cursor},
+    };
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+        if (type >= groups[i].first && type - groups[i].first < groups[i].n)
+            return groups[i].names[type - groups[i].first];
+    return "";
+}
+
+// "Control" or "Cursor", as the event's name says; NULL: neither.
+static const char *virtual_queue(const struct ftrace_event *event)
+{
+    struct slice_name name = ftrace_text(event, "name");
+    if (name.size == 7 && memcmp(name.text, "control", 7) == 0)
+        return "Control";
+    return name.size == 6 && memcmp(name.text, "cursor", 6) == 0 ? "Cursor" : NULL;
+}
+
+// Tracks of a queue: "Virtgpu Control Free" and the like.
+static struct track_spec virtual_tracks(struct import *im, const char *type, const char *queue,
+                                        const char *what)
+{
+    struct slice_name name = ftrace_name(im, "Virtgpu %s %s", queue, what);
+    return (struct track_spec){
+        .type = type,
+        .dimensions = {dimension_text("virtgpu_name", queue, strlen(queue))},
+        .name = name.text,
+        .name_size = name.size,
+    };
+}
+
+static void virtual_counter(struct import *im, int64_t ts, const char *type, const char *queue,
+                            const char *what, double value)
+{
+    struct track_spec track = virtual_tracks(im, type, queue, what);
+    track.counter = true;
+    counter_push(im, ts, tracks_get(&im->tracks, &track), value, ARG_SET_NONE);
+}
+
+static uint64_t command_key(const char *queue, uint32_t number)
+{
+    return (uint64_t)(queue[1] == 'u') << 32 | number; // "Cursor" or "Control"
+}
+
+static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *event)
+{
+    const char *queue = virtual_queue(event);
+    if (!queue)
+        return;
+    uint32_t number = (uint32_t)ftrace_int(event, "seqno");
+    virtual_counter(im, event->ts, "virtgpu_num_free", queue, "Free",
+                    (uint32_t)ftrace_int(event, "num_free"));
+    struct track_spec tracks = virtual_tracks(im, "virtgpu_queue_event", queue, "Queue");
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = async_track_begin(im, &tracks, number, false),
+        .name = slice_name(command_name((uint32_t)ftrace_int(event, "type"))),
+    };
+    slice_begin(&im->slices, &spec);
+    // A host may answer commands with a fence when it likes: they tell nothing of latency.
+    if (!ftrace_int(event, "fence_id") &&
+        map64_set(&im->machine->gpu_commands, command_key(queue, number), (uint64_t)event->ts) < 0)
+        im->processes.failure = -ENOMEM;
+}
+
+static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event *event)
+{
+    const char *queue = virtual_queue(event);
+    if (!queue)
+        return;
+    uint32_t number = (uint32_t)ftrace_int(event, "seqno");
+    virtual_counter(im, event->ts, "virtgpu_num_free", queue, "Free",
+                    (uint32_t)ftrace_int(event, "num_free"));
+    struct track_spec tracks = virtual_tracks(im, "virtgpu_queue_event", queue, "Queue");
+    struct slice_spec spec = {.ts = event->ts, .track = async_track_end(im, &tracks, number)};
+    slice_end(&im->slices, &spec);
+    uint64_t key = command_key(queue, number);
+    const uint64_t *begin = map64_find(&im->machine->gpu_commands, key);
+    if (!begin)
+        return;
+    virtual_counter(im, event->ts, "virtgpu_latency", queue, "Latency",
+                    (double)(int64_t)((uint64_t)event->ts - *begin));
+    map64_remove(&im->machine->gpu_commands, key);
+}
+
+const struct ftrace_handler ftrace_gpu_handlers[] = {
+    {"virtio_gpu_cmd_queue", virtio_gpu_cmd_queue, false},
+    {"virtio_gpu_cmd_response", virtio_gpu_cmd_response, false},
+    {0},
+};
