@@ -77,10 +77,11 @@ ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_ex
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
-    # buffer in newer versions, and how often missing interned data is asked for is each program's own.
+    # buffer in newer versions, and how often missing interned data is asked for is each program's own. Chrome's counters
+    # of processes are known, and no errors here.
     "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', 'parse_trace_duration_ns', "
              "'guess_trace_type_duration_ns', 'track_event_parser_errors', 'previous_packet_dropped', "
-             "'interned_data_tokenizer_errors')",
+             "'interned_data_tokenizer_errors', 'proc_stat_unknown_counters')",
     # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
     "ftrace_event": ODD_EVENTS,
     "raw": ODD_EVENTS,
