@@ -43,6 +43,12 @@ def needs_namespaces(test):
     return test if made.returncode == 0 else unittest.skip(f"needs namespaces: {made.stderr.strip()}")(test)
 
 
+def hides_tmp(test):
+    """Skip what mounts over /tmp where the build is below that, and would be hidden."""
+    below = pathlib.Path("/tmp") in BUILD.resolve().parents
+    return unittest.skip("the build is below /tmp, which this test hides")(test) if below else test
+
+
 def needs_tracefs(test):
     """Skip where this kernel shows no tracefs, even to root."""
     if os.access(TRACEFS / "instances", os.W_OK) or os.environ.get("CI") == "true":

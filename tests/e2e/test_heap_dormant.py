@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from lib import MMTRACE, needs_namespaces, run
+from lib import MMTRACE, hides_tmp, needs_namespaces, run
 from test_heap import LIBRARY, TRUTH, WORK, Heap
 
 SIGNAL = 46
@@ -175,6 +175,7 @@ class Dormant(Heap):
         self.check_end(process)
 
     @needs_namespaces
+    @hides_tmp
     def test_a_container_with_a_filter(self):
         """Other mounts, pids and network, and a filter around all of it: nobody may attach, and the program comes
         when it allocates."""

@@ -199,7 +199,7 @@ AARCH64 = pathlib.Path(os.environ.get("AARCH64_ROOT", "/nonexistent"))
 
 @unittest.skipUnless(
     AARCH64.is_dir() and shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64"),
-    "needs aarch64-linux-gnu-gcc, qemu-aarch64 and a root for them in AARCH64_ROOT",
+    "needs aarch64-linux-gnu-gcc, qemu-aarch64 and a system for them in AARCH64_ROOT",
 )
 class Aarch64(Base):
     """The part in the program, built for another machine: what it tells is exact."""

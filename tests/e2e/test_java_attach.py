@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, needs_namespaces, run
+from lib import BUILD, MMSQL, MMTRACE, ROOT, hides_tmp, needs_namespaces, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 SOURCES = ROOT / "tests" / "data" / "java"
@@ -55,7 +55,12 @@ class JavaTest(unittest.TestCase):
 
     def java(self, options, *program, flags=(), home=JDK):
         agent = f"-agentpath:{AGENT}={options}" if options is not None else "-Dnone"
-        return run(home / "bin" / "java", agent, *flags, "-Xmx256m", "-cp", self.classes, "Allocations", *program)
+        command = [home / "bin" / "java", agent, *flags, "-Xmx256m", "-cp", self.classes, "Allocations", *program]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as vm:
+            for suffix in ("map", "map.times"):
+                self.addCleanup(pathlib.Path(f"/tmp/perf-{vm.pid}.{suffix}").unlink, missing_ok=True)
+            said, errors = vm.communicate(timeout=60)
+        return subprocess.CompletedProcess(command, vm.returncode, said, errors)
 
     def samples(self, log=None):
         """Rows of thread, type, size, innermost method, number of samples."""
@@ -239,6 +244,7 @@ class Attach(JavaTest):
         self.assertIsNone(vm.poll())
 
     @needs_namespaces
+    @hides_tmp
     def test_another_mount_and_pid_namespace(self):
         tmp = self.dir / "tmp"
         tmp.mkdir()
