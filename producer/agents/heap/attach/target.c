@@ -34,7 +34,7 @@
 
 static int read_text(int pid, const char *name, size_t max, struct strbuf *ret)
 {
-    char path[64];
+    char path[128];
     snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : fd_read_all(fd, max, ret);
