@@ -158,7 +158,8 @@ class Dormant(Heap):
 
     def descendant(self, pid, code):
         """The dormant program below `pid` that runs `code`."""
-        for child in map(int, run("pgrep", "-P", pid).stdout.split()):
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        for child in map(int, children.read_text().split() if children.exists() else ()):
             argv = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
             if argv[1:3] == [b"-c", code.encode()] and self.is_dormant(child):
                 return child

@@ -118,7 +118,9 @@ static void call_changed(const struct mmheap *heap, uint64_t interval)
 
 static void switch_on(struct mmheap *heap)
 {
-    if (mmheap_interval(heap) != 0)
+    // After a fork it may be on in the parent's profile, under a number that means nothing here.
+    if (mmheap_interval(heap) != 0 && heap->index > 0 && heap->index <= heaps.n &&
+        strncmp(heaps.numbered[heap->index].name, heap->name, HEAP_NAME_BYTES - 1) == 0)
         return;
     size_t number = number_of(heap->name);
     uint64_t interval = number ? heaps.numbered[number].interval : 0;

@@ -12,6 +12,7 @@
 #include "common/unix_socket.h"
 
 #define ANSWER_SECONDS 2
+#define INTERRUPTS_MAX 100
 
 int recorder_connect(const char *name)
 {
@@ -37,7 +38,9 @@ int recorder_receive(int socket_fd)
 {
     char byte;
     int fd;
-    int64_t n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
+    int64_t n = -EINTR;
+    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // by the program's own signals
+        n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
     if (n != 1)
         return -ECONNREFUSED;
     return fd < 0 ? -EPROTO : fd;

@@ -22,6 +22,10 @@
 #include "common/unix_socket.h"
 
 #define RECORDS_A_LOOK (1u << 18)
+#define LOOK_MAX       (200 * NSEC_PER_MSEC)
+#define LAST_LOOK_MAX  (2 * NSEC_PER_SEC)
+#define TIME_STRIDE    64 // records, between two looks at the clock
+#define LOOKS_AT_END   16
 #define RECONCILE_REST 20 // times what it takes, between two of them
 
 struct heap_client *heap_client_free(struct heap_client *client)
@@ -193,8 +197,12 @@ static void read_records(struct heap_client *client, bool is_last)
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     // A process that is gone may have left its ring to others, who write on.
     uint64_t n_max = is_last ? client->ring.bytes / HEAP_RECORD_ALIGN : RECORDS_A_LOOK;
-    for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++)
+    nsec_t end = now + (is_last ? LAST_LOOK_MAX : LOOK_MAX);
+    for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++) {
         client->n_failed += take_record(client, &record) < 0;
+        if (n % TIME_STRIDE == 0 && nsec_now(CLOCK_MONOTONIC) > end)
+            break;
+    }
 }
 
 // A free that is lost belongs to a sample that is read here at the latest, if all is read.
@@ -233,7 +241,10 @@ void heap_client_end(struct heap_client *client, bool disconnected)
 {
     ring_reader_stop(&client->ring);
     bool exited = heap_client_has_exited(client); // perhaps killed in the midst of a free
+    uint64_t end = atomic_load(&client->ring.header->write_pos);
     drain(client, exited);
+    for (int i = 0; i < LOOKS_AT_END && !exited && client->ring.pos < end; i++)
+        drain(client, false);
     reconcile(client, true, exited);
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);

@@ -16,6 +16,8 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 
+#define GUESTS_A_ROUND 16 // of the loop, which has more to do
+
 int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
                    const char *name, const char *suffix, bool is_private)
 {
@@ -43,7 +45,9 @@ static void socket_ready(void *userdata, uint32_t events)
 {
     struct heap_door *door = userdata;
     (void)events;
-    for (int fd; (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+    int fd;
+    for (int n = 0; n < GUESTS_A_ROUND && (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;
+         n++) {
         ask_guests(door, fd);
         close_fd(fd);
     }

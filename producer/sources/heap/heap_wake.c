@@ -201,14 +201,24 @@ static void name_of(const struct heap_wake *wake, char ret[NAME_SIZE])
     snprintf(ret, NAME_SIZE, HEAP_SUMMONS_PREFIX "%016" PRIx64, wake->summons);
 }
 
-// For the process alone, whoever it is.
+// For the process alone, whoever it is. The folder is the process's: what has the name by now may
+// be a link to anything, so the socket is held before it is given away.
 static int hand_over(const struct heap_wake *wake, const struct thread_status *status)
 {
-    char name[NAME_SIZE];
+    char name[NAME_SIZE], path[64];
+    struct stat st;
     name_of(wake, name);
-    if (geteuid() == 0 && fchownat(wake->folder_fd, name, status->uid, status->gid, 0) < 0)
+    int fd CLEANUP(close_fdp) = openat(wake->folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    return fchmodat(wake->folder_fd, name, 0600, 0) < 0 ? -errno : 0;
+    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+        return -EPERM;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (chmod(path, 0600) < 0)
+        return -errno;
+    if (geteuid() == 0 && fchownat(fd, "", status->uid, status->gid, AT_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
 }
 
 static int listen_in(struct heap_wake *wake, const struct thread_status *status, const char *folder)

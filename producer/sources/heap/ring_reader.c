@@ -198,7 +198,10 @@ static bool is_stuck(struct ring_reader *ring, nsec_t now, bool is_last)
 
 static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
 {
-    for (uint64_t used; !ring->corrupted && (used = ring_reader_used(ring)) > 0;) {
+    // A program that fills what is passed over as fast as it is read must not keep the reader.
+    uint64_t begin = ring->pos;
+    for (uint64_t used; !ring->corrupted && ring->pos - begin <= ring->bytes &&
+                        (used = ring_reader_used(ring)) > 0;) {
         uint64_t at = ring->pos & (ring->bytes - 1);
         const uint8_t *place = ring->memory + at;
         uint32_t word =

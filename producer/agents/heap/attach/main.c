@@ -91,7 +91,15 @@ static int make_memfd(struct attach *a, const char *name, int64_t *ret_there, in
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", a->target.pid, (int)*ret_there);
     *ret_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    return *ret_fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
+    if (*ret_fd < 0)
+        return err_errno(err, -errno, "%s", path);
+    // Another thread may have put any file at that number; only what was just made can be sealed
+    // and has no seals yet.
+    if (fcntl(*ret_fd, F_GET_SEALS) != 0) {
+        *ret_fd = close_fd(*ret_fd);
+        return err_set(err, -EPERM, "the process has changed its descriptors meanwhile");
+    }
+    return 0;
 }
 
 static int make_ring(struct attach *a, struct err *err)

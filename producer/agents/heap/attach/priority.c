@@ -92,14 +92,15 @@ void priority_raise(struct priority *priority, int tid)
 {
     struct rlimit limit;
     struct scheduling before;
-    if (!priority || prlimit(tid, RLIMIT_RTTIME, NULL, &limit) < 0 ||
+    // What the thread starts meanwhile must not inherit it, and to take that back needs privileges.
+    if (!priority || geteuid() != 0 || prlimit(tid, RLIMIT_RTTIME, NULL, &limit) < 0 ||
         limit.rlim_cur != RLIM_INFINITY ||
         syscall(SYS_sched_getattr, tid, &before, sizeof(before), 0) < 0 ||
         (before.policy != SCHED_OTHER && before.policy != SCHED_BATCH &&
          before.policy != SCHED_IDLE))
         return;
     struct scheduling raised = first;
-    raised.flags = before.flags & RESET_ON_FORK;
+    raised.flags = before.flags | RESET_ON_FORK;
     priority->before = before;
     atomic_store(&priority->tid, tid);
     set(tid, &raised);
