@@ -218,7 +218,10 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int how, const char *text, i
     sqlite3_value *set = how & BY_SET ? *argv++ : NULL;
     sqlite3_value *key = how & BY_KEY ? *argv++ : NULL;
     sqlite3_value *flat_key = how & BY_FLAT_KEY ? *argv++ : NULL;
-    bool nothing = set && sqlite3_value_numeric_type(set) != SQLITE_INTEGER;
+    int type = set ? sqlite3_value_numeric_type(set) : SQLITE_INTEGER;
+    bool nothing =
+        type != SQLITE_INTEGER &&
+        (type != SQLITE_FLOAT || sqlite3_value_double(set) != (double)sqlite3_value_int64(set));
     cursor->at_end = false;
     cursor->ids = NULL;
     cursor->index = 0;

@@ -22,7 +22,7 @@ static struct gpu_event *event_get(struct gpu_events *events, uint64_t number)
 
 static void flow_add(struct import *im, int64_t from, int64_t to)
 {
-    if (from < 0 || to < 0)
+    if (from < 0 || to < 0 || from == to)
         return;
     struct cell *row = database_row(im->db, TABLE_flow, NULL);
     cell_int(row, COL_flow_slice_out, from);

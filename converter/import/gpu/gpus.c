@@ -15,6 +15,7 @@ enum { GPU_NAME = 1, GPU_VENDOR, GPU_MODEL, GPU_ARCHITECTURE, GPU_UUID, GPU_EXTR
 enum { EXTRA_KEY = 1, EXTRA_VALUE };
 enum { FREQUENCY_GPU = 1, FREQUENCY_KHZ };
 
+#define GPUS_MAX  1024
 #define EXTRA_MAX 64 // further facts of one GPU
 
 struct gpu {
@@ -52,7 +53,7 @@ static int info_sorted(struct import *im, void *state, const struct packet *pack
     struct wire_field field;
     int r = 0;
     gpu_vec_clear(gpus); // the last list counts
-    while (r == 0 && wire_next(&reader, &field)) {
+    while (r == 0 && gpus->n < GPUS_MAX && wire_next(&reader, &field)) {
         if (field.number != INFO_GPU)
             continue;
         struct gpu gpu = {.number = (uint32_t)gpus->n, .arg_set = extra_args(im, &field)};

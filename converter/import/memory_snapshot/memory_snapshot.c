@@ -44,7 +44,7 @@ static int64_t node_args(struct import *im, const struct memory_graph *graph,
     size_t n = 0;
     for (uint32_t i = node->first_entry; i != MEMORY_NONE; i = graph->entries.items[i].next) {
         const struct memory_entry *entry = &graph->entries.items[i];
-        if (n == 2 * NODE_ARGS_MAX) {
+        if (n + 2 > 2 * NODE_ARGS_MAX) {
             stats_add(&im->stats, STAT_memory_snapshot_parser_failure, 1);
             break;
         }

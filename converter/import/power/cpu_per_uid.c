@@ -13,6 +13,7 @@ enum { PACKET_CPU_PER_UID = 119 };
 enum { DATA_CLUSTERS = 1, DATA_UID, DATA_TOTAL_MS };
 
 #define UIDS_PER_USER 100000
+#define CLUSTERS_MAX  256
 #define FIRST_APP_UID 10000
 #define GROUP_UIDS    10000
 
@@ -184,6 +185,11 @@ static int cpu_per_uid_sorted(struct import *im, void *state, const struct packe
     MESSAGE(data, DATA_CLUSTERS, message);
     if (field_present(&data[DATA_CLUSTERS]))
         uids->n_clusters = (uint32_t)field_u64(&data[DATA_CLUSTERS]);
+    if (uids->n_clusters > CLUSTERS_MAX) {
+        stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
+        uids->n_clusters = 0;
+        return 0;
+    }
     uint32_t uid, cluster;
     uint64_t ms;
     int r = 0;

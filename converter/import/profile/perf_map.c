@@ -9,6 +9,8 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
+#define MAPS_LOOKED_AT 4096 // the latest, for what a packet goes on with
+
 struct traced_map {
     uint32_t sequence_id;
     uint64_t map_id;
@@ -24,7 +26,8 @@ static struct traced_map *map_of(struct import *im, struct traced_map_vec *maps,
                                  uint32_t sequence_id, const struct wire_field *head)
 {
     uint64_t map_id = field_u64(&head[PB_PerfMap_map_id]);
-    for (size_t i = maps->n; i-- > 0;)
+    size_t last = maps->n > MAPS_LOOKED_AT ? maps->n - MAPS_LOOKED_AT : 0;
+    for (size_t i = maps->n; i-- > last;)
         if (maps->items[i].sequence_id == sequence_id && maps->items[i].map_id == map_id)
             return &maps->items[i];
     struct traced_map map = {

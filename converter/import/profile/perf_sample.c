@@ -301,6 +301,10 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
     bool is_new;
     int64_t session = samples_session(im, source_perf, packet->sequence_id, &is_new);
     uint32_t cpu = (uint32_t)field_u64(&part[PB_PerfSample_cpu]);
+    if (cpu >= CPUS_MAX) {
+        stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
+        return 0;
+    }
     const struct perf_cpu *perf =
         session == SAMPLE_NONE ? NULL : cpu_get(im, state, packet, cpu, session);
     if (!perf)

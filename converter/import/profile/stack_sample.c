@@ -112,6 +112,8 @@ static void execution_read(const struct wire_field *message, struct sample *samp
     MESSAGE(part, PB_StackSample_ExecutionContext_mode, message);
     if (field_present(&part[PB_StackSample_ExecutionContext_cpu]))
         sample->cpu = (uint32_t)field_u64(&part[PB_StackSample_ExecutionContext_cpu]);
+    if (sample->cpu >= CPUS_MAX)
+        sample->cpu = SAMPLE_NONE;
     uint64_t mode = field_u64(&part[PB_StackSample_ExecutionContext_mode]);
     if (mode < sizeof(modes) / sizeof(modes[0]))
         sample->cpu_mode = modes[mode];

@@ -11,6 +11,9 @@
 #include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
+#define CATEGORIES_MAX  65536 // bytes of their names in one event
+#define GPU_NUMBERS_MAX 256   // of one event
+
 static uint32_t text_keep(struct import *im, const struct wire_field *field)
 {
     return strset_add(&im->strings, field_text(field), field->size);
@@ -46,7 +49,7 @@ static void categories_read(struct event *event)
             category_add(&all, &field);
         struct wire_packed iids = {0};
         uint64_t iid;
-        while (field.number == PB_TrackEvent_category_iids &&
+        while (field.number == PB_TrackEvent_category_iids && all.size < CATEGORIES_MAX &&
                wire_packed_next(&iids, &field, WIRE_VARINT, &iid)) {
             n++;
             strbuf_clear(&unknown);
@@ -231,7 +234,7 @@ static void gpu_events_read(struct event *event, int64_t slice)
         for (uint32_t i = 1; field.number == PB_GpuTrackEvent_gpu_correlation && i <= 2; i++) {
             struct values numbers = values_of(&field, i);
             uint64_t number;
-            while (values_next(&numbers, &number))
+            for (size_t n = 0; n < GPU_NUMBERS_MAX && values_next(&numbers, &number); n++)
                 if (gpu_event_add(event->im, number,
                                   i == 1 ? GPU_EVENT_SUBMITTED : GPU_EVENT_AWAITED, slice) < 0)
                     event->im->slices.failure = -ENOMEM;

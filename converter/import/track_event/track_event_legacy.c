@@ -366,7 +366,7 @@ void event_legacy(struct event *event, char phase)
     uint32_t track;
     if (phase == 'M') {
         name_event(event);
-    } else if (!strchr("BEXstfiIRbSeFnTp", phase)) {
+    } else if (!phase || !strchr("BEXstfiIRbSeFnTp", phase)) {
         stats_add(&im->stats, STAT_mmsql_legacy_events_skipped, 1);
     } else if (!legacy_track(event, phase, &track)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
