@@ -4,13 +4,12 @@ import math
 import os
 import pathlib
 import shutil
-import sqlite3
 import subprocess
-import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, run
+from lib import BUILD, MMTRACE, ROOT, run
+from test_heap import Heap
 
 AGENT = BUILD / "producer" / "agents" / "heap"
 POOLS = BUILD / "tests" / "tools" / "heap_pools"
@@ -50,29 +49,7 @@ int main(void)
 """
 
 
-@unittest.skipUnless((AGENT / "libmmheap.so").exists(), "libmmheap.so is not in this build")
-class Base(unittest.TestCase):
-    def setUp(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.dir)
-        self.trace = self.dir / "heap.pftrace"
-
-    def profile(self, *argv, options=()):
-        result = run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
-    def query(self, sql):
-        database = self.dir / "heap.db"
-        database.unlink(missing_ok=True)
-        result = run(MMSQL, "convert", self.trace, "-o", database)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        connection = sqlite3.connect(database)
-        try:
-            return connection.execute(sql).fetchall()
-        finally:
-            connection.close()
-
+class Base(Heap):
     def heaps(self):
         return {row[0] for row in self.query("select distinct heap_name from heap_profile_allocation")}
 

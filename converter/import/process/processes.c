@@ -258,17 +258,6 @@ static int64_t thread_in_process(struct processes *all, int64_t tid, int64_t upi
     return utid;
 }
 
-int64_t processes_process(struct processes *all, int64_t pid)
-{
-    int64_t upid = map_get(all, &all->by_pid, pid);
-    if (upid != UPID_NONE)
-        return upid;
-    upid = process_add(all, pid);
-    map_put(all, &all->by_pid, pid, upid);
-    thread_in_process(all, pid, upid, true);
-    return upid;
-}
-
 int64_t processes_without_thread(struct processes *all, int64_t pid)
 {
     int64_t upid = map_get(all, &all->by_pid, pid);
@@ -276,6 +265,15 @@ int64_t processes_without_thread(struct processes *all, int64_t pid)
         return upid;
     upid = process_add(all, pid);
     map_put(all, &all->by_pid, pid, upid);
+    return upid;
+}
+
+int64_t processes_process(struct processes *all, int64_t pid)
+{
+    bool is_new = map_get(all, &all->by_pid, pid) == UPID_NONE;
+    int64_t upid = processes_without_thread(all, pid);
+    if (is_new)
+        thread_in_process(all, pid, upid, true);
     return upid;
 }
 
