@@ -124,7 +124,7 @@ def document(mmsql):
     tables, views = mmsql_tables(mmsql).split("\n\n")
     names = [line.split()[0] for line in tables.splitlines()]
     views = [line.split()[0] for line in views.splitlines()]
-    names = [name for name in names if not name.startswith("_")]
+    names = sorted(name for name in names if not name.startswith("_"))
     parts, ours = [HEAD], set()
     for heading, prefixes in OUR_TABLES.items():
         own = [name for name in names + views if name.startswith(prefixes) and name != "trace_bounds"]

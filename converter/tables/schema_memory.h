@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables of where memory is: pages of files, mappings, snapshots that programs report. Same
+// lists as in schema.h.
+#pragma once
+
+#define MEMORY_TABLE_LIST(T)                                                                       \
+    T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
+    T(memory_snapshot_edge, "Whose memory counts as whose in snapshots of memory use.")            \
+    T(memory_snapshot_node, "What allocators hold in snapshots of memory use, as trees.")          \
+    T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
+    T(page_residency_file, "Files whose pages in the page cache were watched.")                    \
+    T(page_residency_round, "Looks at all watched files: what was not sampled had not changed.")   \
+    T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
+    T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
+    T(process_memory_snapshot, "Processes in snapshots of memory use.")                            \
+    T(profiler_smaps, "Memory mappings of processes with their sizes.")
+
+#define COLUMNS_memory_snapshot(K, C, G)                                                           \
+    K(memory_snapshot, id, "Row.")                                                                 \
+    C(memory_snapshot, timestamp, INT, "When (ns).")                                               \
+    C(memory_snapshot, track_id, INT, "Track.")                                                    \
+    C(memory_snapshot, detail_level, TEXT, "How detailed the snapshot is.")
+
+#define COLUMNS_memory_snapshot_edge(K, C, G)                                                      \
+    K(memory_snapshot_edge, id, "Row.")                                                            \
+    C(memory_snapshot_edge, source_node_id, INT, "Node that owns, see memory_snapshot_node.")      \
+    C(memory_snapshot_edge, target_node_id, INT, "Node whose memory counts as the source's.")      \
+    C(memory_snapshot_edge, importance, INT, "Of several owners the highest is charged first.")
+
+#define COLUMNS_memory_snapshot_node(K, C, G)                                                      \
+    K(memory_snapshot_node, id, "Row.")                                                            \
+    C(memory_snapshot_node, process_snapshot_id, INT,                                              \
+      "Its process, see process_memory_snapshot; that of pid 0 has what is shared.")               \
+    C(memory_snapshot_node, parent_node_id, INT, "Node around it.")                                \
+    C(memory_snapshot_node, path, TEXT, "Name, with those of the nodes around it.")                \
+    C(memory_snapshot_node, size, INT, "Bytes.")                                                   \
+    C(memory_snapshot_node, effective_size, INT, "Bytes, without those that owners of it have.")   \
+    C(memory_snapshot_node, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_page_residency_change(K, C, G)                                                     \
+    K(page_residency_change, id, "Row.")                                                           \
+    C(page_residency_change, ts, INT, "When the look began that saw it (ns).")                     \
+    C(page_residency_change, file_id, INT, "File, see page_residency_file.")                       \
+    C(page_residency_change, sample_id, INT, "Sample that saw it, see page_residency_sample.")     \
+    C(page_residency_change, came, INT, "1: the pages came in; 0: they went.")                     \
+    C(page_residency_change, start_page, INT, "First page of the run, from 0.")                    \
+    C(page_residency_change, end_page, INT, "Page behind the run.")                                \
+    G(page_residency_change, n_pages, INT, "end_page - start_page", "Pages of the run.")
+
+#define COLUMNS_page_residency_file(K, C, G)                                                       \
+    K(page_residency_file, id, "Row; a replaced file has another one.")                            \
+    C(page_residency_file, path, TEXT, "Name it was found by.")                                    \
+    C(page_residency_file, device, INT, "Device, as makedev(3) packs it.")                         \
+    C(page_residency_file, inode, INT, "Inode number.")                                            \
+    C(page_residency_file, page_size_bytes, INT, "Size of a page (bytes).")                        \
+    C(page_residency_file, first_ts, INT, "First sample in the trace (ns).")                       \
+    C(page_residency_file, gone_ts, INT, "When it was deleted or no longer mapped (ns).")
+
+#define COLUMNS_page_residency_round(K, C, G)                                                      \
+    K(page_residency_round, id, "Row.")                                                            \
+    C(page_residency_round, ts, INT, "Begin of the round (ns).")                                   \
+    C(page_residency_round, dur, INT, "How long it took (ns).")                                    \
+    C(page_residency_round, files, INT, "Files that were looked at.")                              \
+    C(page_residency_round, changed, INT, "Files that have a sample of this round.")               \
+    C(page_residency_round, missed, INT, "Rounds left out before, because one took too long.")
+
+#define COLUMNS_page_residency_sample(K, C, G)                                                     \
+    K(page_residency_sample, id, "Row, in order of time for each file.")                           \
+    C(page_residency_sample, ts, INT, "Begin of the look (ns).")                                   \
+    C(page_residency_sample, dur, INT, "How long the look took (ns).")                             \
+    C(page_residency_sample, file_id, INT, "File, see page_residency_file.")                       \
+    C(page_residency_sample, detail, TEXT,                                                         \
+      "exact: the runs are known, see page_residency_range; counts: only numbers; unknown: "       \
+      "the kernel does not tell; error; gone: no longer watched.")                                 \
+    C(page_residency_sample, pages, INT, "Size of the file (pages).")                              \
+    C(page_residency_sample, resident_pages, INT, "Pages in the page cache.")                      \
+    C(page_residency_sample, resident_bytes, INT, "The same in bytes.")                            \
+    C(page_residency_sample, dirty_pages, INT, "Changed and not yet written (pages).")             \
+    C(page_residency_sample, writeback_pages, INT, "Being written (pages).")                       \
+    C(page_residency_sample, evicted_pages, INT, "Were in the cache once (pages).")                \
+    C(page_residency_sample, recently_evicted_pages, INT,                                          \
+      "Of those, would still be wanted (pages).")                                                  \
+    C(page_residency_sample, error, INT, "errno, if the file could not be looked at.")
+
+#define COLUMNS_page_residency_span(K, C, G)                                                       \
+    K(page_residency_span, id, "Row.")                                                             \
+    C(page_residency_span, file_id, INT, "File, see page_residency_file.")                         \
+    C(page_residency_span, ts, INT, "First sample that shows the run (ns).")                       \
+    C(page_residency_span, dur, INT, "Until the first sample that does not, or the end (ns).")     \
+    C(page_residency_span, first_sample_id, INT, "First sample that shows it.")                    \
+    C(page_residency_span, last_sample_id, INT, "Last sample that shows it.")                      \
+    C(page_residency_span, start_page, INT, "First page of the run, from 0.")                      \
+    C(page_residency_span, end_page, INT, "Page behind the run.")                                  \
+    G(page_residency_span, n_pages, INT, "end_page - start_page", "Pages of the run.")
+
+#define COLUMNS_process_memory_snapshot(K, C, G)                                                   \
+    K(process_memory_snapshot, id, "Row.")                                                         \
+    C(process_memory_snapshot, snapshot_id, INT, "Snapshot, see memory_snapshot.")                 \
+    C(process_memory_snapshot, upid, INT, "Process; that of pid 0 stands for what is shared.")
+
+#define COLUMNS_profiler_smaps(K, C, G)                                                            \
+    K(profiler_smaps, id, "Row.")                                                                  \
+    C(profiler_smaps, upid, INT, "Process.")                                                       \
+    C(profiler_smaps, ts, INT, "When (ns).")                                                       \
+    C(profiler_smaps, path, TEXT, "Mapped file or kind of memory.")                                \
+    C(profiler_smaps, path_trimmed, TEXT, "The path without what differs between installations.")  \
+    C(profiler_smaps, aggregate_count, INT, "Mappings in this row.")                               \
+    C(profiler_smaps, is_deleted, INT, "1 if the file was deleted.")                               \
+    C(profiler_smaps, size_kb, INT, "Address space (KiB).")                                        \
+    C(profiler_smaps, private_dirty_kb, INT, "Private dirty memory (KiB).")                        \
+    C(profiler_smaps, swap_kb, INT, "Swapped out (KiB).")                                          \
+    C(profiler_smaps, file_name, TEXT, "Name of the mapping.")                                     \
+    C(profiler_smaps, start_address, INT, "First address.")                                        \
+    C(profiler_smaps, module_timestamp, INT, "Time stamp of the module.")                          \
+    C(profiler_smaps, module_debugid, TEXT, "Debug id of the module.")                             \
+    C(profiler_smaps, module_debug_path, TEXT, "Where the module's debug data is.")                \
+    C(profiler_smaps, protection_flags, INT, "Access rights.")                                     \
+    C(profiler_smaps, private_clean_resident_kb, INT, "Private clean memory (KiB).")               \
+    C(profiler_smaps, shared_dirty_resident_kb, INT, "Shared dirty memory (KiB).")                 \
+    C(profiler_smaps, shared_clean_resident_kb, INT, "Shared clean memory (KiB).")                 \
+    C(profiler_smaps, locked_kb, INT, "Locked memory (KiB).")                                      \
+    C(profiler_smaps, proportional_resident_kb, INT, "Proportional set size (KiB).")               \
+    C(profiler_smaps, rss_kb, INT, "Resident memory (KiB).")                                       \
+    C(profiler_smaps, anonymous_kb, INT, "Anonymous memory (KiB).")                                \
+    C(profiler_smaps, pss_dirty_kb, INT, "Dirty part of the proportional set size (KiB).")         \
+    C(profiler_smaps, swap_pss_kb, INT, "Proportional share of swap (KiB).")
