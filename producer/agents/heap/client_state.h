@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What client.c (the life of a profile), samples.c and room.c share.
+#pragma once
+
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "producer/agents/heap/arenas.h"
+#include "producer/agents/heap/client.h"
+#include "producer/agents/heap/losses.h"
+#include "producer/agents/heap/window.h"
+
+#define CLIENT_PAGE_MAX       65536
+#define CLIENT_PRESENT_SHARDS 16
+#define CLIENT_FIRST_MAX      128 // objects that the program begins with
+
+struct client_present {
+    _Alignas(64) atomic_uint n;
+};
+
+struct client {
+    atomic_uint epoch; // of the profile; 0: there is none
+    uint32_t flags, block_timeout_us;
+    uint64_t adaptive_free_bytes, adaptive_interval_bytes;
+    _Atomic uint64_t interval; // of malloc; 0: it is not sampled
+    _Atomic uint32_t n_doublings;
+    uint64_t largest_interval;                            // that was asked for
+    bool is_there;                                        // not so in a child after fork
+    struct client_present present[CLIENT_PRESENT_SHARDS]; // threads that use the ring
+    atomic_bool rested;                                   // after a fork
+    atomic_bool walking;                                  // somebody changes the GOTs
+    atomic_uint pending;                                  // objects may have come
+    // Since the ring is full.
+    _Atomic int64_t full_since_ns;
+    atomic_uint full_heartbeat;
+    atomic_bool is_silent; // the recorder, for longer than anybody waits
+    struct losses losses;
+    struct arenas_turn arenas;
+};
+
+// Wiped to zero in a child after fork.
+extern union client_page {
+    struct client client;
+    char page[CLIENT_PAGE_MAX];
+} client_page;
+
+_Static_assert(sizeof(struct client) <= CLIENT_PAGE_MAX, "one page");
+
+#define client (&client_page.client)
+
+// Not wiped: what is so in a child, too.
+extern struct client_lasting {
+    struct window window; // of the ring
+    atomic_bool hooked;
+    atomic_uint last_epoch;
+    bool prepared, unwinder_prepared;
+    _Atomic uint64_t summons; // that waits for an allocation; 0: none
+    struct dl_phdr_info first[CLIENT_FIRST_MAX];
+    size_t n_first;
+} client_lasting;
+
+static inline int64_t client_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+static inline int client_cancel_off(void)
+{
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void client_cancel_restore(int before)
+{
+    pthread_setcancelstate(before, NULL);
+}
+
+// Who uses the ring.
+
+static inline atomic_uint *client_present_of(const struct thread_state *thread)
+{
+    uint64_t place = (uint64_t)(uintptr_t)thread >> 12;
+    return &client->present[(place ^ place >> 11) % CLIENT_PRESENT_SHARDS].n;
+}
+
+// The epoch, 0: there is no profile and nothing may be touched. client_leave() in any case.
+static inline uint32_t client_enter(const struct thread_state *thread)
+{
+    atomic_fetch_add(client_present_of(thread), 1);
+    return atomic_load(&client->epoch);
+}
+
+static inline void client_leave(const struct thread_state *thread)
+{
+    atomic_fetch_sub_explicit(client_present_of(thread), 1, memory_order_release);
+}
+
+// client.c, for samples.c.
+
+// Of malloc, from now on.
+void client_set_interval(uint64_t interval);
+// By who has entered once: the profile ends.
+void client_stop_entered(void);
+// A child after fork takes the hooks out if no other thread can have been in the loader when it was
+// made.
+void client_rest(void);
+// Somebody wants the process, which has no profile.
+void client_follow_summons(void);
