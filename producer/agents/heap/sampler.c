@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The distances between points are exponential. The logarithm is computed here, to 1e-9, so that
-// the library that goes into other programs does not bring the one for mathematics with it.
+// Each byte is a point with a probability of 1/interval, so the distances between points are
+// geometric: exponential ones, rounded up, whose scale is -1/ln(1 - 1/interval), about half a byte
+// less than the interval. The logarithm is computed here, to 1e-9, so that the library that goes
+// into other programs does not bring the one for mathematics with it.
 #include "producer/agents/heap/sampler.h"
 
 #include <string.h>
@@ -10,6 +12,7 @@
 #define THRESHOLD_FACTOR  4.6051701859880914 // -ln(0.01)
 #define DISTANCE_MAX      ((double)(INT64_C(1) << 60))
 #define INTERVALS_AT_MOST 1000 // points of one allocation below the threshold: never that many
+#define INTERVAL_LARGE    (UINT64_C(1) << 24) // from here on 1 - 1/interval has too few digits
 
 static uint64_t next_random(struct sampler *sampler)
 {
@@ -37,12 +40,18 @@ static double negative_logarithm(double x)
     return -(2 * s * series + exponent * LN_2);
 }
 
-static int64_t next_distance(struct sampler *sampler, uint64_t interval)
+static double scale_of(uint64_t interval)
 {
     if (interval <= 1)
-        return 1;
+        return 0;
+    return interval < INTERVAL_LARGE ? 1 / negative_logarithm(1 - 1 / (double)interval)
+                                     : (double)interval - 0.5;
+}
+
+static int64_t next_distance(struct sampler *sampler)
+{
     double uniform = ((double)(next_random(sampler) >> 11) + 0.5) * 0x1p-53;
-    double distance = negative_logarithm(uniform) * (double)interval;
+    double distance = negative_logarithm(uniform) * sampler->scale;
     return distance < DISTANCE_MAX ? (int64_t)distance + 1 : (int64_t)DISTANCE_MAX;
 }
 
@@ -57,14 +66,15 @@ uint64_t sampler_threshold(uint64_t interval)
 void sampler_reset(struct sampler *sampler, uint64_t seed, uint64_t interval)
 {
     sampler->random = seed;
-    sampler->left = next_distance(sampler, interval);
+    sampler->scale = scale_of(interval);
+    sampler->left = next_distance(sampler);
 }
 
 uint64_t sampler_take(struct sampler *sampler, uint64_t interval)
 {
     uint64_t n = 0;
     while (sampler->left <= 0 && n < INTERVALS_AT_MOST) {
-        sampler->left += next_distance(sampler, interval);
+        sampler->left += next_distance(sampler);
         n++;
     }
     return n * interval;

@@ -12,6 +12,7 @@
 struct sampler {
     int64_t left; // bytes to the next point
     uint64_t random;
+    double scale; // of the distances between points
 };
 
 // The size from which on allocations are exact: a point is in it with a probability of 99 %.
@@ -21,5 +22,5 @@ uint64_t sampler_threshold(uint64_t interval);
 void sampler_reset(struct sampler *sampler, uint64_t seed, uint64_t interval);
 
 // What is left of the decision after `left` became negative by `size`, which is below the
-// threshold: what the allocation stands for.
+// threshold: what the allocation stands for. The interval is that of sampler_reset().
 uint64_t sampler_take(struct sampler *sampler, uint64_t interval);
