@@ -37,6 +37,9 @@ enum {
     OPTION_OUT,
     OPTION_QUIET,
     OPTION_HELP,
+    OPTION_OUTPUT,
+    OPTION_NOTHING_TO_DO,
+    OPTION_IDLE,
 };
 
 static const struct cli_option options_table[] = {
@@ -76,6 +79,13 @@ static const struct cli_option options_table[] = {
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct heap_options, quiet)},
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct heap_options, help)},
+    // As heap_profile has them. What they ask for is so anyway.
+    {OPTION_OUTPUT, 0, "output", "FILE", NULL},
+    {OPTION_NOTHING_TO_DO, 0, "no-start", NULL, NULL},
+    {OPTION_NOTHING_TO_DO, 0, "disable-fork-teardown", NULL, NULL},
+    {OPTION_NOTHING_TO_DO, 0, "no-annotations", NULL, NULL},
+    {OPTION_IDLE, 0, "idle-allocations", NULL, NULL,
+     .refusal = "whether memory is used is not recorded, only that it is allocated"},
     {0},
 };
 
@@ -164,6 +174,7 @@ static int take_option(void *userdata, int id, const char *value, struct err *er
         o->no_block = true;
         return 0;
     case OPTION_OUT:
+    case OPTION_OUTPUT:
         o->out_path = value;
         return 0;
     default:

@@ -23,11 +23,12 @@
 #include "common/vec.h"
 #include "common/wire.h"
 #include "producer/agents/heap/heap_abi.h"
+#include "producer/cli/demangler.h"
 #include "protos/fields.h"
 
-#define TRACE_MAX ((size_t)1 << 31)
-#define ROWS      20
-#define FRAMES    1024
+#define TRACE_MAX  ((size_t)1 << 31)
+#define ROWS       20
+#define NAME_SHOWN 200
 
 struct text {
     const char *bytes; // borrowed from the trace
@@ -405,8 +406,31 @@ static void print_totals(const struct summary *s, FILE *out)
     }
 }
 
+// A row's name, cut where it would fill more than a few lines.
+static void print_name(struct summary *s, uint64_t function, struct demangler *demangler, FILE *out)
+{
+    char printable[NAME_SHOWN];
+    const struct strset_entry *entry = &s->names.entries[function];
+    struct strbuf name CLEANUP(strbuf_done) = {0};
+    strbuf_add(&name, entry->text, entry->size);
+    size_t size = name.failed ? 0 : strcspn(name.text, " ");
+    if (name.failed || name.text[size] != ' ') {
+        str_printable(printable, sizeof(printable), entry->text, entry->size);
+        fprintf(out, "%s\n", printable);
+        return;
+    }
+    name.text[size] = '\0';
+    char *readable CLEANUP(freep) = demangler_read(demangler, name.text);
+    const char *shown = readable ? readable : name.text;
+    str_printable(printable, sizeof(printable), shown, strlen(shown));
+    fprintf(out, "%s", printable);
+    str_printable(printable, sizeof(printable), entry->text + size, entry->size - size);
+    fprintf(out, "%s\n", printable);
+}
+
 static void print_rows(struct summary *s, FILE *out)
 {
+    struct demangler demangler CLEANUP(demangler_done) = {0};
     print_totals(s, out);
     if (s->rows.n == 0)
         return;
@@ -414,11 +438,9 @@ static void print_rows(struct summary *s, FILE *out)
     fprintf(out, "%12s %12s %12s  %s\n", "self kB", "with called", "allocated", "function");
     for (size_t i = 0; i < s->rows.n && i < ROWS; i++) {
         const struct row *row = &s->rows.items[i];
-        char name[200];
-        const struct strset_entry *entry = &s->names.entries[row->function];
-        str_printable(name, sizeof(name), entry->text, entry->size);
-        fprintf(out, "%12.1f %12.1f %12.1f  %s\n", (double)row->self / 1024,
-                (double)row->total / 1024, (double)row->allocated / 1024, name);
+        fprintf(out, "%12.1f %12.1f %12.1f  ", (double)row->self / 1024, (double)row->total / 1024,
+                (double)row->allocated / 1024);
+        print_name(s, row->function, &demangler, out);
     }
 }
 

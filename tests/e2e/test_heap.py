@@ -76,7 +76,6 @@ class Heap(unittest.TestCase):
                 points = real / interval
                 # Exact at an interval of 1, and where every allocation is surely hit.
                 error = 0 if interval == 1 or size >= interval * math.log(100) else 5 * interval * math.sqrt(points)
-                error += real * 0.5 / interval if error else 0
                 with self.subTest(function=function, what=what, interval=interval):
                     self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
 
@@ -517,6 +516,16 @@ class CommandLine(Heap):
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(text, result.stderr)
             self.assertFalse(self.trace.exists())
+
+    def test_options_of_heap_profile(self):
+        same = run(MMTRACE, "heap", "--print-config", "-n", "a").stdout
+        more = run(MMTRACE, "heap", "--print-config", "-n", "a", "--output", self.trace, "--no-start",
+                   "--disable-fork-teardown", "--no-annotations", "-c", "0", "-d", "0")
+        self.assertEqual((more.returncode, more.stdout), (0, same), more.stderr)
+        self.assertNotIn("no_startup", same)
+        run(MMTRACE, "heap", "-q", "--output", self.trace, "--", TRUTH)
+        self.assertTrue(self.trace.exists())
+        self.assertIn("is not recorded", run(MMTRACE, "heap", "--idle-allocations", "-n", "a").stderr)
 
     def test_print_config(self):
         result = run(MMTRACE, "heap", "--print-config", "-i", "77", "-c", "500", "-n", "a,b", "-p", "5,6")

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rust's older names are mangled in the same way as those of C++, with a hash at their end that
+// says nothing and is left out.
+#include "common/mangled.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define NAME_BYTES_MAX  16384
+#define RUST_HASH_BYTES 19 // "::h" and 16 digits
+
+static void rust_hash_cut(char *name)
+{
+    size_t n = strlen(name);
+    if (n <= RUST_HASH_BYTES || strncmp(name + n - RUST_HASH_BYTES, "::h", 3) != 0)
+        return;
+    if (strspn(name + n - RUST_HASH_BYTES + 3, "0123456789abcdef") == RUST_HASH_BYTES - 3)
+        name[n - RUST_HASH_BYTES] = '\0';
+}
+
+char *mangled_read(const char *name, mangled_read_fn read)
+{
+    int status;
+    bool is_mangled = strncmp(name, "_Z", 2) == 0 || strncmp(name, "___Z", 4) == 0;
+    if (!is_mangled || strlen(name) > NAME_BYTES_MAX)
+        return NULL;
+    char *readable = read(name, NULL, NULL, &status);
+    if (readable)
+        rust_hash_cut(readable);
+    return readable;
+}
