@@ -276,6 +276,50 @@ class Java(unittest.TestCase):
         self.assertGreater(int([line for line in said if len(line) == 3][run_at][0]), 0)
         self.assertTrue({line[1] for line in said if len(line) == 2} <= {row[0] for row in rows})
 
+    def perf_map_run(self, options, **more):
+        """stderr of a VM that writes a perf map, and the lines of it and of its times."""
+        vm = subprocess.Popen([f"{self.home}/bin/java", f"-agentpath:{AGENT}=1000,50,log,{options}",
+                               "Known", "100000", "1", "1", "worker"], cwd=self.path,
+                              stderr=subprocess.PIPE, text=True, **more)
+        self.addCleanup(vm.stderr.close)
+        self.assertEqual(vm.wait(60), 0)
+        path = pathlib.Path(f"/tmp/perf-{vm.pid}.map")
+        times = path.with_suffix(".map.times")
+        self.addCleanup(path.unlink)
+        self.addCleanup(times.unlink)
+        texts = path.read_text(), times.read_text()
+        self.assertTrue(all(text.endswith("\n") for text in texts))
+        return vm, [text.splitlines() for text in texts]
+
+    def test_perf_map_has_a_limit(self):
+        vm, (lines, times) = self.perf_map_run("perfmap=16k")
+        self.assertEqual(vm.stderr.read(), f"tiallocsample: /tmp/perf-{vm.pid}.map has reached 16384 "
+                                           "bytes with its times; it ends here\n")
+        self.assertTrue(100 < len(lines) <= len(times))
+        self.assertLessEqual(sum(len(line) + 1 for line in lines + times), 16384)
+
+    def test_perf_map_on_a_full_disk(self):
+        vm, (lines, times) = self.perf_map_run("perfmap", preexec_fn=lambda:
+                                               resource.setrlimit(resource.RLIMIT_FSIZE, (9999, 9999)))
+        said = [line for line in vm.stderr.read().splitlines() if "perf-" in line]
+        self.assertEqual(said, [f"tiallocsample: /tmp/perf-{vm.pid}.map cannot be written any more; "
+                                "it ends here: File too large"])
+        self.assertGreater(min(len(lines), len(times)), 50)
+
+    def test_perf_map_that_cannot_be_written(self):
+        # The shell becomes the VM, so that the place of its map is known, and taken.
+        vm = subprocess.Popen(["sh", "-c", 'mkdir /tmp/perf-$$.map; exec "$@"', "sh",
+                               f"{self.home}/bin/java", f"-agentpath:{AGENT}=10,50,log,perfmap",
+                               "Known", "1000", "1", "1", "worker"], cwd=self.path,
+                              stderr=subprocess.PIPE, text=True)
+        self.addCleanup(vm.stderr.close)
+        self.assertEqual(vm.wait(60), 0)
+        path = pathlib.Path(f"/tmp/perf-{vm.pid}.map")
+        self.addCleanup(path.rmdir)
+        self.assertEqual(vm.stderr.read(), f"tiallocsample: {path}: Is a directory; compiled code is "
+                                           "not recorded\n")
+        self.assertGreater(len(Log(self.path / "log").samples), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -179,13 +179,17 @@ static void options_go_by_place_or_name(void **state)
     assert_int_equal(o.depth_limit, 7);
     assert_int_equal(o.bytes, 512 * 1024);
     assert_true(o.lines && o.perf_map && !o.short_names);
+    assert_int_equal(o.perf_map_max_bytes, AGENT_PERF_MAP_MAX);
+    assert_int_equal(agent_options_parse("1,perfmap=3g", 1, &o, why, sizeof(why)), 0);
+    assert_true(o.perf_map && o.perf_map_max_bytes == (uint64_t)3 << 30);
 }
 
 static void wrong_options_are_named(void **state)
 {
     static const char *const wrong[] = {
-        "0",           "x",      "-1",       "10,513",     "10,5k",          "bytes=0",
-        "bytes=4096m", "bytes=", "10,5,a,b", "4294967296", "10,50,a,lines=1"};
+        "0",           "x",      "-1",       "10,513",     "10,5k",           "bytes=0",
+        "bytes=4096m", "bytes=", "10,5,a,b", "4294967296", "10,50,a,lines=1", "perfmap=",
+        "perfmap=0"};
     struct agent_options o;
     char why[256];
     (void)state;

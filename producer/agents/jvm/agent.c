@@ -18,6 +18,7 @@
 // start; there is one message.
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <jvmti.h>
 #include <pthread.h>
 #include <signal.h>
@@ -55,6 +56,7 @@ struct agent {
     struct perf_map *perf_map; // NULL: not wanted
     bool collects_beside;      // see there
     bool loss_told;            // that the log cannot be written any more
+    bool perf_map_told;        // that the perf map has ended
     atomic_bool running;
     pthread_mutex_t lock; // of starting and stopping
     pthread_cond_t stopped;
@@ -224,24 +226,38 @@ static bool log_flush(struct agent *agent)
     return open;
 }
 
+// The same of a map, whose flush returned r.
+static bool perf_map_holds(struct agent *agent, int r)
+{
+    char path[PERF_MAP_PATH_MAX];
+    perf_map_path(getpid(), path);
+    if (r == PERF_MAP_E_LIMIT && !agent->perf_map_told)
+        say("%s has reached %" PRIu64 " bytes with its times; it ends here", path,
+            agent->options.perf_map_max_bytes);
+    else if (r < 0 && !agent->perf_map_told)
+        say("%s cannot be written any more; it ends here: %s", path, strerror(-r));
+    agent->perf_map_told |= r != 0;
+    return r == 0;
+}
+
 // A thread of its own, which the VM does not know: lines are in the file soon, also of a program
 // that does nothing now.
 static void *flush_run(void *userdata)
 {
     struct agent *agent = userdata;
-    bool open = true;
+    bool log_open = agent->log, map_open = agent->perf_map;
     pthread_mutex_lock(&agent->lock);
-    while (open && atomic_load(&agent->running)) {
+    while ((log_open || map_open) && atomic_load(&agent->running)) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += FLUSH_PERIOD_S;
         pthread_cond_timedwait(&agent->stopped, &agent->lock, &until);
         if (!atomic_load(&agent->running))
             break;
-        if (agent->log)
-            open = log_flush(agent);
-        if (agent->perf_map)
-            perf_map_flush(agent->perf_map);
+        if (log_open)
+            log_open = log_flush(agent);
+        if (map_open)
+            map_open = perf_map_holds(agent, perf_map_flush(agent->perf_map));
     }
     pthread_mutex_unlock(&agent->lock);
     return NULL;
@@ -320,7 +336,7 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     if (agent->log)
         sample_log_close(agent->log);
     if (agent->perf_map)
-        perf_map_close(agent->perf_map);
+        perf_map_holds(agent, perf_map_close(agent->perf_map));
     pthread_cond_broadcast(&agent->stopped);
     pthread_mutex_unlock(&agent->lock);
 }
@@ -458,6 +474,7 @@ static bool capabilities_take(struct agent *agent)
 
 static bool outputs_open(struct agent *agent)
 {
+    char path[PERF_MAP_PATH_MAX];
     int r = 0;
     if (!agent->options.trace)
         r = sample_log_open(agent->options.log_path, &agent->log);
@@ -469,9 +486,11 @@ static bool outputs_open(struct agent *agent)
     }
     if (agent->options.live && !(agent->live = live_set_new()))
         say("no .live: %s", strerror(ENOMEM));
-    r = agent->options.perf_map ? perf_map_open(getpid(), &agent->perf_map) : 0;
+    perf_map_path(getpid(), path);
+    if (agent->options.perf_map)
+        r = perf_map_open(getpid(), agent->options.perf_map_max_bytes, &agent->perf_map);
     if (r < 0)
-        say("no perf map: %s", strerror(-r));
+        say("%s: %s; compiled code is not recorded", path, strerror(-r));
     return true;
 }
 

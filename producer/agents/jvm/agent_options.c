@@ -73,6 +73,8 @@ static bool item_take(struct agent_options *o, unsigned int *place, const char *
         o->bytes = (int32_t)n;
         return true;
     }
+    if (strncmp(item, "perfmap=", 8) == 0)
+        return o->perf_map = number_parse(item + 8, true, INT64_MAX, &o->perf_map_max_bytes);
     if (strcmp(item, "trace") == 0 || strncmp(item, "trace=", 6) == 0)
         return socket_take(o, item[5] ? item + 6 : "");
     bool *flag = strcmp(item, "lines") == 0     ? &o->lines
@@ -104,7 +106,8 @@ int agent_options_parse(const char *text, int pid, struct agent_options *ret, ch
 {
     char item[PATH_MAX];
     unsigned int place = 0;
-    *ret = (struct agent_options){.sample_rate = 10, .depth_limit = 50};
+    *ret = (struct agent_options){
+        .sample_rate = 10, .depth_limit = 50, .perf_map_max_bytes = AGENT_PERF_MAP_MAX};
     snprintf(ret->log_path, sizeof(ret->log_path), LOG_DIR "/tiallocsample.%d.log", pid);
     while (text && *text) {
         size_t n = strcspn(text, ",");

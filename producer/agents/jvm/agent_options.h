@@ -12,9 +12,10 @@
 #define AGENT_LIBRARY_FILE "libtiallocsample.so"
 #define AGENT_DEPTH_MAX    512
 #define AGENT_SOCKET_MAX   108
+#define AGENT_PERF_MAP_MAX ((uint64_t)256 << 20) // bytes of a perf map with its times, if unsaid
 
 #define AGENT_OPTIONS_USAGE                                                                        \
-    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap,trace=SOCKET,once,"   \
+    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap=N,trace=SOCKET,once," \
     "stop"
 
 struct agent_options {
@@ -25,10 +26,11 @@ struct agent_options {
     bool lines;           // frames have file and line
     bool short_names;     // frames have no class
     bool perf_map;        // also write /tmp/perf-PID.map
-    bool trace;           // samples go to recorders, at their intervals
-    bool once;            // to the one that records now, if there is one
-    bool stop;            // end what runs, begin nothing
-    bool has_log;         // SAMPLE_RATE or LOG_PATH is there
+    uint64_t perf_map_max_bytes;
+    bool trace;   // samples go to recorders, at their intervals
+    bool once;    // to the one that records now, if there is one
+    bool stop;    // end what runs, begin nothing
+    bool has_log; // SAMPLE_RATE or LOG_PATH is there
     char log_path[PATH_MAX];
     char socket[AGENT_SOCKET_MAX]; // of recorders
 };

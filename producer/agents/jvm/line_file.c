@@ -14,6 +14,7 @@ int line_file_open(struct line_file *file, const char *path)
     struct stat st;
     file->size = 0;
     file->n_buffer = 0;
+    file->failure = 0;
     file->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     int r = file->fd < 0 || fstat(file->fd, &st) < 0 ? -errno : 0;
     if (r == 0 && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
@@ -33,6 +34,7 @@ bool line_file_flush(struct line_file *file)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
+            file->failure = n < 0 ? -errno : -EIO;
             while (done && file->buffer[done - 1] != '\n')
                 done--;
             // What cannot be taken back is a cut line, which readers pass over.

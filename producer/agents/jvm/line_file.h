@@ -11,7 +11,8 @@
 #define LINE_FILE_BUFFER (256 * 1024)
 
 struct line_file {
-    int fd; // -1: closed
+    int fd;      // -1: closed
+    int failure; // why: the negative errno of a write; 0: it was closed
     off_t size;
     size_t n_buffer;
     char buffer[LINE_FILE_BUFFER];

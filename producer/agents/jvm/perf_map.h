@@ -10,8 +10,15 @@
 
 struct perf_map;
 
-// Replaces the files; a symbolic link is refused. 0 or negative errno.
-int perf_map_open(pid_t pid, struct perf_map **ret);
+#define PERF_MAP_PATH_MAX 64
+#define PERF_MAP_E_LIMIT  1 // the files have reached their limit
+
+// The map's path, as the process itself sees it.
+void perf_map_path(pid_t pid, char path[PERF_MAP_PATH_MAX]);
+
+// Replaces the files, which together do not get longer than max_bytes; a symbolic link is refused.
+// 0 or negative errno.
+int perf_map_open(pid_t pid, uint64_t max_bytes, struct perf_map **ret);
 
 // Code that is there from `ts` on (CLOCK_BOOTTIME, ns; 0: nobody knows since when), also where
 // other code was before. Control characters of the name become '?'.
@@ -21,5 +28,9 @@ void perf_map_add(struct perf_map *map, int64_t ts, const void *address, size_t 
 // The code at `address` is gone.
 void perf_map_remove(struct perf_map *map, int64_t ts, const void *address);
 
-void perf_map_flush(struct perf_map *map);
-void perf_map_close(struct perf_map *map);
+// What was added goes to the files. 0, or why no line is taken any more: PERF_MAP_E_LIMIT, or
+// the negative errno of a write. Both files then end on a whole line.
+int perf_map_flush(struct perf_map *map);
+
+// Flushes, and returns the same.
+int perf_map_close(struct perf_map *map);
