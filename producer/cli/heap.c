@@ -24,7 +24,6 @@
 #include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/agents/heap/heap_abi.h"
-#include "producer/agents/jvm/attach/vm_attach.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/heap_options.h"
 #include "producer/cli/heap_snapshot.h"
@@ -138,8 +137,6 @@ static int make_host(struct heap_run *run, struct err *err)
         options.socket_name = run->socket_name;
     else if (o->names.n > 0)
         options.socket_name = heap_host_socket_name();
-    else
-        options.java_socket_name = run->socket_name; // VMs are told of it
     int r = heap_host_new(&options, &run->host);
     run->roots.heap_host = run->host;
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;
@@ -194,29 +191,6 @@ static bool wants_java(const struct heap_options *o)
         if (str_eq(o->heaps.items[i], HEAP_JAVA_NAME))
             return true;
     return false;
-}
-
-// A VM may take its time until it listens, so each is asked by a process of its own. What it does
-// not do is said, and the rest is recorded without it.
-static void ask_vms(const struct heap_run *run)
-{
-    char library[PATH_MAX], text[128];
-    if (run->options.command || !wants_java(&run->options))
-        return;
-    snprintf(text, sizeof(text), "trace=%s,once", run->socket_name);
-    vec_foreach(&run->options.pids, pid) {
-        struct err err = {0};
-        if (fork() != 0)
-            continue;
-        int r = java_library_find(library, sizeof(library));
-        if (r < 0)
-            err_set(&err, r, "libtiallocsample.so is not there");
-        else
-            r = vm_attach_load((pid_t)*pid, library, text, &err);
-        if (r < 0)
-            fprintf(stderr, CLI_PROGRAM ": no Java heap: %s\n", err.text);
-        _exit(r < 0);
-    }
 }
 
 static int set_environment(const struct heap_run *run)
@@ -278,8 +252,6 @@ static int record(struct heap_run *run, struct err *err)
         r = session_start(run->session, err);
     if (r == 0 && run->options.command)
         r = start_child(run, err);
-    if (r == 0)
-        ask_vms(run);
     if (r == 0 && loop_run(run->loop) < 0)
         r = err_set(err, -EIO, "event loop");
     return r == 0 ? session_result(run->session, err) : r;

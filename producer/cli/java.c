@@ -4,6 +4,7 @@
 // it.
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "common/str.h"
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/attach/vm_attach.h"
+#include "producer/agents/jvm/attach/vm_process.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/options.h"
 #include "producer/sources/heap/heap_library.h"
@@ -136,26 +138,30 @@ static int library_find(char *ret, size_t size, struct err *err)
     return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
 }
 
-// The log as the VM names it: its own pid, and a path from the root.
-static int out_path(const struct java_options *o, char *ret, size_t size, struct err *err)
+// The log as the VM names it: its own pid, and a path from its root.
+static int out_path(const struct java_options *o, char *ret, size_t size, bool *ret_is_elsewhere,
+                    struct err *err)
 {
-    char cwd[PATH_MAX];
-    pid_t own_pid;
-    int n, r = vm_attach_own_pid(o->pid, &own_pid, err);
+    char cwd[PATH_MAX], folder[PATH_MAX];
+    struct vm_process vm;
+    int n, r = vm_process_open(o->pid, &vm, err);
     if (r < 0)
         return r;
     if (!o->out)
-        n = snprintf(ret, size, "/tmp/tiallocsample.%d.log", (int)own_pid);
+        n = snprintf(ret, size, "/tmp/tiallocsample.%d.log", (int)vm.own_pid);
     else if (o->out[0] == '/')
         n = snprintf(ret, size, "%s", o->out);
-    else if (getcwd(cwd, sizeof(cwd)))
-        n = snprintf(ret, size, "%s/%s", cwd, o->out);
     else
-        return err_errno(err, -errno, "%s", o->out);
+        n = snprintf(ret, size, "%s/%s", getcwd(cwd, sizeof(cwd)) ? cwd : "", o->out);
+    const char *slash = n < (int)size ? strrchr(ret, '/') : ret;
+    snprintf(folder, sizeof(folder), "%.*s/.", (int)(slash - ret), ret);
+    *ret_is_elsewhere = !vm_process_sees(&vm, folder);
+    vm_process_close(&vm);
     return n < (int)size ? 0 : err_errno(err, -ENAMETOOLONG, "%s", o->out);
 }
 
-static int agent_load(const struct java_options *o, const char *out, struct err *err)
+static int agent_load(const struct java_options *o, const char *out, const sigset_t *waiting,
+                      struct err *err)
 {
     char library[PATH_MAX], text[PATH_MAX + 256], bytes[64] = "";
     int r = library_find(library, sizeof(library), err);
@@ -166,55 +172,72 @@ static int agent_load(const struct java_options *o, const char *out, struct err 
     snprintf(text, sizeof(text), "%.32s,%.32s,%s%s%s%s%s", o->rate ? o->rate : "",
              o->depth ? o->depth : "", out, bytes, o->live ? ",live" : "", o->lines ? ",lines" : "",
              o->perf_map ? ",perfmap" : "");
-    return vm_attach_load(o->pid, library, text, err);
+    return vm_attach_load(o->pid, library, text, waiting, err);
 }
 
-static int agent_stop(const struct java_options *o, struct err *err)
+static int agent_stop(const struct java_options *o, const sigset_t *waiting, struct err *err)
 {
     char library[PATH_MAX];
     int r = library_find(library, sizeof(library), err);
-    return r < 0 ? r : vm_attach_load(o->pid, library, "stop", err);
+    return r < 0 ? r : vm_attach_load(o->pid, library, "stop", waiting, err);
+}
+
+static void pass(int number)
+{
+    (void)number;
+}
+
+// From here on signals that end the program come in its waits alone, and it leaves nothing behind.
+static void signals_keep(sigset_t *ret_waiting)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        sigaddset(&set, numbers[i]);
+        sigaction(numbers[i], &(struct sigaction){.sa_handler = pass}, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &set, ret_waiting);
 }
 
 // The time is over, or somebody ends it.
-static void wait_for_end(nsec_t duration)
+static void wait_for_end(nsec_t duration, const sigset_t *waiting)
 {
-    sigset_t signals;
     struct timespec time = {
         .tv_sec = (time_t)(duration / NSEC_PER_SEC),
         .tv_nsec = (long)(duration % NSEC_PER_SEC),
     };
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigtimedwait(&signals, NULL, &time);
+    ppoll(NULL, 0, &time, waiting);
+}
+
+static void tell_begin(const struct java_options *o, const char *out, bool is_elsewhere)
+{
+    char elsewhere[64] = "";
+    if (is_elsewhere)
+        snprintf(elsewhere, sizeof(elsewhere), " below /proc/%d/root", (int)o->pid);
+    fprintf(stderr, CLI_PROGRAM ": %d: samples go to %s%s%s\n", (int)o->pid, out, elsewhere,
+            o->duration ? "" : "; mmtrace java --stop ends that");
 }
 
 static int run(const struct java_options *o, struct err *err)
 {
     char out[PATH_MAX];
-    sigset_t signals;
+    bool is_elsewhere;
+    sigset_t waiting;
+    signals_keep(&waiting);
     if (o->stop)
-        return agent_stop(o, err);
-    int r = out_path(o, out, sizeof(out), err);
-    if (r < 0)
-        return r;
-    if (o->duration) {
-        sigemptyset(&signals);
-        sigaddset(&signals, SIGINT);
-        sigaddset(&signals, SIGTERM);
-        sigprocmask(SIG_BLOCK, &signals, NULL);
-    }
-    r = agent_load(o, out, err);
+        return agent_stop(o, &waiting, err);
+    int r = out_path(o, out, sizeof(out), &is_elsewhere, err);
+    if (r == 0)
+        r = agent_load(o, out, &waiting, err);
     if (r < 0)
         return r;
     if (!o->quiet)
-        fprintf(stderr, CLI_PROGRAM ": %d: samples go to %s%s\n", (int)o->pid, out,
-                o->duration ? "" : "; mmtrace java --stop ends that");
+        tell_begin(o, out, is_elsewhere);
     if (!o->duration)
         return 0;
-    wait_for_end(o->duration);
-    return agent_stop(o, err);
+    wait_for_end(o->duration, &waiting);
+    return agent_stop(o, &waiting, err);
 }
 
 int cli_java(int argc, char **argv)

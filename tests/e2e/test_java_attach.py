@@ -246,23 +246,60 @@ class Attach(JavaTest):
     @needs_namespaces
     @hides_tmp
     def test_another_mount_and_pid_namespace(self):
-        tmp = self.dir / "tmp"
-        tmp.mkdir()
-        outer = subprocess.Popen(
-            ["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c",
-             f"cp -r {self.classes} {tmp}/classes; mount --bind {tmp} /tmp; "
-             f"exec {JDK}/bin/java -cp /tmp/classes Allocations forever 0"],
-            stdout=subprocess.PIPE)
-        self.addCleanup(outer.stdout.close)
-        self.addCleanup(outer.wait)
-        self.addCleanup(outer.kill)
-        outer.stdout.readline()
-        pid = int(pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0])
+        pid, tmp = self.contained()
         result = run(MMTRACE, "java", pid, "-t", "500ms", "-b", "1k")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(sum(row[4] for row in self.samples(tmp / "tiallocsample.1.log")), 10)
         self.assertEqual([f.name for f in tmp.glob("libtiallocsample*")], [])
 
+    def contained(self, *flags, hidden=None):
+        """A VM in namespaces of its own, as in a container; its pid and its /tmp."""
+        tmp = self.dir / "tmp"
+        tmp.mkdir()
+        hide = f"mount -t tmpfs none {hidden}; " if hidden else ""
+        outer = subprocess.Popen(
+            ["unshare", "-m", "-p", "-f", "--kill-child", *flags, "sh", "-c",
+             f"cp -r {self.classes} {tmp}/classes; mount --bind {tmp} /tmp; {hide}"
+             f"exec {JDK}/bin/java -Xmn8m -cp /tmp/classes Allocations forever 0"],
+            stdout=subprocess.PIPE)
+        self.addCleanup(outer.stdout.close)
+        self.addCleanup(outer.wait)
+        self.addCleanup(outer.kill)
+        outer.stdout.readline()
+        return int(pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0]), tmp
+
+    @needs_namespaces
+    @hides_tmp
+    def test_a_container(self):
+        """It sees neither the library nor the recorder's network; asked again and again it keeps one agent."""
+        pid, tmp = self.contained("-n", hidden=AGENT.parent)
+        for i in range(2):
+            result = run(MMTRACE, "java", pid, "-t", "300ms", "-b", "1k", "-o", f"/tmp/{i}.log")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"below /proc/{pid}/root", result.stderr)
+            self.assertGreater(sum(row[4] for row in self.samples(tmp / f"{i}.log")), 10)
+        for i in range(2):
+            trace = self.dir / f"{i}.pftrace"
+            result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o", trace, "--pid", pid, "-d", "1500")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertGreater(trace.stat().st_size, 1000)
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+        self.assertEqual(len(set(re.findall(r"/libtiallocsample\S*", maps))), 1)
+        left = {f.name for f in tmp.iterdir()}
+        self.assertEqual(left, {"classes", "0.log", "1.log", ".java_pid1", "hsperfdata_root"} & left)
+
+    @needs_namespaces
+    @hides_tmp
+    def test_a_container_with_links_where_its_folders_should_be(self):
+        """What a link in there points at is looked for in there."""
+        victim = self.dir / "victim"
+        victim.mkdir()
+        pid, tmp = self.contained()
+        (tmp / ".attach_pid1").symlink_to(victim / "made")
+        (tmp / ".java_pid1").symlink_to(victim / "socket")
+        result = run(MMTRACE, "java", pid, "-t", "100ms")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(list(victim.iterdir()), [])
 
 if __name__ == "__main__":
     unittest.main()

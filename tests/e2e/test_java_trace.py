@@ -20,8 +20,8 @@ TRACE_PROCESSOR = os.environ.get("TRACE_PROCESSOR_SHELL")
 CONFIG = """
 buffers {{ size_kb: 8192 }}
 data_sources {{ config {{ name: "linux.process_stats" }} }}
-data_sources {{ config {{ name: "linux.heap" heapprofd_config {{
-  sampling_interval_bytes: 4096 pid: {} {} heaps: "com.android.art" }} }} }}
+data_sources {{ config {{ name: "{}" heapprofd_config {{
+  sampling_interval_bytes: 4096 {} heaps: "com.android.art" }} }} }}
 duration_ms: {}
 """
 
@@ -48,15 +48,26 @@ class JavaTrace(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
-    def java(self, *flags):
-        process = self.start("java", *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+    def java(self, *flags, name="java"):
+        process = self.start(name, *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
-    def record(self, pid, ms, heaps=""):
+    def record(self, who, ms, source="linux.heap"):
         config = self.dir / "config"
-        config.write_text(CONFIG.format(pid, heaps, ms))
+        config.write_text(CONFIG.format(source, who, ms))
         return self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
+
+    def named(self):
+        """A java with a name of its own, which no other VM of the machine has."""
+        name = self.dir / f"vm{os.getpid()}"
+        name.symlink_to(pathlib.Path(shutil.which("java")).resolve())
+        return name
+
+    def allocated(self):
+        """Bytes by pid."""
+        return dict(self.query("select pid, sum(max(size, 0)) from heap_profile_allocation join process using (upid) "
+                               "where heap_name = 'com.android.art' group by 1"))
 
     def query(self, sql):
         database = self.dir / "t.db"
@@ -104,16 +115,47 @@ class JavaTrace(unittest.TestCase):
     def test_killed_recorder_and_killed_vm(self):
         """The VM waits for no recorder and finds the next one; when it is killed its profile is whole."""
         java = self.java(f"-agentpath:{AGENT}=trace")
-        first = self.record(java.pid, 60000)
+        first = self.record(f"pid: {java.pid}", 60000)
         time.sleep(2.5)
         first.send_signal(signal.SIGKILL)
         first.wait(10)
         self.trace.unlink(missing_ok=True)
-        second = self.record(java.pid, 6000)
+        second = self.record(f"pid: {java.pid}", 6000)
         time.sleep(4)
         java.kill()
         self.assertEqual(second.wait(30), 0)
         self.assertGreater(self.heaps()["com.android.art"], 1000000)
+
+    def test_a_config_names_vms(self):
+        """One that runs and one that starts later; neither was prepared. Nothing is left where they were asked."""
+        name = self.named()
+        before = self.java(name=name)
+        recorder = self.record(f'process_cmdline: "{name.name}"', 4500, "android.heapprofd")
+        time.sleep(1)
+        later = self.java(name=name)
+        self.assertEqual(recorder.wait(30), 0)
+        allocated = self.allocated()
+        self.assertEqual(set(allocated), {before.pid, later.pid})
+        self.assertGreater(min(allocated.values()), 1000000)
+        self.assertEqual((before.poll(), later.poll()), (None, None))
+        self.assertEqual(list(pathlib.Path("/tmp").glob(f".attach_pid{before.pid}")), [])
+
+    def test_only_those_that_run_or_only_those_that_start(self):
+        """VMs with the agent come by themselves, at any time; others are asked."""
+        for field, of_before, of_later in (("no_running", False, True), ("no_startup", True, False)):
+            with self.subTest(field), contextlib.ExitStack() as stack:
+                name = self.named()
+                stack.callback(name.unlink)
+                before = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
+                recorder = self.record(f'process_cmdline: "{name.name}" {field}: true', 4000)
+                time.sleep(0.8)
+                later = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
+                self.assertEqual(recorder.wait(30), 0)
+                expected = {vm.pid for vm in (before if of_before else []) + (later if of_later else [])}
+                self.assertEqual(set(self.allocated()), expected)
+                for vm in before + later:
+                    vm.kill()
+                (self.dir / "t.db").unlink()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AGENT_LIBRARY_FILE "libtiallocsample.so"
+#define AGENT_LIBRARY_NAME "libtiallocsample"
+#define AGENT_LIBRARY_FILE AGENT_LIBRARY_NAME ".so"
 #define AGENT_DEPTH_MAX    512
 #define AGENT_SOCKET_MAX   108
 #define AGENT_PERF_MAP_MAX ((uint64_t)256 << 20) // bytes of a perf map with its times, if unsaid

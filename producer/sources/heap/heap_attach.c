@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The helper ends by itself after some seconds whatever happens, and it must not be ended before:
-// it may have borrowed a thread. Its end closes the socket, so one descriptor tells all there is.
+// it may have borrowed a thread. The one for VMs may wait for half a minute, and ends in good order
+// when it is told to. A helper's end closes the socket, so one descriptor tells all there is.
 #include "producer/sources/heap/heap_attach.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ extern char **environ;
 struct heap_attach {
     int32_t pid;
     pid_t helper;
+    bool is_java;
     int fd; // owned
     struct loop_io *io;
     heap_attach_fn done;
@@ -37,6 +40,20 @@ nsec_t heap_attach_stopped(const struct heap_attach *attach)
     return attach->stopped;
 }
 
+static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct err *err)
+{
+    posix_spawn_file_actions_t actions;
+    int r = -posix_spawn_file_actions_init(&actions);
+    if (r < 0)
+        return err_errno(err, r, "%s", file);
+    if (fd >= 0)
+        r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
+    if (r == 0)
+        r = -posix_spawn(ret, file, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return r < 0 ? err_errno(err, r, "%s", file) : 0;
+}
+
 static int spawn_helper(int32_t pid, const char *action, int fd, pid_t *ret, struct err *err)
 {
     char library[PATH_MAX], helper[PATH_MAX + sizeof(HEAP_ATTACH_HELPER)], number[16];
@@ -47,16 +64,20 @@ static int spawn_helper(int32_t pid, const char *action, int fd, pid_t *ret, str
     snprintf(helper, sizeof(helper), "%.*s/" HEAP_ATTACH_HELPER, n_dir, library);
     snprintf(number, sizeof(number), "%d", pid);
     char *const argv[] = {helper, number, library, (char *)(uintptr_t)action, NULL};
-    posix_spawn_file_actions_t actions;
-    r = -posix_spawn_file_actions_init(&actions);
+    return spawn(helper, argv, fd, ret, err);
+}
+
+static int spawn_java_helper(int32_t pid, const char *options, int fd, pid_t *ret, struct err *err)
+{
+    char library[PATH_MAX], helper[PATH_MAX + sizeof(HEAP_ATTACH_JAVA_HELPER)], number[16];
+    int r = java_library_find(library, sizeof(library));
     if (r < 0)
-        return err_errno(err, r, HEAP_ATTACH_HELPER);
-    if (fd >= 0)
-        r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
-    if (r == 0)
-        r = -posix_spawn(ret, helper, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return r < 0 ? err_errno(err, r, "%s", helper) : 0;
+        return err_set(err, r, "libtiallocsample.so is not there (build with -Djava=enabled)");
+    int n_dir = (int)(strrchr(library, '/') - library);
+    snprintf(helper, sizeof(helper), "%.*s/" HEAP_ATTACH_JAVA_HELPER, n_dir, library);
+    snprintf(number, sizeof(number), "%d", pid);
+    char *const argv[] = {helper, number, library, (char *)(uintptr_t)options, NULL};
+    return spawn(helper, argv, fd, ret, err);
 }
 
 static int receive_answer(int fd, int flags, struct attach_answer *ret, int *ret_fd)
@@ -85,7 +106,7 @@ static void finish(struct heap_attach *attach, int flags)
         text = "the helper ended without an answer";
     else
         r = answer.result;
-    if (r == 0 && fd < 0)
+    if (r == 0 && fd < 0 && !attach->is_java)
         r = -EPROTO;
     attach->stopped = answer.stopped_us * NSEC_PER_USEC;
     if (r < 0)
@@ -99,8 +120,15 @@ static void socket_ready(void *userdata, uint32_t events)
     finish(userdata, MSG_DONTWAIT);
 }
 
+void heap_attach_hurry(struct heap_attach *attach)
+{
+    if (attach->is_java)
+        kill(attach->helper, SIGTERM);
+}
+
 void heap_attach_finish(struct heap_attach *attach)
 {
+    heap_attach_hurry(attach);
     finish(attach, 0);
 }
 
@@ -114,12 +142,10 @@ struct heap_attach *heap_attach_free(struct heap_attach *attach)
     return NULL;
 }
 
-int heap_attach_begin(struct loop *loop, const struct ring_options *options, int32_t pid,
-                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
-                      struct err *err)
+static int attach_new(struct loop *loop, int32_t pid, heap_attach_fn done, void *userdata,
+                      struct heap_attach **ret, int *ret_helper_fd)
 {
     int fds[2];
-    struct heap_header header;
     struct heap_attach *attach = calloc(1, sizeof(*attach));
     if (!attach)
         return -ENOMEM;
@@ -127,21 +153,58 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
     int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? -errno : 0;
     if (r == 0) {
         attach->fd = fds[0];
-        ring_header_fill(options, &header);
-        if (send(fds[0], &header, sizeof(header), MSG_NOSIGNAL) < 0)
-            r = -errno;
-        if (r == 0)
-            r = loop_add_io(loop, fds[0], EPOLLIN, socket_ready, attach, &attach->io);
-        if (r == 0)
-            r = spawn_helper(pid, NULL, fds[1], &attach->helper, err);
-        close_fd(fds[1]);
+        r = loop_add_io(loop, fds[0], EPOLLIN, socket_ready, attach, &attach->io);
+        if (r < 0)
+            close_fd(fds[1]);
     }
     if (r < 0) {
         heap_attach_free(attach);
         return r;
     }
     *ret = attach;
+    *ret_helper_fd = fds[1];
     return 0;
+}
+
+// `r`: of the helper's start.
+static int attach_begun(int r, struct heap_attach *attach, struct heap_attach **ret)
+{
+    if (r < 0)
+        heap_attach_free(attach);
+    else
+        *ret = attach;
+    return r;
+}
+
+int heap_attach_begin(struct loop *loop, const struct ring_options *options, int32_t pid,
+                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
+                      struct err *err)
+{
+    struct heap_header header;
+    struct heap_attach *attach;
+    int helper_fd CLEANUP(close_fdp) = -1;
+    int r = attach_new(loop, pid, done, userdata, &attach, &helper_fd);
+    if (r < 0)
+        return r;
+    ring_header_fill(options, &header);
+    if (send(attach->fd, &header, sizeof(header), MSG_NOSIGNAL) < 0)
+        r = -errno;
+    if (r == 0)
+        r = spawn_helper(pid, NULL, helper_fd, &attach->helper, err);
+    return attach_begun(r, attach, ret);
+}
+
+int heap_attach_begin_java(struct loop *loop, const char *options, int32_t pid, heap_attach_fn done,
+                           void *userdata, struct heap_attach **ret, struct err *err)
+{
+    struct heap_attach *attach;
+    int helper_fd CLEANUP(close_fdp) = -1;
+    int r = attach_new(loop, pid, done, userdata, &attach, &helper_fd);
+    if (r < 0)
+        return r;
+    attach->is_java = true;
+    r = spawn_java_helper(pid, options, helper_fd, &attach->helper, err);
+    return attach_begun(r, attach, ret);
 }
 
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata)

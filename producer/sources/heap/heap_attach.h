@@ -12,7 +12,8 @@
 #include "producer/service/loop.h"
 #include "producer/sources/heap/ring_reader.h"
 
-#define HEAP_ATTACH_HELPER "mmheap-attach"
+#define HEAP_ATTACH_HELPER      "mmheap-attach"
+#define HEAP_ATTACH_JAVA_HELPER "mmjava-attach"
 
 struct heap_attach;
 
@@ -25,7 +26,15 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
                       heap_attach_fn done, void *userdata, struct heap_attach **ret,
                       struct err *err);
 
-// Waits for the end of it, and calls `done`.
+// The same for a Java VM, which is told to load its agent with `options`, by the helper
+// mmjava-attach. There is no ring; the agent comes for it.
+int heap_attach_begin_java(struct loop *loop, const char *options, int32_t pid, heap_attach_fn done,
+                           void *userdata, struct heap_attach **ret, struct err *err);
+
+// Nobody waits for a VM any more: the end comes soon.
+void heap_attach_hurry(struct heap_attach *attach);
+
+// Waits for the end of it, at most seconds, and calls `done`.
 void heap_attach_finish(struct heap_attach *attach);
 
 // Another one hears of the end.

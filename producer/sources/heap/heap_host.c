@@ -50,13 +50,11 @@ int heap_host_new(const struct heap_host_options *options, struct heap_host **re
     if (!host)
         return -ENOMEM;
     *host = (struct heap_host){.options = *options};
-    const char *java = options->java_socket_name;
     int r = heap_door_init(&host->native_door, options->loop, options->log, options->socket_name,
                            "", options->is_private);
     if (r == 0)
-        r = heap_door_init(&host->java_door, options->loop, options->log,
-                           java ? java : options->socket_name, HEAP_JAVA_SUFFIX,
-                           java || options->is_private);
+        r = heap_door_init(&host->java_door, options->loop, options->log, options->socket_name,
+                           HEAP_JAVA_SUFFIX, options->is_private);
     if (r == 0)
         *ret = host;
     else
@@ -88,11 +86,6 @@ void heap_host_leave(struct heap_host *host, const void *userdata)
 {
     heap_door_leave(&host->native_door, userdata);
     heap_door_leave(&host->java_door, userdata);
-}
-
-const char *heap_host_java_socket(const struct heap_host *host)
-{
-    return host->java_door.fd >= 0 ? host->java_door.name : NULL;
 }
 
 // Processes that are let go.
@@ -156,12 +149,13 @@ static void orphan_done(void *userdata, struct heap_attach *attach, int32_t pid,
                         int ring_fd, const char *text)
 {
     struct heap_host *host = userdata;
+    (void)result;
     (void)text;
     for (size_t i = 0; i < host->orphans.n; i++)
         if (host->orphans.items[i] == attach)
             host->orphans.items[i--] = host->orphans.items[--host->orphans.n];
     heap_attach_free(attach);
-    if (result == 0) {
+    if (ring_fd >= 0) {
         ring_fd_stop(ring_fd);
         heap_host_detach(host, pid, ring_fd);
     }

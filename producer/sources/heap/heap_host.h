@@ -24,10 +24,7 @@ const char *heap_host_socket_name(void);
 struct heap_host_options {
     struct loop *loop; // borrowed, as the others
     const struct log *log;
-    const char *socket_name; // NULL: nobody comes
-    // Of the socket for VMs, HEAP_JAVA_SUFFIX comes behind; it is there or the recording fails.
-    // NULL: it goes by socket_name.
-    const char *java_socket_name;
+    const char *socket_name; // NULL: nobody comes; of that for VMs, HEAP_JAVA_SUFFIX comes behind
     // The socket is one recording's own: all programs that it wants come there, or it fails.
     bool is_private;
     // There is one recording, and nobody is in its way when its end waits for processes.
@@ -46,8 +43,6 @@ bool heap_host_is_alone(const struct heap_host *host);
 int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
 // The same for VMs.
 int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
-// Where VMs find it, borrowed; NULL: nowhere at the moment.
-const char *heap_host_java_socket(const struct heap_host *host);
 void heap_host_leave(struct heap_host *host, const void *userdata);
 
 // Has the hooks taken out of a process that does not do so by itself soon. `ring_fd` is borrowed.

@@ -25,6 +25,7 @@
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_targets.h"
+#include "producer/sources/heap/heap_vms.h"
 #include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/smaps.h"
@@ -55,10 +56,11 @@ struct heap_source {
     struct heap_names names;
     struct heap_client_vec clients; // owned
     struct heap_targets targets;
+    struct heap_vms vms;
     struct heap_attach_vec attaches; // owned; those that are under way
     struct heap_wake_vec wakes;      // owned; of processes that have not come yet
     struct loop_timer *look_timer, *dump_timer, *target_timer;
-    nsec_t look_period, ask_due;
+    nsec_t look_period, ask_due, started; // boot time
     bool running, loss_logged;
     bool passing_over; // what runs already is not wanted
     uint64_t n_lost;
@@ -107,6 +109,18 @@ static void note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
     struct heap_client *client = heap_client_new_rejected(pid, is_java);
     if (client && heap_client_vec_push(&heap->clients, client) < 0)
         heap_client_free(client);
+}
+
+// There is a profile now after all.
+static void forget_rejected(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    for (size_t i = 0; i < heap->clients.n; i++) {
+        struct heap_client *known = heap->clients.items[i];
+        if (!known->rejected || known->pid != pid || known->is_java != is_java)
+            continue;
+        heap_client_free(known);
+        heap->clients.items[i--] = heap->clients.items[--heap->clients.n];
+    }
 }
 
 static void log_loss(struct heap_source *heap, const struct heap_client *client)
@@ -321,6 +335,17 @@ static bool program_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool ta
     return welcome(heap, pid, fd, true) == 0;
 }
 
+// A process that ran before, or one that began later, where they are not wanted. Those that come to
+// a recording's own socket are what it was made for.
+static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
+{
+    const struct heap_settings *settings = &heap->settings;
+    if ((settings->running && settings->startup) || heap_host_is_private(heap->host))
+        return false;
+    bool ran = heap_targets_began(heap->env.roots->proc, pid) < heap->started;
+    return ran ? !settings->running : !settings->startup;
+}
+
 // A VM has asked, at its start or later.
 static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 {
@@ -329,7 +354,7 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
     struct err err = {0};
     (void)uid;
     end_former(heap, pid, true);
-    if (!is_wanted(heap, pid))
+    if (!is_wanted(heap, pid) || is_of_another_time(heap, pid))
         return false;
     if (taken) {
         note_rejected(heap, pid, true);
@@ -345,8 +370,28 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
                     err.text[0] ? err.text : strerror(-r));
         return false;
     }
+    forget_rejected(heap, pid, true);
+    heap_vms_forget(&heap->vms, pid);
     publish(heap, pid);
     return true;
+}
+
+// VMs that are looked for.
+
+static bool vm_is_left(void *userdata, int32_t pid)
+{
+    const struct heap_source *heap = userdata;
+    return heap->passing_over || is_known(heap, pid, true) || is_of_another_time(heap, pid);
+}
+
+static void vm_comes(void *userdata, int32_t pid, int fd)
+{
+    vm_asks(userdata, pid, 0, fd, false);
+}
+
+static void vm_is_busy(void *userdata, int32_t pid)
+{
+    note_rejected(userdata, pid, true);
 }
 
 // Processes that run already.
@@ -477,6 +522,8 @@ static void look_for_targets(void *userdata, nsec_t due, uint64_t n_due)
     if (!heap->guard.hit)
         all_done = heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc,
                                      target_found, heap);
+    if (!heap->guard.hit && heap->settings.java_named)
+        all_done &= heap_vms_look(&heap->vms);
     heap->passing_over = false;
     // Those that start later are found a little later. Where they are not wanted one look is all.
     if (!heap->settings.startup && all_done)
@@ -489,6 +536,7 @@ static void end_attaches(struct heap_source *heap)
     vec_foreach(&heap->wakes, wake)
         heap_wake_free(*wake);
     heap_wake_vec_clear(&heap->wakes);
+    heap_vms_done(&heap->vms);
     while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
         heap_attach_finish(heap->attaches.items[0]);
     vec_foreach(&heap->attaches, attach)
@@ -550,6 +598,17 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
         .name = name_of,
         .userdata = heap,
     };
+    heap->vms.env = (struct heap_vms_env){
+        .loop = env->loop,
+        .host = heap->host,
+        .log = env->log,
+        .proc = env->roots->proc,
+        .settings = &heap->settings,
+        .is_left = vm_is_left,
+        .comes = vm_comes,
+        .is_busy = vm_is_busy,
+        .userdata = heap,
+    };
     *ret = &heap->source;
     return 0;
 }
@@ -577,6 +636,7 @@ static int heap_start(struct source *source, struct err *err)
     heap_guard_start(&heap->guard, heap->settings.max_memory_kb, heap->settings.max_cpu_secs);
     heap->look_period = LOOK_FAST;
     heap->running = true;
+    heap->started = nsec_now(CLOCK_BOOTTIME);
     int r = 0;
     if (heap->settings.startup && heap->settings.native)
         r = heap_host_join(heap->host, program_asks, heap, err);

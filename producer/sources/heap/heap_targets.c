@@ -33,6 +33,14 @@ static uint64_t start_time(const char *proc, int32_t pid)
     return ticks + 1;
 }
 
+nsec_t heap_targets_began(const char *proc, int32_t pid)
+{
+    uint64_t started = start_time(proc, pid), ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+    if (started == 0 || started > UINT64_MAX / NSEC_PER_SEC)
+        return 0;
+    return (nsec_t)((started - 1) * NSEC_PER_SEC / ticks_a_second);
+}
+
 static uint64_t anonymous_kb(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
@@ -53,7 +61,8 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
     text[n > 0 ? n : 0] = 0;
     if (n <= 0 || !heap_settings_match(settings, pid, text)) // threads of the kernel have none
         return false;
-    if (str_ends_with(text, "/" HEAP_ATTACH_HELPER)) // with `all`
+    if (str_ends_with(text, "/" HEAP_ATTACH_HELPER) ||
+        str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // with `all`
         return false;
     return settings->min_anonymous_kb == 0 || anonymous_kb(proc, pid) >= settings->min_anonymous_kb;
 }

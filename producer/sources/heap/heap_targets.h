@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
+#include "common/nsec.h"
 #include "producer/sources/heap/heap_settings.h"
 
 // All zero is the state before the first look.
@@ -25,4 +26,8 @@ bool heap_targets_look(struct heap_targets *targets, const struct heap_settings 
                        const char *proc,
                        enum heap_target_answer (*found)(void *userdata, int32_t pid),
                        void *userdata);
+
+// When a process began, boot time, up to a tick early; 0: it is gone.
+nsec_t heap_targets_began(const char *proc, int32_t pid);
+
 void heap_targets_done(struct heap_targets *targets);

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The socket lies in a folder of the process's own root, where it is found whatever mount, pid or
-// network namespace the process is in; folders are looked up as the process would, so links there
-// lead nowhere else. Who connects is judged by its pid.
-//
 // The signal would end a program without a handler. It goes to one thread, right after the kernel
 // has said that the process takes it and the thread lets it through; a thread that runs is
 // preferred, because one that waits in poll() or the like gets EINTR. It is sent once more: a
@@ -16,23 +12,19 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
 #include "producer/agents/heap/heap_abi.h"
+#include "producer/sources/heap/summons.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/residency/maps.h"
 
@@ -40,15 +32,14 @@
 #define AGAIN_AFTER (80 * NSEC_PER_MSEC)
 #define TIME_MAX    (160 * NSEC_PER_MSEC)
 #define THREADS_MAX 512 // that are looked at
-#define NAME_SIZE   sizeof(HEAP_SUMMONS_PREFIX "0123456789abcdef")
 
 struct heap_wake {
     int32_t pid;
     int signal;
-    uint64_t summons;
+    struct summons summons;
     const char *proc; // borrowed
     struct loop *loop;
-    int folder_fd, listen_fd, fd; // owned; the last is the process's
+    int fd; // owned; the process's
     struct loop_io *listen_io, *io;
     struct loop_timer *timer;
     bool sent_again;
@@ -177,94 +168,13 @@ static int send_signal(const struct heap_wake *wake)
     siginfo_t info = {.si_code = SI_QUEUE};
     info.si_pid = getpid();
     info.si_uid = getuid();
-    info.si_value.sival_ptr = (void *)(uintptr_t)wake->summons;
+    info.si_value.sival_ptr = (void *)(uintptr_t)wake->summons.number;
     int32_t tid = find_thread(wake, true);
     if (tid == 0)
         tid = find_thread(wake, false);
     if (tid == 0)
         return -ENOENT;
     return syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, &info) < 0 ? -errno : 0;
-}
-
-// The socket.
-
-static int open_folder(const struct heap_wake *wake, const char *folder)
-{
-    char root[64];
-    snprintf(root, sizeof(root), "%s/%d/root", wake->proc, wake->pid);
-    int root_fd CLEANUP(close_fdp) = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return root_fd < 0 ? -errno : open_in_root(root_fd, folder + 1, O_PATH | O_DIRECTORY);
-}
-
-static void name_of(const struct heap_wake *wake, char ret[NAME_SIZE])
-{
-    snprintf(ret, NAME_SIZE, HEAP_SUMMONS_PREFIX "%016" PRIx64, wake->summons);
-}
-
-// For the process alone, whoever it is. The folder is the process's: what has the name by now may
-// be a link to anything, so the socket is held before it is given away.
-static int hand_over(const struct heap_wake *wake, const struct thread_status *status)
-{
-    char name[NAME_SIZE], path[64];
-    struct stat st;
-    name_of(wake, name);
-    int fd CLEANUP(close_fdp) = openat(wake->folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
-        return -EPERM;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (chmod(path, 0600) < 0)
-        return -errno;
-    if (geteuid() == 0 && fchownat(fd, "", status->uid, status->gid, AT_EMPTY_PATH) < 0)
-        return -errno;
-    return 0;
-}
-
-static int listen_in(struct heap_wake *wake, const struct thread_status *status, const char *folder)
-{
-    struct sockaddr_un address;
-    socklen_t size;
-    char name[NAME_SIZE], path[64];
-    wake->folder_fd = open_folder(wake, folder);
-    if (wake->folder_fd < 0)
-        return wake->folder_fd;
-    name_of(wake, name);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", wake->folder_fd, name);
-    int r = unix_socket_address(path, &address, &size);
-    if (r == 0)
-        r = unix_socket_new(SOCK_SEQPACKET, &wake->listen_fd);
-    if (r == 0 && bind(wake->listen_fd, (const struct sockaddr *)&address, size) < 0)
-        r = -errno;
-    if (r == 0)
-        r = hand_over(wake, status);
-    if (r == 0 && listen(wake->listen_fd, 4) < 0)
-        r = -errno;
-    return r;
-}
-
-static void close_socket(struct heap_wake *wake)
-{
-    char name[NAME_SIZE];
-    name_of(wake, name);
-    if (wake->listen_fd >= 0)
-        unlinkat(wake->folder_fd, name, 0);
-    wake->listen_fd = close_fd(wake->listen_fd);
-    wake->folder_fd = close_fd(wake->folder_fd);
-}
-
-static int open_socket(struct heap_wake *wake, const struct thread_status *status)
-{
-    static const char *const folders[HEAP_SUMMONS_N_FOLDERS] = HEAP_SUMMONS_FOLDERS;
-    uint64_t random;
-    int r = getrandom(&random, sizeof(random), 0) < 0 ? -errno : -ENOENT;
-    for (size_t i = 0; r < 0 && i < HEAP_SUMMONS_N_FOLDERS; i++) {
-        wake->summons = random - random % HEAP_SUMMONS_N_FOLDERS + i;
-        r = listen_in(wake, status, folders[i]);
-        if (r < 0)
-            close_socket(wake);
-    }
-    return r;
 }
 
 // The process comes.
@@ -288,14 +198,9 @@ static void fd_ready(void *userdata, uint32_t events)
 static void listen_ready(void *userdata, uint32_t events)
 {
     struct heap_wake *wake = userdata;
-    struct ucred peer = {0};
-    socklen_t size = sizeof(peer);
     (void)events;
-    int fd = accept4(wake->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (wake->fd >= 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
-        peer.pid != wake->pid) {
+    int fd = summons_accept(&wake->summons);
+    if (fd < 0 || wake->fd >= 0) {
         close_fd(fd);
         return;
     }
@@ -322,7 +227,8 @@ static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
 static int watch(struct heap_wake *wake)
 {
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    int r = loop_add_io(wake->loop, wake->listen_fd, EPOLLIN, listen_ready, wake, &wake->listen_io);
+    int r = loop_add_io(wake->loop, wake->summons.listen_fd, EPOLLIN, listen_ready, wake,
+                        &wake->listen_io);
     if (r == 0)
         r = loop_add_timer(wake->loop, now + AGAIN_AFTER, 0, time_passed, wake, &wake->timer);
     return r == 0 ? send_signal(wake) : r;
@@ -345,13 +251,12 @@ int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_
         .signal = number,
         .proc = proc,
         .loop = loop,
-        .folder_fd = -1,
-        .listen_fd = -1,
+        .summons = {.folder_fd = -1, .listen_fd = -1},
         .fd = -1,
         .done = done,
         .userdata = userdata,
     };
-    int r = open_socket(wake, &status);
+    int r = summons_open(&wake->summons, proc, pid, status.uid, status.gid, "");
     if (r == 0)
         r = watch(wake);
     if (r < 0) {
@@ -369,7 +274,7 @@ struct heap_wake *heap_wake_free(struct heap_wake *wake)
     wake->io = loop_remove_io(wake->io);
     wake->listen_io = loop_remove_io(wake->listen_io);
     wake->timer = loop_remove_timer(wake->timer);
-    close_socket(wake);
+    summons_close(&wake->summons);
     close_fd(wake->fd);
     free(wake);
     return NULL;

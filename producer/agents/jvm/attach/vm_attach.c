@@ -4,6 +4,12 @@
 // /tmp/.attach_pidPID and SIGQUIT. Without that file a VM prints its threads on SIGQUIT, and any
 // other program dies of it. So the signal goes only to a process that has a VM's library mapped and
 // catches it. PID and /tmp are those that the VM sees, in its own namespaces.
+//
+// Who has the VM's /tmp may put any socket there: the kernel says who listens.
+//
+// A second copy of the agent would be another agent, which knows nothing of the first one and
+// cannot have the VM's samples while that has them. The loader knows a library by the name that it
+// was loaded with, also when there is no such file any more; so a VM is told that name again.
 #include "producer/agents/jvm/attach/vm_attach.h"
 
 #include <errno.h>
@@ -11,115 +17,70 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "producer/sources/proc_text.h"
+#include "common/cleanup.h"
+#include "producer/agents/jvm/agent_options.h"
+#include "producer/agents/jvm/attach/vm_process.h"
 
 #define READY_MS   10000
 #define ANSWER_MS  30000
 #define STEP_MS    20
 #define ANSWER_MAX 4096
 
-struct vm {
-    pid_t pid, own_pid;
-    char root[64]; // the VM's file system, seen from here
+struct request {
+    const struct vm_process *vm;
+    const char *options;
+    const sigset_t *waiting;
 };
 
-static const char *status_line(const char *status, const char *key)
+// As poll(); also -EINTR.
+static int wait_for(const struct request *request, struct pollfd *ready, int ms)
 {
-    const char *at = strstr(status, key);
-    return at ? at + strlen(key) : NULL;
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    int r = ppoll(ready, ready ? 1 : 0, &time, request->waiting);
+    return r < 0 ? -errno : r;
 }
 
-static int status_read(pid_t pid, char *text, size_t size, struct err *err)
+static int socket_open(const struct vm_process *vm, const struct sockaddr_un *address, int *ret)
 {
-    ssize_t n = text_file_read_once(text, size - 1, "/proc", "/%d/status", (int)pid);
-    text[n > 0 ? n : 0] = 0;
-    if (n == -ENOENT || n == -ESRCH || n == 0)
-        return err_set(err, -ESRCH, "%d: no such process", (int)pid);
-    return n < 0 ? err_errno(err, (int)n, "%d", (int)pid) : 0;
-}
-
-int vm_attach_own_pid(pid_t pid, pid_t *ret, struct err *err)
-{
-    char status[8192];
-    int r = status_read(pid, status, sizeof(status), err);
-    if (r < 0)
-        return r;
-    const char *at = status_line(status, "\nNSpid:");
-    *ret = pid;
-    for (char *end; at && *at != '\n' && *at; at = end) {
-        long id = strtol(at, &end, 10);
-        if (end == at)
-            break;
-        *ret = (pid_t)id;
-    }
-    return 0;
-}
-
-static bool maps_a_vm(pid_t pid)
-{
-    char path[64], *line = NULL;
-    size_t size = 0;
-    bool found = false;
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(path, "re");
-    while (maps && !found && getline(&line, &size, maps) > 0)
-        found = strstr(line, "/libjvm.so") || strstr(line, "/libj9vm");
-    free(line);
-    if (maps)
-        fclose(maps);
-    return found;
-}
-
-static int vm_find(pid_t pid, struct vm *ret, struct err *err)
-{
-    char status[8192], path[80];
-    struct stat st;
-    int r = status_read(pid, status, sizeof(status), err);
-    if (r == 0)
-        r = vm_attach_own_pid(pid, &ret->own_pid, err);
-    if (r < 0)
-        return r;
-    ret->pid = pid;
-    snprintf(ret->root, sizeof(ret->root), "/proc/%d/root", (int)pid);
-    snprintf(path, sizeof(path), "%s/tmp", ret->root);
-    const char *caught = status_line(status, "\nSigCgt:");
-    if (!maps_a_vm(pid))
-        return err_set(err, -ENOEXEC, "%d: no Java VM, or not one that may be looked at", (int)pid);
-    // A symbolic link would lead out of its root.
-    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, -ENOEXEC, "%d: its /tmp cannot be looked at, or is no folder",
-                       (int)pid);
-    if (!caught || !(strtoull(caught, NULL, 16) >> (SIGQUIT - 1) & 1))
-        return err_set(
-            err, -ENOEXEC,
-            "%d: this Java VM takes no agents now (it starts or ends, or runs with -Xrs)",
-            (int)pid);
-    return 0;
-}
-
-static int vm_connect(const struct vm *vm)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s/tmp/.java_pid%d", vm->root,
-             (int)vm->own_pid);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval timeout = {.tv_sec = READY_MS / 1000};
+    struct ucred peer = {0};
+    socklen_t size = sizeof(peer);
+    int fd CLEANUP(close_fdp) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    int r = -errno;
-    close(fd);
-    return r;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return -errno;
+    if (peer.pid != vm->pid)
+        return -ECONNREFUSED;
+    *ret = steal_fd(&fd);
+    return 0;
+}
+
+// The descriptor, or a negative errno.
+static int vm_connect(const struct vm_process *vm)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = -1;
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/.java_pid%d", vm->tmp_fd,
+             (int)vm->own_pid);
+    vm_process_become(vm);
+    int r = socket_open(vm, &address, &fd);
+    vm_process_become_self();
+    return r < 0 ? r : fd;
 }
 
 // A socket that is left over from a process with the same id refuses.
@@ -128,22 +89,39 @@ static bool is_not_there(int r)
     return r == -ENOENT || r == -ECONNREFUSED;
 }
 
-static int vm_wake(const struct vm *vm, struct err *err)
+static int vm_signal(const struct vm_process *vm, int number)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "%s/tmp/.attach_pid%d", vm->root, (int)vm->own_pid);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno != EEXIST)
-        return err_errno(err, -errno, "%s", path);
-    if (fd >= 0)
-        close(fd);
-    int r = kill(vm->pid, SIGQUIT) < 0 ? -errno : -ENOENT;
+    int r = vm->pidfd < 0 ? kill(vm->pid, number)
+                          : (int)syscall(SYS_pidfd_send_signal, vm->pidfd, number, NULL, 0);
+    return r < 0 ? -errno : 0;
+}
+
+// What somebody has left there may belong to anybody, and the VM would not take it.
+static int mark_make(const struct vm_process *vm, const char *file)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    unlinkat(vm->tmp_fd, file, 0);
+    vm_process_become(vm);
+    int fd = openat(vm->tmp_fd, file, flags, 0600), r = fd < 0 ? -errno : 0;
+    vm_process_become_self();
+    close_fd(fd);
+    return r == -EEXIST ? 0 : r;
+}
+
+static int vm_wake(const struct request *request, const char *file, struct err *err)
+{
+    const struct vm_process *vm = request->vm;
+    int r = mark_make(vm, file);
+    if (r < 0)
+        return err_errno(err, r, "%d: /tmp/%s", (int)vm->pid, file);
+    if ((r = vm_signal(vm, SIGQUIT)) == 0)
+        r = -ENOENT;
     for (int ms = 0; is_not_there(r) && ms < READY_MS; ms += STEP_MS) {
-        poll(NULL, 0, STEP_MS);
-        r = kill(vm->pid, 0) < 0 ? -errno : vm_connect(vm);
+        r = wait_for(request, NULL, STEP_MS);
+        if (r == 0 && (r = vm_signal(vm, 0)) == 0)
+            r = vm_connect(vm);
     }
-    if (fd >= 0)
-        unlink(path);
+    unlinkat(vm->tmp_fd, file, 0);
     if (is_not_there(r))
         return err_set(err, -ETIMEDOUT,
                        "%d: the Java VM does not listen (-XX:+DisableAttachMechanism?)",
@@ -168,13 +146,14 @@ static int request_send(int fd, const char *library, const char *options)
     return 0;
 }
 
-static int answer_receive(int fd, char *text, size_t size)
+static int answer_receive(const struct request *request, int fd, char *text, size_t size)
 {
     size_t n = 0;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (n < size - 1) {
-        if (poll(&ready, 1, ANSWER_MS) == 0)
-            return -ETIMEDOUT;
+        int r = wait_for(request, &ready, ANSWER_MS);
+        if (r <= 0)
+            return r < 0 ? r : -ETIMEDOUT;
         ssize_t got = read(fd, text + n, size - 1 - n);
         if (got < 0 && errno != EINTR)
             return -errno;
@@ -207,72 +186,89 @@ static int answer_judge(char *text, pid_t pid, struct err *err)
                    (int)pid, line);
 }
 
-static bool is_seen_by(const struct vm *vm, const char *library)
+// `library` as the VM names it.
+static int vm_ask(const struct request *request, const char *library, struct err *err)
 {
-    struct stat here, there;
-    char path[PATH_MAX];
-    return snprintf(path, sizeof(path), "%s%s", vm->root, library) < (int)sizeof(path) &&
-           stat(library, &here) == 0 && stat(path, &there) == 0 && here.st_dev == there.st_dev &&
-           here.st_ino == there.st_ino;
-}
-
-// Into the VM's /tmp; *ret_path is from here, what the VM calls it is behind its root.
-static int library_copy(const struct vm *vm, const char *library, char *ret_path, size_t size)
-{
-    struct stat st;
-    if (snprintf(ret_path, size, "%s/tmp/libtiallocsample-XXXXXX", vm->root) >= (int)size)
-        return -ENAMETOOLONG;
-    int from = open(library, O_RDONLY | O_CLOEXEC);
-    if (from < 0)
-        return -errno;
-    int to = mkostemp(ret_path, O_CLOEXEC), r = to < 0 ? -errno : 0;
-    if (r == 0 && (fstat(from, &st) < 0 || fchmod(to, 0755) < 0))
-        r = -errno;
-    for (off_t done = 0; r == 0 && done < st.st_size;) {
-        ssize_t n = sendfile(to, from, &done, (size_t)(st.st_size - done));
-        if (n <= 0)
-            r = n < 0 ? -errno : -EIO;
-    }
-    close(from);
-    if (to >= 0)
-        close(to);
-    if (r < 0 && to >= 0)
-        unlink(ret_path);
-    return r;
-}
-
-static int vm_ask(const struct vm *vm, const char *library, const char *options, struct err *err)
-{
-    char answer[ANSWER_MAX];
+    char answer[ANSWER_MAX], file[32];
+    const struct vm_process *vm = request->vm;
     int fd = vm_connect(vm);
+    snprintf(file, sizeof(file), ".attach_pid%d", (int)vm->own_pid);
     if (is_not_there(fd))
-        fd = vm_wake(vm, err);
+        fd = vm_wake(request, file, err);
     else if (fd < 0)
         return err_errno(err, fd, "%d", (int)vm->pid);
     if (fd < 0)
         return fd;
-    int r = request_send(fd, library, options);
+    int r = request_send(fd, library, request->options);
     if (r == 0)
-        r = answer_receive(fd, answer, sizeof(answer));
+        r = answer_receive(request, fd, answer, sizeof(answer));
     close(fd);
     if (r < 0)
         return err_errno(err, r, "%d: the Java VM", (int)vm->pid);
     return answer_judge(answer, vm->pid, err);
 }
 
-int vm_attach_load(pid_t pid, const char *library, const char *options, struct err *err)
+// A copy of the library in the VM's files.
+
+static int bytes_copy(int from, int to)
 {
-    struct vm vm;
-    char copy[PATH_MAX];
-    int r = vm_find(pid, &vm, err);
+    struct stat st;
+    if (fstat(from, &st) < 0 || fchmod(to, 0755) < 0)
+        return -errno;
+    for (off_t done = 0; done < st.st_size;) {
+        ssize_t n = sendfile(to, from, &done, (size_t)(st.st_size - done));
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+static int copy_make(int folder_fd, const char *name, const char *library)
+{
+    int from CLEANUP(close_fdp) = open(library, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return -errno;
+    int to CLEANUP(close_fdp) =
+        openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700);
+    int r = to < 0 ? -errno : bytes_copy(from, to);
+    if (to >= 0 && r < 0)
+        unlinkat(folder_fd, name, 0);
+    return r;
+}
+
+static int copy_ask(const struct request *request, const char *library, struct err *err)
+{
+    char name[64], path[128];
+    const char *folder;
+    uint64_t random;
+    int folder_fd CLEANUP(close_fdp) = vm_process_folder(request->vm, &folder);
+    int r = folder_fd < 0 ? folder_fd : getrandom(&random, sizeof(random), 0) < 0 ? -errno : 0;
+    if (r < 0)
+        return err_errno(err, r, "%d: a folder for the agent", (int)request->vm->pid);
+    snprintf(name, sizeof(name), AGENT_LIBRARY_NAME "-%016" PRIx64 ".so", random);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    r = copy_make(folder_fd, name, library);
+    if (r < 0)
+        return err_errno(err, r, "%d: its %s", (int)request->vm->pid, path);
+    r = vm_ask(request, path, err);
+    unlinkat(folder_fd, name, 0);
+    return r;
+}
+
+int vm_attach_load(pid_t pid, const char *library, const char *options, const sigset_t *waiting,
+                   struct err *err)
+{
+    struct vm_process vm;
+    int r = vm_process_open(pid, &vm, err);
     if (r < 0)
         return r;
-    if (is_seen_by(&vm, library))
-        return vm_ask(&vm, library, options, err);
-    r = library_copy(&vm, library, copy, sizeof(copy));
-    if (r < 0)
-        return err_errno(err, r, "%s", copy);
-    r = vm_ask(&vm, copy + strlen(vm.root), options, err);
-    unlink(copy);
+    struct request request = {&vm, options, waiting};
+    if (vm.agent[0])
+        r = vm_ask(&request, vm.agent, err);
+    else if (vm_process_sees(&vm, library))
+        r = vm_ask(&request, library, err);
+    else
+        r = copy_ask(&request, library, err);
+    vm_process_close(&vm);
     return r;
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files of a VM in a container are in the hands of whoever has that container. So its folders
+// are held by descriptors, looked up as the VM itself would, and links in them lead nowhere else.
+//
+// In a user namespace root outside is nobody inside. A VM judges who asks by the user, so it is
+// asked by its own.
+#include "producer/agents/jvm/attach/vm_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "producer/agents/jvm/agent_options.h"
+#include "producer/sources/proc_text.h"
+
+#define STATUS_MAX 8192
+#define DELETED    " (deleted)"
+
+struct vm_status {
+    struct vm_process process; // ids alone
+    bool takes_sigquit;
+};
+
+// The second of the ids is the effective one.
+static uint32_t effective_id(struct span line)
+{
+    uint64_t id = 0;
+    span_take_u64(&line, &id);
+    span_take_u64(&line, &id);
+    return (uint32_t)id;
+}
+
+static int status_read(pid_t pid, struct vm_status *ret)
+{
+    char text[STATUS_MAX], word[20];
+    uint64_t number;
+    *ret = (struct vm_status){.process = {.pid = pid, .own_pid = pid, .pidfd = -1}};
+    ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/%d/status", (int)pid);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    while (span_take_line(&rest, &line)) {
+        if (span_take_prefix(&line, "Uid:")) {
+            ret->process.uid = effective_id(line);
+        } else if (span_take_prefix(&line, "Gid:")) {
+            ret->process.gid = effective_id(line);
+        } else if (span_take_prefix(&line, "NSpid:")) {
+            while (span_take_u64(&line, &number))
+                ret->process.own_pid = (pid_t)number;
+        } else if (span_take_prefix(&line, "SigCgt:")) {
+            line = span_trim(line);
+            snprintf(word, sizeof(word), "%.*s", (int)(line.end - line.pos), line.pos);
+            ret->takes_sigquit = strtoull(word, NULL, 16) >> (SIGQUIT - 1) & 1;
+        }
+    }
+    return n == 0 || n == -ENOENT ? -ESRCH : n < 0 ? (int)n : 0;
+}
+
+static bool is_agent(const char *path)
+{
+    static const char name[] = AGENT_LIBRARY_NAME;
+    const char *slash = strrchr(path, '/');
+    return slash && strncmp(slash + 1, name, sizeof(name) - 1) == 0;
+}
+
+// A path of `maps` as the process names it: without its root, which is there for those that have
+// only another root; and without the note that the file has been removed.
+static void agent_keep(const char *root, char *path, char *ret)
+{
+    size_t n_root = strlen(root), n = strlen(path);
+    const size_t n_deleted = sizeof(DELETED) - 1;
+    if (n > n_deleted && strcmp(path + n - n_deleted, DELETED) == 0)
+        path[n - n_deleted] = '\0';
+    if (n_root > 1 && strncmp(path, root, n_root) == 0 && path[n_root] == '/')
+        path += n_root;
+    snprintf(ret, PATH_MAX, "%s", path);
+}
+
+// Whether a VM's library is mapped; `agent` (NULL: not asked for) is the path of its agent, or "".
+static bool maps_look(pid_t pid, char *agent)
+{
+    char path[64], root[PATH_MAX], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+    ssize_t n = readlink(path, root, sizeof(root) - 1);
+    root[n > 0 ? n : 0] = '\0';
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && !(found && !agent) && getline(&line, &size, maps) > 0) {
+        char *file = strchr(line, '/');
+        if (!file)
+            continue;
+        file[strcspn(file, "\n")] = '\0';
+        found |= strstr(file, "/libjvm.so") || strstr(file, "/libj9vm");
+        if (agent && is_agent(file))
+            agent_keep(root, file, agent);
+    }
+    free(line);
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+enum vm_state vm_process_state(pid_t pid)
+{
+    struct vm_status status;
+    if (status_read(pid, &status) < 0 || !maps_look(pid, NULL))
+        return VM_NONE;
+    return status.takes_sigquit ? VM_READY : VM_DEAF;
+}
+
+void vm_process_close(struct vm_process *vm)
+{
+    vm->pidfd = close_fd(vm->pidfd);
+    vm->root_fd = close_fd(vm->root_fd);
+    vm->tmp_fd = close_fd(vm->tmp_fd);
+}
+
+static int folders_open(struct vm_process *vm)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/root", (int)vm->pid);
+    vm->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (vm->root_fd < 0)
+        return -errno;
+    vm->tmp_fd = open_in_root(vm->root_fd, "tmp", O_PATH | O_DIRECTORY);
+    return vm->tmp_fd < 0 ? vm->tmp_fd : 0;
+}
+
+int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
+{
+    struct vm_status status;
+    // From here on the number means this process.
+    int pidfd CLEANUP(close_fdp) = (int)syscall(SYS_pidfd_open, pid, 0);
+    int r = status_read(pid, &status);
+    if (r < 0)
+        return r == -ESRCH ? err_set(err, r, "%d: no such process", (int)pid)
+                           : err_errno(err, r, "%d", (int)pid);
+    *ret = status.process;
+    ret->root_fd = ret->tmp_fd = -1;
+    if (!maps_look(pid, ret->agent))
+        return err_set(err, -ENOEXEC, "%d: no Java VM, or not one that may be looked at", (int)pid);
+    if (!status.takes_sigquit)
+        return err_set(
+            err, -ENOEXEC,
+            "%d: this Java VM takes no agents now (it starts or ends, or runs with -Xrs)",
+            (int)pid);
+    r = folders_open(ret);
+    if (r < 0) {
+        vm_process_close(ret);
+        return err_errno(err, r, "%d: its /tmp", (int)pid);
+    }
+    ret->pidfd = steal_fd(&pidfd);
+    return 0;
+}
+
+bool vm_process_sees(const struct vm_process *vm, const char *path)
+{
+    struct stat here, there;
+    int fd CLEANUP(close_fdp) = open_in_root(vm->root_fd, path + 1, O_PATH);
+    return fd >= 0 && stat(path, &here) == 0 && fstat(fd, &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+static bool takes_libraries(int fd)
+{
+    struct statvfs fs;
+    return fstatvfs(fd, &fs) == 0 && !(fs.f_flag & (ST_NOEXEC | ST_RDONLY));
+}
+
+int vm_process_folder(const struct vm_process *vm, const char **ret)
+{
+    static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm", "/run"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        *ret = folders[i];
+        int fd = open_in_root(vm->root_fd, folders[i] + 1, O_PATH | O_DIRECTORY);
+        if (fd >= 0 && takes_libraries(fd))
+            return fd;
+        close_fd(fd);
+    }
+    return -ENOENT;
+}
+
+void vm_process_become(const struct vm_process *vm)
+{
+    if (geteuid() != 0)
+        return;
+    // Where it is not allowed, root asks.
+    if (setegid(vm->gid) == 0)
+        (void)!seteuid(vm->uid);
+}
+
+void vm_process_become_self(void)
+{
+    (void)!seteuid(getuid());
+    (void)!setegid(getgid());
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A helper has the VM load its agent, which may take long; the socket is the VM's own. So the VM
+// may come before the helper has ended, and what it does is of no matter any more then. A helper
+// that nobody waits for is left to the host.
+#include "producer/sources/heap/heap_vm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "common/cleanup.h"
+#include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/sources/heap/heap_attach.h"
+#include "producer/sources/heap/summons.h"
+
+#define COMES_WITHIN (3 * NSEC_PER_SEC) // of its being asked
+
+struct heap_vm {
+    int32_t pid;
+    struct loop *loop;      // borrowed
+    struct heap_host *host; // borrowed
+    struct summons summons;
+    struct loop_io *io;
+    struct loop_timer *timer;
+    struct heap_attach *attach; // owned; NULL: it has ended
+    bool has_come;
+    heap_vm_fn done;
+    void *userdata;
+};
+
+int32_t heap_vm_pid(const struct heap_vm *vm)
+{
+    return vm->pid;
+}
+
+static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct heap_vm *vm = userdata;
+    (void)due;
+    (void)n_due;
+    vm->done(vm->userdata, vm, vm->pid, -EBUSY, -1, "it is being profiled already");
+}
+
+static void vm_comes(void *userdata, uint32_t events)
+{
+    struct heap_vm *vm = userdata;
+    (void)events;
+    int fd CLEANUP(close_fdp) = summons_accept(&vm->summons);
+    if (fd < 0)
+        return;
+    vm->has_come = true;
+    vm->done(vm->userdata, vm, vm->pid, 0, fd, "");
+}
+
+static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
+                        int ring_fd, const char *text)
+{
+    struct heap_vm *vm = userdata;
+    char copy[ERR_TEXT_MAX];
+    snprintf(copy, sizeof(copy), "%s", text);
+    close_fd(ring_fd);
+    vm->attach = NULL;
+    heap_attach_free(attach);
+    if (result == 0)
+        result = loop_add_timer(vm->loop, nsec_now(CLOCK_BOOTTIME) + COMES_WITHIN, 0, time_passed,
+                                vm, &vm->timer);
+    if (result < 0)
+        vm->done(vm->userdata, vm, pid, result, -1, copy);
+}
+
+static int vm_ask(struct heap_vm *vm, const char *proc, struct err *err)
+{
+    struct vm_process process;
+    char options[128];
+    int r = vm_process_open(vm->pid, &process, err);
+    if (r < 0)
+        return r;
+    vm_process_close(&process);
+    r = summons_open(&vm->summons, proc, vm->pid, process.uid, process.gid, HEAP_JAVA_SUFFIX);
+    if (r == 0)
+        r = loop_add_io(vm->loop, vm->summons.listen_fd, EPOLLIN, vm_comes, vm, &vm->io);
+    if (r < 0)
+        return err_errno(err, r, "a socket for process %d", vm->pid);
+    // The agent puts the suffix behind the name itself.
+    snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.folder,
+             (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.name);
+    return heap_attach_begin_java(vm->loop, options, vm->pid, attach_done, vm, &vm->attach, err);
+}
+
+int heap_vm_begin(struct loop *loop, struct heap_host *host, const char *proc, int32_t pid,
+                  heap_vm_fn done, void *userdata, struct heap_vm **ret, struct err *err)
+{
+    struct heap_vm *vm = calloc(1, sizeof(*vm));
+    if (!vm)
+        return -ENOMEM;
+    *vm = (struct heap_vm){
+        .pid = pid,
+        .loop = loop,
+        .host = host,
+        .summons = {.folder_fd = -1, .listen_fd = -1},
+        .done = done,
+        .userdata = userdata,
+    };
+    int r = vm_ask(vm, proc, err);
+    if (r < 0)
+        heap_vm_free(vm);
+    else
+        *ret = vm;
+    return r;
+}
+
+struct heap_vm *heap_vm_free(struct heap_vm *vm)
+{
+    if (!vm)
+        return NULL;
+    if (vm->attach && !vm->has_come)
+        heap_attach_hurry(vm->attach);
+    if (vm->attach)
+        heap_host_adopt(vm->host, vm->attach);
+    vm->io = loop_remove_io(vm->io);
+    vm->timer = loop_remove_timer(vm->timer);
+    summons_close(&vm->summons);
+    free(vm);
+    return NULL;
+}
