@@ -20,6 +20,7 @@ OUR_TABLES = {
     "Call stacks and heaps": ("stack_frame", "heap_growth", "memory_account"),
     "Perf maps": ("perf_map",),
     "Java allocations": ("alloc_log",),
+    "Files and older forms": ("inode_", "chrome_raw"),
 }
 
 HEAD = """\

@@ -31,6 +31,7 @@ struct header {
     struct wire_field data[DATA_FIELDS_MAX];
     enum field_interest interest[DATA_FIELDS_MAX];
     size_t n_data;
+    uint32_t left_out; // number of a field with data that is not among them; 0: none
 };
 
 struct reader {

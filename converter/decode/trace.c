@@ -82,8 +82,11 @@ static void header_data(struct reader *reader, struct header *header,
 {
     enum field_interest interest =
         reader->handler->interest(reader->handler->userdata, field->number);
-    if (interest == FIELD_IGNORED || field->type != WIRE_BYTES || header->n_data == DATA_FIELDS_MAX)
+    if (interest == FIELD_IGNORED || field->type != WIRE_BYTES ||
+        header->n_data == DATA_FIELDS_MAX) {
+        header->left_out = field->number;
         return;
+    }
     header->data[header->n_data] = *field;
     header->interest[header->n_data++] = interest;
 }
@@ -142,6 +145,9 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
         case PB_TracePacket_zstd_compressed_packets:
             header->other_compression = true;
             break;
+        case PB_TracePacket_trusted_uid:
+        case PB_TracePacket_trusted_pid:
+            break; // say nothing of what is in the packet
         default:
             header_data(reader, header, &field);
         }
@@ -469,6 +475,8 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
     uint32_t generation;
     bool usable;
     int r = reader_enter(reader, machine);
+    if (r == 0 && header.left_out)
+        reader_problem(reader, PROBLEM_FIELD_LEFT_OUT, header.left_out);
     if (r == 0)
         r = state_follow(reader, &header, &generation, &usable);
     if (r == 0 && header.snapshot.data)

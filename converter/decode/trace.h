@@ -60,6 +60,7 @@ enum trace_problem {
     PROBLEM_THREAD_TIME_NEGATIVE, // the same
     PROBLEM_THREAD_TIME_IGNORED,  // a ThreadDescriptor of a sequence that lost packets
     PROBLEM_MACHINES_MANY,        // of more machines than are told apart
+    PROBLEM_FIELD_LEFT_OUT,       // of a kind that no handler wants; detail is the field
     N_TRACE_PROBLEMS
 };
 

@@ -14,23 +14,28 @@
 #include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
-static const struct importer *importer_find(uint32_t field, size_t *ret_index)
+#define FIELD_LEFT_OUT_MAX 10000 // larger numbers are counted as one
+
+static void importers_index(struct import *im)
 {
     for (size_t i = 0; i < n_importers; i++)
-        if (importers[i]->field == field) {
-            *ret_index = i;
-            return importers[i];
-        }
-    return NULL;
+        im->importer_of[importers[i]->field] = (uint8_t)(i + 1);
+}
+
+static const struct importer *importer_find(const struct import *im, uint32_t field,
+                                            size_t *ret_index)
+{
+    size_t number = field < IMPORTER_FIELDS_MAX ? im->importer_of[field] : 0;
+    *ret_index = number - 1;
+    return number ? importers[number - 1] : NULL;
 }
 
 static enum field_interest handle_interest(void *userdata, uint32_t field)
 {
-    (void)userdata;
     size_t index;
     if (field == PB_TracePacket_ftrace_events)
         return FIELD_BUNDLE;
-    const struct importer *importer = importer_find(field, &index);
+    const struct importer *importer = importer_find(userdata, field, &index);
     if (!importer)
         return FIELD_IGNORED;
     if (importer->now && importer->sorted)
@@ -60,7 +65,7 @@ static int handle_now(void *userdata, const struct packet *packet, const struct 
 {
     struct import *im = userdata;
     size_t index = 0;
-    const struct importer *importer = importer_find(field->number, &index);
+    const struct importer *importer = importer_find(im, field->number, &index);
     int r = importer->now(im, machine_state(im, index), packet, field);
     return r < 0 ? r : import_failure(im);
 }
@@ -70,7 +75,7 @@ static int handle_sorted(void *userdata, const struct packet *packet,
 {
     struct import *im = userdata;
     size_t index = 0;
-    const struct importer *importer = importer_find(field->number, &index);
+    const struct importer *importer = importer_find(im, field->number, &index);
     int r = importer->sorted(im, machine_state(im, index), packet, field);
     return r < 0 ? r : import_failure(im);
 }
@@ -178,6 +183,9 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
     else if (problem == PROBLEM_SEQUENCE_MISSING)
         stats_add(&im->stats, sequence_missing_stat(detail), 1);
+    else if (problem == PROBLEM_FIELD_LEFT_OUT)
+        stats_add_at(&im->stats, STAT_mmsql_packets_left_out,
+                     detail < FIELD_LEFT_OUT_MAX ? detail : FIELD_LEFT_OUT_MAX, 1);
     else if (problem == PROBLEM_INTERNED_MISSING)
         stats_add(&im->stats, STAT_interned_data_tokenizer_errors, detail);
     else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
@@ -351,6 +359,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     };
     im.progress = progress;
     im.userdata = userdata;
+    importers_index(&im);
     int r = args_init(&im.args, db);
     if (r == 0)
         r = processes_init(&im.processes, &im.strings);

@@ -30,7 +30,8 @@
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
 
-#define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
+#define CPUS_MAX            4096 // of a machine; see ucpu in schema.h
+#define IMPORTER_FIELDS_MAX 3200 // numbers of importers' fields are below
 
 struct ftrace;
 struct json_reader;
@@ -61,10 +62,11 @@ struct import {
     struct samples samples;
     struct deobfuscation deobfuscation;
     struct ftrace_rows ftrace_rows;
-    struct ftrace *ftrace;       // owned
-    struct machine_vec machines; // owned
-    struct machine *machine;     // borrowed: the one at hand
-    struct map64 gpus;           // machine and number of a GPU -> its ugpu
+    struct ftrace *ftrace;                    // owned
+    uint8_t importer_of[IMPORTER_FIELDS_MAX]; // field of TracePacket -> index in importers, + 1
+    struct machine_vec machines;              // owned
+    struct machine *machine;                  // borrowed: the one at hand
+    struct map64 gpus;                        // machine and number of a GPU -> its ugpu
     struct gpu_events gpu_events;
     struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
     struct map64 packages;        // user id of an Android package -> its name, in strings

@@ -35,6 +35,10 @@ extern const struct importer importer_generic_process_tree;
 extern const struct importer importer_generic_task_rename;
 extern const struct importer importer_generic_task_state;
 extern const struct importer importer_heap_graph;
+extern const struct importer importer_chrome_events;
+extern const struct importer importer_inodes;
+extern const struct importer importer_interrupts;
+extern const struct importer importer_metatrace;
 extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
 extern const struct importer importer_malloc_info;
@@ -139,5 +143,9 @@ const struct importer *const importers[] = {
     &importer_trace_attributes,
     &importer_ui_state,
     &importer_translation_table,
+    &importer_metatrace,
+    &importer_interrupts,
+    &importer_inodes,
+    &importer_chrome_events,
 };
 const size_t n_importers = sizeof(importers) / sizeof(importers[0]);

@@ -253,6 +253,13 @@
     S(vulkan_allocations_invalid_string_id, false, "error", "trace", NULL)                         \
     S(gpu_work_period_negative_duration, false, "error", "analysis", NULL)                         \
     S(ftrace_thermal_exynos_acpm_unknown_tz_id, false, "error", "analysis", NULL)                  \
+    S(metatrace_overruns, false, "error", "trace", NULL)                                           \
+    S(empty_chrome_metadata, false, "error", "trace", NULL)                                        \
+    S(mmsql_chrome_events_left_out, false, "data_loss", "analysis",                                \
+      "Events of Chrome in a form that is no longer written; left out.")                           \
+    S(mmsql_packets_left_out, true, "notice", "analysis",                                          \
+      "Packets of a kind that is not converted; by field of TracePacket, 10000 for all from "      \
+      "there on.")                                                                                 \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \

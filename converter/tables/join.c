@@ -50,6 +50,7 @@ static const struct column_meaning meanings[] = {
     OWN(trace, "id", TRACE),
     OWN(clock_snapshot, "clock_id", PLAIN),
     OWN(cpu, "cluster_id", PLAIN),
+    OWN(linux_interrupt_mapping, "irq_id", PLAIN),
     OWN(process, "android_appid", PLAIN),
     OWN(process, "android_user_id", PLAIN),
     OWN(profiler_smaps, "module_timestamp", PLAIN),

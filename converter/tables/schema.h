@@ -26,6 +26,7 @@
 #include "converter/tables/schema_gpu.h"
 #include "converter/tables/schema_memory.h"
 #include "converter/tables/schema_profile.h"
+#include "converter/tables/schema_system.h"
 
 #define TABLE_LIST(T)                                                                              \
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
@@ -49,6 +50,7 @@
     GPU_TABLE_LIST(T)                                                                              \
     MEMORY_TABLE_LIST(T)                                                                           \
     PROFILE_TABLE_LIST(T)                                                                          \
+    SYSTEM_TABLE_LIST(T)                                                                           \
     FILE_TABLE_LIST(T)
 
 #define COLUMNS_clock_snapshot(K, C, G)                                                            \

@@ -17,11 +17,21 @@
 // Numbers that look like ids and are none of ours: the kernel's, and the trace's own.
 static bool is_outside(const char *column)
 {
-    static const char *const outside[] = {
-        "pid",           "tid",          "raw_id",         "clock_id",        "cluster_id",
-        "android_appid", "build_id",     "module_debugid", "android_user_id", "group_id",
-
-        "thread_ts",     "array_data_id"};
+    static const char *const outside[] = {"pid",
+                                          "tid",
+                                          "raw_id",
+                                          "clock_id",
+                                          "cluster_id",
+                                          "android_appid",
+                                          "build_id",
+                                          "module_debugid",
+                                          "android_user_id",
+                                          "group_id",
+                                          "thread_ts",
+                                          "array_data_id",
+                                          "irq_id",
+                                          "internal_isolate_id",
+                                          "internal_script_id"};
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
         if (str_eq(outside[i], column))
             return true;

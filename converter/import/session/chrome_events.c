@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ChromeEventBundle: what Chrome wrote in older forms. Facts go to the metadata table under their
+// names, as those of ChromeMetadataPacket do; they and texts that are traces of their own also are
+// rows of chrome_raw. Events of the oldest form, which nothing writes or reads any more, are
+// counted.
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct bundles {
+    uint32_t n; // with facts
+};
+
+static void raw_write(struct import *im, int64_t ts, const char *name, const struct arg *args,
+                      size_t n)
+{
+    struct cell *row = database_row(im->db, TABLE_chrome_raw, NULL);
+    cell_int(row, COL_chrome_raw_ts, ts);
+    cell_text(row, COL_chrome_raw_name, name);
+    cell_arg_set(row, COL_chrome_raw_arg_set_id, args_add(&im->args, args, n));
+}
+
+// The fact's value; false: it has none.
+static bool value_read(const struct wire_field *part, struct arg *ret)
+{
+    const struct wire_field *text = &part[PB_ChromeMetadata_string_value];
+    const struct wire_field *json = &part[PB_ChromeMetadata_json_value];
+    if (field_present(text))
+        *ret = arg_text(NULL, text->data, text->size);
+    else if (field_present(&part[PB_ChromeMetadata_int_value]))
+        *ret = arg_int(NULL, field_i64(&part[PB_ChromeMetadata_int_value]));
+    else if (field_present(&part[PB_ChromeMetadata_bool_value]))
+        *ret = arg_int(NULL, field_u64(&part[PB_ChromeMetadata_bool_value]) != 0);
+    else if (field_present(json))
+        *ret =
+            (struct arg){.text = field_text(json), .size = (uint32_t)json->size, .type = ARG_JSON};
+    else
+        return false;
+    return true;
+}
+
+static int fact_read(struct import *im, uint32_t bundle, const struct wire_field *message,
+                     struct arg_vec *args)
+{
+    MESSAGE(part, PB_ChromeMetadata_json_value, message);
+    const struct wire_field *name = &part[PB_ChromeMetadata_name];
+    struct arg arg;
+    if (!value_read(part, &arg)) {
+        stats_add(&im->stats, STAT_empty_chrome_metadata, 1);
+        return 0;
+    }
+    // Several instances of Chrome may have written into the trace.
+    char prefix[24] = "cr-";
+    if (bundle > 1)
+        snprintf(prefix, sizeof(prefix), "cr-%u-", bundle);
+    const char *key = metadata_name(&im->metadata, prefix, name->data, name->size);
+    if (arg.type == ARG_INT)
+        metadata_add_int(&im->metadata, key, arg.integer);
+    else
+        metadata_add_text(&im->metadata, key, arg.text, arg.size);
+    uint32_t text = strset_add(&im->strings, field_text(name), name->size);
+    if (text == STRSET_NONE)
+        return -ENOMEM;
+    arg.key = strset_text(&im->strings, text);
+    return arg_vec_push(args, arg);
+}
+
+static int facts_read(struct import *im, struct bundles *state, int64_t ts,
+                      const struct wire_field *message)
+{
+    CLEANUP(arg_vec_done) struct arg_vec args = {0};
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    uint32_t bundle = ++state->n;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ChromeEventBundle_metadata)
+            r = fact_read(im, bundle, &field, &args);
+    if (r == 0)
+        raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
+    return r;
+}
+
+// Chrome cuts the text where it likes.
+static int kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field, piece = {0};
+    size_t n = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_ChromeEventBundle_legacy_ftrace_output || !field.data)
+            continue;
+        if (n++ == 1)
+            strbuf_add(&text, piece.data, piece.size);
+        if (n > 1)
+            strbuf_add(&text, field.data, field.size);
+        piece = field;
+    }
+    struct arg arg = arg_text("data", piece.data, piece.size);
+    if (n > 1) {
+        uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+        if (text.failed || id == STRSET_NONE)
+            return -ENOMEM;
+        arg = arg_text("data", strset_text(&im->strings, id), text.size);
+    }
+    raw_write(im, ts, "chrome_event.legacy_system_trace", &arg, 1);
+    return 0;
+}
+
+static void json_read(struct import *im, int64_t ts, const struct wire_field *message)
+{
+    MESSAGE(part, PB_ChromeLegacyJsonTrace_data, message);
+    const struct wire_field *data = &part[PB_ChromeLegacyJsonTrace_data];
+    struct arg arg = arg_text("data", data->data, data->size);
+    raw_write(im, ts,
+              field_u64(&part[PB_ChromeLegacyJsonTrace_type]) == PB_USER_TRACE
+                  ? "chrome_event.legacy_user_trace"
+                  : "chrome_event.legacy_system_trace",
+              &arg, 1);
+}
+
+static int bundle_sorted(struct import *im, void *userdata, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    MESSAGE(bundle, PB_ChromeEventBundle_legacy_json_trace, message);
+    int r = 0;
+    if (field_present(&bundle[PB_ChromeEventBundle_metadata]))
+        r = facts_read(im, userdata, packet->ts, message);
+    if (r == 0 && field_present(&bundle[PB_ChromeEventBundle_legacy_ftrace_output]))
+        r = kernel_text_read(im, packet->ts, message);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_ChromeEventBundle_legacy_json_trace)
+            json_read(im, packet->ts, &field);
+        else if (field.number == PB_ChromeEventBundle_trace_events)
+            stats_add(&im->stats, STAT_mmsql_chrome_events_left_out, 1);
+    return r;
+}
+
+const struct importer importer_chrome_events = {
+    .field = PB_TracePacket_chrome_events,
+    .sorted = bundle_sorted,
+    .state_size = sizeof(struct bundles),
+};

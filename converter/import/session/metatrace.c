@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PerfettoMetatrace: what the recorder itself was doing, slices and counters of its threads. Names
+// are well-known numbers, texts, or numbers of texts that an earlier packet of any sequence has.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/map.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct metatrace {
+    struct map64 texts; // iid -> text, in im->strings
+};
+
+// By their numbers, which are part of the format.
+static const char *const event_names[] = {
+    "EVENT_ZERO_UNUSED",
+    "FTRACE_CPU_READER_READ",
+    "FTRACE_DRAIN_CPUS",
+    "FTRACE_UNBLOCK_READERS",
+    "FTRACE_CPU_READ_NONBLOCK",
+    "FTRACE_CPU_READ_BLOCK",
+    "FTRACE_CPU_SPLICE_NONBLOCK",
+    "FTRACE_CPU_SPLICE_BLOCK",
+    "FTRACE_CPU_WAIT_CMD",
+    "FTRACE_CPU_RUN_CYCLE",
+    "FTRACE_CPU_FLUSH",
+    "FTRACE_CPU_BUFFER_WATERMARK",
+    "READ_SYS_STATS",
+    "PS_WRITE_ALL_PROCESSES",
+    "PS_ON_PIDS",
+    "PS_ON_RENAME_PIDS",
+    "PS_WRITE_ALL_PROCESS_STATS",
+    "TRACE_WRITER_COMMIT_STARTUP_WRITER_BATCH",
+    "FTRACE_READ_TICK",
+    "FTRACE_CPU_READ_CYCLE",
+    "FTRACE_CPU_READ_BATCH",
+    "KALLSYMS_PARSE",
+    "PROFILER_READ_TICK",
+    "PROFILER_READ_CPU",
+    "PROFILER_UNWIND_TICK",
+    "PROFILER_UNWIND_SAMPLE",
+    "PROFILER_UNWIND_INITIAL_ATTEMPT",
+    "PROFILER_UNWIND_ATTEMPT",
+    "PROFILER_MAPS_PARSE",
+    "PROFILER_MAPS_REPARSE",
+    "PROFILER_UNWIND_CACHE_CLEAR",
+    "ANDROID_CPU_PER_UID_TICK",
+    "ANDROID_KERNEL_WAKELOCKS_TICK",
+    "ANDROID_POWER_TICK",
+    "ANDROID_POWER_WRITE_BATTERY_COUNTERS",
+    "ANDROID_POWER_WRITE_ENERGY_ESTIMATION_BREAKDOWN",
+    "ANDROID_POWER_WRITE_ENTITY_STATE_RESIDENCY",
+    "ANDROID_POWER_WRITE_POWER_RAILS_DATA",
+    "LINUX_POWER_SYSFS_TICK",
+};
+static const char *const counter_names[] = {
+    "COUNTER_ZERO_UNUSED",        "FTRACE_PAGES_DRAINED",        "PS_PIDS_SCANNED",
+    "TRACE_SERVICE_COMMIT_DATA",  "PROFILER_UNWIND_QUEUE_SZ",    "PROFILER_UNWIND_CURRENT_PID",
+    "WATCHDOG_CRASH_REASON",      "WATCHDOG_CRASH_TIME_BOOT_MS", "WATCHDOG_CRASH_ACTUAL_MONO",
+    "WATCHDOG_CRASH_ACTUAL_BOOT", "WATCHDOG_CRASH_ACTUAL_CPU",   "FTRACE_SESSIONS",
+};
+
+static struct slice_name text_of(const struct wire_field *field)
+{
+    return (struct slice_name){.text = field_text(field), .size = field->size};
+}
+
+static struct slice_name interned(const struct import *im, const struct metatrace *state,
+                                  const struct wire_field *iid)
+{
+    const uint64_t *text = map64_find(&state->texts, field_u64(iid));
+    if (!text)
+        return slice_name("MISSING STRING");
+    return (struct slice_name){.text = strset_text(&im->strings, (uint32_t)*text),
+                               .size = im->strings.entries[*text].size};
+}
+
+static int texts_read(struct import *im, struct metatrace *state, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_PerfettoMetatrace_interned_strings)
+            continue;
+        MESSAGE(part, PB_PerfettoMetatrace_InternedString_value, &field);
+        const struct wire_field *value = &part[PB_PerfettoMetatrace_InternedString_value];
+        uint32_t text = strset_add(&im->strings, field_text(value), value->size);
+        bool is_new; // the first text of a number stays
+        if (text == STRSET_NONE ||
+            !map64_get_or_add(&state->texts,
+                              field_u64(&part[PB_PerfettoMetatrace_InternedString_iid]), text,
+                              &is_new))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+struct pair {
+    struct slice_name key, value;
+    size_t place;
+};
+VEC_DEFINE(pair_vec, struct pair);
+
+static int pair_compare(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    if (a->key.size != b->key.size)
+        return a->key.size < b->key.size ? -1 : 1;
+    int r = memcmp(a->key.text, b->key.text, a->key.size);
+    if (r == 0)
+        r = a->place < b->place ? -1 : a->place > b->place;
+    return r;
+}
+
+static bool same_key(const struct pair_vec *pairs, size_t i, size_t j)
+{
+    return j < pairs->n && pairs->items[i].key.size == pairs->items[j].key.size &&
+           memcmp(pairs->items[i].key.text, pairs->items[j].key.text, pairs->items[i].key.size) ==
+               0;
+}
+
+// The values of a key that comes several times are an array.
+static int pairs_write(struct import *im, const struct pair_vec *pairs, struct arg_vec *ret)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    size_t index = 0;
+    for (size_t i = 0; i < pairs->n; i++) {
+        const struct pair *pair = &pairs->items[i];
+        bool goes_on = same_key(pairs, i, i + 1);
+        strbuf_clear(&text);
+        strbuf_add(&text, pair->key.text, pair->key.size);
+        uint32_t flat = strset_add(&im->strings, text.text, text.size);
+        if (goes_on || index)
+            strbuf_addf(&text, "[%zu]", index);
+        uint32_t key = strset_add(&im->strings, text.text, text.size);
+        index = goes_on ? index + 1 : 0;
+        if (text.failed || flat == STRSET_NONE || key == STRSET_NONE)
+            return -ENOMEM;
+        struct arg arg =
+            arg_text(strset_text(&im->strings, key), pair->value.text, pair->value.size);
+        arg.flat_key = strset_text(&im->strings, flat);
+        if (arg_vec_push(ret, arg) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int args_read(struct import *im, const struct metatrace *state,
+                     const struct wire_field *message, struct arg_vec *ret)
+{
+    CLEANUP(pair_vec_done) struct pair_vec pairs = {0};
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_PerfettoMetatrace_args)
+            continue;
+        MESSAGE(part, PB_PerfettoMetatrace_Arg_value_iid, &field);
+        const struct wire_field *key_iid = &part[PB_PerfettoMetatrace_Arg_key_iid];
+        const struct wire_field *value_iid = &part[PB_PerfettoMetatrace_Arg_value_iid];
+        struct pair pair = {
+            .key = field_present(key_iid) ? interned(im, state, key_iid)
+                                          : text_of(&part[PB_PerfettoMetatrace_Arg_key]),
+            .value = field_present(value_iid) ? interned(im, state, value_iid)
+                                              : text_of(&part[PB_PerfettoMetatrace_Arg_value]),
+            .place = pairs.n,
+        };
+        if (pair_vec_push(&pairs, pair) < 0)
+            return -ENOMEM;
+    }
+    if (pairs.n)
+        qsort(pairs.items, pairs.n, sizeof(*pairs.items), pair_compare);
+    return pairs_write(im, &pairs, ret);
+}
+
+static struct slice_name known_name(struct import *im, const struct wire_field *id,
+                                    const char *what, const char *const *names, size_t n)
+{
+    uint32_t number = (uint32_t)field_u64(id);
+    return number < n ? slice_name(names[number]) : ftrace_name(im, "%s %u", what, number);
+}
+
+static void slice_write(struct import *im, const struct metatrace *state, int64_t ts,
+                        const struct wire_field *event, const struct arg_vec *args)
+{
+    const struct wire_field *id = &event[PB_PerfettoMetatrace_event_id];
+    const struct wire_field *iid = &event[PB_PerfettoMetatrace_event_name_iid];
+    int64_t utid = processes_thread(&im->processes,
+                                    (uint32_t)field_u64(&event[PB_PerfettoMetatrace_thread_id]));
+    struct slice_spec spec = {
+        .ts = ts,
+        .dur = field_i64(&event[PB_PerfettoMetatrace_event_duration_ns]),
+        .track = ftrace_thread_track(im, utid),
+        .category = slice_name("metatrace"),
+        .args = args->items,
+        .n_args = args->n,
+    };
+    if (field_present(id))
+        spec.name =
+            known_name(im, id, "Event", event_names, sizeof(event_names) / sizeof(event_names[0]));
+    else
+        spec.name = field_present(iid) ? interned(im, state, iid)
+                                       : text_of(&event[PB_PerfettoMetatrace_event_name]);
+    slice_add(&im->slices, &spec);
+}
+
+static void counter_write(struct import *im, int64_t ts, const struct wire_field *event,
+                          const struct arg_vec *args)
+{
+    const struct wire_field *id = &event[PB_PerfettoMetatrace_counter_id];
+    struct slice_name name = text_of(&event[PB_PerfettoMetatrace_counter_name]);
+    if (field_present(id))
+        name = known_name(im, id, "Counter", counter_names,
+                          sizeof(counter_names) / sizeof(counter_names[0]));
+    int64_t utid = processes_thread(&im->processes,
+                                    (uint32_t)field_u64(&event[PB_PerfettoMetatrace_thread_id]));
+    struct track_spec track = {
+        .type = "metatrace_counter",
+        .counter = true,
+        .dimensions = {dimension_int("utid", utid),
+                       dimension_text("counter_name", name.text, name.size)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    counter_push(im, ts, tracks_get(&im->tracks, &track),
+                 (int32_t)field_u64(&event[PB_PerfettoMetatrace_counter_value]),
+                 args_add(&im->args, args->items, args->n));
+}
+
+static int metatrace_sorted(struct import *im, void *userdata, const struct packet *packet,
+                            const struct wire_field *message)
+{
+    struct metatrace *state = userdata;
+    CLEANUP(arg_vec_done) struct arg_vec args = {0};
+    MESSAGE(event, PB_PerfettoMetatrace_event_name_iid, message);
+    int r = texts_read(im, state, message);
+    if (r == 0)
+        r = args_read(im, state, message, &args);
+    if (r < 0)
+        return r;
+    if (field_present(&event[PB_PerfettoMetatrace_event_id]) ||
+        field_present(&event[PB_PerfettoMetatrace_event_name]) ||
+        field_present(&event[PB_PerfettoMetatrace_event_name_iid]))
+        slice_write(im, state, packet->ts, event, &args);
+    else if (field_present(&event[PB_PerfettoMetatrace_counter_id]) ||
+             field_present(&event[PB_PerfettoMetatrace_counter_name]))
+        counter_write(im, packet->ts, event, &args);
+    if (field_present(&event[PB_PerfettoMetatrace_has_overruns]))
+        stats_add(&im->stats, STAT_metatrace_overruns, 1);
+    return 0;
+}
+
+static void metatrace_done(void *state)
+{
+    map64_done(&((struct metatrace *)state)->texts);
+}
+
+const struct importer importer_metatrace = {
+    .field = PB_TracePacket_perfetto_metatrace,
+    .sorted = metatrace_sorted,
+    .state_size = sizeof(struct metatrace),
+    .done = metatrace_done,
+};

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names for numbers that the kernel uses: InterruptInfo (interrupts) and InodeFileMap (files). A
+// recorder may write them again; the first name of an interrupt stays, and a name of a file that
+// is known makes no further row.
+#include <errno.h>
+
+#include "common/map.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct interrupts {
+    struct map64 seen;
+};
+
+static int interrupts_now(struct import *im, void *userdata, const struct packet *packet,
+                          const struct wire_field *message)
+{
+    (void)packet;
+    struct interrupts *state = userdata;
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_InterruptInfo_irq_mapping)
+            continue;
+        MESSAGE(part, PB_InterruptInfo_InterruptMapping_name, &field);
+        const struct wire_field *irq = &part[PB_InterruptInfo_InterruptMapping_irq_id];
+        const struct wire_field *name = &part[PB_InterruptInfo_InterruptMapping_name];
+        if (!field_present(irq) || !field_present(name))
+            continue;
+        bool is_new;
+        if (!map64_get_or_add(&state->seen, (uint32_t)field_u64(irq), 0, &is_new))
+            return -ENOMEM;
+        if (!is_new)
+            continue;
+        struct cell *row = database_row(im->db, TABLE_linux_interrupt_mapping, NULL);
+        cell_int(row, COL_linux_interrupt_mapping_irq_id, (uint32_t)field_u64(irq));
+        cell_field(row, COL_linux_interrupt_mapping_name, name);
+        cell_int(row, COL_linux_interrupt_mapping_machine_id, im->machine->number);
+    }
+    return 0;
+}
+
+static void interrupts_done(void *state)
+{
+    map64_done(&((struct interrupts *)state)->seen);
+}
+
+struct inodes {
+    struct strset mounts; // device and path
+    struct strset paths;  // device, inode and path
+    struct strbuf key;    // being made
+};
+
+// Whether numbers and path are not in the set yet, which they then are; negative: no memory.
+static int name_add(struct strset *set, struct strbuf *key, const uint64_t numbers[2],
+                    const struct wire_field *path)
+{
+    size_t n = set->n;
+    strbuf_clear(key);
+    strbuf_add(key, numbers, 2 * sizeof(numbers[0]));
+    strbuf_add_char(key, path->data ? 'p' : '-');
+    strbuf_add(key, field_text(path), path->size);
+    if (key->failed || strset_add(set, key->text, key->size) == STRSET_NONE)
+        return -ENOMEM;
+    return set->n > n;
+}
+
+static int mount_add(struct import *im, struct inodes *state, uint64_t device,
+                     const struct wire_field *path)
+{
+    int r = name_add(&state->mounts, &state->key, (uint64_t[]){device, 0}, path);
+    if (r <= 0)
+        return r;
+    struct cell *row = database_row(im->db, TABLE_inode_mount, NULL);
+    cell_int(row, COL_inode_mount_device, (int64_t)device);
+    cell_field(row, COL_inode_mount_path, path);
+    cell_int(row, COL_inode_mount_machine_id, im->machine->number);
+    return 0;
+}
+
+static int path_add(struct import *im, struct inodes *state, uint64_t device,
+                    const struct wire_field *entry, const struct wire_field *path)
+{
+    static const char *const types[] = {[PB_FILE] = "FILE", [PB_DIRECTORY] = "DIRECTORY"};
+    uint64_t inode = field_u64(&entry[PB_InodeFileMap_Entry_inode_number]);
+    uint64_t type = field_u64(&entry[PB_InodeFileMap_Entry_type]);
+    int r = name_add(&state->paths, &state->key, (uint64_t[]){device, inode}, path);
+    if (r <= 0)
+        return r;
+    struct cell *row = database_row(im->db, TABLE_inode_path, NULL);
+    cell_int(row, COL_inode_path_device, (int64_t)device);
+    cell_int(row, COL_inode_path_inode, (int64_t)inode);
+    if (type < sizeof(types) / sizeof(types[0]))
+        cell_text(row, COL_inode_path_type, types[type]);
+    cell_field(row, COL_inode_path_path, path);
+    cell_int(row, COL_inode_path_machine_id, im->machine->number);
+    return 0;
+}
+
+static int entry_read(struct import *im, struct inodes *state, uint64_t device,
+                      const struct wire_field *message)
+{
+    MESSAGE(entry, PB_InodeFileMap_Entry_type, message);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    size_t n_paths = 0;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field))
+        if (field.number == PB_InodeFileMap_Entry_paths && field.type == WIRE_BYTES) {
+            r = path_add(im, state, device, entry, &field);
+            n_paths++;
+        }
+    if (r == 0 && !n_paths)
+        r = path_add(im, state, device, entry, &(struct wire_field){0});
+    return r;
+}
+
+static int inodes_now(struct import *im, void *userdata, const struct packet *packet,
+                      const struct wire_field *message)
+{
+    (void)packet;
+    struct inodes *state = userdata;
+    MESSAGE(map, PB_InodeFileMap_block_device_id, message);
+    uint64_t device = field_u64(&map[PB_InodeFileMap_block_device_id]);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &field)) {
+        if (field.type != WIRE_BYTES)
+            continue;
+        if (field.number == PB_InodeFileMap_mount_points)
+            r = mount_add(im, state, device, &field);
+        else if (field.number == PB_InodeFileMap_entries)
+            r = entry_read(im, state, device, &field);
+    }
+    return r;
+}
+
+static void inodes_done(void *userdata)
+{
+    struct inodes *state = userdata;
+    strset_done(&state->mounts);
+    strset_done(&state->paths);
+    strbuf_done(&state->key);
+}
+
+const struct importer importer_interrupts = {
+    .field = PB_TracePacket_interrupt_info,
+    .now = interrupts_now,
+    .state_size = sizeof(struct interrupts),
+    .done = interrupts_done,
+};
+const struct importer importer_inodes = {
+    .field = PB_TracePacket_inode_file_map,
+    .now = inodes_now,
+    .state_size = sizeof(struct inodes),
+    .done = inodes_done,
+};

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables of what a system says of itself. Same lists as in schema.h.
+#pragma once
+
+#define SYSTEM_TABLE_LIST(T)                                                                       \
+    T(chrome_raw, "What Chrome wrote in older forms than track events, as it is.")                 \
+    T(inode_mount, "Where devices with files of inode_path are mounted.")                          \
+    T(inode_path, "Names of files by their inodes, where they were recorded.")                     \
+    T(linux_interrupt_mapping, "Names of interrupts (/proc/interrupts).")
+
+#define COLUMNS_chrome_raw(K, C, G)                                                                \
+    K(chrome_raw, id, "Row.")                                                                      \
+    C(chrome_raw, ts, INT, "When (ns).")                                                           \
+    C(chrome_raw, name, TEXT,                                                                      \
+      "chrome_event.metadata, .legacy_system_trace (text of the kernel) or .legacy_user_trace "    \
+      "(JSON).")                                                                                   \
+    C(chrome_raw, arg_set_id, INT, "The facts, or the text as data, see args.")
+
+#define COLUMNS_inode_mount(K, C, G)                                                               \
+    K(inode_mount, id, "Row.")                                                                     \
+    C(inode_mount, device, INT, "Device, as makedev(3) packs it.")                                 \
+    C(inode_mount, path, TEXT, "Where it is mounted.")                                             \
+    C(inode_mount, machine_id, INT, "Machine.")
+
+#define COLUMNS_inode_path(K, C, G)                                                                \
+    K(inode_path, id, "Row.")                                                                      \
+    C(inode_path, device, INT, "Device, as makedev(3) packs it.")                                  \
+    C(inode_path, inode, INT, "Inode number.")                                                     \
+    C(inode_path, type, TEXT, "FILE or DIRECTORY, if known.")                                      \
+    C(inode_path, path, TEXT, "A name of it; of one with several there are as many rows.")         \
+    C(inode_path, machine_id, INT, "Machine.")
+
+#define COLUMNS_linux_interrupt_mapping(K, C, G)                                                   \
+    K(linux_interrupt_mapping, id, "Row.")                                                         \
+    C(linux_interrupt_mapping, irq_id, INT, "Number of the interrupt.")                            \
+    C(linux_interrupt_mapping, name, TEXT, "Name.")                                                \
+    C(linux_interrupt_mapping, machine_id, INT, "Machine.")
