@@ -149,7 +149,7 @@ class Java(unittest.TestCase):
     def check_known(self, log, n, rate):
         counts = log.by_innermost()
         for method, allocations in (("alpha", n), ("beta", 2 * n)):
-            # One of each `rate` in a row on a thread is taken: five deviations of a binomial.
+            # Five deviations of a binomial.
             expected = allocations / rate
             self.assertAlmostEqual(counts[f"LKnown;::{method}()V"], expected,
                                    delta=5 * expected**0.5, msg=method)
@@ -164,6 +164,13 @@ class Java(unittest.TestCase):
         stack = next(f for _, f, _ in log.stacks() if f and f[-1].endswith("alpha()V"))
         self.assertEqual([f.split("::")[1] for f in stack[-6:]],
                          ["run(II)V"] + ["deep(I)V"] * 4 + ["alpha()V"])
+
+    def test_counts_where_the_vm_skips(self):
+        """From rate 64 on HotSpot draws by bytes, but each allocation has the same chance, of any size."""
+        log = self.log("100,50,log", "Known", 200000, 1, 2, "worker")
+        self.check_known(log, 400000, 100)
+        log = self.log("1000,50,log", "-XX:+UseSerialGC", "Known", 500000, 1, 1, "worker")
+        self.check_known(log, 500000, 1000)
 
     def test_every_allocation(self):
         log = self.log("1,4,log", "Known", 1000, 9, 1, "worker")

@@ -2,11 +2,11 @@
 //
 // The agent inside the VM: from its loading to the sample in the log.
 //
-// HotSpot and OpenJ9 tell of sampled allocations at an interval of bytes. For a rate the interval
-// is 0, which tells of all of them, and of each `sample_rate` in a row on a thread one is taken, at
-// a place that is drawn anew each time: every allocation has the same chance, also in threads that
-// allocate less than that, and a program with a rhythm cannot hide from it. ART tells of each
-// allocation by another event.
+// HotSpot and OpenJ9 tell of sampled allocations at an interval of bytes. For a small rate the
+// interval is 0, which tells of all of them, and of each `sample_rate` in a row on a thread one is
+// taken, at a place that is drawn anew each time: every allocation has the same chance, also in
+// threads that allocate less than that, and a program with a rhythm cannot hide from it. For a
+// large rate HotSpot tells of some, see draw.c. ART tells of each allocation by another event.
 //
 // What a sample needs is numbers until a stack is new: the thread's name is kept in its JVMTI
 // storage, a class's in its tag, and methods are their ids. So nothing here asks for a string
@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "producer/agents/jvm/agent_options.h"
+#include "producer/agents/jvm/draw.h"
 #include "producer/agents/jvm/live_set.h"
 #include "producer/agents/jvm/perf_map.h"
 #include "producer/agents/jvm/sample_log.h"
@@ -43,6 +44,8 @@ _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 #define NAME_USES                   256 // samples after which a thread is asked for its name again
 #define STALE_TRIES                 4   // names are forgotten every 64 MB
 #define SMALL_INTERVAL              (256 << 10)
+#define EVEN_RATE_MIN               64 // from which on the VM passes over allocations itself
+#define SMALLEST_BYTES              16 // an object, as HotSpot nearly always has it
 #define CAN_SUPPORT_VIRTUAL_THREADS 44 // place among the capabilities; newer than some jvmti.h
 
 struct agent {
@@ -52,6 +55,7 @@ struct agent {
     struct sample_log *log;    // NULL: not wanted
     struct trace_link *link;   // NULL: not wanted
     bool vm_samples;           // the VM tells of samples, not of all allocations
+    int32_t interval;          // at which it does for a rate; 0: of all
     struct live_set *live;     // NULL: not wanted
     struct perf_map *perf_map; // NULL: not wanted
     bool collects_beside;      // see there
@@ -65,13 +69,12 @@ struct agent {
 // One for each time that the agent was loaded; only the last runs.
 static _Atomic(struct agent *) current_agent;
 
-struct draw {
-    uint32_t at, taken; // of the allocations in a row
-    uint64_t random;
+struct thread_state {
+    struct draw draw;
     bool inside; // allocations of our own questions
 };
 
-static __thread struct draw thread_draw;
+static __thread struct thread_state thread_state;
 static __thread bool thread_recalls; // the VM tells of code that it made earlier
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -84,29 +87,6 @@ static void say(const char *format, ...)
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     fprintf(stderr, "tiallocsample: %s\n", line);
-}
-
-static uint64_t random_next(struct draw *draw)
-{
-    if (draw->random == 0) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        draw->random = ((uint64_t)(uintptr_t)draw * 0x9e3779b97f4a7c15u) ^ (uint64_t)now.tv_nsec;
-        draw->random |= 1;
-    }
-    draw->random ^= draw->random << 13;
-    draw->random ^= draw->random >> 7;
-    draw->random ^= draw->random << 17;
-    return draw->random * 0x2545f4914f6cdd1du;
-}
-
-static bool draw_take(struct draw *draw, uint32_t rate)
-{
-    if (draw->at == 0)
-        draw->taken = (uint32_t)(((random_next(draw) >> 32) * rate) >> 32);
-    bool taken = draw->at == draw->taken;
-    draw->at = draw->at + 1 < rate ? draw->at + 1 : 0;
-    return taken;
 }
 
 static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
@@ -180,33 +160,31 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobjec
         live_set_add(agent->live, jni, object, key);
 }
 
-// Of a VM that tells of each allocation.
-static bool link_draw(const struct agent *agent, struct draw *draw, jlong size)
-{
-    double random = (double)(random_next(draw) >> 11) * 0x1p-53;
-    return random < trace_link_chance(agent->link, size);
-}
-
 static bool allocation_take(const struct agent *agent, struct draw *draw, jlong size)
 {
-    if (agent->link)
-        return agent->vm_samples || link_draw(agent, draw, size);
-    return agent->options.bytes > 0 || draw_take(draw, agent->options.sample_rate);
+    if (agent->link) // of a VM that tells of each allocation, some
+        return agent->vm_samples || draw_uniform(draw) < trace_link_chance(agent->link, size);
+    if (agent->options.bytes > 0)
+        return true;
+    if (agent->interval == 0)
+        return draw_nth(draw, agent->options.sample_rate);
+    return draw_even(draw, agent->options.sample_rate, agent->interval, size);
 }
 
 static void JNICALL on_allocation(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, jobject object,
                                   jclass klass, jlong size)
 {
     struct agent *agent = atomic_load_explicit(&current_agent, memory_order_acquire);
-    struct draw *draw = &thread_draw;
-    if (!agent || agent->jvmti != jvmti || draw->inside || !allocation_take(agent, draw, size))
+    struct thread_state *state = &thread_state;
+    if (!agent || agent->jvmti != jvmti || state->inside ||
+        !allocation_take(agent, &state->draw, size))
         return;
-    draw->inside = true;
+    state->inside = true;
     if (agent->link)
         trace_link_sample(agent->link, jni, object, size);
     else
         sample_take(agent, jni, thread, object, klass, size);
-    draw->inside = false;
+    state->inside = false;
 }
 
 static void JNICALL on_object_free(jvmtiEnv *jvmti, jlong tag)
@@ -341,6 +319,23 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     pthread_mutex_unlock(&agent->lock);
 }
 
+// Headers of objects are getting smaller.
+static int64_t smallest_object(const struct agent *agent)
+{
+    JNIEnv *jni = NULL;
+    jlong size = 0;
+    if ((*agent->vm)->GetEnv(agent->vm, (void **)&jni, JNI_VERSION_1_6) != JNI_OK)
+        return SMALLEST_BYTES;
+    jclass klass = (*jni)->FindClass(jni, "java/lang/Object");
+    jobject object = klass ? (*jni)->AllocObject(jni, klass) : NULL;
+    if (object)
+        (*agent->jvmti)->GetObjectSize(agent->jvmti, object, &size);
+    (*jni)->ExceptionClear(jni);
+    (*jni)->DeleteLocalRef(jni, object);
+    (*jni)->DeleteLocalRef(jni, klass);
+    return size > 0 && size < SMALLEST_BYTES ? size : SMALLEST_BYTES;
+}
+
 static void agent_begin(struct agent *agent)
 {
     jvmtiEnv *jvmti = agent->jvmti;
@@ -363,11 +358,14 @@ static void agent_begin(struct agent *agent)
         return;
     agent->collects_beside = collects_beside();
     if (have.can_generate_sampled_object_alloc_events) {
-        (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
+        if (agent->interval)
+            agent->interval = draw_interval(agent->options.sample_rate, smallest_object(agent));
+        int32_t interval = agent->interval ? agent->interval : agent->options.bytes;
+        (*jvmti)->SetHeapSamplingInterval(jvmti, interval);
         // A thread's piece of the heap, once it has one, is handed out without a word up to its
         // end; collecting garbage takes all of them away. Where samples are far apart it is no
         // matter.
-        if (agent->options.bytes < SMALL_INTERVAL)
+        if (interval < SMALL_INTERVAL)
             (*jvmti)->ForceGarbageCollection(jvmti);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
     } else {
@@ -435,6 +433,19 @@ static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const voi
         perf_map_add(agent->perf_map, code_ts(), address, (size_t)size, name, strlen(name));
 }
 
+// Whether a rate can be left to the VM: to HotSpot, which draws the distances between samples.
+static bool draws_bytes(const struct agent *agent)
+{
+    char *name = NULL;
+    if (!agent->vm_samples || agent->link || agent->options.bytes ||
+        agent->options.sample_rate < EVEN_RATE_MIN ||
+        (*agent->jvmti)->GetSystemProperty(agent->jvmti, "java.vm.name", &name) != JVMTI_ERROR_NONE)
+        return false;
+    bool is_hotspot = strstr(name, "HotSpot") || strstr(name, "OpenJDK");
+    (*agent->jvmti)->Deallocate(agent->jvmti, (unsigned char *)name);
+    return is_hotspot;
+}
+
 static bool capability_has(const jvmtiCapabilities *all, unsigned int place)
 {
     return ((const uint8_t *)all)[place / 8] >> place % 8 & 1;
@@ -466,8 +477,11 @@ static bool capabilities_take(struct agent *agent)
     agent->vm_samples = wanted.can_generate_sampled_object_alloc_events;
     // Before the first thread is made: each keeps the interval that it begins with up to its first
     // sample.
-    if (wanted.can_generate_sampled_object_alloc_events && !agent->link)
-        (*jvmti)->SetHeapSamplingInterval(jvmti, agent->options.bytes);
+    if (draws_bytes(agent))
+        agent->interval = draw_interval(agent->options.sample_rate, SMALLEST_BYTES);
+    if (agent->vm_samples && !agent->link)
+        (*jvmti)->SetHeapSamplingInterval(jvmti,
+                                          agent->interval ? agent->interval : agent->options.bytes);
     return wanted.can_generate_sampled_object_alloc_events ||
            wanted.can_generate_vm_object_alloc_events;
 }

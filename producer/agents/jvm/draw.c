@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HotSpot tells of objects by bytes: of one of `size` bytes with the chance 1 - exp(-size /
+// interval). With an interval that is small enough, that is never less than one in `rate`, and
+// what is too much for large objects is left out here. So the VM itself passes over nearly all
+// allocations, at full speed, and still each has the same chance.
+#include "producer/agents/jvm/draw.h"
+
+#include <math.h>
+#include <time.h>
+
+static uint64_t random_next(struct draw *draw)
+{
+    if (draw->random == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        draw->random = ((uint64_t)(uintptr_t)draw * 0x9e3779b97f4a7c15u) ^ (uint64_t)now.tv_nsec;
+        draw->random |= 1;
+    }
+    draw->random ^= draw->random << 13;
+    draw->random ^= draw->random >> 7;
+    draw->random ^= draw->random << 17;
+    return draw->random * 0x2545f4914f6cdd1du;
+}
+
+double draw_uniform(struct draw *draw)
+{
+    return (double)(random_next(draw) >> 11) * 0x1p-53;
+}
+
+bool draw_nth(struct draw *draw, uint32_t rate)
+{
+    if (draw->at == 0)
+        draw->taken = (uint32_t)(((random_next(draw) >> 32) * rate) >> 32);
+    bool taken = draw->at == draw->taken;
+    draw->at = draw->at + 1 < rate ? draw->at + 1 : 0;
+    return taken;
+}
+
+int32_t draw_interval(uint32_t rate, int64_t smallest_bytes)
+{
+    double interval = rate > 1 ? -(double)smallest_bytes / log1p(-1.0 / rate) : 1;
+    return interval < INT32_MAX ? (int32_t)interval : INT32_MAX;
+}
+
+bool draw_even(struct draw *draw, uint32_t rate, int32_t interval, int64_t size)
+{
+    double chance = -expm1(-(double)size / interval);
+    return draw_uniform(draw) * chance * rate < 1;
+}
