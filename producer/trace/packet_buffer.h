@@ -83,6 +83,10 @@ struct packet_view {
 bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret);
 void packet_buffer_consume(struct packet_buffer *buffer);
 
+// For a buffer that is read for the last time: from now on its memory goes back to the system while
+// it is consumed. Writing into it is possible and ends that.
+void packet_buffer_release_consumed(struct packet_buffer *buffer);
+
 // Walks over what is there at the first call, oldest first, without taking it away (for snapshots);
 // zeroed cursor at first. The buffer may be written to and consumed between the calls: what has
 // been lost or consumed meanwhile is left out, nothing comes twice.
@@ -99,8 +103,8 @@ bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor
 // What packet_buffer_copy() takes at present. A bound that costs no walk.
 uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer);
 
-// A new buffer (DISCARD) with what `buffer` holds, which keeps it, to be read in the same order. It
-// has just the size for it.
+// A new buffer (DISCARD) with what `buffer` holds, which keeps it, to be read in the same order,
+// once: it has just the size for it, and releases what is consumed.
 int packet_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer **ret,
                        struct err *err);
 

@@ -30,19 +30,19 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/pages.h"
 #include "common/str.h"
 #include "common/wire.h"
 #include "protos/fields.h"
 
-#define DONTNEED_LOCKED 24                  // MADV_DONTNEED_LOCKED, which older headers lack
-#define WRITE_BYTES     ((size_t)128 << 10) // gathered before they are written
-#define CHUNK_MAX       ((size_t)256 << 10) // of packets in one compressed packet
-#define FRAME_MAX       (1 + WIRE_VARINT_MAX)
-#define LENGTH_BYTES    4 // of the fixed-size lengths of a chunk
-#define CHUNK_HEADER    (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
-#define DEFLATE_LEVEL   6
-#define PACKET_TAG      (PB_Trace_packet << 3 | WIRE_BYTES)
-#define COMPRESSED_TAG  (PB_TracePacket_compressed_packets << 3 | WIRE_BYTES)
+#define WRITE_BYTES    ((size_t)128 << 10) // gathered before they are written
+#define CHUNK_MAX      ((size_t)256 << 10) // of packets in one compressed packet
+#define FRAME_MAX      (1 + WIRE_VARINT_MAX)
+#define LENGTH_BYTES   4 // of the fixed-size lengths of a chunk
+#define CHUNK_HEADER   (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
+#define DEFLATE_LEVEL  6
+#define PACKET_TAG     (PB_Trace_packet << 3 | WIRE_BYTES)
+#define COMPRESSED_TAG (PB_TracePacket_compressed_packets << 3 | WIRE_BYTES)
 
 struct trace_file {
     int fd;     // owned
@@ -243,19 +243,10 @@ static ssize_t write_some(const struct trace_file *file)
     return n < 0 ? -errno : n;
 }
 
-// Locked memory (mlockall) is given back by a call of its own only; kernels before 5.18 have none.
-static void give_back(void *memory, size_t size)
-{
-    if (madvise(memory, size, MADV_DONTNEED) == 0 || madvise(memory, size, DONTNEED_LOCKED) == 0)
-        return;
-    munlock(memory, size);
-    madvise(memory, size, MADV_DONTNEED);
-}
-
 static void release_output(struct trace_file *file)
 {
     if (file->used > 2 * WRITE_BYTES + CHUNK_MAX)
-        give_back(file->out, file->capacity);
+        pages_give_back(file->out, file->capacity);
     file->used = file->sent = 0;
     file->copying = false;
 }

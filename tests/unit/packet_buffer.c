@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "producer/trace/retained_store.h"
@@ -268,6 +269,8 @@ static void ring_equals_model(void **state)
         *model = (struct model){0};
         for (uint32_t id = 0; id < 1500; id++) {
             write_random(model, buffer, capacity, id, &seed);
+            if (random_below(&seed, 4) == 0)
+                packet_buffer_release_consumed(buffer);
             while (random_below(&seed, 100) < read_share)
                 read_one(model, buffer);
             assert_same(model, buffer);
@@ -322,6 +325,51 @@ static void what_was_read_is_never_kept(void **state)
     for (uint32_t id = 3; id < 8; id++)
         assert_true(put(buffer, id, 1000, PACKET_PLAIN, 0));
     TAKE_IDS(buffer, 2, 4, 5, 6, 7);
+    packet_buffer_free(buffer);
+}
+
+static bool is_resident(const void *address)
+{
+    unsigned char resident;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)address / page * page;
+    assert_int_equal(mincore((void *)start, page, &resident), 0);
+    return resident & 1;
+}
+
+// A ring that has wrapped several times is read for the last time: what is read goes, what is not
+// stays, and the newest, which lies before the oldest, is not touched.
+static void consumed_memory_is_released(void **state)
+{
+    (void)state;
+    enum { SIZE = 3000, N = 6000 };
+    const size_t capacity = (size_t)8 << 20, lag = (size_t)2 << 20;
+    struct packet_buffer *buffer;
+    assert_int_equal(packet_buffer_new(capacity, PACKET_BUFFER_RING, &buffer, NULL), 0);
+    for (uint32_t id = 0; id < N; id++)
+        assert_true(put(buffer, id, SIZE, PACKET_PLAIN, 0));
+    const uint8_t **places = calloc(N, sizeof(*places));
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    uint32_t first = N, id;
+    while (packet_buffer_next(buffer, &cursor, &view)) {
+        memcpy(&id, view.data, sizeof(id));
+        first = id < first ? id : first;
+        places[id] = view.data;
+    }
+    assert_true(N - first > capacity / (SIZE + HEADER + 16));
+    packet_buffer_release_consumed(buffer);
+    for (id = first; id < N; id++) {
+        assert_true(packet_buffer_peek(buffer, &view));
+        assert_view(&view, &(struct model_packet){.id = id, .size = SIZE, .meta.sequence_id = 7});
+        packet_buffer_consume(buffer);
+        uint32_t past = id > first + lag / SIZE ? id - (uint32_t)(lag / SIZE) : first;
+        if (past > first + 2)
+            assert_false(is_resident(places[past]));
+    }
+    assert_true(put(buffer, 1, SIZE, PACKET_PLAIN, 0));
+    TAKE_IDS(buffer, 1);
+    free(places);
     packet_buffer_free(buffer);
 }
 
@@ -551,6 +599,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_equals_model),
         cmocka_unit_test(what_was_read_is_never_kept),
+        cmocka_unit_test(consumed_memory_is_released),
         cmocka_unit_test(rules_of_keys),
         cmocka_unit_test(discard_keeps_the_beginning),
         cmocka_unit_test(drained_discard_goes_on),

@@ -250,6 +250,8 @@ static void stop_sources(struct session *session)
 {
     source_set_stop(&session->sources);
     session->stopped_at = boot_now(session);
+    for (size_t i = 0; i < session->buffers.n; i++)
+        packet_buffer_release_consumed(session->buffers.items[i]);
     clear_due(session);
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Locked memory (mlockall) is given back by a call of its own only; kernels before 5.18 have none,
+// there it is unlocked first.
+#include "common/pages.h"
+
+#include <sys/mman.h>
+
+#define DONTNEED_LOCKED 24 // MADV_DONTNEED_LOCKED, which older headers lack
+
+void pages_give_back(void *memory, size_t size)
+{
+    if (madvise(memory, size, MADV_DONTNEED) == 0 || madvise(memory, size, DONTNEED_LOCKED) == 0)
+        return;
+    munlock(memory, size);
+    madvise(memory, size, MADV_DONTNEED);
+}
