@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -69,11 +70,13 @@ static char *text_read(const char *path)
     return strbuf_steal(&text);
 }
 
-// Otherwise it is worth a try as a trace: a readable file that does not begin as a database.
+// Otherwise it is worth a try as a trace: a readable file that does not begin as a database. A pipe
+// with a name is opened once only, its writer would take the first reader's leaving for the end.
 static bool is_database(const char *path)
 {
     char head[16] = {0};
-    if (str_eq(path, "-"))
+    struct stat st;
+    if (str_eq(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
         return false;
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);

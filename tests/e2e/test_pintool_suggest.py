@@ -94,7 +94,9 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(int(told["file_offset"]), 40 * PAGE)
         self.assertEqual(int(told["total_bytes"]), 20 * PAGE)
         self.assertEqual(told["entry"], "lib/hot.so")
-        self.assertEqual((told["times_evicted"], told["times_read_back"]), ("5.0", "5.0"))
+        # A system that needs memory may evict a page once more.
+        for times in ("times_evicted", "times_read_back"):
+            self.assertTrue(5 <= float(told[times]) < 6, told)
         self.assertGreater(float(told["times_resident"]), 0)
 
         said = json.loads(self.suggest(trace, 20, "--json").stdout)
@@ -102,7 +104,8 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual((said["total_bytes"], len(said["ranges"])), (20 * PAGE, 1))
         one = said["ranges"][0]
         self.assertEqual((one["file_offset"], one["bytes"], one["entry"]), (40 * PAGE, 20 * PAGE, "lib/hot.so"))
-        self.assertEqual((one["times_evicted"], one["times_read_back"]), (5, 5))
+        for times in ("times_evicted", "times_read_back"):
+            self.assertTrue(5 <= one[times] < 6, one)
         self.assertEqual(one["reads"], said["reads"])
         self.assertLessEqual(said["reads"], said["reads_in_all"])
 

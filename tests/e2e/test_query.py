@@ -75,6 +75,18 @@ class OnTraces(Case):
         with PRESSURE.open("rb") as trace:
             self.assertEqual(self.ask("SELECT count(*) AS n FROM slice", db="-", stdin=trace), "n\n13\n")
 
+    def test_pipe_with_a_name(self):
+        pipe = self.dir / "pipe"
+        os.mkfifo(pipe)
+        for _ in range(20):
+            with subprocess.Popen([lib.MMSQL, "query", "--csv", pipe, "SELECT count(*) AS n FROM slice"],
+                                  stdout=subprocess.PIPE, text=True) as process:
+                pipe.write_bytes(PRESSURE.read_bytes())
+                try:
+                    self.assertEqual(process.communicate(timeout=60)[0], "n\n13\n")
+                finally:
+                    process.kill()
+
     def test_neither_database_nor_trace(self):
         said = self.ask("SELECT 1", db=GOLDEN / "check.py", code=1)
         self.assertIn("check.py: not a database; as a trace: ", said)

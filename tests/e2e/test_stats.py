@@ -278,37 +278,46 @@ class ProcessStats(StatsCase):
         self.assert_names(packets, before, all_processes())
         self.assertEqual(tree(packets)[0].get(pid), argv)
 
-    def run_child(self, seen):
+    def run_children(self, seen):
         time.sleep(0.3)
+        for _ in range(2):
+            seen.append(self.run_child())
+
+    def run_child(self):
         with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
             time.sleep(0.6)
-            seen.update(pid=child.pid, tid=tid,
-                        status=pathlib.Path(f"/proc/{child.pid}/status").read_text())
+            status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
             child.communicate("\n")
+            return {"pid": child.pid, "tid": tid, "status": status}
 
-    def assert_child(self, packets, seen):
+    def assert_children(self, packets, seen):
         processes, threads = tree(packets)
-        self.assertEqual(processes.get(seen["pid"]), [sys.executable, "-c", CHILD])
-        self.assertEqual(threads.get(seen["pid"]), (seen["pid"], "named-main"))
-        self.assertEqual(threads.get(seen["tid"]), (seen["pid"], "named-thread"))
+        names = []
+        for child in seen:
+            pid = child["pid"]
+            self.assertEqual(processes.get(pid), [sys.executable, "-c", CHILD])
+            self.assertEqual([threads.get(t, [None])[0] for t in (pid, child["tid"])], [pid, pid])
+            names.append((threads[pid][1], threads[child["tid"]][1]))
+        # One that was met before it had named itself has the name that it was born with.
+        self.assertIn(("named-main", "named-thread"), names)
 
     def test_polls_meet_new_processes(self):
-        seen = {}
+        seen = []
         packets, _ = self.record(
             "buffers { size_kb: 4096 }\nduration_ms: 3000\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true "
                    "proc_stats_poll_ms: 50 proc_stats_cache_ttl_ms: 10000 "
                    "record_process_runtime: true scan_smaps_rollup: true }"),
-            lambda: self.run_child(seen))
-        self.assert_child(packets, seen)
+            lambda: self.run_children(seen))
+        self.assert_children(packets, seen)
         samples = [p for s in lib.of_kind(packets, "process_stats")
-                   for p in s.all("process_stats", "processes") if p.one("pid") == seen["pid"]]
+                   for p in s.all("process_stats", "processes") if p.one("pid") == seen[0]["pid"]]
         last = {}
         for sample in samples:
             last.update({name: values[0] for name, values in sample.items()})
-        status = dict(line.split(":", 1) for line in seen["status"].splitlines())
+        status = dict(line.split(":", 1) for line in seen[0]["status"].splitlines())
         for field, key in (("vm_size_kb", "VmSize"), ("vm_rss_kb", "VmRSS"),
                            ("vm_hwm_kb", "VmHWM"), ("vm_swap_kb", "VmSwap"),
                            ("rss_anon_kb", "RssAnon"), ("rss_file_kb", "RssFile")):
@@ -323,14 +332,14 @@ class ProcessStats(StatsCase):
 
     @lib.needs_tracefs
     def test_ftrace_meets_new_processes(self):
-        seen = {}
+        seen = []
         packets, _ = self.record(
             "buffers { size_kb: 16384 }\nduration_ms: 3000\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true }") +
             source("linux.ftrace", 'ftrace_config { ftrace_events: "sched/sched_switch" '
                    'ftrace_events: "task/task_rename" drain_period_ms: 100 }'),
-            lambda: self.run_child(seen))
-        self.assert_child(packets, seen)
+            lambda: self.run_children(seen))
+        self.assert_children(packets, seen)
 
     def test_file_descriptors(self):
         with tempfile.NamedTemporaryFile() as file:
