@@ -73,6 +73,16 @@ class FullRing(Service):
         self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
 
 
+class Many(Service):
+    def test_processes_that_have_ended_take_no_descriptors(self):
+        script = "for i in $(seq 150); do sleep 0.005; done; echo as ever"
+        result = run("prlimit", "--nofile=100", MMTRACE, "heap", "-o", self.trace, "-i", "1", "--", "sh", "-c", script)
+        self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
+        self.assertNotIn("open files", result.stderr)
+        (n,), = self.query("select count(distinct upid) from heap_profile_allocation")
+        self.assertGreater(n, 150)
+
+
 class Odd(Service):
     def attach(self, pid, ms=200):
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)

@@ -162,12 +162,48 @@ static void samples_that_died_unseen_are_freed(void **state)
     heap_book_done(&book);
 }
 
+// A process that tells of many heaps gets no more of the recorder's memory than another.
+static void heaps_share_what_there_is_room_for(void **state)
+{
+    (void)state;
+    struct book_room room = {0};
+    struct heap_book books[2] = {{.room = &room}, {.room = &room}};
+    char path[4000];
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = 0;
+    for (unsigned i = 0; i < 17500; i++) {
+        memcpy(path, &(uint32_t){0x01010101u + (i / 200) * 256 + i % 200}, 4);
+        add_object(&books[i % 2], 0x1000 + i * 0x1000, 0x2000 + i * 0x1000, path);
+    }
+    assert_true(room.text_bytes <= BOOK_TEXT_BYTES);
+    assert_true(books[0].mappings.n + books[1].mappings.n < 17500);
+    assert_int_equal(room.n_mappings, books[0].mappings.n + books[1].mappings.n);
+    struct heap_book third = {.room = &room};
+    assert_int_equal(heap_book_copy_mappings(&third, &books[0]), 0);
+    assert_true(room.text_bytes <= BOOK_TEXT_BYTES);
+
+    room.n_live = BOOK_LIVE_MAX - 1;
+    add_alloc(&books[0], 1, 10, stack_a, 3);
+    add_alloc(&books[1], 2, 10, stack_a, 3);
+    assert_int_equal(books[1].n_dropped, 1);
+    add_free(&books[0], 1);
+    add_alloc(&books[1], 2, 10, stack_a, 3);
+    assert_int_equal(books[1].total, 10);
+    room.n_sites = BOOK_SITES_MAX;
+    add_alloc(&books[1], 3, 10, stack_b, 3);
+    assert_int_equal(books[1].n_dropped, 2);
+    heap_book_done(&books[0]);
+    heap_book_done(&books[1]);
+    heap_book_done(&third);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sites_count_what_comes_and_goes),
         cmocka_unit_test(an_address_lives_once),
         cmocka_unit_test(the_peak_is_remembered),
+        cmocka_unit_test(heaps_share_what_there_is_room_for),
         cmocka_unit_test(frames_belong_to_the_code_of_their_time),
         cmocka_unit_test(an_empty_stack_is_the_root),
         cmocka_unit_test(samples_that_died_unseen_are_freed),

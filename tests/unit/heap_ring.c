@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both ends of the ring, in one process.
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -276,6 +277,19 @@ static void a_question_stands_until_it_is_answered(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_ring, free_ring)
 
+static void what_the_header_says_stays_when_the_memory_goes(void **state)
+{
+    (void)state;
+    int fd = reader.fd;
+    atomic_store(&reader.header->n_lost_allocs, 7);
+    ring_reader_release(&reader);
+    ring_reader_close(&reader);
+    ring_reader_close(&reader);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(reader.fd, -1);
+    assert_int_equal(atomic_load(&reader.header->n_lost_allocs), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +305,7 @@ int main(void)
         TEST(arenas_are_judged_by_their_number),
         TEST(a_question_stands_until_it_is_answered),
         TEST(threads_keep_their_order),
+        TEST(what_the_header_says_stays_when_the_memory_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@
 #define WEIGHT_MAX   ((UINT64_C(1) << WEIGHT_BITS) - 1)
 #define MAPPINGS_MAX 65535
 #define REL_PC_BITS  48
+#define TEXT_EXTRA   64 // what a text takes beside its bytes, about
 #define METHODS_MAX  (1u << 20)
 #define METHOD_BYTES (UINT64_C(64) << 20) // of their names
 
@@ -34,20 +35,46 @@ static void forget_addresses(struct heap_book *book)
     map64_clear(&book->site_of_stack);
 }
 
+// 0, -ENOMEM, or -ENOSPC: it is new, and there is no room for more.
+static int add_text(struct heap_book *book, const char *text, size_t size, uint32_t *ret)
+{
+    struct book_room *room = book->room;
+    size_t n = book->texts.n;
+    if (room && room->text_bytes + size + TEXT_EXTRA > BOOK_TEXT_BYTES &&
+        strset_find(&book->texts, text, size) == STRSET_NONE)
+        return -ENOSPC;
+    *ret = strset_add(&book->texts, text, size);
+    if (*ret == STRSET_NONE)
+        return -ENOMEM;
+    if (room && book->texts.n > n)
+        room->text_bytes += size + TEXT_EXTRA;
+    return 0;
+}
+
+static int push_mapping(struct heap_book *book, const struct book_mapping *mapping)
+{
+    struct book_room *room = book->room;
+    if (book->mappings.n >= MAPPINGS_MAX || (room && room->n_mappings >= BOOK_MAPPINGS_MAX))
+        return -ENOSPC;
+    int r = book_mapping_vec_push(&book->mappings, *mapping);
+    if (r == 0 && room)
+        room->n_mappings++;
+    return r;
+}
+
 static int add_mapping(struct heap_book *book, const struct ring_record *record)
 {
-    if (book->mappings.n >= MAPPINGS_MAX)
-        return 0;
     struct book_mapping mapping = {
         .start = record->object.start,
         .end = record->object.end,
         .file_offset = record->object.file_offset,
         .load_bias = record->object.load_bias,
-        .path = strset_add(&book->texts, record->path, record->object.path_size),
-        .build_id = strset_add(&book->texts, (const char *)record->id, record->object.id_size),
     };
-    if (mapping.path == STRSET_NONE || mapping.build_id == STRSET_NONE)
-        return -ENOMEM;
+    int r = add_text(book, record->path, record->object.path_size, &mapping.path);
+    if (r == 0)
+        r = add_text(book, (const char *)record->id, record->object.id_size, &mapping.build_id);
+    if (r < 0)
+        return r;
     vec_foreach(&book->mappings, old) {
         if (old->start == mapping.start && old->end == mapping.end && old->path == mapping.path &&
             old->build_id == mapping.build_id && old->file_offset == mapping.file_offset) {
@@ -59,22 +86,22 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
     }
     // Addresses that belonged to nothing may be in it.
     forget_addresses(book);
-    return book_mapping_vec_push(&book->mappings, mapping);
+    return push_mapping(book, &mapping);
 }
 
 int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from)
 {
-    int r = 0;
     vec_foreach(&from->mappings, other) {
         const struct strset_entry *path = &from->texts.entries[other->path];
         const struct strset_entry *id = &from->texts.entries[other->build_id];
         struct book_mapping mapping = *other;
-        mapping.path = strset_add(&book->texts, path->text, path->size);
-        mapping.build_id = strset_add(&book->texts, id->text, id->size);
-        if (mapping.path == STRSET_NONE || mapping.build_id == STRSET_NONE)
-            return -ENOMEM;
-        if (!mapping.gone && (r = book_mapping_vec_push(&book->mappings, mapping)) < 0)
-            return r;
+        int r = mapping.gone ? 0 : add_text(book, path->text, path->size, &mapping.path);
+        if (r == 0 && !mapping.gone)
+            r = add_text(book, id->text, id->size, &mapping.build_id);
+        if (r == 0 && !mapping.gone)
+            r = push_mapping(book, &mapping);
+        if (r < 0)
+            return r == -ENOSPC ? 0 : r;
     }
     return 0;
 }
@@ -180,7 +207,7 @@ static int make_site(struct heap_book *book, const struct ring_record *record, u
         int r = frame_of(book, record->frames[i], &frame);
         if (r < 0)
             return r;
-        if (book->sites.n >= SITES_MAX)
+        if (book->sites.n >= SITES_MAX || (book->room && book->room->n_sites >= BOOK_SITES_MAX))
             return -ENOSPC;
         uint64_t *next =
             map64_get_or_add(&book->site_of, (uint64_t)site << 32 | frame, book->sites.n, &is_new);
@@ -192,6 +219,8 @@ static int make_site(struct heap_book *book, const struct ring_record *record, u
             map64_remove(&book->site_of, (uint64_t)child.parent << 32 | frame);
             return -ENOMEM;
         }
+        if (is_new && book->room)
+            book->room->n_sites++;
     }
     *ret = site;
     return 0;
@@ -254,11 +283,23 @@ static void count_free(struct heap_book *book, uint64_t packed)
     book->total -= weight;
 }
 
+static bool has_room_for_sample(const struct heap_book *book, uint64_t address)
+{
+    return !book->room || book->room->n_live < BOOK_LIVE_MAX || map64_find(&book->live, address);
+}
+
+static void forget_live(struct heap_book *book, uint64_t address)
+{
+    map64_remove(&book->live, address);
+    if (book->room)
+        book->room->n_live--;
+}
+
 static int add_alloc(struct heap_book *book, const struct ring_record *record)
 {
     uint32_t site;
     bool is_new;
-    int r = site_of(book, record, &site);
+    int r = has_room_for_sample(book, record->address) ? site_of(book, record, &site) : -ENOSPC;
     if (r == -ENOSPC) {
         book->n_dropped++;
         return 0;
@@ -273,6 +314,8 @@ static int add_alloc(struct heap_book *book, const struct ring_record *record)
     // The address was given out again: what was there has been freed unseen.
     if (!is_new)
         count_free(book, *live);
+    else if (book->room)
+        book->room->n_live++;
     *live = packed;
     count_alloc(book, &book->sites.items[site], weight);
     return 0;
@@ -287,12 +330,14 @@ int heap_book_add(struct heap_book *book, const struct ring_record *record)
         const uint64_t *live = map64_find(&book->live, record->address);
         if (live) {
             count_free(book, *live);
-            map64_remove(&book->live, record->address);
+            forget_live(book, record->address);
         }
         return 0;
     }
-    case HEAP_OBJECT:
-        return add_mapping(book, record);
+    case HEAP_OBJECT: {
+        int r = add_mapping(book, record);
+        return r == -ENOSPC ? 0 : r; // its code has no names
+    }
     case HEAP_METHOD:
         return book->has_methods ? add_method(book, record) : 0;
     case HEAP_OBJECTS:
@@ -313,7 +358,7 @@ int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *u
             r = address_vec_push(&dead, slot->key);
     vec_foreach(&dead, address) {
         count_free(book, *map64_find(&book->live, *address));
-        map64_remove(&book->live, *address);
+        forget_live(book, *address);
     }
     address_vec_done(&dead);
     return r;

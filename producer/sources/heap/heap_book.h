@@ -20,6 +20,17 @@ struct book_mapping {
     uint64_t iid;            // free for the writer
 };
 
+// What all heaps of one process take together: they share what a recorder has room for, so that a
+// process that tells of many heaps gets no more of it than another.
+struct book_room {
+    uint64_t text_bytes, n_mappings, n_sites, n_live;
+};
+
+#define BOOK_TEXT_BYTES   (UINT64_C(64) << 20)
+#define BOOK_MAPPINGS_MAX (UINT64_C(1) << 20)
+#define BOOK_SITES_MAX    (UINT64_C(1) << 22)
+#define BOOK_LIVE_MAX     (UINT64_C(1) << 23)
+
 #define BOOK_NO_MAPPING UINT32_MAX
 #define BOOK_METHOD     (UINT32_MAX - 1) // what a VM runs
 
@@ -46,7 +57,8 @@ VEC_DEFINE(book_site_vec, struct book_site);
 
 // All zero is an empty book of native code.
 struct heap_book {
-    struct strset texts; // paths, build ids
+    struct book_room *room; // borrowed; NULL: the book's own limits are all there are
+    struct strset texts;    // paths, build ids
     struct book_mapping_vec mappings;
     struct book_frame_vec frames;
     struct book_site_vec sites;

@@ -60,6 +60,7 @@ int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd
         .start_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
         .from_startup = ring_fd < 0,
     };
+    client->book.room = &client->room;
     int r = ring_fd < 0 ? ring_reader_new(options, &client->ring, err)
                         : ring_reader_over(ring_fd, options, &client->ring, err);
     if (r < 0)
@@ -77,6 +78,7 @@ static int make_java_heap(struct heap_client *client, uint64_t interval_bytes)
     memcpy(heap->name, HEAP_JAVA_NAME, sizeof(HEAP_JAVA_NAME));
     heap->interval_bytes = interval_bytes;
     heap->book.has_methods = true;
+    heap->book.room = &client->room;
     client->heaps[HEAP_JAVA] = heap;
     return 0;
 }
@@ -142,6 +144,7 @@ static int add_heap(struct heap_client *client, const struct ring_record *record
         return -ENOMEM;
     memcpy((*place)->name, record->named->name, sizeof((*place)->name));
     (*place)->interval_bytes = record->named->interval_bytes;
+    (*place)->book.room = &client->room;
     return heap_book_copy_mappings(&(*place)->book, &client->book);
 }
 
@@ -251,6 +254,9 @@ void heap_client_end(struct heap_client *client, bool disconnected)
     client->socket_fd = close_fd(client->socket_fd);
     client->ended = true;
     client->disconnected = disconnected;
+    // Where hooks are still to be taken out, the ring is what tells whether they are.
+    if (exited || disconnected)
+        ring_reader_close(&client->ring);
 }
 
 void heap_client_look(struct heap_client *client)
@@ -274,9 +280,11 @@ uint64_t heap_client_lost(const struct heap_client *client)
     const struct heap_header *header = client->ring.header;
     if (client->rejected)
         return 0;
-    const struct heap_book *book =
-        client->is_java ? &client->heaps[HEAP_JAVA]->book : &client->book;
-    return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + book->n_dropped;
+    uint64_t n_dropped = client->book.n_dropped;
+    for (size_t i = 0; i < HEAP_HEAPS_MAX; i++)
+        if (client->heaps[i])
+            n_dropped += client->heaps[i]->book.n_dropped;
+    return atomic_load(&header->n_lost_allocs) + client->ring.n_skipped + n_dropped;
 }
 
 static struct profile_process describe_malloc(struct heap_client *client,

@@ -31,6 +31,7 @@ struct heap_client {
     int pidfd;     // owned; -1: it has ended, or the kernel has no such thing
     int socket_fd; // owned; of a VM, which sees it closed when the profile ends; or -1
     struct ring_reader ring;
+    struct book_room room;                     // of all books here
     struct heap_book book;                     // of malloc
     struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, malloc is not among them
     nsec_t start_coarse;

@@ -3,6 +3,8 @@
 // A process is known by its id and the moment when it started, within its namespace.
 #include "producer/sources/heap/heap_owner.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,11 @@
 #define START_FIELD 22 // of /proc/PID/stat
 #define NAME_FIELD  2
 
-static uint64_t start_ticks(int32_t pid)
+// 0: it cannot be read.
+static uint64_t start_ticks(const char *proc, int32_t pid)
 {
     char text[1024] = "";
-    snprintf(text, sizeof(text), "/proc/%d/stat", pid);
+    snprintf(text, sizeof(text), "%s/%d/stat", proc, pid);
     FILE *file = fopen(text, "re");
     if (!file)
         return 0;
@@ -38,13 +41,18 @@ struct heap_owner heap_owner_self(void)
 {
     return (struct heap_owner){
         .pid_namespace = pid_namespace(),
-        .start_ticks = start_ticks(getpid()),
+        .start_ticks = start_ticks("/proc", getpid()),
         .pid = getpid(),
     };
 }
 
-bool heap_owner_is_gone(const struct heap_owner *owner)
+bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner)
 {
-    return owner->pid > 0 && owner->start_ticks && owner->pid_namespace &&
-           owner->pid_namespace == pid_namespace() && start_ticks(owner->pid) != owner->start_ticks;
+    if (owner->pid <= 0 || !owner->start_ticks || !owner->pid_namespace ||
+        owner->pid_namespace != pid_namespace())
+        return false;
+    uint64_t ticks = start_ticks(proc, owner->pid);
+    if (ticks == 0) // nobody has the id, or somebody who is hidden
+        return kill(owner->pid, 0) < 0 && errno == ESRCH;
+    return ticks != owner->start_ticks;
 }

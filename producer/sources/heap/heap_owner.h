@@ -9,5 +9,6 @@
 
 struct heap_owner heap_owner_self(void);
 
-// False also where it cannot be known, as of a recorder in another container.
-bool heap_owner_is_gone(const struct heap_owner *owner);
+// By what `proc` (/proc) and the kernel say. False also where it cannot be known, as of a recorder
+// in another container, or of another user's where /proc hides those.
+bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner);

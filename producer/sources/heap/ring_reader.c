@@ -98,7 +98,9 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
 
 void ring_reader_done(struct ring_reader *ring)
 {
-    if (ring->header)
+    if (ring->closed)
+        free(ring->header);
+    else if (ring->header)
         munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
     free(ring->record);
     if (ring->bytes)
@@ -282,4 +284,18 @@ void ring_reader_release(struct ring_reader *ring)
 {
     fallocate(ring->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HEAP_HEADER_BYTES,
               (off_t)(ring->bytes + HEAP_TABLE_BYTES));
+}
+
+void ring_reader_close(struct ring_reader *ring)
+{
+    struct heap_header *copy = ring->closed ? NULL : malloc(sizeof(*copy));
+    if (!copy)
+        return; // later, with the rest
+    memcpy(copy, ring->header, sizeof(*copy));
+    munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
+    ring->header = copy;
+    ring->memory = NULL;
+    ring->table = NULL;
+    ring->fd = close_fd(ring->fd);
+    ring->closed = true;
 }

@@ -16,7 +16,7 @@
 
 struct ring_reader {
     int fd;                     // owned: what the client is given
-    struct heap_header *header; // owned: the mapping
+    struct heap_header *header; // owned: the mapping, or a copy
     uint8_t *memory;
     const table_slot *table; // of live samples
     uint64_t bytes, pos;
@@ -24,6 +24,7 @@ struct ring_reader {
     nsec_t busy_since;   // a record is reserved and not complete; 0: none
     uint64_t n_skipped;  // records that were never finished
     bool corrupted;      // what was found makes no sense: nothing more comes out
+    bool closed;         // of the client's memory there is a copy of its header alone
     void *record;        // owned: the copy
 };
 
@@ -85,3 +86,5 @@ void ring_fd_stop(int fd);
 
 // Gives the memory back to the machine, whoever still has it mapped. Nothing is read after that.
 void ring_reader_release(struct ring_reader *ring);
+// Behind that: lets go of descriptor and mapping. What the header says stays.
+void ring_reader_close(struct ring_reader *ring);

@@ -315,7 +315,7 @@ static bool is_abandoned(int pid, const struct strbuf *maps)
     return ring.base && fd >= 0 &&
            pread(fd, &header, sizeof(header), (off_t)ring.base) == (ssize_t)sizeof(header) &&
            header.magic == HEAP_ABI_MAGIC && header.version == HEAP_ABI_VERSION &&
-           heap_owner_is_gone(&header.owner);
+           heap_owner_is_gone("/proc", &header.owner);
 }
 
 // Allocators that lie in a library of their own.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/sources/heap/heap_owner.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/unit.h"
+
+static void who_is_there_is_not_gone(void **state)
+{
+    (void)state;
+    struct heap_owner self = heap_owner_self();
+    assert_true(self.start_ticks > 0);
+    assert_false(heap_owner_is_gone("/proc", &self));
+    self.start_ticks++; // another one of that id
+    assert_true(heap_owner_is_gone("/proc", &self));
+}
+
+// As where /proc shows nobody the processes of others (hidepid).
+static void who_cannot_be_seen_is_not_gone(void **state)
+{
+    (void)state;
+    char nothing[] = "/tmp/heap_owner.XXXXXX";
+    assert_non_null(mkdtemp(nothing));
+    struct heap_owner self = heap_owner_self();
+    assert_false(heap_owner_is_gone(nothing, &self));
+    rmdir(nothing);
+}
+
+static void who_has_ended_is_gone(void **state)
+{
+    (void)state;
+    struct heap_owner owner = heap_owner_self();
+    owner.pid = fork();
+    if (owner.pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(owner.pid, NULL, 0), owner.pid);
+    assert_true(heap_owner_is_gone("/proc", &owner));
+    owner.pid_namespace++; // where ids mean something else
+    assert_false(heap_owner_is_gone("/proc", &owner));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_there_is_not_gone),
+        cmocka_unit_test(who_cannot_be_seen_is_not_gone),
+        cmocka_unit_test(who_has_ended_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
