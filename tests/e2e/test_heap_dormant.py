@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ import unittest
 from lib import MMTRACE, hides_tmp, needs_namespaces, run
 from test_heap import LIBRARY, TRUTH, WORK, Heap
 
-SIGNAL = 46
+SIGNAL = signal.SIGURG
+REAL_TIME = 46
 
 # Sleeps, allocates, sleeps, allocates: what comes in between is when it can be woken.
 LATE = """
@@ -127,18 +129,62 @@ class Dormant(Heap):
         self.assertIn("attached", result.stderr)
         self.check_end(process)
 
-    def test_a_program_with_a_handler_of_its_own(self):
+    def test_a_program_that_takes_the_signal_for_itself(self):
+        """It finds the signal free, has it from there on, and is not woken by it."""
+        for number in (SIGNAL, REAL_TIME):
+            code = (
+                "import signal, sys, time\nprint('ready', flush=True)\ntime.sleep(0.3)\n"
+                f"before = signal.signal({number}, lambda *a: print('mine', flush=True))\n"
+                "print(before == signal.SIG_DFL, flush=True)\n"
+                "time.sleep(1)\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
+            )
+            process = self.begin("python3", "-c", code, MMTRACE_HEAP_SIGNAL=str(int(number)))
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            self.assertTrue(self.is_dormant(process.pid))
+            self.assertEqual(process.stdout.readline(), "True\n")
+            self.assertFalse(self.is_dormant(process.pid))
+            result = self.attach(process.pid, ms=1200)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("woken", result.stderr)
+            self.check_end(process)
+
+    def test_a_program_that_sets_all_signals_to_what_they_are_by_default(self):
         code = (
-            f"import signal, sys, time\nsignal.signal({SIGNAL}, lambda *a: print('mine', flush=True))\n"
-            "time.sleep(1)\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
+            "import signal, time\nfor number in range(1, 32):\n    if number not in (2, 9, 17, 19):\n"
+            "        assert signal.signal(number, signal.SIG_DFL) in (signal.SIG_DFL, signal.SIG_IGN, None), number\n"
+            f"assert signal.getsignal({SIGNAL:d}) == signal.SIG_DFL\n" + WORK
         )
-        other = 50
-        process = self.begin("python3", "-c", code, MMTRACE_HEAP_SIGNAL=str(other))
-        result = self.attach(process.pid, ms=1200)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        process = self.begin("python3", "-c", code, "1.5")
+        time.sleep(0.3)
+        result = self.attach(process.pid, ms=300)
+        self.assertIn("woken", result.stderr)
         self.check_end(process)
-        self.assertIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL=str(other)))
+
+    def test_a_signal_of_the_users_choice(self):
+        process = self.begin("python3", "-c", WORK, "1.5", MMTRACE_HEAP_SIGNAL=str(REAL_TIME))
+        self.assertIn("woken", self.attach(process.pid, ms=300).stderr)
+        self.check_end(process)
         self.assertNotIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL="0"))
+
+    def test_programs_that_execute_others_all_the_time(self):
+        """A summons that comes while one is on its way to the next does neither of them any harm."""
+        source, program = self.dir / "again.c", self.dir / "again"
+        source.write_text(
+            "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+            "int main(int argc, char **argv) {\n    static char text[100000], number[16];\n    static char *args[13];\n"
+            "    int left = atoi(argv[1]);\n    (void)argc;\n    memset(text, 'x', sizeof(text) - 1);\n"
+            "    free(malloc(100));\n    if (left == 0)\n        return puts(\"as ever\") < 0;\n"
+            "    snprintf(number, sizeof(number), \"%d\", left - 1);\n    args[0] = argv[0];\n    args[1] = number;\n"
+            "    for (int i = 2; i < 12; i++)\n        args[i] = text;\n    execv(\"/proc/self/exe\", args);\n"
+            "    return 3;\n}\n")
+        done = run("cc", "-O1", "-o", program, source)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        process = self.start(program, "700")
+        for _ in range(12):
+            self.attach(process.pid, ms=110)
+            if process.poll() is not None:
+                break
+        self.check_end(process)
 
     def maps_of(self, **environment):
         process = self.start("cat", "/proc/self/maps", **environment)

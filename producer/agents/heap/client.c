@@ -22,6 +22,7 @@
 
 #include "producer/agents/heap/client_state.h"
 #include "producer/agents/heap/dormant.h"
+#include "producer/agents/heap/first_objects.h"
 #include "producer/agents/heap/got.h"
 #include "producer/agents/heap/heaps.h"
 #include "producer/agents/heap/hooks.h"
@@ -261,26 +262,16 @@ int client_start(int fd)
 
 // Summons.
 
-static int keep_first(struct dl_phdr_info *info, size_t size, void *userdata)
-{
-    (void)size;
-    (void)userdata;
-    if (client_lasting.n_first < CLIENT_FIRST_MAX)
-        client_lasting.first[client_lasting.n_first++] = *info;
-    return 0;
-}
-
 int client_prepare(void)
 {
     int r = prepare_hooks();
     if (r == 0)
-        dl_iterate_phdr(keep_first, NULL);
+        first_objects_note();
     return r;
 }
 
-// The objects that the program began with are never unloaded, and one of them is where the next
-// allocation comes from: their hooks are enough to be called. If somebody else is at the entries,
-// the summons has to come again.
+// One of the objects that the program began with is where the next allocation comes from: their
+// hooks are enough to be called. If somebody else is at the entries, the summons has to come again.
 bool client_summon(uint64_t summons)
 {
     if (has_profile())
@@ -289,8 +280,7 @@ bool client_summon(uint64_t summons)
     atomic_store(&client_lasting.summons, summons);
     if (!atomic_load(&client->epoch) && begin_walk()) {
         struct got_walk walk = new_walk(true);
-        for (size_t i = 0; i < client_lasting.n_first; i++)
-            got_walk_object(&walk, &client_lasting.first[i]);
+        first_objects_walk(&walk);
         atomic_store(&client_lasting.hooked, true);
         end_walk();
     }

@@ -17,7 +17,6 @@
 
 #define CLIENT_PAGE_MAX       65536
 #define CLIENT_PRESENT_SHARDS 16
-#define CLIENT_FIRST_MAX      128 // objects that the program begins with
 
 struct client_present {
     _Alignas(64) atomic_uint n;
@@ -60,8 +59,6 @@ extern struct client_lasting {
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
     _Atomic uint64_t summons; // that waits for an allocation; 0: none
-    struct dl_phdr_info first[CLIENT_FIRST_MAX];
-    size_t n_first;
 } client_lasting;
 
 static inline int64_t client_now_ns(void)

@@ -59,12 +59,14 @@
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable says otherwise
 
 // How a recorder wakes a preloaded program that runs without profile. Such a program has mapped an
-// empty memfd of this name, with the number of the signal behind it, and takes that signal with a
-// value: its summons. At its next allocation it connects to a socket whose folder and name the
-// summons says, and sends one of these bytes; what follows is as at a start.
+// empty memfd whose name has the number of a signal and HEAP_ABI_VERSION, and takes that signal
+// with a value: its summons. At its next allocation it connects to a socket whose folder and name
+// the summons says, and sends one of these bytes; what follows is as at a start. Whoever has no
+// such mapping any more has taken the signal for itself.
 #define HEAP_DORMANT_NAME    "mmheap-dormant-"
+#define HEAP_DORMANT_FORMAT  HEAP_DORMANT_NAME "%d-abi%d"
 #define HEAP_SIGNAL_VARIABLE "MMTRACE_HEAP_SIGNAL" // in the program's environment; 0: none
-#define HEAP_SIGNAL_DEFAULT  46
+#define HEAP_SIGNAL_DEFAULT  23 // SIGURG: who does not handle it does not notice it
 #define HEAP_SUMMONS_READY   'r'
 #define HEAP_SUMMONS_BUSY    'b'        // there is a profile already
 #define HEAP_SUMMONS_PREFIX  ".mmheap-" // then 16 digits

@@ -246,11 +246,16 @@ static void *real_function(const char *name)
     return definition.address;
 }
 
+void hooks_resolve_all(struct got_hook *hooks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!hooks[i].real)
+            hooks[i].real = real_function(hooks[i].name);
+}
+
 void hooks_resolve(void)
 {
-    for (size_t i = 0; i < hooks_n; i++)
-        if (!hooks_table[i].real)
-            hooks_table[i].real = real_function(hooks_table[i].name);
+    hooks_resolve_all(hooks_table, hooks_n);
 }
 
 const void *hooks_allocator(void)

@@ -12,5 +12,6 @@ extern const size_t hooks_n;
 
 // Finds the real functions. Before the first walk over the objects.
 void hooks_resolve(void);
+void hooks_resolve_all(struct got_hook *hooks, size_t n);
 // The program's malloc. After hooks_resolve().
 const void *hooks_allocator(void);

@@ -35,6 +35,11 @@ struct heap_attach {
     nsec_t stopped;
 };
 
+int32_t heap_attach_pid(const struct heap_attach *attach)
+{
+    return attach->pid;
+}
+
 nsec_t heap_attach_stopped(const struct heap_attach *attach)
 {
     return attach->stopped;

@@ -40,6 +40,8 @@ void heap_attach_finish(struct heap_attach *attach);
 // Another one hears of the end.
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);
 
+int32_t heap_attach_pid(const struct heap_attach *attach);
+
 // How long the thread that was borrowed stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);
 

@@ -33,7 +33,8 @@
 
 #define LOOK_SLOW     (100 * NSEC_PER_MSEC)
 #define LOOK_FAST     (5 * NSEC_PER_MSEC)
-#define CLIENTS_MAX   4096
+#define CLIENTS_MAX   4096  // that live
+#define PROFILES_MAX  65536 // with those that have ended
 #define CMDLINE_MAX   4096
 #define TARGETS_EVERY (500 * NSEC_PER_MSEC)
 #define ATTACHES_MAX  4 // at a time
@@ -71,15 +72,29 @@ static struct heap_source *of_source(struct source *source)
     return (struct heap_source *)source;
 }
 
+// Those that have ended take no descriptors.
+static int check_room(const struct heap_source *heap, struct err *err)
+{
+    size_t n_living = 0;
+    vec_foreach(&heap->clients, client)
+        n_living += !(*client)->ended;
+    if (n_living >= CLIENTS_MAX)
+        return err_set(err, -ENOMEM, "more than %d processes at a time", CLIENTS_MAX);
+    if (heap->clients.n >= PROFILES_MAX)
+        return err_set(err, -ENOMEM, "more than %d processes", PROFILES_MAX);
+    return 0;
+}
+
 // `ring_fd` as for heap_client_new().
 static int add_client(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
                       struct err *err)
 {
-    if (heap->clients.n >= CLIENTS_MAX) {
+    int r = check_room(heap, err);
+    if (r < 0) {
         close_fd(ring_fd);
-        return err_set(err, -ENOMEM, "more than %d processes", CLIENTS_MAX);
+        return r;
     }
-    int r = heap_client_new(&heap->settings.ring, pid, ring_fd, ret, err);
+    r = heap_client_new(&heap->settings.ring, pid, ring_fd, ret, err);
     if (r == 0 && (r = heap_client_vec_push(&heap->clients, *ret)) < 0)
         heap_client_free(*ret);
     return r;
@@ -360,9 +375,9 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
         note_rejected(heap, pid, true);
         return false;
     }
-    int r = heap->clients.n < CLIENTS_MAX
-                ? heap_client_new_java(&heap->settings, pid, fd, &client, &err)
-                : err_set(&err, -ENOMEM, "more than %d processes", CLIENTS_MAX);
+    int r = check_room(heap, &err);
+    if (r == 0)
+        r = heap_client_new_java(&heap->settings, pid, fd, &client, &err);
     if (r == 0 && (r = heap_client_vec_push(&heap->clients, client)) < 0)
         heap_client_free(client);
     if (r < 0) {
@@ -456,6 +471,14 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     publish(heap, pid);
 }
 
+static bool is_being_attached(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->attaches, attach)
+        if (heap_attach_pid(*attach) == pid)
+            return true;
+    return false;
+}
+
 static void attach_begin(struct heap_source *heap, int32_t pid)
 {
     struct heap_attach *attach;
@@ -483,9 +506,12 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
     else if (result == -EBUSY && !is_known(heap, pid, false))
         attach_failed(heap, pid, result, "it is being profiled already");
+    else if (result == -ESRCH && !is_being_attached(heap, pid)) // which says so, too
+        attach_failed(heap, pid, result, "it has ended");
     forget_wake(heap, pid);
 }
 
+// False: it has to be attached to.
 static bool wake_begin(struct heap_source *heap, int32_t pid)
 {
     struct heap_wake *wake;
@@ -496,9 +522,11 @@ static bool wake_begin(struct heap_source *heap, int32_t pid)
         heap_wake_begin(heap->env.loop, heap->env.roots->proc, pid, wake_done, heap, &wake, &err);
     if (r == 0)
         heap_wake_vec_push(&heap->wakes, wake);
+    else if (r == -EPROTO)
+        attach_failed(heap, pid, r, err.text);
     else if (r != -ENOENT)
         log_debug(heap->env.log, "linux.heap: %s", err.text);
-    return r == 0;
+    return r == 0 || r == -EPROTO;
 }
 
 static enum heap_target_answer target_found(void *userdata, int32_t pid)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signal would end a program without a handler. It goes to one thread, right after the kernel
-// has said that the process takes it and the thread lets it through; a thread that runs is
-// preferred, because one that waits in poll() or the like gets EINTR. It is sent once more: a
+// A program may lose its handler at any moment, by executing another one: the default signal does
+// nothing then, others would end it. It goes to one thread, right after the process has shown that
+// the handler is the library's, and the kernel that the thread lets it through; a thread that runs
+// is preferred, because one that waits in poll() or the like gets EINTR. It is sent once more: a
 // process that is just taking its hooks out cannot follow.
 //
 // A program in a jail of its own making is left alone: nobody knows what the jail makes of the
@@ -39,8 +40,9 @@ struct heap_wake {
     struct summons summons;
     const char *proc; // borrowed
     struct loop *loop;
-    int fd; // owned; the process's
-    struct loop_io *listen_io, *io;
+    int fd;    // owned; the process's
+    int pidfd; // owned; -1: the kernel has no such thing
+    struct loop_io *listen_io, *io, *end_io;
     struct loop_timer *timer;
     bool sent_again;
     heap_wake_fn done;
@@ -116,23 +118,32 @@ static bool is_jailed(const char *proc, int32_t pid, const struct thread_status 
            first.filters != status->filters;
 }
 
-// The signal that the process waits for, or 0.
-static int marked_signal(const char *proc, int32_t pid)
+static void read_mark(const struct mapping *mapping, size_t at, int *ret_number, int *ret_version)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%.*s", (int)(mapping->path_size - at), mapping->path + at);
+    if (sscanf(text, "%d-abi%d", ret_number, ret_version) < 1)
+        *ret_number = 0;
+}
+
+// The signal that the process waits for, or 0; *ret_version: of its library, 0 for those of old.
+static int marked_signal(const char *proc, int32_t pid, int *ret_version)
 {
     static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
     struct maps_reader *reader = malloc(sizeof(*reader));
     struct mapping mapping;
     int number = 0;
+    *ret_version = 0;
     if (!reader || maps_open(reader, proc, pid) < 0) {
         free(reader);
         return 0;
     }
     while (number == 0 && maps_next(reader, &mapping) > 0)
         if (mapping.path_size > sizeof(mark) && memcmp(mapping.path, mark, sizeof(mark) - 1) == 0)
-            number = atoi(mapping.path + sizeof(mark) - 1);
+            read_mark(&mapping, sizeof(mark) - 1, &number, ret_version);
     maps_close(reader);
     free(reader);
-    return number >= SIGRTMIN && number <= SIGRTMAX ? number : 0;
+    return number == SIGURG || (number >= SIGRTMIN && number <= SIGRTMAX) ? number : 0;
 }
 
 static bool takes_signal(const struct thread_status *status, int number)
@@ -169,6 +180,9 @@ static int send_signal(const struct heap_wake *wake)
     info.si_pid = getpid();
     info.si_uid = getuid();
     info.si_value.sival_ptr = (void *)(uintptr_t)wake->summons.number;
+    int version;
+    if (marked_signal(wake->proc, wake->pid, &version) != wake->signal)
+        return -ENOENT;
     int32_t tid = find_thread(wake, true);
     if (tid == 0)
         tid = find_thread(wake, false);
@@ -224,11 +238,22 @@ static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
     wake->done(wake->userdata, wake, wake->pid, -ETIMEDOUT, -1);
 }
 
+static void process_ended(void *userdata, uint32_t events)
+{
+    struct heap_wake *wake = userdata;
+    (void)events;
+    wake->end_io = loop_remove_io(wake->end_io);
+    wake->done(wake->userdata, wake, wake->pid, -ESRCH, -1);
+}
+
 static int watch(struct heap_wake *wake)
 {
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     int r = loop_add_io(wake->loop, wake->summons.listen_fd, EPOLLIN, listen_ready, wake,
                         &wake->listen_io);
+    wake->pidfd = (int)syscall(SYS_pidfd_open, wake->pid, 0);
+    if (r == 0 && wake->pidfd >= 0)
+        r = loop_add_io(wake->loop, wake->pidfd, EPOLLIN, process_ended, wake, &wake->end_io);
     if (r == 0)
         r = loop_add_timer(wake->loop, now + AGAIN_AFTER, 0, time_passed, wake, &wake->timer);
     return r == 0 ? send_signal(wake) : r;
@@ -239,8 +264,12 @@ int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_
 {
     char below[32];
     struct thread_status status;
+    int version;
     snprintf(below, sizeof(below), "/%d/status", pid);
-    int number = marked_signal(proc, pid);
+    int number = marked_signal(proc, pid, &version);
+    if (number != 0 && version != HEAP_ABI_VERSION)
+        return err_set(err, -EPROTO, "it has another version of %s, until it is started anew",
+                       HEAP_LIBRARY_FILE);
     if (number == 0 || read_status(proc, below, &status) < 0 || is_jailed(proc, pid, &status))
         return -ENOENT;
     struct heap_wake *wake = calloc(1, sizeof(*wake));
@@ -253,6 +282,7 @@ int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_
         .loop = loop,
         .summons = {.folder_fd = -1, .listen_fd = -1},
         .fd = -1,
+        .pidfd = -1,
         .done = done,
         .userdata = userdata,
     };
@@ -273,9 +303,11 @@ struct heap_wake *heap_wake_free(struct heap_wake *wake)
         return NULL;
     wake->io = loop_remove_io(wake->io);
     wake->listen_io = loop_remove_io(wake->listen_io);
+    wake->end_io = loop_remove_io(wake->end_io);
     wake->timer = loop_remove_timer(wake->timer);
     summons_close(&wake->summons);
     close_fd(wake->fd);
+    close_fd(wake->pidfd);
     free(wake);
     return NULL;
 }

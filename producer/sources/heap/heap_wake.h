@@ -12,12 +12,13 @@
 struct heap_wake;
 
 // `result` 0: the process asks over `fd` (borrowed) for its ring. -EBUSY: it has a profile already.
-// -ETIMEDOUT, once: it has not come yet; it still may, any time before heap_wake_free(). The
-// function may free `wake`, and has to when it has come.
+// -ETIMEDOUT, once: it has not come yet; it still may, any time before heap_wake_free(). -ESRCH: it
+// has ended, and will not. The function may free `wake`, and has to unless it is -ETIMEDOUT.
 typedef void (*heap_wake_fn)(void *userdata, struct heap_wake *wake, int32_t pid, int result,
                              int fd);
 
-// -ENOENT: the process does not wait for a signal, or none can be sent to it just now.
+// -ENOENT: the process does not wait for a signal, or none can be sent to it just now. -EPROTO: it
+// does, with a library that does not understand this recorder.
 int heap_wake_begin(struct loop *loop, const char *proc, int32_t pid, heap_wake_fn done,
                     void *userdata, struct heap_wake **ret, struct err *err);
 

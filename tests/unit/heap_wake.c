@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recorder's side of a summons, with children that show a mark and never come.
+#include "producer/sources/heap/heap_wake.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "producer/agents/heap/heap_abi.h"
+#include "producer/service/loop.h"
+#include "tests/unit/unit.h"
+
+static void take_nothing(int number)
+{
+    (void)number;
+}
+
+// A child that has mapped `mark` and a handler for the default signal.
+static pid_t start_dormant(const char *mark)
+{
+    int fds[2];
+    char byte;
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(HEAP_SIGNAL_DEFAULT, take_nothing);
+        int fd = memfd_create(mark, MFD_CLOEXEC);
+        if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ||
+            write(fds[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    close(fds[0]);
+    close(fds[1]);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+struct answers {
+    int results[8];
+    int n;
+};
+
+static void note(void *userdata, struct heap_wake *wake, int32_t pid, int result, int fd)
+{
+    struct answers *answers = userdata;
+    (void)wake;
+    (void)pid;
+    (void)fd;
+    answers->results[answers->n++ % 8] = result;
+}
+
+static void run_until(struct loop *loop, const struct answers *answers, int n)
+{
+    for (int i = 0; i < 100 && answers->n < n; i++)
+        loop_run_once(loop, 50 * NSEC_PER_MSEC);
+}
+
+static int begin(struct loop *loop, pid_t pid, struct answers *answers, struct heap_wake **ret,
+                 struct err *err)
+{
+    return heap_wake_begin(loop, "/proc", pid, note, answers, ret, err);
+}
+
+static void one_that_ends_is_not_waited_for(void **state)
+{
+    (void)state;
+    char mark[32];
+    struct loop *loop;
+    struct answers answers = {0};
+    struct heap_wake *wake = NULL;
+    struct err err = {0};
+    assert_int_equal(loop_new(&loop), 0);
+    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
+    pid_t pid = start_dormant(mark);
+    assert_int_equal(begin(loop, pid, &answers, &wake, &err), 0);
+    run_until(loop, &answers, 1);
+    assert_int_equal(answers.results[0], -ETIMEDOUT);
+    end(pid);
+    run_until(loop, &answers, 2);
+    assert_int_equal(answers.n, 2);
+    assert_int_equal(answers.results[1], -ESRCH);
+    heap_wake_free(wake);
+    loop_free(loop);
+}
+
+static void one_of_another_version_is_not_woken(void **state)
+{
+    (void)state;
+    char mark[32];
+    struct loop *loop;
+    struct answers answers = {0};
+    struct heap_wake *wake = NULL;
+    assert_int_equal(loop_new(&loop), 0);
+    for (int i = 0; i < 2; i++) {
+        struct err err = {0};
+        if (i == 0) // before marks said so
+            snprintf(mark, sizeof(mark), "mmheap-dormant-%d", HEAP_SIGNAL_DEFAULT);
+        else
+            snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT,
+                     HEAP_ABI_VERSION + 1);
+        pid_t pid = start_dormant(mark);
+        assert_int_equal(begin(loop, pid, &answers, &wake, &err), -EPROTO);
+        assert_string_equal(err.text,
+                            "it has another version of libmmheap.so, until it is started anew");
+        end(pid);
+    }
+    assert_null(wake);
+    loop_free(loop);
+}
+
+static void one_that_shows_no_mark_is_none(void **state)
+{
+    (void)state;
+    struct loop *loop;
+    struct answers answers = {0};
+    struct heap_wake *wake = NULL;
+    struct err err = {0};
+    assert_int_equal(loop_new(&loop), 0);
+    pid_t pid = start_dormant("something-else");
+    assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
+    end(pid);
+    loop_free(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_ends_is_not_waited_for),
+        cmocka_unit_test(one_of_another_version_is_not_woken),
+        cmocka_unit_test(one_that_shows_no_mark_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
