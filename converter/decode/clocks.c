@@ -4,8 +4,9 @@
 // clock's readings in a group are in order and the nearest snapshot is found by binary search.
 // Snapshots of different sources are not compared with each other, because their place in the file
 // says nothing about their time. The way over several clocks is searched breadth first from the
-// trace clock; packets mostly use few clocks, so the last answers are remembered together with the
-// range in which each holds.
+// trace clock, once for all clocks until a snapshot changes what is connected: however many clocks
+// there are, a conversion costs no search. Packets mostly use few clocks, so the last answers are
+// remembered together with the range in which each holds.
 //
 // A clock that was seen going back cannot be converted from (one reading may mean two moments),
 // only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
@@ -25,6 +26,7 @@ struct clock_series {
     int64_t unit_ns;
     int64_t last_ns; // of incremental clocks
     bool incremental;
+    struct clock_group_vec groups; // that have it; items borrowed
     // What the last search found: the next clock on the way to the trace clock, and the group to
     // use.
     bool seen;
@@ -120,9 +122,11 @@ static struct clock_group *group_make(struct clocks *clocks, const struct clock_
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
-        if (!(group->clocks[i] = series_get(clocks, &readings[i])))
+        if (!(group->clocks[i] = series_get(clocks, &readings[i])) ||
+            clock_group_vec_push(&group->clocks[i]->groups, group) < 0)
             return NULL;
     group->n = n;
+    clocks->has_paths = false;
     return group;
 }
 
@@ -168,8 +172,11 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
     for (size_t i = 0; r == 0 && i < n; i++) {
         int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
         // The row before begins n items back, whatever was pushed of this one.
-        if (group->readings.n >= n && ns < group->readings.items[group->readings.n - n])
+        if (group->readings.n >= n && ns < group->readings.items[group->readings.n - n] &&
+            !group->backwards[i]) {
             group->backwards[i] = true;
+            clocks->has_paths = false;
+        }
         group->clocks[i]->last_ns = ns;
         r = ns_vec_push(&group->readings, ns);
     }
@@ -185,21 +192,21 @@ static size_t group_column(const struct clock_group *group, const struct clock_s
 }
 
 // From the target outwards, so that each clock that is found knows its way.
-static bool path_search(struct clocks *clocks, struct clock_series *from, clock_key_t to)
+static void paths_find(struct clocks *clocks, clock_key_t to)
 {
     struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, to);
     size_t n = 0;
-    if (!target)
-        return false;
     vec_foreach(&clocks->series, series)
         (*series)->seen = false;
+    clocks->has_paths = true;
+    clocks->paths_to = to;
+    if (!target)
+        return;
     target->seen = true;
     target->next = NULL;
     queue[n++] = target;
-    for (size_t i = 0; i < n && !from->seen; i++) {
-        vec_foreach(&clocks->groups, group) {
-            if (group_column(*group, queue[i]) == (*group)->n)
-                continue;
+    for (size_t i = 0; i < n; i++) {
+        vec_foreach(&queue[i]->groups, group) {
             for (size_t k = 0; k < (*group)->n; k++) {
                 struct clock_series *series = (*group)->clocks[k];
                 if (series->seen || (*group)->backwards[k])
@@ -211,6 +218,12 @@ static bool path_search(struct clocks *clocks, struct clock_series *from, clock_
             }
         }
     }
+}
+
+static bool path_search(struct clocks *clocks, const struct clock_series *from, clock_key_t to)
+{
+    if (!clocks->has_paths || clocks->paths_to != to)
+        paths_find(clocks, to);
     return from->seen;
 }
 
@@ -313,8 +326,10 @@ void clocks_done(struct clocks *clocks)
         ns_vec_done(&(*group)->readings);
         free(*group);
     }
-    vec_foreach(&clocks->series, series)
+    vec_foreach(&clocks->series, series) {
+        clock_group_vec_done(&(*series)->groups);
         free(*series);
+    }
     clock_group_vec_done(&clocks->groups);
     clock_series_vec_done(&clocks->series);
     *clocks = (struct clocks){0};

@@ -70,6 +70,8 @@ struct clocks {
     struct clock_series_vec series;          // owned, one per clock
     struct clock_group_vec groups;           // owned, one per set of clocks that are read together
     struct clock_shift shifts[CLOCK_SHIFTS]; // the last conversions; of a clock always in one place
+    bool has_paths;                          // the ways that were found last are still right
+    clock_key_t paths_to;                    // where they lead
 };
 
 #define CLOCK_READINGS_MAX 32

@@ -124,6 +124,42 @@ static void a_clock_that_went_back_is_no_source(void **state)
     clocks_done(&clocks);
 }
 
+// What was searched once is searched again when a snapshot changes what is connected.
+static void ways_follow_the_snapshots(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    int64_t ts;
+    add(&clocks, SEQUENCE_CLOCK, 10, CLOCK_ID_REALTIME, 1010);
+    assert_false(clocks_convert(&clocks, SEQUENCE_CLOCK, 15, &ts));
+    add(&clocks, CLOCK_ID_REALTIME, 1000, CLOCK_ID_BOOTTIME, 600);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 15), 615);
+    add(&clocks, CLOCK_ID_MONOTONIC, 1, SEQUENCE_CLOCK, 3);
+    assert_true(clocks_connected(&clocks, CLOCK_ID_REALTIME, CLOCK_ID_MONOTONIC));
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 15), 615);
+    add(&clocks, CLOCK_ID_REALTIME, 900, CLOCK_ID_BOOTTIME, 700); // goes back
+    assert_false(clocks_convert(&clocks, SEQUENCE_CLOCK, 15, &ts));
+    clocks_set_trace_clock(&clocks, CLOCK_ID_REALTIME);
+    assert_int_equal(convert(&clocks, SEQUENCE_CLOCK, 15), 1015);
+    clocks_done(&clocks);
+}
+
+// A search for each of these conversions would take minutes.
+static void many_clocks_cost_no_searches(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    int64_t ts;
+    for (uint32_t i = 0; i < 1000; i++)
+        add(&clocks, CLOCK_ID_BOOTTIME, 1000, clock_key(64, i, 0), 5);
+    add(&clocks, CLOCK_ID_REALTIME, 1, CLOCK_ID_MONOTONIC, 2); // connected to none of them
+    for (int i = 0; i < 100000; i++) {
+        assert_false(clocks_convert(&clocks, CLOCK_ID_MONOTONIC, i, &ts));
+        assert_int_equal(convert(&clocks, clock_key(64, i % 1000, 0), i), i + 995);
+    }
+    clocks_done(&clocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +170,8 @@ int main(void)
         cmocka_unit_test(units_and_differences),
         cmocka_unit_test(contradictions_are_ignored),
         cmocka_unit_test(a_clock_that_went_back_is_no_source),
+        cmocka_unit_test(ways_follow_the_snapshots),
+        cmocka_unit_test(many_clocks_cost_no_searches),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }
