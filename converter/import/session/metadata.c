@@ -42,13 +42,28 @@ static bool has_prefix_of(const char *name, const char *const *list)
     return false;
 }
 
-static const struct fact *fact_find(const struct metadata *metadata, const char *name)
+static uint64_t fact_key(const struct metadata *metadata, uint32_t name_id, const char *name)
 {
     uint32_t machine = has_prefix_of(name, of_trace) ? 0 : metadata->machine;
-    vec_foreach(&metadata->facts, fact)
-        if (fact->machine == machine && str_eq(fact->name, name))
-            return fact;
-    return NULL;
+    return (uint64_t)name_id << 32 | machine;
+}
+
+static struct fact *fact_find(const struct metadata *metadata, const char *name)
+{
+    uint32_t name_id = strset_find(&metadata->names, name, strlen(name));
+    if (name_id == STRSET_NONE)
+        return NULL;
+    const uint64_t *at = map64_find(&metadata->index, fact_key(metadata, name_id, name));
+    return at ? &metadata->facts.items[*at] : NULL;
+}
+
+static void fact_add(struct metadata *metadata, const struct fact *fact)
+{
+    uint32_t name_id = strset_add(&metadata->names, fact->name, strlen(fact->name));
+    bool is_new;
+    metadata->failed |= name_id == STRSET_NONE || fact_vec_push(&metadata->facts, *fact) < 0 ||
+                        !map64_get_or_add(&metadata->index, fact_key(metadata, name_id, fact->name),
+                                          metadata->facts.n - 1, &is_new);
 }
 
 static void fact_put(struct metadata *metadata, struct fact fact)
@@ -58,11 +73,11 @@ static void fact_put(struct metadata *metadata, struct fact fact)
         metadata->failed |= !fact.text;
     }
     fact.machine = has_prefix_of(fact.name, of_trace) ? 0 : metadata->machine;
-    struct fact *old = fact.multi ? NULL : (struct fact *)fact_find(metadata, fact.name);
+    struct fact *old = fact.multi ? NULL : fact_find(metadata, fact.name);
     if (old)
         *old = fact;
-    else if (metadata->facts.n < FACTS_MAX && fact_vec_push(&metadata->facts, fact) < 0)
-        metadata->failed = true;
+    else if (metadata->facts.n < FACTS_MAX)
+        fact_add(metadata, &fact);
 }
 
 void metadata_set_int(struct metadata *metadata, const char *name, int64_t value)
@@ -88,7 +103,7 @@ void metadata_add_text(struct metadata *metadata, const char *name, const void *
 
 void metadata_made(struct metadata *metadata, const char *name)
 {
-    struct fact *fact = (struct fact *)fact_find(metadata, name);
+    struct fact *fact = fact_find(metadata, name);
     if (fact)
         fact->is_made = true;
 }
@@ -147,6 +162,8 @@ int metadata_write(const struct metadata *metadata, struct database *db)
 void metadata_done(struct metadata *metadata)
 {
     fact_vec_done(&metadata->facts);
+    strset_done(&metadata->names);
+    map64_done(&metadata->index);
     arena_done(&metadata->arena);
     *metadata = (struct metadata){0};
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/arena.h"
+#include "common/map.h"
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
@@ -26,6 +27,8 @@ VEC_DEFINE(fact_vec, struct fact);
 // All zero is empty.
 struct metadata {
     struct fact_vec facts;
+    struct strset names; // of facts
+    struct map64 index;  // name and machine -> the first of these facts
     struct arena arena;
     uint32_t machine; // at hand
     bool failed;      // memory ran out
