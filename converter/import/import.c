@@ -272,7 +272,7 @@ static int held_back_write(struct import *im)
     if (r == 0)
         r = process_counters_finish(im);
     if (r == 0)
-        r = processes_write(&im->processes, im->db);
+        r = processes_write(&im->processes, im->db, &im->args);
     if (r == 0)
         r = tracks_write(&im->tracks, im->db);
     if (r == 0)

@@ -21,6 +21,7 @@ static void machine_free(struct machine *machine)
     free(machine->states);
     free(machine->cpus);
     sched_done(&machine->sched);
+    pid_namespaces_done(&machine->pid_namespaces);
     track_events_done(&machine->track_events);
     map64_done(&machine->async_names);
     map64_done(&machine->mm_owners);

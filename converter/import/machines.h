@@ -10,6 +10,7 @@
 
 #include "common/map.h"
 #include "common/vec.h"
+#include "converter/import/process/pid_namespaces.h"
 #include "converter/import/process/sched.h"
 #include "converter/import/track_event/track_events.h"
 
@@ -22,6 +23,7 @@ struct machine {
     uint32_t number; // 0: the host
     uint32_t raw_id; // in the trace
     struct sched sched;
+    struct pid_namespaces pid_namespaces;
     struct track_events track_events;
     struct map64 async_names;   // id of asynchronous events -> the first name they had
     bool *cpus;                 // owned, CPUS_MAX: those that were seen

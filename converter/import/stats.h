@@ -66,6 +66,8 @@
     S(invalid_cpu_times, false, "error", "analysis", NULL)                                         \
     S(proc_stat_unknown_counters, false, "error", "analysis", NULL)                                \
     S(process_tracker_errors, false, "error", "analysis", NULL)                                    \
+    S(namespaced_thread_missing_process, false, "error", "analysis",                               \
+      "Threads in a pid namespace whose process is not known to be in one.")                       \
     S(process_tracker_parent_pid_changed, false, "info", "analysis", NULL)                         \
     S(slice_drop_overlapping_complete_event, false, "error", "analysis",                           \
       "Slices that begin in another one and end behind it; left out.")                             \

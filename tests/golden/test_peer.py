@@ -70,6 +70,7 @@ LARGE = ("counter", "ftrace_event", "raw")  # may have very many rows
 ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
     "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
+    "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
 ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "

@@ -101,6 +101,7 @@ static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t
 // names.
 struct rss_fields {
     uint8_t member, size, curr, mm_id;
+    bool has_owner; // also where the fields that tell it are 0
 };
 
 static void rss_read(struct import *im, const struct ftrace_event *event, struct rss_fields at)
@@ -121,7 +122,7 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
         stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
         return;
     }
-    if (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id]))
+    if (at.has_owner || (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id])))
         utid = mm_owner(im, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0, event->pid);
     else
         utid = processes_thread(&im->processes, event->pid);
@@ -133,12 +134,12 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
 
 static void rss_stat(struct import *im, const struct ftrace_event *event)
 {
-    rss_read(im, event, (struct rss_fields){.member = 1, .size = 2, .curr = 3, .mm_id = 4});
+    rss_read(im, event, (struct rss_fields){1, 2, 3, 4, .has_owner = false});
 }
 
 static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
 {
-    rss_read(im, event, (struct rss_fields){.member = 2, .size = 4, .curr = 1, .mm_id = 3});
+    rss_read(im, event, (struct rss_fields){2, 4, 1, 3, .has_owner = true});
 }
 
 static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)

@@ -88,7 +88,8 @@ static void file_read(struct import *im, int64_t ts, int64_t upid, const struct 
     cell_int(row, COL_filedescriptor_fd, field_i64(&file[PB_ProcessStats_FDInfo_fd]));
     cell_int(row, COL_filedescriptor_ts, ts);
     cell_int(row, COL_filedescriptor_upid, upid);
-    cell_bytes(row, COL_filedescriptor_path, path->data, path->size);
+    if (field_present(path))
+        cell_bytes(row, COL_filedescriptor_path, path->data, path->size);
 }
 
 static void process_read(struct import *im, int64_t ts, const struct wire_field *message)
@@ -106,10 +107,11 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
             processes_update_thread(&im->processes, tid, pid);
             continue;
         }
-        if (field.number == PB_ProcessStats_Process_is_peak_rss_resettable)
-            continue;
         int64_t upid = processes_process(&im->processes, pid);
-        if (field.number == PB_ProcessStats_Process_fds)
+        if (field.number == PB_ProcessStats_Process_is_peak_rss_resettable)
+            processes_at(&im->processes, upid)->is_peak_rss_resettable =
+                field.value ? FACT_TRUE : FACT_FALSE;
+        else if (field.number == PB_ProcessStats_Process_fds)
             file_read(im, ts, upid, &field);
         else if (!counter_read(im, ts, upid, &field))
             stats_add(&im->stats, STAT_proc_stat_unknown_counters, 1);

@@ -73,7 +73,9 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     uint32_t all = strset_add(&im->strings, cmdline, text.cmdline.size);
     bool failed = text.cmdline.failed || name == STRSET_NONE || all == STRSET_NONE;
     strbuf_done(&text.cmdline);
-    if (failed || (ppid == KTHREADD_PID && map64_set(kernel_threads, pid, 1) < 0))
+    if (failed || (ppid == KTHREADD_PID && map64_set(kernel_threads, pid, 1) < 0) ||
+        pid_namespaces_process(&im->machine->pid_namespaces, pid, field,
+                               PB_ProcessTree_Process_nspid) < 0)
         return -ENOMEM;
 
     int64_t parent = processes_process(processes, ppid);
@@ -97,11 +99,8 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
         row->has_start = true;
     }
     const struct wire_field *is_kthread = &process[PB_ProcessTree_Process_is_kthread];
-    if (field_present(is_kthread)) {
-        struct arg arg = {
-            .key = "is_kthread", .integer = field_u64(is_kthread) != 0, .type = ARG_BOOL};
-        row->arg_set = args_add(&im->args, &arg, 1);
-    }
+    if (field_present(is_kthread))
+        row->is_kthread = field_u64(is_kthread) ? FACT_TRUE : FACT_FALSE;
     (void)ts;
     return 0;
 }
@@ -114,6 +113,12 @@ static int thread_read(struct import *im, const struct wire_field *field,
     uint32_t tgid = (uint32_t)field_u64(&thread[PB_ProcessTree_Thread_tgid]);
     const struct wire_field *name = &thread[PB_ProcessTree_Thread_name];
     processes_update_thread(&im->processes, tid, tgid);
+    int r = pid_namespaces_thread(&im->machine->pid_namespaces, tgid, tid, field,
+                                  PB_ProcessTree_Thread_nstid);
+    if (r == -ENOENT)
+        stats_add(&im->stats, STAT_namespaced_thread_missing_process, 1);
+    else if (r < 0)
+        return r;
     if (!field_present(name))
         return 0;
     size_t size = name->size;

@@ -7,13 +7,16 @@
 // at its parent's thread; both are settled when one thread of the ring is met in /proc.
 //
 // What must stay true: a thread's process, once set, never changes; `live` holds for each tid the
-// newest life that is not over; a pid has at most one living process.
+// newest life that is not over; a pid has at most one living process. Of a tid that is given out
+// again and again although none of its lives ends, the oldest ones are forgotten: a search through
+// the lives of a tid is short.
 #include "converter/import/process/processes.h"
 
 #include <errno.h>
 
 #define MACHINE_SHIFT 40     // pids and tids are far smaller
 #define UID_PER_USER  100000 // Android: user * this + application
+#define LIVES_MIN     256    // of a tid that are remembered; at most twice that
 
 static struct thread *thread_at(const struct processes *all, int64_t utid)
 {
@@ -39,6 +42,23 @@ static void map_put(struct processes *all, struct map64 *map, int64_t key, int64
         all->failure = r;
 }
 
+// Notes how many lives there are before this one, and forgets some if they are too many.
+static void lives_bound(struct processes *all, struct thread *newest)
+{
+    if (newest->older == UTID_NONE) {
+        newest->n_older = 0;
+        return;
+    }
+    newest->n_older = thread_at(all, newest->older)->n_older + 1;
+    if (newest->n_older < 2 * LIVES_MIN)
+        return;
+    int64_t at = newest->older;
+    for (uint32_t n = 1; n < LIVES_MIN && thread_at(all, at)->older != UTID_NONE; n++)
+        at = thread_at(all, at)->older;
+    thread_at(all, at)->older = UTID_NONE;
+    newest->n_older = LIVES_MIN;
+}
+
 static int64_t thread_add(struct processes *all, int64_t tid)
 {
     struct thread thread = {.tid = tid,
@@ -55,6 +75,7 @@ static int64_t thread_add(struct processes *all, int64_t tid)
     }
     int64_t utid = (int64_t)all->threads.n - 1;
     thread_at(all, utid)->peer = thread_at(all, utid)->leader = utid;
+    lives_bound(all, thread_at(all, utid));
     map_put(all, &all->by_tid, tid, utid);
     map_put(all, &all->live, tid, utid);
     return utid;
@@ -64,7 +85,6 @@ static int64_t process_add(struct processes *all, int64_t pid)
 {
     struct process process = {.pid = pid,
                               .parent_upid = UPID_NONE,
-                              .arg_set = -1,
                               .first_thread = UTID_NONE,
                               .next_child = UPID_NONE,
                               .machine = all->machine,
@@ -169,6 +189,7 @@ static void chain_push(struct processes *all, int64_t utid)
 {
     struct thread *thread = thread_at(all, utid);
     thread->older = map_get(all, &all->by_tid, thread->tid);
+    lives_bound(all, thread);
     map_put(all, &all->by_tid, thread->tid, utid);
 }
 
@@ -429,9 +450,25 @@ static void cell_if(struct cell *row, size_t column, bool present, int64_t value
         cell_int(row, column, value);
 }
 
-static void process_write(const struct processes *all, struct database *db, int64_t upid)
+static int64_t process_facts(const struct process *process, struct args *args)
+{
+    struct arg facts[2];
+    size_t n = 0;
+    if (process->is_kthread)
+        facts[n++] = (struct arg){
+            .key = "is_kthread", .integer = process->is_kthread == FACT_TRUE, .type = ARG_BOOL};
+    if (process->is_peak_rss_resettable)
+        facts[n++] = (struct arg){.key = "is_peak_rss_resettable",
+                                  .integer = process->is_peak_rss_resettable == FACT_TRUE,
+                                  .type = ARG_BOOL};
+    return args_add(args, facts, n);
+}
+
+static void process_write(const struct processes *all, struct database *db, struct args *args,
+                          int64_t upid)
 {
     const struct process *process = process_at(all, upid);
+    int64_t facts = process_facts(process, args);
     struct cell *row = database_row_with_id(db, TABLE_process, upid);
     cell_int(row, COL_process_pid, process->pid);
     cell_string(all, row, COL_process_name, process->name);
@@ -442,14 +479,14 @@ static void process_write(const struct processes *all, struct database *db, int6
     cell_if(row, COL_process_android_appid, process->has_uid, process->uid % UID_PER_USER);
     cell_if(row, COL_process_android_user_id, process->has_uid, process->uid / UID_PER_USER);
     cell_string(all, row, COL_process_cmdline, process->cmdline);
-    cell_if(row, COL_process_arg_set_id, process->arg_set >= 0, process->arg_set);
+    cell_arg_set(row, COL_process_arg_set_id, facts);
     cell_int(row, COL_process_machine_id, process->machine);
 }
 
-int processes_write(const struct processes *all, struct database *db)
+int processes_write(const struct processes *all, struct database *db, struct args *args)
 {
     for (size_t i = 0; i < all->items.n; i++)
-        process_write(all, db, (int64_t)i);
+        process_write(all, db, args, (int64_t)i);
     for (size_t i = 0; i < all->threads.n; i++) {
         const struct thread *thread = &all->threads.items[i];
         struct cell *row = database_row_with_id(db, TABLE_thread, (int64_t)i);

@@ -11,6 +11,7 @@
 
 #include "common/map.h"
 #include "common/vec.h"
+#include "converter/import/args.h"
 #include "converter/tables/database.h"
 
 // Where a name comes from. A better source replaces a worse one, never the other way round.
@@ -33,6 +34,7 @@ struct thread {
     int64_t tid, start_ts, end_ts;
     int64_t upid;         // UPID_NONE: not known (yet)
     int64_t older;        // utid of the life before with the same tid that is not over; UTID_NONE
+    uint32_t n_older;     // how many these are, at most
     int64_t next_sibling; // another thread of the process; UTID_NONE
     int64_t peer;         // threads known to share a process form a ring; itself if alone
     int64_t leader;       // towards one that all threads of a ring agree on; itself at the end
@@ -45,14 +47,18 @@ struct thread {
 };
 VEC_DEFINE(thread_vec, struct thread);
 
+// What a trace may say of a process, or not.
+enum process_fact { FACT_UNKNOWN, FACT_FALSE, FACT_TRUE };
+
 struct process {
-    int64_t pid, start_ts, end_ts, parent_upid, arg_set;
+    int64_t pid, start_ts, end_ts, parent_upid;
     int64_t first_thread; // its threads, chained; UTID_NONE
     int64_t next_child;   // another process that waits for the same parent thread; UPID_NONE
     uint32_t machine;
     uint32_t uid, name, cmdline;
     bool has_start, has_end, has_uid;
     uint8_t name_source;
+    uint8_t is_kthread, is_peak_rss_resettable; // enum process_fact
 };
 VEC_DEFINE(process_vec, struct process);
 
@@ -128,5 +134,5 @@ static inline struct thread *processes_thread_at(struct processes *processes, in
     return &processes->threads.items[utid];
 }
 
-int processes_write(const struct processes *processes, struct database *db);
+int processes_write(const struct processes *processes, struct database *db, struct args *args);
 void processes_done(struct processes *processes);

@@ -47,7 +47,10 @@ static void entry_read(struct import *im, int64_t ts, int64_t upid,
     struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
     cell_int(row, COL_profiler_smaps_upid, upid);
     cell_int(row, COL_profiler_smaps_ts, ts);
-    path_cells(row, field_text(&part[PB_SmapsEntry_path]), part[PB_SmapsEntry_path].size);
+    if (field_present(&part[PB_SmapsEntry_path]))
+        path_cells(row, field_text(&part[PB_SmapsEntry_path]), part[PB_SmapsEntry_path].size);
+    else
+        cell_int(row, COL_profiler_smaps_is_deleted, false);
     cell_int(row, COL_profiler_smaps_aggregate_count, 1);
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         const struct wire_field *field = &part[columns[i].field];

@@ -151,7 +151,8 @@ static void place_read(struct described_track *track, const struct wire_field *p
     }
 }
 
-void described_track_read(struct import *im, const struct wire_field *descriptor)
+void described_track_read(struct import *im, const struct wire_field *descriptor,
+                          uint32_t trusted_pid)
 {
     MESSAGE(part, PB_TrackDescriptor_thread_ordering, descriptor);
     if (!field_present(&part[PB_TrackDescriptor_uuid])) {
@@ -183,6 +184,8 @@ void described_track_read(struct import *im, const struct wire_field *descriptor
     track->is_separate |=
         field_u64(&part[PB_TrackDescriptor_disallow_merging_with_system_tracks]) != 0;
     place_read(track, part);
+    if (trusted_pid)
+        track->trusted_pid = trusted_pid;
     if (field_present(&part[PB_TrackDescriptor_counter]))
         counter_read(im, track, &part[PB_TrackDescriptor_counter]);
 }
@@ -225,6 +228,12 @@ static void place_find(struct import *im, struct described_track *track,
     struct track_events *events = &im->machine->track_events;
     struct processes *processes = &im->processes;
     track->is_root = track->has_pid;
+    if (track->has_pid && track->trusted_pid) {
+        const struct pid_namespaces *namespaces = &im->machine->pid_namespaces;
+        pid_namespaces_find(namespaces, track->trusted_pid, track->pid, &track->pid);
+        if (track->has_tid)
+            pid_namespaces_find(namespaces, track->trusted_pid, track->tid, &track->tid);
+    }
     if (track->has_tid) {
         track->place = PLACE_THREAD;
         track->place_id = processes_update_thread(processes, track->tid, track->pid);
@@ -510,6 +519,18 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
         im->machine->track_events.failure = -ENOMEM;
 }
 
+static uint32_t packet_trusted_pid(const struct packet *packet)
+{
+    struct wire_reader reader = packet->fields;
+    struct wire_field field;
+    uint32_t pid = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number == PB_TracePacket_trusted_pid)
+            pid = (uint32_t)field.value;
+    }
+    return pid;
+}
+
 static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
                                 const struct wire_field *message)
 {
@@ -517,7 +538,7 @@ static int track_descriptor_now(struct import *im, void *state, const struct pac
     MESSAGE(part, PB_TrackDescriptor_thread, message);
     if (field_present(&part[PB_TrackDescriptor_thread]))
         sequence_thread_now(im, packet, &part[PB_TrackDescriptor_thread]);
-    described_track_read(im, message);
+    described_track_read(im, message, packet_trusted_pid(packet));
     return im->machine->track_events.failure;
 }
 
@@ -529,9 +550,15 @@ static void thread_name(struct import *im, int64_t utid, const struct wire_field
         processes_name_thread(&im->processes, utid, text_keep(im, name), NAME_TRACK);
 }
 
-static void process_name(struct import *im, int64_t upid, const struct wire_field *message)
+static void process_describe(struct import *im, int64_t upid, const struct wire_field *message)
 {
-    MESSAGE(process, PB_ProcessDescriptor_process_name, message);
+    MESSAGE(process, PB_ProcessDescriptor_start_timestamp_ns, message);
+    int64_t start_ts = field_i64(&process[PB_ProcessDescriptor_start_timestamp_ns]);
+    struct process *row = processes_at(&im->processes, upid);
+    if (start_ts > 0 && !row->has_start) {
+        row->start_ts = start_ts;
+        row->has_start = true;
+    }
     const struct wire_field *name = &process[PB_ProcessDescriptor_process_name];
     if (name->size)
         processes_name(&im->processes, upid, text_keep(im, name), PROCESS_NAME_TRACK);
@@ -553,7 +580,7 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
         thread_name(im, track->place_id, &part[PB_TrackDescriptor_thread]);
     else if (track && field_present(&part[PB_TrackDescriptor_process]) &&
              track->place == PLACE_PROCESS)
-        process_name(im, track->place_id, &part[PB_TrackDescriptor_process]);
+        process_describe(im, track->place_id, &part[PB_TrackDescriptor_process]);
     return im->machine->track_events.failure;
 }
 
@@ -588,7 +615,7 @@ static int process_descriptor_sorted(struct import *im, void *state, const struc
     (void)state;
     (void)packet;
     MESSAGE(process, PB_ProcessDescriptor_pid, message);
-    process_name(
+    process_describe(
         im,
         processes_process(&im->processes, (uint32_t)field_u64(&process[PB_ProcessDescriptor_pid])),
         message);

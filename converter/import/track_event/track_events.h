@@ -21,6 +21,7 @@ enum track_merge { MERGE_BY_NAME, MERGE_NEVER, MERGE_BY_KEY };
 struct described_track {
     uint64_t uuid, parent_uuid;
     uint32_t pid, tid;
+    uint32_t trusted_pid; // of the process that described it, as seen from outside; 0: not known
     // In strings; STRSET_NONE: none.
     uint32_t name, description, category, share_key, merge_key;
     bool has_pid, has_tid, is_counter, is_incremental, is_separate;
@@ -72,8 +73,9 @@ struct track_events {
 // What a track is asked for, because slices of merged tracks are told apart by begin and end.
 enum track_use { USE_BEGIN, USE_END, USE_INSTANT, USE_COUNTER, USE_PARENT };
 
-// Reads a TrackDescriptor. Later ones add to earlier ones.
-void described_track_read(struct import *im, const struct wire_field *descriptor);
+// Reads a TrackDescriptor. Later ones add to earlier ones. `trusted_pid`: see above.
+void described_track_read(struct import *im, const struct wire_field *descriptor,
+                          uint32_t trusted_pid);
 
 // The track of that number with its place found, which may make its process or thread known. NULL:
 // its parents are too many or run in a circle, or memory is out. Valid until the next call.
