@@ -12,7 +12,7 @@
 #include "converter/tables/record.h"
 
 #define BTREE_LEVELS_MAX 12 // above the leaves; thousands of pages to a page make this plenty
-#define BTREE_ENTRY_MAX  40 // bytes of an index's entry
+#define BTREE_ENTRY_MAX  72 // bytes of an index's entry
 
 struct btree_child {
     uint32_t page;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +21,12 @@
 #include "converter/input/spill.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
+#include "converter/tables/indexes.h"
 #include "converter/tables/writer.h"
 
-#define CACHE_KIB   8192
-#define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
+#define CACHE_KIB      8192
+#define ANALYSIS_LIMIT 1000   // entries of an index that SQLite reads
+#define WATCH_STEPS    100000 // of SQLite's machine, some milliseconds
 
 static const struct selection everything;
 
@@ -41,6 +44,7 @@ struct database {
     const struct selection *selection;     // borrowed
     const struct id_shifts *shifts;        // borrowed; NULL: none
     struct strbuf later;                   // SQL that is run when the tables are there
+    bool changes_later[N_TABLES];          // by that SQL
     struct batch *current;                 // of the row made last
     struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
     int failure;                           // negative errno of the first failure
@@ -267,8 +271,9 @@ void database_abandon(struct database *db)
         db->failure = err_set(&db->failure_err, -ECANCELED, "given up");
 }
 
-void database_later(struct database *db, const char *sql)
+void database_later(struct database *db, enum table_id table, const char *sql)
 {
+    db->changes_later[table] = true;
     strbuf_add_str(&db->later, sql);
 }
 
@@ -301,24 +306,6 @@ static void view_sql(struct strbuf *sql, const struct table_def *def)
     strbuf_addf(sql, " FROM \"%s\";\n", def->stored_name);
 }
 
-// What the usual joins and time ranges need, and no more: every index costs time and room.
-static const struct {
-    const char *name, *table, *sql;
-} writer_indexes[N_WRITER_INDEXES] = {
-    [INDEX_COUNTER_BY_TRACK] = {"counter_by_track", "counter",
-                                "CREATE INDEX counter_by_track ON counter(track_id, ts)"},
-    [INDEX_ARG_SET_BY_KIND] = {"arg_set_by_kind", "_arg_set",
-                               "CREATE INDEX arg_set_by_kind ON _arg_set(kind_id)"},
-};
-static const char indexes_sql[] = "CREATE INDEX slice_by_track ON _slice(track_id);"
-                                  "CREATE INDEX page_residency_sample_by_file "
-                                  "ON page_residency_sample(file_id, ts);"
-                                  "CREATE INDEX page_residency_span_by_file "
-                                  "ON _page_residency_span(file_id, last_sample_id);"
-                                  "CREATE INDEX arg_field_by_kind "
-                                  "ON _arg_field(kind_id, slot);"
-                                  "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
-
 static int root_register(sqlite3_stmt *insert, const char *type, const char *name,
                          const char *table, uint32_t root, const char *sql)
 {
@@ -331,8 +318,8 @@ static int root_register(sqlite3_stmt *insert, const char *type, const char *nam
     return sqlite3_reset(insert);
 }
 
-// SQLite finds the tables where the writer put them.
-static int roots_register(sqlite3 *handle, const struct writer_roots *roots)
+// SQLite finds tables and indexes where the writer put them.
+static int roots_register(sqlite3 *handle, const struct writer_result *written)
 {
     sqlite3_stmt *insert = NULL;
     int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON; BEGIN;", NULL, NULL, NULL);
@@ -346,19 +333,60 @@ static int roots_register(sqlite3 *handle, const struct writer_roots *roots)
         const char *name = table_defs[i].stored_name;
         table_sql(&sql, &table_defs[i]);
         code = sql.failed ? SQLITE_NOMEM
-                          : root_register(insert, "table", name, name, roots->tables[i], sql.text);
+                          : root_register(insert, "table", name, name, written->roots[i], sql.text);
     }
-    for (size_t i = 0; i < N_WRITER_INDEXES && code == SQLITE_OK; i++)
-        if (roots->indexes[i])
-            code = root_register(insert, "index", writer_indexes[i].name, writer_indexes[i].table,
-                                 roots->indexes[i], writer_indexes[i].sql);
+    for (size_t i = 0; i < N_INDEXES && code == SQLITE_OK; i++) {
+        CLEANUP(strbuf_done) struct strbuf sql = {0};
+        index_sql(&sql, &index_defs[i]);
+        if (sql.failed)
+            code = SQLITE_NOMEM;
+        else if (written->indexes[i].root)
+            code = root_register(insert, "index", index_defs[i].name,
+                                 table_defs[index_defs[i].table].stored_name,
+                                 written->indexes[i].root, sql.text);
+    }
     sqlite3_finalize(insert);
     if (code == SQLITE_OK)
         code = sqlite3_exec(handle, "COMMIT; PRAGMA writable_schema=RESET;", NULL, NULL, NULL);
     return code;
 }
 
-static int schema_make(struct database *db, const struct writer_roots *roots)
+// "COUNT EACH...": entries, then how many of them share the first column, the first two, ...
+static void index_stat(struct strbuf *sql, const struct index_def *def,
+                       const struct row_index_result *written)
+{
+    strbuf_addf(sql, ",('%s','%s','%" PRIu64, table_defs[def->table].stored_name, def->name,
+                written->n);
+    for (size_t i = 0; i < def->n_columns; i++)
+        strbuf_addf(sql, " %" PRIu64,
+                    (written->n + written->n_distinct[i] - 1) / written->n_distinct[i]);
+    strbuf_add_str(sql, "')");
+}
+
+// What ANALYZE would say: known of what the writer made, so that nothing has to be read.
+static void stats_sql(struct strbuf *sql, const struct database *db,
+                      const struct writer_result *written)
+{
+    bool indexed[N_TABLES] = {false};
+    strbuf_addf(sql, "PRAGMA analysis_limit=%d; ANALYZE sqlite_master; ", ANALYSIS_LIMIT);
+    strbuf_add_str(sql, small_indexes_analyze_sql);
+    for (size_t i = 0; i < N_INDEXES; i++)
+        if (!(indexed[index_defs[i].table] = written->indexes[i].root))
+            strbuf_addf(sql, "ANALYZE %s;", table_defs[index_defs[i].table].stored_name);
+    strbuf_add_str(sql, "INSERT INTO sqlite_stat1 SELECT * FROM (VALUES(NULL,NULL,NULL)");
+    for (size_t i = 0; i < N_INDEXES; i++)
+        if (written->indexes[i].root)
+            index_stat(sql, &index_defs[i], &written->indexes[i]);
+    for (size_t i = 0; i < N_TABLES; i++)
+        if (!indexed[i] && db->tables[i].n_rows)
+            strbuf_addf(sql, ",('%s',NULL,'%" PRIu64 "')", table_defs[i].stored_name,
+                        db->tables[i].n_rows);
+    // The last statement makes this connection read them.
+    strbuf_add_str(sql, ") WHERE column1 NOT IN (SELECT tbl FROM sqlite_stat1);"
+                        "ANALYZE sqlite_master;");
+}
+
+static int schema_make(struct database *db, const struct writer_result *written)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     strbuf_addf(&sql,
@@ -368,7 +396,7 @@ static int schema_make(struct database *db, const struct writer_roots *roots)
     int code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
     if (code == SQLITE_OK)
-        code = roots_register(db->handle, roots);
+        code = roots_register(db->handle, written);
     strbuf_clear(&sql);
     strbuf_add_str(&sql, "BEGIN;");
     for (size_t i = 0; i < N_TABLES; i++)
@@ -377,10 +405,14 @@ static int schema_make(struct database *db, const struct writer_roots *roots)
         strbuf_add_str(&sql, *script);
     if (db->later.text)
         strbuf_add(&sql, db->later.text, db->later.size);
-    for (size_t i = 0; i < N_WRITER_INDEXES; i++)
-        if (!roots->indexes[i])
-            strbuf_addf(&sql, "%s;", writer_indexes[i].sql);
-    strbuf_add_str(&sql, indexes_sql);
+    for (size_t i = 0; i < N_INDEXES; i++) {
+        if (written->indexes[i].root)
+            continue;
+        index_sql(&sql, &index_defs[i]);
+        strbuf_add_char(&sql, ';');
+    }
+    strbuf_add_str(&sql, small_indexes_sql);
+    stats_sql(&sql, db, written);
     if (sql.failed || db->later.failed)
         return SQLITE_NOMEM;
     if (code == SQLITE_OK)
@@ -416,11 +448,10 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
                     struct err *err)
 {
     struct watch watch = {goes_on, userdata};
-    struct writer_roots roots;
-    bool with_indexes = !db->later.size; // what is changed later is not in them
+    struct writer_result written;
     if (database_flush(db, err) < 0 ||
-        database_failed(
-            db, writer_finish(db->writer, DATABASE_APPLICATION_ID, with_indexes, &roots)) < 0)
+        database_failed(db, writer_finish(db->writer, DATABASE_APPLICATION_ID, db->changes_later,
+                                          &written)) < 0)
         return database_error(db, err);
     db->writer = writer_free(db->writer);
     db->fd = close_fd(db->fd);
@@ -428,7 +459,7 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
     if (goes_on && code == SQLITE_OK)
         sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
     if (code == SQLITE_OK)
-        code = schema_make(db, &roots);
+        code = schema_make(db, &written);
     if (sqlite_failed(db, code) < 0)
         return database_error(db, err);
     sqlite3_progress_handler(db->handle, 0, NULL, NULL);

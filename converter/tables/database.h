@@ -103,8 +103,9 @@ int database_flush(struct database *db, struct err *err);
 // The conversion is given up: no rows are written from here on, and texts of cells may go.
 void database_abandon(struct database *db);
 
-// SQL statements to be run when all rows are there, before indexes are made.
-void database_later(struct database *db, const char *sql);
+// SQL statements to be run when all rows are there. They change many rows of `table`, whose index
+// is made afterwards.
+void database_later(struct database *db, enum table_id table, const char *sql);
 
 // Writes what is left, makes views and indexes and, if it is a file, gives it its name. `goes_on`
 // (NULL: always) is asked from time to time; false ends it with -ECANCELED.

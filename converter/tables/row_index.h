@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An index over one or two numbers of a table's rows, made from the rows as they are written.
+// An index of a table, made from its rows as they are written.
 #pragma once
 
 #include <stdbool.h>
@@ -9,23 +9,40 @@
 
 #include "converter/input/scratch.h"
 #include "converter/tables/btree.h"
+#include "converter/tables/indexes.h"
 
-// All zero is empty.
-struct row_index {
-    struct scratch log; // entries as they came
-    size_t n, n_forget; // entries; and those when memory was given back last
-    int64_t n_groups;   // largest first number + 1
-    int64_t add_group;  // to the first numbers
-    int64_t add_id;     // to the ids
-    bool with_value;    // two numbers, not one
-    bool given_up;      // something that this cannot do: let SQLite make the index
+#define ROW_INDEX_TEXTS_MAX      64 // different ones
+#define ROW_INDEX_TEXT_BYTES_MAX 24
+
+struct row_index_text {
+    char bytes[ROW_INDEX_TEXT_BYTES_MAX];
+    uint8_t size;
 };
 
-// The row `id` has these; `value` is NULL if the index is over one number. 0 or a negative errno.
-int row_index_add(struct row_index *index, const char *folder, const struct cell *group,
-                  const struct cell *value, int64_t id);
+// All zero but `def` is empty.
+struct row_index {
+    const struct index_def *def; // borrowed
+    struct scratch log;          // entries as they came
+    size_t n, n_forget;          // entries; and those when memory was given back last
+    int64_t n_groups;            // largest group + 1
+    int64_t add_group, add_id;   // to groups and ids when they are written
+    bool given_up;               // something that this cannot do: let SQLite make the index
+    struct row_index_text texts[ROW_INDEX_TEXTS_MAX];
+    size_t n_texts, last_text;
+};
 
-// Writes the index and sets its root page; 0: SQLite has to make it. 0 or a negative errno.
+// What is known of an index that is written.
+struct row_index_result {
+    uint32_t root;                          // page; 0: SQLite has to make it
+    uint64_t n;                             // entries
+    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // of the first column, of the first two, ...
+};
+
+// Takes note of the row `id`, of `width` cells. 0 or a negative errno.
+int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
+                  int64_t id);
+
+// Writes the index. 0 or a negative errno.
 int row_index_finish(struct row_index *index, const char *folder, struct pages *pages,
-                     uint32_t *ret_root);
+                     struct row_index_result *ret);
 void row_index_done(struct row_index *index);

@@ -18,7 +18,6 @@
 #include "common/str.h"
 #include "converter/tables/backlog.h"
 #include "converter/tables/btree.h"
-#include "converter/tables/row_index.h"
 
 #define QUEUE_SIZE  16
 #define REPLACEMENT 0xfffd
@@ -37,7 +36,8 @@ struct job {
 struct writer {
     struct pages pages;
     struct sink sinks[N_TABLES];
-    struct row_index indexes[N_WRITER_INDEXES];
+    struct row_index indexes[N_INDEXES];
+    struct row_index *index_of[N_TABLES]; // NULL: none
     struct record record;
     const struct id_shifts *shifts; // borrowed; NULL: none
     char *folder;                   // owned; may be NULL
@@ -134,18 +134,6 @@ static int backlog_follow(struct writer *writer, enum table_id table)
     return r;
 }
 
-// What indexes need of the row.
-static int row_note(struct writer *writer, enum table_id table, const struct cell *row, int64_t id)
-{
-    if (table == TABLE_counter)
-        return row_index_add(&writer->indexes[INDEX_COUNTER_BY_TRACK], writer->folder,
-                             &row[COL_counter_track_id], &row[COL_counter_ts], id);
-    if (table == TABLE__arg_set)
-        return row_index_add(&writer->indexes[INDEX_ARG_SET_BY_KIND], writer->folder,
-                             &row[COL__arg_set_kind_id], NULL, id);
-    return 0;
-}
-
 // Numbers from the trace may be anything: they wrap.
 static void row_shift(const struct writer *writer, enum table_id table, struct cell *row,
                       size_t width)
@@ -166,7 +154,8 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     }
     if (id < sink->next)
         return -EEXIST;
-    int r = row_note(writer, table, row, id);
+    struct row_index *index = writer->index_of[table];
+    int r = index ? row_index_add(index, writer->folder, row, width, id) : 0;
     if (r < 0)
         return r;
     if (writer->shifts)
@@ -245,6 +234,10 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
     *ret = writer;
+    for (size_t i = 0; i < N_INDEXES; i++) {
+        writer->indexes[i].def = &index_defs[i];
+        writer->index_of[index_defs[i].table] = &writer->indexes[i];
+    }
     if (folder && !(writer->folder = strdup(folder)))
         return -ENOMEM;
     int r = pages_init(&writer->pages, fd, first_page);
@@ -327,24 +320,25 @@ static int sink_finish(struct writer *writer, enum table_id table, uint32_t *roo
     return r;
 }
 
-static void index_shift(struct writer *writer, enum writer_index index)
+static int index_finish(struct writer *writer, struct row_index *index,
+                        struct row_index_result *ret)
 {
-    enum table_id table = index == INDEX_COUNTER_BY_TRACK ? TABLE_counter : TABLE__arg_set;
-    size_t group = index == INDEX_COUNTER_BY_TRACK ? COL_counter_track_id : COL__arg_set_kind_id;
-    writer->indexes[index].add_id = id_shift(writer, table);
-    writer->indexes[index].add_group = writer->shifts ? writer->shifts->add[table][group] : 0;
+    enum table_id table = index->def->table;
+    index->add_id = id_shift(writer, table);
+    index->add_group = writer->shifts ? writer->shifts->add[table][index->def->columns[0]] : 0;
+    return row_index_finish(index, writer->folder, &writer->pages, ret);
 }
 
-int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
-                  struct writer_roots *ret)
+int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
+                  struct writer_result *ret)
 {
-    *ret = (struct writer_roots){0};
+    *ret = (struct writer_result){0};
     int r = writer_drain(writer);
     for (size_t i = 0; i < N_TABLES && r == 0; i++)
-        r = sink_finish(writer, i, &ret->tables[i]);
-    for (size_t i = 0; i < N_WRITER_INDEXES && with_indexes && r == 0; i++) {
-        index_shift(writer, i);
-        r = row_index_finish(&writer->indexes[i], writer->folder, &writer->pages, &ret->indexes[i]);
+        r = sink_finish(writer, i, &ret->roots[i]);
+    for (size_t i = 0; i < N_INDEXES && r == 0; i++) {
+        if (!not_indexed[index_defs[i].table])
+            r = index_finish(writer, &writer->indexes[i], &ret->indexes[i]);
         row_index_done(&writer->indexes[i]);
     }
     return r < 0 ? r : pages_finish(&writer->pages, application_id);
@@ -376,7 +370,7 @@ struct writer *writer_free(struct writer *writer)
         backlog_done(&writer->sinks[i].backlog);
         btree_done(&writer->sinks[i].tree);
     }
-    for (size_t i = 0; i < N_WRITER_INDEXES; i++)
+    for (size_t i = 0; i < N_INDEXES; i++)
         row_index_done(&writer->indexes[i]);
     while (writer->n_spare)
         batch_free(writer->spare[--writer->n_spare]);

@@ -11,6 +11,7 @@
 #include "common/arena.h"
 #include "converter/tables/database.h"
 #include "converter/tables/record.h"
+#include "converter/tables/row_index.h"
 
 #define BATCH_ROWS  1024
 #define BATCH_CELLS 6144
@@ -49,22 +50,16 @@ int writer_drain(struct writer *writer);
 // afterwards.
 void writer_abandon(struct writer *writer);
 
-// Indexes that are made from rows as they come: of the tables that may have millions.
-enum writer_index {
-    INDEX_COUNTER_BY_TRACK, // counter(track_id, ts)
-    INDEX_ARG_SET_BY_KIND,  // _arg_set(kind_id)
-    N_WRITER_INDEXES
+// What the file has; the schema does not know it yet.
+struct writer_result {
+    uint32_t roots[N_TABLES]; // pages
+    struct row_index_result indexes[N_INDEXES];
 };
 
-// Root pages of what the file has; the schema does not know it yet.
-struct writer_roots {
-    uint32_t tables[N_TABLES];
-    uint32_t indexes[N_WRITER_INDEXES]; // 0: not made
-};
-
-// Completes the file, without indexes if they are not wanted. 0 or a negative errno.
-int writer_finish(struct writer *writer, uint32_t application_id, bool with_indexes,
-                  struct writer_roots *ret);
+// Completes the file; not_indexed[] is true for tables whose index is not to be made here. 0 or a
+// negative errno.
+int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
+                  struct writer_result *ret);
 
 // Completes a file that SQLite has made: trees of the tables that have a page in `roots` take the
 // place of what is there, which must be a single page. Other tables have no rows here. 0 or a

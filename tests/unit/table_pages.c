@@ -222,25 +222,164 @@ static void sets_are_found_by_kind(void **state)
     database_free(db);
 }
 
-// SQLite makes the index then.
+static int64_t stat_of(sqlite3 *handle, const char *name, const char *stat)
+{
+    char sql[160];
+    snprintf(sql, sizeof(sql), "SELECT max(stat = '%s') FROM sqlite_stat1 WHERE %s = '%s'", stat,
+             strchr(name, '_') && strstr(name, "_by_") ? "idx" : "tbl", name);
+    return query_int(handle, sql);
+}
+
+// Times, lengths and states in any order, some of them missing; a state is seldom the same as that
+// of the row before.
+static void indexes_of_four_columns_are_whole(void **state)
+{
+    (void)state;
+    static const char *const states[] = {"S", "R", "R+", "Running", "", "R (Preempted) of state 1"};
+    for (int n = 1; n < 60000; n = n * 3 + 1) {
+        struct database *db = create();
+        for (int k = 0; k < n; k++) {
+            struct cell *row = database_row(db, TABLE_thread_state, NULL);
+            cell_int(row, COL_thread_state_utid, k % 5);
+            if (k % 11)
+                cell_int(row, COL_thread_state_ts, (k / 20 * 20 + k * 7 % 20) / 3);
+            if (k % 13)
+                cell_int(row, COL_thread_state_dur, k % 3 - 1);
+            if (k % 17)
+                cell_text(row, COL_thread_state_state, states[k * 5 % 6]);
+        }
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _thread_state INDEXED BY "
+                                           "thread_state_by_thread WHERE utid >= 0"),
+                         n);
+        database_free(db);
+    }
+}
+
+// What is inside of others comes first when all are known only at their ends.
+static void rows_that_come_early_are_moved(void **state)
+{
+    (void)state;
+    enum { N = 20000, DEPTH = 10 };
+    struct database *db = create();
+    for (int outer = 0; outer < N; outer += DEPTH)
+        for (int k = DEPTH - 1; k >= 0; k--) {
+            struct cell *row = database_row_with_id(db, TABLE_slice, outer + k);
+            cell_int(row, COL_slice_ts, outer + k);
+            cell_int(row, COL_slice_track_id, outer / DEPTH % 4);
+        }
+    sqlite3 *handle = finish(db);
+    expect_integrity(handle);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY slice_by_track "
+                                       "WHERE track_id = 1 AND ts BETWEEN 10 AND 59"),
+                     2 * DEPTH);
+    assert_true(stat_of(handle, "slice_by_track", "20000 5000 1"));
+    database_free(db);
+}
+
+static void figures_are_what_sqlite_would_find(void **state)
+{
+    (void)state;
+    struct database *db = create();
+    for (int k = 0; k < 3000; k++) {
+        struct cell *row = database_row(db, TABLE_counter, NULL);
+        cell_int(row, COL_counter_ts, k / 30);
+        cell_int(row, COL_counter_track_id, k % 10);
+    }
+    for (int k = 0; k < 7; k++)
+        database_row(db, TABLE_thread, NULL);
+    for (int k = 0; k < 9; k++)
+        database_row(db, TABLE_stats, NULL);
+    sqlite3 *handle = finish(db);
+    assert_true(stat_of(handle, "counter_by_track", "3000 300 3"));
+    assert_true(stat_of(handle, "stats", "9"));
+    assert_true(stat_of(handle, "_thread", "7 7"));
+    assert_int_equal(sqlite3_exec(handle,
+                                  "CREATE TEMP TABLE before AS SELECT * FROM sqlite_stat1;"
+                                  "PRAGMA analysis_limit=0; ANALYZE",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM (SELECT * FROM before EXCEPT "
+                                       "SELECT * FROM sqlite_stat1)"),
+                     0);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM (SELECT * FROM sqlite_stat1 EXCEPT "
+                                       "SELECT * FROM before)"),
+                     0);
+    database_free(db);
+}
+
+// A window of time needs a part of the index, though it begins with the track.
+static void windows_of_time_use_the_index(void **state)
+{
+    (void)state;
+    struct database *db = create();
+    for (int k = 0; k < 3000; k++) {
+        struct cell *row = database_row(db, TABLE_counter, NULL);
+        cell_int(row, COL_counter_ts, k);
+        cell_int(row, COL_counter_track_id, k % 10);
+    }
+    sqlite3 *handle = finish(db);
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(handle,
+                                        "EXPLAIN QUERY PLAN SELECT sum(value) FROM counter WHERE "
+                                        "ts BETWEEN 100 AND 200",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const char *plan = (const char *)sqlite3_column_text(statement, 3);
+    assert_non_null(strstr(plan, "counter_by_track (ANY(track_id) AND ts>? AND ts<?)"));
+    sqlite3_finalize(statement);
+    database_free(db);
+}
+
+// Far out of order, or not such numbers as they should be: SQLite makes the index then.
 static void rows_out_of_order_are_indexed_too(void **state)
 {
     (void)state;
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 6; how++) {
         struct database *db = create();
         for (int k = 0; k < 1000; k++) {
             struct cell *row = database_row(db, TABLE_counter, NULL);
             if (how != 0 || k != 500)
-                cell_int(row, COL_counter_ts, how == 1 && k == 700 ? 5 : k);
+                cell_int(row, COL_counter_ts,
+                         how == 1 && k == 700   ? 5
+                         : how == 4             ? 1000 - k
+                         : how == 5 && k == 300 ? INT64_MIN
+                                                : k);
             cell_int(row, COL_counter_track_id, how == 2 ? INT64_C(1) << 40 : k % 3);
         }
         if (how == 3)
-            database_later(db, "UPDATE counter SET track_id = 9 WHERE track_id = 2;");
+            database_later(db, TABLE_counter,
+                           "UPDATE counter SET track_id = 9 WHERE track_id = 2;");
         sqlite3 *handle = finish(db);
         expect_integrity(handle);
         assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
                                            "counter_by_track WHERE track_id >= 0"),
                          1000);
+        database_free(db);
+    }
+}
+
+// A text that is too long, and more of them than there should be.
+static void odd_texts_are_indexed_too(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        struct database *db = create();
+        for (int k = 0; k < 300; k++) {
+            struct cell *row = database_row(db, TABLE_thread_state, NULL);
+            char text[40];
+            int n = snprintf(text, sizeof(text), "%0*d", how ? 3 : k == 100 ? 25 : 1, how ? k : 1);
+            cell_int(row, COL_thread_state_utid, k % 5);
+            cell_int(row, COL_thread_state_ts, k);
+            cell_bytes(row, COL_thread_state_state, database_copy(db, text, (size_t)n), (size_t)n);
+        }
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _thread_state INDEXED BY "
+                                           "thread_state_by_thread WHERE utid = 0"),
+                         60);
         database_free(db);
     }
 }
@@ -370,8 +509,13 @@ int main(void)
         cmocka_unit_test(rows_may_come_in_any_order),
         cmocka_unit_test(indexes_are_whole),
         cmocka_unit_test(indexes_of_any_size_are_whole),
+        cmocka_unit_test(indexes_of_four_columns_are_whole),
+        cmocka_unit_test(rows_that_come_early_are_moved),
+        cmocka_unit_test(figures_are_what_sqlite_would_find),
+        cmocka_unit_test(windows_of_time_use_the_index),
         cmocka_unit_test(sets_are_found_by_kind),
         cmocka_unit_test(rows_out_of_order_are_indexed_too),
+        cmocka_unit_test(odd_texts_are_indexed_too),
         cmocka_unit_test(an_id_is_used_once),
         cmocka_unit_test(broken_utf8_is_mended),
     };

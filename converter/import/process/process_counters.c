@@ -152,7 +152,7 @@ int process_counters_finish(struct import *im)
                          "DROP TABLE temp.moved;");
     if (sql.failed)
         return -ENOMEM;
-    database_later(im->db, sql.text);
+    database_later(im->db, TABLE_counter, sql.text);
     return 0;
 }
 

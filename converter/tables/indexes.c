@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the usual joins, windows of time and sums need, and no more: every index costs time and
+// room.
+#include "converter/tables/indexes.h"
+
+const struct index_def index_defs[N_INDEXES] = {
+    [INDEX_ARG_SET_BY_KIND] = {.name = "arg_set_by_kind",
+                               .table = TABLE__arg_set,
+                               .columns = {COL__arg_set_kind_id, COL__arg_set_ts},
+                               .n_columns = 2},
+    [INDEX_COUNTER_BY_TRACK] = {.name = "counter_by_track",
+                                .table = TABLE_counter,
+                                .columns = {COL_counter_track_id, COL_counter_ts},
+                                .n_columns = 2},
+    [INDEX_SCHED_SLICE_BY_THREAD] = {.name = "sched_slice_by_thread",
+                                     .table = TABLE_sched_slice,
+                                     .columns = {COL_sched_slice_utid, COL_sched_slice_ts,
+                                                 COL_sched_slice_dur},
+                                     .n_columns = 3},
+    [INDEX_SLICE_BY_TRACK] = {.name = "slice_by_track",
+                              .table = TABLE_slice,
+                              .columns = {COL_slice_track_id, COL_slice_ts},
+                              .n_columns = 2},
+    [INDEX_THREAD_STATE_BY_THREAD] = {.name = "thread_state_by_thread",
+                                      .table = TABLE_thread_state,
+                                      .columns = {COL_thread_state_utid, COL_thread_state_ts,
+                                                  COL_thread_state_dur, COL_thread_state_state},
+                                      .n_columns = 4},
+};
+
+static const char *stored_column_name(const struct table_def *def, size_t place)
+{
+    for (size_t i = 0; i < def->n_columns; i++)
+        if (!def->columns[i].generated && place-- == 0)
+            return def->columns[i].name;
+    return "";
+}
+
+void index_sql(struct strbuf *sql, const struct index_def *def)
+{
+    const struct table_def *table = &table_defs[def->table];
+    strbuf_addf(sql, "CREATE INDEX %s ON %s", def->name, table->stored_name);
+    for (size_t i = 0; i < def->n_columns; i++)
+        strbuf_addf(sql, "%s%s", i ? ", " : "(", stored_column_name(table, def->columns[i]));
+    strbuf_add_str(sql, ")");
+}
+
+// Names of processes are in order, and a process leads to its threads: so sums by process come
+// without sorting what is summed up.
+const char small_indexes_sql[] =
+    "CREATE INDEX process_by_name ON _process(name);"
+    "CREATE INDEX thread_by_process ON _thread(upid);"
+    "CREATE INDEX page_residency_sample_by_file ON page_residency_sample(file_id, ts);"
+    "CREATE INDEX page_residency_span_by_file ON _page_residency_span(file_id, last_sample_id);"
+    "CREATE INDEX arg_field_by_kind ON _arg_field(kind_id, slot);"
+    "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
+const char small_indexes_analyze_sql[] =
+    "ANALYZE _process; ANALYZE _thread; ANALYZE page_residency_sample;"
+    "ANALYZE _page_residency_span; ANALYZE _arg_field; ANALYZE _arg_more;";
