@@ -136,6 +136,14 @@ static int leaf_make(struct btree *tree)
     return tree->leaf ? 0 : -ENOMEM;
 }
 
+// The leaf is full.
+static int leaf_next(struct btree *tree, struct pages *pages)
+{
+    struct btree_child child = {.page = leaf_close(tree, pages, 0)};
+    child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
+    return child_add(tree, pages, 0, &child);
+}
+
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record)
 {
     uint8_t head[2 * VARINT_MAX];
@@ -146,13 +154,9 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
     size_t local = local_size(record->size);
     bool chained = local < record->size;
     size_t size = n_head + local + (chained ? 4 : 0);
-    if (leaf_room(tree) < size + POINTER) {
-        struct btree_child child = {.page = leaf_close(tree, pages, 0)};
-        child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
-        int r = child_add(tree, pages, 0, &child);
-        if (r < 0)
-            return r;
-    }
+    int r = leaf_room(tree) < size + POINTER ? leaf_next(tree, pages) : 0;
+    if (r < 0)
+        return r;
     tree->content -= size;
     uint8_t *cell = tree->leaf + tree->content;
     memcpy(cell, head, n_head);
@@ -169,6 +173,39 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
     }
     put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
     tree->last = id;
+    return 0;
+}
+
+// Most cells are 8 to 16 bytes long.
+static void cell_copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+    if (size < 8 || size > 16) {
+        memcpy(to, from, size);
+        return;
+    }
+    memcpy(to, from, 8);
+    memcpy(to + size - 8, from + size - 8, 8);
+}
+
+int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
+                      const int64_t *numbers, size_t n)
+{
+    if (!tree->leaf && leaf_make(tree) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t cell[1 + VARINT_MAX + RECORD_NUMBER_MAX];
+        int64_t id = first_id + (int64_t)i;
+        size_t n_head = 1 + put_varint(cell + 1, (uint64_t)id);
+        size_t size = n_head + record_write_number(numbers[i], cell + n_head);
+        cell[0] = (uint8_t)(size - n_head);
+        int r = leaf_room(tree) < size + POINTER ? leaf_next(tree, pages) : 0;
+        if (r < 0)
+            return r;
+        tree->content -= size;
+        cell_copy(tree->leaf + tree->content, cell, size);
+        put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+        tree->last = id;
+    }
     return 0;
 }
 

@@ -41,6 +41,10 @@ struct btree {
 // A row, whose id is larger than those before. 0 or -ENOMEM; pages have failures of their own.
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record);
 
+// Rows of one number each, with ids that go up by one.
+int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
+                      const int64_t *numbers, size_t n);
+
 // An entry of an index, behind those before: at most BTREE_ENTRY_MAX - 1 bytes.
 int btree_add_entry(struct btree *tree, struct pages *pages, const struct record *record);
 

@@ -92,18 +92,26 @@ static void bulk_failed(struct bulk *bulk, int r)
         bulk->failure = r;
 }
 
-static struct cell *row_make(struct bulk *bulk, enum table_id table, size_t width)
+// Puts the table's batch, which is full, and begins another. NULL: a failure.
+static struct batch *batch_next(struct bulk *bulk, enum table_id table)
 {
     struct batch **batch = &bulk->batches[table];
-    struct cell *row = *batch ? batch_row(*batch, width) : NULL;
-    if (row)
-        return row;
     if (*batch)
         bulk_failed(bulk, writer_put(bulk->writer, table, STEAL(*batch)));
     *batch = writer_batch(bulk->writer);
     if (!*batch)
         bulk_failed(bulk, -ENOMEM);
-    return *batch ? batch_row(*batch, width) : NULL;
+    return *batch;
+}
+
+static struct cell *row_make(struct bulk *bulk, enum table_id table, size_t width)
+{
+    struct batch *batch = bulk->batches[table];
+    struct cell *row = batch ? batch_row(batch, width) : NULL;
+    if (row)
+        return row;
+    batch = batch_next(bulk, table);
+    return batch ? batch_row(batch, width) : NULL;
 }
 
 int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row)
@@ -116,6 +124,21 @@ int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row)
     memcpy(to, row, width * sizeof(*to));
     if (table_defs[table].columns[0].key)
         cell_int(to, 0, id);
+    return id;
+}
+
+int64_t bulk_put_numbers(struct bulk *bulk, enum table_id table, const int64_t *numbers, size_t n)
+{
+    int64_t id = bulk->next_ids[table];
+    struct batch *batch = bulk->batches[table];
+    bulk->next_ids[table] += (int64_t)n;
+    while (n && bulk->failure == 0) {
+        size_t taken = batch ? batch_numbers(batch, numbers, n) : 0;
+        numbers += taken;
+        n -= taken;
+        if (n)
+            batch = batch_next(bulk, table);
+    }
     return id;
 }
 

@@ -29,6 +29,9 @@ int64_t bulk_next_id(const struct bulk *bulk, enum table_id table);
 // failure shows in bulk_error().
 int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row);
 
+// Rows of a table of an id and one number. Returns the first one's id.
+int64_t bulk_put_numbers(struct bulk *bulk, enum table_id table, const int64_t *numbers, size_t n);
+
 // The first failure, or 0.
 int bulk_error(const struct bulk *bulk);
 

@@ -4,6 +4,7 @@
 // SQLite does itself in columns of that type.
 #include "converter/tables/record.h"
 
+#include <endian.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,6 +86,17 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
     n_head += n_head < 0x7f ? 1 : 2; // its own size
     record->n_head = n_head;
     record->size = n_head + n_body;
+}
+
+size_t record_write_number(int64_t value, uint8_t *to)
+{
+    uint64_t type = int_type(value), size = serial_sizes[type];
+    uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
+    to[0] = 3; // the head's own size
+    to[1] = SERIAL_NULL;
+    to[2] = (uint8_t)type;
+    memcpy(to + 3, &bytes, sizeof(bytes));
+    return 3 + size;
 }
 
 static uint8_t *put_int(uint8_t *to, uint64_t value, size_t size)

@@ -26,6 +26,12 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
 // Writes record->size bytes.
 void record_write(const struct record *record, uint8_t *to);
 
+#define RECORD_NUMBER_MAX 11
+
+// A record of NULL, which stands for the row's id, and a number. Returns its size. `to` has
+// RECORD_NUMBER_MAX bytes.
+size_t record_write_number(int64_t value, uint8_t *to);
+
 // SQLite's varint, big end first. Returns its size.
 static inline size_t put_varint(uint8_t *to, uint64_t value)
 {
@@ -37,6 +43,13 @@ static inline size_t put_varint(uint8_t *to, uint64_t value)
         to[0] = (uint8_t)(value >> 7 | 0x80);
         to[1] = (uint8_t)(value & 0x7f);
         return 2;
+    }
+    if (value < 0x10000000) {
+        size_t size = value < 0x200000 ? 3 : 4;
+        for (size_t i = size; i-- > 0; value >>= 7)
+            to[i] = (uint8_t)(value | 0x80);
+        to[size - 1] &= 0x7f;
+        return size;
     }
     uint8_t bytes[VARINT_MAX];
     size_t n = 0, size;

@@ -123,6 +123,18 @@ int64_t rows_put(struct rows *rows)
     return id;
 }
 
+void rows_put_numbers(struct rows *rows, size_t column, const int64_t *numbers, size_t n)
+{
+    if (rows->bulk) {
+        rows->next_id = bulk_put_numbers(rows->bulk, rows->table, numbers, n) + (int64_t)n;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows_int(rows, column, numbers[i]);
+        rows_put(rows);
+    }
+}
+
 int rows_error(const struct rows *rows, struct err *err)
 {
     if (rows->bulk && bulk_error(rows->bulk) < 0)

@@ -43,6 +43,9 @@ void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 // Returns the row's id, where the table has one. A failure shows in rows_error().
 int64_t rows_put(struct rows *rows);
 
+// A row for each number, in a table that has nothing else but an id; `column` is where they go.
+void rows_put_numbers(struct rows *rows, size_t column, const int64_t *numbers, size_t n);
+
 // The first failure, or 0.
 int rows_error(const struct rows *rows, struct err *err);
 void rows_close(struct rows *rows); // fit for CLEANUP()

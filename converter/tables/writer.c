@@ -53,13 +53,22 @@ struct writer {
 
 struct cell *batch_row(struct batch *batch, size_t width)
 {
-    if (batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
+    if (batch->n_numbers || batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
         return NULL;
     struct cell *row = &batch->cells[batch->n_cells];
     memset(row, 0, width * sizeof(*row));
     batch->widths[batch->n_rows++] = (uint8_t)width;
     batch->n_cells += width;
     return row;
+}
+
+size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n)
+{
+    size_t room = batch->n_rows ? 0 : BATCH_NUMBERS - batch->n_numbers;
+    n = n < room ? n : room;
+    memcpy(batch->numbers + batch->n_numbers, numbers, n * sizeof(*numbers));
+    batch->n_numbers += n;
+    return n;
 }
 
 static bool is_ascii(const char *text, size_t size)
@@ -167,10 +176,19 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     return r == 0 && sink->backlog.n ? backlog_follow(writer, table) : r;
 }
 
+// Rows that come in turn: nothing waits for them.
+static int numbers_write(struct writer *writer, enum table_id table, const struct batch *batch)
+{
+    struct sink *sink = &writer->sinks[table];
+    int64_t first = sink->next + id_shift(writer, table);
+    sink->next += (int64_t)batch->n_numbers;
+    return btree_add_numbers(&sink->tree, &writer->pages, first, batch->numbers, batch->n_numbers);
+}
+
 static int batch_write(struct writer *writer, enum table_id table, struct batch *batch)
 {
     struct cell *row = batch->cells;
-    int r = 0;
+    int r = batch->n_numbers ? numbers_write(writer, table, batch) : 0;
     for (size_t i = 0; i < batch->n_rows && r == 0; row += batch->widths[i++]) {
         r = texts_mend(row, batch->widths[i], &batch->copies);
         if (r == 0)
@@ -182,7 +200,7 @@ static int batch_write(struct writer *writer, enum table_id table, struct batch 
 static void batch_clear(struct batch *batch)
 {
     arena_done(&batch->copies);
-    batch->n_rows = batch->n_cells = 0;
+    batch->n_rows = batch->n_cells = batch->n_numbers = 0;
 }
 
 struct batch *batch_free(struct batch *batch)
@@ -258,7 +276,7 @@ struct batch *writer_batch(struct writer *writer)
     struct batch *batch = writer->n_spare ? writer->spare[--writer->n_spare] : NULL;
     pthread_mutex_unlock(&writer->lock);
     if (!batch && (batch = malloc(sizeof(*batch)))) {
-        batch->n_rows = batch->n_cells = 0;
+        batch->n_rows = batch->n_cells = batch->n_numbers = 0;
         batch->copies = (struct arena){0};
     }
     return batch;

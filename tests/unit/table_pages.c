@@ -477,6 +477,44 @@ static void empty_tables_are_filled_in_bulk(void **state)
     }
 }
 
+// Numbers of every width, beside rows one by one, and more than go into a batch at once.
+static void numbers_are_filled_in_bulk(void **state)
+{
+    (void)state;
+    enum { N_NUMBERS = 50000, N_ROUNDS = 5 };
+    static const enum table_id table = TABLE__alloc_log_stack_frame;
+    char path[] = "/tmp/bulk.XXXXXX", sql[200];
+    struct err err = {0};
+    struct bulk *bulk;
+    sqlite3 *handle = file_make(path);
+    int64_t *numbers = calloc(N_NUMBERS, sizeof(*numbers));
+    assert_non_null(numbers);
+    assert_int_equal(bulk_open(handle, &table, 1, &err, &bulk), 0);
+    for (int64_t i = 0; i < N_NUMBERS; i++)
+        numbers[i] = (int64_t)((uint64_t)(i % 1000 - 500) << i % 64 >> i % 3);
+    for (int64_t i = 0; i < N_ROUNDS; i++) {
+        struct cell row[N_COL__alloc_log_stack_frame] = {0};
+        cell_int(row, COL__alloc_log_stack_frame_frame_id, i);
+        assert_int_equal(bulk_put_numbers(bulk, table, numbers, N_NUMBERS), i * (N_NUMBERS + 1));
+        assert_int_equal(bulk_put_numbers(bulk, table, numbers, 0), (i + 1) * (N_NUMBERS + 1) - 1);
+        assert_int_equal(bulk_put(bulk, table, row), (i + 1) * (N_NUMBERS + 1) - 1);
+    }
+    assert_int_equal(bulk_finish(bulk, &err), 0);
+    bulk_free(bulk);
+    expect_integrity(handle);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM _alloc_log_stack_frame"),
+                     N_ROUNDS * (N_NUMBERS + 1));
+    for (int64_t i = 0; i <= N_NUMBERS; i += 125) {
+        snprintf(sql, sizeof(sql),
+                 "SELECT frame_id FROM _alloc_log_stack_frame WHERE id = 3 * %d + %d",
+                 N_NUMBERS + 1, (int)i);
+        assert_true(query_int(handle, sql) == (i < N_NUMBERS ? numbers[i] : 3));
+    }
+    free(numbers);
+    sqlite3_close(handle);
+    unlink(path);
+}
+
 static void tables_with_rows_or_indexes_take_no_bulk(void **state)
 {
     (void)state;
@@ -502,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_tables_are_filled_in_bulk),
+        cmocka_unit_test(numbers_are_filled_in_bulk),
         cmocka_unit_test(tables_with_rows_or_indexes_take_no_bulk),
         cmocka_unit_test(trees_of_every_height_are_whole),
         cmocka_unit_test(texts_of_every_size_are_kept),

@@ -22,6 +22,7 @@
 #define ASK_LINES       65536
 #define FRAMES_MAX      65536
 #define GAP_MAX         1024 // keys that are left out
+#define SHORT_DIGITS    18   // of a number that fits, whatever they are
 
 enum kind { KIND_RECORD = 1, KIND_FRAME, KIND_STACK };
 #define KIND_BITS 2
@@ -141,14 +142,27 @@ static int definition_import(struct alloc_log *log, uint64_t number, uint64_t ke
                                                : key_define(log, number, key, id, KIND_RECORD);
 }
 
+// The digits that a text begins with, and their value where they are few enough for one.
+static struct text digits_take(struct text text, uint64_t *ret)
+{
+    struct text digits = {text.at, text.at};
+    uint64_t value = 0;
+    unsigned int digit;
+    for (; digits.end < text.end && (digit = (unsigned int)*digits.end - '0') <= 9; digits.end++)
+        value = value * 10 + digit;
+    *ret = value;
+    return digits;
+}
+
 // The next number of a list; false: there is none, or it is no number. *ret_last: no more follow.
 static bool list_next(struct text *list, uint64_t *ret, bool *ret_last)
 {
-    const char *semicolon = memchr(list->at, ';', text_size(*list));
-    struct text item = {list->at, semicolon ? semicolon : list->end};
-    *ret_last = !semicolon;
-    list->at = semicolon ? semicolon + 1 : list->end;
-    return text_decimal(item, ret);
+    struct text item = digits_take(*list, ret);
+    *ret_last = item.end == list->end;
+    list->at = item.end + !*ret_last;
+    size_t n = text_size(item);
+    return n > 0 && (*ret_last || *item.end == ';') &&
+           (n <= SHORT_DIGITS || text_decimal(item, ret));
 }
 
 // Ids of the frames go to log->ids. NULL, or what is wrong.
@@ -191,10 +205,8 @@ static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, st
                           .record = (uint32_t)(record - log->first_record),
                           .n_frames = (uint32_t)log->ids.n};
     size_t index = log->items.n;
-    for (size_t i = 0; i < log->ids.n; i++) {
-        rows_int(&log->stack_frames, COL__alloc_log_stack_frame_frame_id, log->ids.items[i]);
-        rows_put(&log->stack_frames);
-    }
+    rows_put_numbers(&log->stack_frames, COL__alloc_log_stack_frame_frame_id, log->ids.items,
+                     log->ids.n);
     int r = stack_vec_push(&log->items, stack);
     return r < 0 ? r : key_define(log, number, key, (int64_t)index, KIND_STACK);
 }
@@ -279,15 +291,39 @@ static int stacks_write(struct alloc_log *log, struct err *err)
     return rows_error(&log->stacks, err);
 }
 
+// The samples that come next, one behind the other, which most of a log is. Stops where there is
+// something else or something wrong, or it is time to ask whether to go on.
+static void samples_count(struct alloc_log *log, struct lines *lines)
+{
+    do {
+        uint64_t key;
+        struct text digits = digits_take((struct text){lines->at, lines->end}, &key);
+        size_t n = text_size(digits);
+        if (n == 0 || n > SHORT_DIGITS || digits.end == lines->end || *digits.end != '\n')
+            return;
+        uint64_t value = key_find(log, key);
+        if ((value & ((1 << KIND_BITS) - 1)) != KIND_STACK)
+            return;
+        log->items.items[value >> KIND_BITS].n_samples++;
+        log->n_samples++;
+        lines->at = digits.end + 1;
+        lines->number++;
+    } while (lines->number % ASK_LINES);
+}
+
 static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size, struct err *err)
 {
     struct lines lines = lines_over(bytes, size);
     struct text line;
-    while (lines_next(&lines, &line)) {
-        bool is_cut = lines.at == lines.end && bytes[size - 1] != '\n';
-        int r = line.at < line.end ? line_import(log, lines.number, line, is_cut) : 0;
-        if (r < 0)
-            return err_errno(err, r, "%s", log->in->path);
+    while (lines.at < lines.end) {
+        uint64_t number = lines.number;
+        samples_count(log, &lines);
+        if (lines.number == number && lines_next(&lines, &line)) {
+            bool is_cut = lines.at == lines.end && bytes[size - 1] != '\n';
+            int r = line.at < line.end ? line_import(log, lines.number, line, is_cut) : 0;
+            if (r < 0)
+                return err_errno(err, r, "%s", log->in->path);
+        }
         if (lines.number % ASK_LINES)
             continue;
         if (!file_goes_on(log->in))
