@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage: bench_heap_load THREADS SECONDS [DEPTH]
+// usage: bench_heap_load THREADS SECONDS [DEPTH [BLOCKS]]
 //
-// Each thread keeps 256 blocks of 16 to 512 bytes and, DEPTH (20) calls deep, frees one and
-// allocates another, again and again. Prints nanoseconds of a thread per free and malloc: of CPU
-// time, which others on the machine do not change, and of time as it passes, waiting included.
+// Each thread keeps BLOCKS (256, a power of two) blocks of 16 to 512 bytes and, DEPTH (20) calls
+// deep, frees one and allocates another, again and again. Prints nanoseconds of a thread per free
+// and malloc: of CPU time, which others on the machine do not change, and of time as it passes,
+// waiting included.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define KEPT     256
 #define A_LOOK   20000 // operations between two looks at the clock
 #define NOINLINE __attribute__((noinline))
 
 struct load {
-    void *kept[KEPT];
-    uint64_t random, n;
+    void **kept;
+    uint64_t n_kept, random, n;
     double seconds, cpu_seconds;
     int depth;
 };
@@ -33,7 +33,7 @@ NOINLINE static void exchange(struct load *load)
 {
     for (int i = 0; i < A_LOOK; i++) {
         load->random = load->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-        void **slot = &load->kept[load->random >> 33 & (KEPT - 1)];
+        void **slot = &load->kept[load->random >> 33 & (load->n_kept - 1)];
         free(*slot);
         *slot = malloc(16 + (load->random >> 50) % 497);
     }
@@ -56,6 +56,12 @@ NOINLINE static int descend(struct load *load, int depth)
 static void *run(void *userdata)
 {
     struct load *load = userdata;
+    load->kept = calloc(load->n_kept, sizeof(*load->kept));
+    if (!load->kept)
+        return NULL;
+    for (uint64_t i = 0; i < 4 * load->n_kept; i += A_LOOK)
+        exchange(load); // what comes first is the kernel's work
+    load->n = 0;
     double began = seconds_of(CLOCK_MONOTONIC), end = began + load->seconds, now;
     double cpu_began = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     do {
@@ -65,8 +71,9 @@ static void *run(void *userdata)
     } while (now < end);
     load->seconds = now - began;
     load->cpu_seconds = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_began;
-    for (int i = 0; i < KEPT; i++)
+    for (uint64_t i = 0; i < load->n_kept; i++)
         free(load->kept[i]);
+    free(load->kept);
     return NULL;
 }
 
@@ -83,6 +90,7 @@ int main(int argc, char **argv)
             .random = (uint64_t)i + 1,
             .seconds = argc > 2 ? atof(argv[2]) : 1,
             .depth = argc > 3 ? atoi(argv[3]) : 20,
+            .n_kept = argc > 4 ? strtoull(argv[4], NULL, 10) : 256,
         };
         if (pthread_create(&threads[i], NULL, run, &loads[i]) != 0)
             return 1;

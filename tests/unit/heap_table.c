@@ -30,9 +30,9 @@ static bool may_have(uint64_t address)
     return table_may_have(table, (const void *)(uintptr_t)address);
 }
 
-static void addresses_come_and_go(void **state)
+static void come_and_go(uint32_t shift)
 {
-    (void)state;
+    table->shift = shift;
     for (uint64_t i = 1; i <= 1000000; i++)
         assert_true(table_add(table, i * 48));
     for (uint64_t i = 1; i <= 1000000; i++)
@@ -45,14 +45,39 @@ static void addresses_come_and_go(void **state)
         assert_false(may_have(i * 48));
 }
 
+// At a shift of 8 there are ten times as many as a line has slots.
+static void addresses_come_and_go(void **state)
+{
+    (void)state;
+    come_and_go(HEAP_TABLE_SHIFT_MIN);
+    come_and_go(0);
+    come_and_go(8);
+}
+
+// One in so many bytes on average, as samples are: few are not in their line.
+static void samples_are_in_their_lines(void **state)
+{
+    (void)state;
+    uint64_t n = 200000, n_beyond = 0, random = 1, address = 0;
+    table->shift = 8;
+    for (uint64_t i = 0; i < n; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        address += 16 + (random >> 32) % 8160;
+        assert_true(table_add(table, address));
+    }
+    for (uint32_t i = 0; i < 1u << TABLE_LINE_BITS; i++)
+        n_beyond += table->counts.beyond[i];
+    assert_in_range(n_beyond, 0, n / 1000);
+}
+
 static void an_address_is_there_once(void **state)
 {
     (void)state;
     assert_true(table_add(table, 4096));
     assert_true(table_add(table, 4096));
-    assert_true(table_slots_have(table->slots, 4096));
+    assert_true(table_slots_have(table->slots, table->shift, 4096));
     assert_true(table_remove(table, 4096));
-    assert_false(table_slots_have(table->slots, 4096));
+    assert_false(table_slots_have(table->slots, table->shift, 4096));
     assert_false(table_remove(table, 4096));
     assert_false(may_have(4096));
 }
@@ -73,11 +98,11 @@ static void check_range(uint64_t mask, uint64_t start, uint64_t size, uint64_t n
     assert_int_equal(n_removed, n);
 }
 
-// Small ranges are looked for address by address, large ones slot by slot.
-static void what_is_in_a_range_is_removed(void **state)
+// Small ranges are looked for stretch by stretch, large ones slot by slot.
+static void remove_ranges(uint32_t shift)
 {
-    (void)state;
     const uint64_t masks[] = {0, HEAP_KEY(3, 0)};
+    table->shift = shift;
     for (size_t i = 0; i < 2; i++) {
         for (uint64_t address = 1000; address < 2000; address++)
             assert_true(table_add(table, address ^ masks[i]));
@@ -92,10 +117,18 @@ static void what_is_in_a_range_is_removed(void **state)
     }
 }
 
+static void what_is_in_a_range_is_removed(void **state)
+{
+    (void)state;
+    for (uint32_t shift = 0; shift <= HEAP_TABLE_SHIFT_MIN; shift += 2)
+        remove_ranges(shift);
+}
+
 // What has no room is refused, and nothing else is touched.
 static void a_full_table_refuses(void **state)
 {
     (void)state;
+    table->shift = HEAP_TABLE_SHIFT_MIN;
     uint64_t n = 0, refused = 0, tries = (UINT64_C(1) << HEAP_TABLE_BITS) * 2;
     for (uint64_t i = 1; i <= tries; i++) {
         bool added = table_add(table, i << 4);
@@ -143,9 +176,9 @@ static void threads_do_not_lose_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(addresses_come_and_go),         TEST(an_address_is_there_once),
-        TEST(what_is_in_a_range_is_removed), TEST(a_full_table_refuses),
-        TEST(threads_do_not_lose_addresses),
+        TEST(addresses_come_and_go),    TEST(samples_are_in_their_lines),
+        TEST(an_address_is_there_once), TEST(what_is_in_a_range_is_removed),
+        TEST(a_full_table_refuses),     TEST(threads_do_not_lose_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

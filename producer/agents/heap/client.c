@@ -138,7 +138,7 @@ bool client_objects_pending(void)
 // `n_own`: how often the caller itself is counted. Who comes from now on finds no profile.
 static void drop_ring(unsigned n_own)
 {
-    madvise(client_table.filter, sizeof(client_table.filter), MADV_DONTNEED);
+    madvise(&client_table.counts, sizeof(client_table.counts), MADV_DONTNEED);
     window_leave(&client_lasting.window, n_present() != n_own);
 }
 
@@ -167,7 +167,7 @@ static int prepare_hooks(void)
     if (!unwind_is_there())
         return -ELIBACC;
     if (madvise(&client_page, sizeof(client_page), MADV_WIPEONFORK) < 0 ||
-        madvise(client_table.filter, sizeof(client_table.filter), MADV_WIPEONFORK) < 0)
+        madvise(&client_table.counts, sizeof(client_table.counts), MADV_WIPEONFORK) < 0)
         return -errno;
     spared[0] = (const void *)(uintptr_t)client_start;
     spared[1] = unwind_code();
@@ -196,6 +196,7 @@ void client_set_interval(uint64_t interval)
 static void begin_profile(const struct heap_header *header)
 {
     client_table.slots = client_lasting.window.slots;
+    client_table.shift = header->table_shift;
     client->flags = header->flags;
     client->block_timeout_us = header->block_timeout_us;
     client->adaptive_free_bytes = header->adaptive_free_bytes;

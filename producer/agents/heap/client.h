@@ -26,10 +26,11 @@ struct thread_state {
         in_the_list; // callbacks of dl_iterate_phdr() below us: the unwinder would want its lock
 };
 
-extern __thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct thread_state client_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Wiped to zero in a child after fork, which leaves it without profile.
-extern struct address_table client_table;
+// Its counts are wiped to zero in a child after fork, which leaves it without profile.
+extern struct address_table client_table __attribute__((visibility("hidden")));
 
 // The profile begins: takes over the memory behind `fd`, which stays the caller's. 0 or a negative
 // errno. -EBUSY: there is one already.

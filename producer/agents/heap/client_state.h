@@ -46,7 +46,7 @@ struct client {
 extern union client_page {
     struct client client;
     char page[CLIENT_PAGE_MAX];
-} client_page;
+} client_page __attribute__((visibility("hidden")));
 
 _Static_assert(sizeof(struct client) <= CLIENT_PAGE_MAX, "one page");
 
@@ -59,7 +59,7 @@ extern struct client_lasting {
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
     _Atomic uint64_t summons; // that waits for an allocation; 0: none
-} client_lasting;
+} client_lasting __attribute__((visibility("hidden")));
 
 static inline int64_t client_now_ns(void)
 {

@@ -21,11 +21,13 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  6
+#define HEAP_ABI_VERSION  7
 #define HEAP_HEADER_BYTES 4096
 
-#define HEAP_TABLE_BITS  22
-#define HEAP_TABLE_BYTES (sizeof(uint64_t) << HEAP_TABLE_BITS)
+#define HEAP_TABLE_BITS      22
+#define HEAP_TABLE_SHIFT_MIN 4 // of addresses
+#define HEAP_TABLE_SHIFT_MAX 22
+#define HEAP_TABLE_BYTES     (sizeof(uint64_t) << HEAP_TABLE_BITS)
 // Of the memfd. Pages of the table are there when samples are.
 #define HEAP_MEMORY_BYTES(ring_bytes)                                                              \
     (HEAP_HEADER_BYTES + (uint64_t)(ring_bytes) + HEAP_TABLE_BYTES)
@@ -97,7 +99,8 @@ struct heap_header {
     uint64_t adaptive_free_bytes;     // the interval doubles when fewer are free; 0: never
     uint64_t adaptive_interval_bytes; // and stays when it has reached this
     uint64_t others_interval_bytes;   // of heaps without an entry in `wanted`; 0: not wanted
-    uint32_t n_wanted, unused;
+    uint32_t n_wanted;
+    uint32_t table_shift; // memory in the order of 16 << table_shift shares a line of the table
     struct heap_wanted wanted[HEAP_WANTED_MAX]; // malloc is not among them
     struct heap_owner owner;
     // By the recorder, at any time.

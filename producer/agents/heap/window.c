@@ -18,7 +18,7 @@ int window_check(int fd, struct heap_header *ret)
         return -EINVAL;
     if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
         ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
-        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 ||
+        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 || ret->table_shift > HEAP_TABLE_SHIFT_MAX ||
         (uint64_t)st.st_size != HEAP_MEMORY_BYTES(ret->ring_bytes))
         return -EPROTO;
     return 0;

@@ -97,10 +97,12 @@ static bool is_ring(int fd, struct heap_header *ret)
            ret->magic == HEAP_ABI_MAGIC && ret->version == HEAP_ABI_VERSION &&
            ret->ring_bytes >= RING_BYTES_MIN && ret->ring_bytes <= RING_BYTES_MAX &&
            (ret->ring_bytes & (ret->ring_bytes - 1)) == 0 &&
-           (uint64_t)st.st_size == HEAP_MEMORY_BYTES(ret->ring_bytes) && interval_of(ret) > 0;
+           (uint64_t)st.st_size == HEAP_MEMORY_BYTES(ret->ring_bytes) &&
+           ret->table_shift <= HEAP_TABLE_SHIFT_MAX && interval_of(ret) > 0;
 }
 
-static int ring_map(int fd, struct ring_writer *ret, uint64_t *ret_interval_bytes)
+static int ring_map(int fd, struct ring_writer *ret, uint32_t *ret_shift,
+                    uint64_t *ret_interval_bytes)
 {
     struct heap_header header;
     if (!is_ring(fd, &header))
@@ -114,6 +116,7 @@ static int ring_map(int fd, struct ring_writer *ret, uint64_t *ret_interval_byte
         .memory = (uint8_t *)memory + HEAP_HEADER_BYTES,
         .bytes = header.ring_bytes,
     };
+    *ret_shift = header.table_shift;
     *ret_interval_bytes = interval_of(&header);
     return 0;
 }
@@ -121,10 +124,11 @@ static int ring_map(int fd, struct ring_writer *ret, uint64_t *ret_interval_byte
 int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *ret_interval_bytes)
 {
     struct ring_writer writer;
+    uint32_t table_shift;
     int ring_fd, fd = ask(socket, &ring_fd);
     if (fd < 0)
         return fd;
-    int r = ring_map(ring_fd, &writer, ret_interval_bytes);
+    int r = ring_map(ring_fd, &writer, &table_shift, ret_interval_bytes);
     close(ring_fd);
     if (r < 0) {
         close(fd);
@@ -136,6 +140,7 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
     ring->last_method = 0;
     memset(&ring->samples, 0, sizeof(ring->samples));
     ring->samples.slots = (table_slot *)(writer.memory + writer.bytes);
+    ring->samples.shift = table_shift;
     ring->first_number = ring->last_number + 1;
     ring->ring = writer;
     ring->socket_fd = fd;

@@ -91,6 +91,7 @@ int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int 
         .bytes = settings->ring.bytes,
         .n_wanted = 1,
         .wanted = {{HEAP_JAVA_NAME, settings->java_interval_bytes}},
+        .is_numbered = true,
     };
     int r = heap_client_new(&options, pid, -1, &client, err);
     if (r < 0)

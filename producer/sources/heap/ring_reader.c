@@ -21,15 +21,41 @@
 #include "common/cleanup.h"
 #include "producer/sources/heap/heap_owner.h"
 
-#define GIVEN_BACK 32 // parts of the ring
-#define BUSY_MAX   (2 * NSEC_PER_SEC)
-#define RECORD_MAX (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
+#define GIVEN_BACK    32 // parts of the ring
+#define INTERVAL_LONG 65536
+#define BUSY_MAX      (2 * NSEC_PER_SEC)
+#define RECORD_MAX    (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
 
 _Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeof(uint64_t) &&
                    RECORD_MAX >= HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX),
                "the copy holds any record");
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+// The shortest interval says how many samples memory may have.
+static uint64_t shortest_interval(const struct ring_options *options)
+{
+    uint64_t shortest = options->interval_bytes ? options->interval_bytes : UINT64_MAX;
+    for (uint32_t i = 0; i < options->n_wanted && i < HEAP_WANTED_MAX; i++) {
+        uint64_t interval = options->wanted[i].interval_bytes;
+        shortest = interval && interval < shortest ? interval : shortest;
+    }
+    uint64_t others = options->others_interval_bytes;
+    return others && others < shortest ? others : shortest;
+}
+
+// A sixteenth of the interval, or where that is long a 64th: then the filter is small anyway.
+static uint32_t table_shift(const struct ring_options *options)
+{
+    uint32_t shift = HEAP_TABLE_SHIFT_MIN;
+    uint64_t interval = shortest_interval(options);
+    uint32_t parts_bits = interval < INTERVAL_LONG ? 4 : 6;
+    if (options->is_numbered)
+        return 0;
+    while (shift < HEAP_TABLE_SHIFT_MAX && interval >> (shift + parts_bits + 1) > 0)
+        shift++;
+    return shift;
+}
 
 void ring_header_fill(const struct ring_options *options, struct heap_header *ret)
 {
@@ -44,6 +70,7 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
         .adaptive_interval_bytes = options->adaptive_interval_bytes,
         .others_interval_bytes = options->others_interval_bytes,
         .n_wanted = options->n_wanted,
+        .table_shift = table_shift(options),
         .owner = heap_owner_self(),
     };
     memcpy(ret->wanted, options->wanted, sizeof(ret->wanted));
@@ -65,7 +92,8 @@ static int map_memory(struct ring_reader *ring, struct err *err)
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
 {
     *ret = (struct ring_reader){.fd = memfd_create(HEAP_RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                                .bytes = options->bytes};
+                                .bytes = options->bytes,
+                                .table_shift = table_shift(options)};
     int r = 0;
     if (ret->fd < 0 || ftruncate(ret->fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||
         fcntl(ret->fd, F_ADD_SEALS, SEALS) < 0)
@@ -83,7 +111,8 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
                      struct err *err)
 {
     struct stat st;
-    *ret = (struct ring_reader){.fd = fd, .bytes = options->bytes};
+    *ret = (struct ring_reader){
+        .fd = fd, .bytes = options->bytes, .table_shift = table_shift(options)};
     int r = 0;
     // Only a memfd has seals, so its pages are never fetched from anywhere.
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
@@ -277,7 +306,7 @@ bool ring_reader_is_answered(const struct ring_reader *ring)
 
 bool ring_reader_is_live(const struct ring_reader *ring, uint64_t address)
 {
-    return table_slots_have(ring->table, address);
+    return table_slots_have(ring->table, ring->table_shift, address);
 }
 
 void ring_reader_release(struct ring_reader *ring)

@@ -19,6 +19,7 @@ struct ring_reader {
     struct heap_header *header; // owned: the mapping, or a copy
     uint8_t *memory;
     const table_slot *table; // of live samples
+    uint32_t table_shift;
     uint64_t bytes, pos;
     uint64_t given_back; // up to here the client may write again
     nsec_t busy_since;   // a record is reserved and not complete; 0: none
@@ -34,6 +35,7 @@ struct ring_options {
     uint64_t others_interval_bytes; // of heaps that are not in `wanted`; 0: they are not wanted
     uint32_t n_wanted;
     struct heap_wanted wanted[HEAP_WANTED_MAX];
+    bool is_numbered; // samples have numbers and no addresses
     bool block_client;
     uint32_t block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
