@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries are references into the trace, so interned data costs 32 bytes an entry however long its
+// Entries are references into the trace, so interned data costs 64 bytes an entry however long its
 // texts are. New defaults make a new generation that shares the interned table with the one before.
 #include "converter/decode/sequence.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define FIELD_IID 1 // of every interned message
+#define FIELD_IID      1 // of every interned message
+#define LONG_BYTES     4096
+#define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, given to those who read them
 
 static uint64_t interned_key(uint32_t field, uint64_t iid)
 {
@@ -39,7 +41,7 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, ui
                                .sequence = (uint32_t)sequences->items.n - 1,
                                .machine = machine,
                                .epoch = ++sequences->n_epochs,
-                               .n_missing = &sequences->n_missing};
+                               .use = &sequences->use};
     return generation_start(sequences, sequence, first) < 0 ? NULL : sequence;
 }
 
@@ -52,7 +54,7 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence)
                               .sequence = now->sequence,
                               .machine = now->machine,
                               .epoch = ++sequences->n_epochs,
-                              .n_missing = now->n_missing,
+                              .use = now->use,
                               .has_first = sequence->has_first};
     return generation_start(sequences, sequence, next);
 }
@@ -78,14 +80,14 @@ static struct interned_table *table_get(struct sequences *sequences, struct sequ
     return now->interned = table;
 }
 
-static const struct interned *table_find(const struct interned_table *table, uint32_t field,
-                                         uint64_t iid, uint64_t *ret_key)
+static struct interned *table_find(const struct interned_table *table, uint32_t field, uint64_t iid,
+                                   uint64_t *ret_key)
 {
     // Mixed keys may coincide; the entry itself tells, and the next key is tried.
     uint64_t key = interned_key(field, iid);
     const uint64_t *index;
     for (; (index = map64_find(&table->index, key)); key++) {
-        const struct interned *entry = &table->entries.items[*index];
+        struct interned *entry = &table->entries.items[*index];
         if (entry->field == field && entry->iid == iid)
             return entry;
     }
@@ -94,7 +96,7 @@ static const struct interned *table_find(const struct interned_table *table, uin
 }
 
 static int table_add(struct interned_table *table, const struct wire_field *field,
-                     uint64_t *n_missing)
+                     struct interned_use *use)
 {
     struct wire_reader reader = wire_sub(field);
     struct wire_field inner;
@@ -106,7 +108,8 @@ static int table_add(struct interned_table *table, const struct wire_field *fiel
         iid = inner.value;
         has_iid = true;
     }
-    *n_missing += !has_iid;
+    if (use)
+        use->n_missing += !has_iid;
     if (reader.error || table_find(table, field->number, iid, &key))
         return 0;
     struct interned entry = {
@@ -115,37 +118,58 @@ static int table_add(struct interned_table *table, const struct wire_field *fiel
     return r < 0 ? r : map64_set(&table->index, key, table->entries.n - 1);
 }
 
-int sequence_intern(struct sequences *sequences, struct sequence *sequence,
-                    struct wire_reader interned_data)
+int interned_table_read(struct interned_table *table, struct wire_reader interned_data,
+                        struct interned_use *use)
 {
-    struct interned_table *table = table_get(sequences, sequence);
-    if (!table)
-        return -ENOMEM;
     struct wire_field field;
     wire_foreach(&interned_data, &field) {
-        int r = field.type == WIRE_BYTES ? table_add(table, &field, &sequences->n_missing) : 0;
+        int r = field.type == WIRE_BYTES ? table_add(table, &field, use) : 0;
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-const struct interned *generation_find(const struct generation *generation, uint32_t field,
-                                       uint64_t iid)
+void interned_table_done(struct interned_table *table)
+{
+    interned_vec_done(&table->entries);
+    map64_done(&table->index);
+}
+
+int sequence_intern(struct sequences *sequences, struct sequence *sequence,
+                    struct wire_reader interned_data)
+{
+    struct interned_table *table = table_get(sequences, sequence);
+    return table ? interned_table_read(table, interned_data, &sequences->use) : -ENOMEM;
+}
+
+struct interned *generation_entry(const struct generation *generation, uint32_t field, uint64_t iid)
 {
     uint64_t key;
-    const struct interned *found =
+    struct interned *found =
         generation->interned ? table_find(generation->interned, field, iid, &key) : NULL;
-    if (!found && generation->n_missing)
-        ++*generation->n_missing;
+    if (!found && generation->use)
+        generation->use->n_missing++;
+    return found;
+}
+
+struct interned *generation_find(const struct generation *generation, uint32_t field, uint64_t iid)
+{
+    struct interned *found = generation_entry(generation, field, iid);
+    if (!found || found->size <= LONG_BYTES || !generation->use)
+        return found;
+    if (generation->use->n_long_bytes > LONG_BYTES_MAX) {
+        generation->use->n_withheld++;
+        return NULL;
+    }
+    generation->use->n_long_bytes += found->size;
     return found;
 }
 
 void sequences_done(struct sequences *sequences)
 {
     vec_foreach(&sequences->tables, table) {
-        interned_vec_done(&(*table)->entries);
-        map64_done(&(*table)->index);
+        interned_table_done(*table);
         free(*table);
     }
     interned_table_vec_done(&sequences->tables);

@@ -29,6 +29,7 @@
 #define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
 #define INFLATE_CHUNK      ((size_t)64 << 10)
 #define FORGET_BYTES       ((size_t)16 << 20)
+#define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
 #define PROGRESS_STEP      4096
 
@@ -188,7 +189,9 @@ static int state_follow(struct reader *reader, const struct header *header, uint
         sequence->valid = false;
     if (r == 0 && header->dropped)
         sequence->thread_clock = (struct thread_clock){0};
-    if (r == 0 && header->defaults.data && header->sequence_id)
+    if (header->defaults.size > DEFAULTS_MAX_BYTES)
+        reader_problem(reader, PROBLEM_PACKET_DAMAGED, 0);
+    else if (r == 0 && header->defaults.data && header->sequence_id)
         r = sequence_set_defaults(all, sequence, wire_sub(&header->defaults));
     if (r == 0 && header->interned.data && sequence->valid)
         r = sequence_intern(all, sequence, wire_sub(&header->interned));
@@ -634,6 +637,14 @@ static int timeline_walk(struct reader *reader)
     return r;
 }
 
+static void problem_count(struct reader *reader, enum trace_problem kind, uint64_t n)
+{
+    for (uint32_t part; n > 0; n -= part) {
+        part = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+        reader_problem(reader, kind, part);
+    }
+}
+
 int trace_read(struct input *input, const char *spill_folder, const struct trace_handler *handler,
                struct clocks *clocks, struct err *err, struct trace_result *ret)
 {
@@ -661,9 +672,8 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = handler->indexed(handler->userdata, ret);
     if (r == 0)
         r = timeline_walk(reader);
-    for (uint64_t n = reader->sequences.n_missing; n > 0; n -= n < UINT32_MAX ? n : UINT32_MAX)
-        reader_problem(reader, PROBLEM_INTERNED_MISSING,
-                       (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX));
+    problem_count(reader, PROBLEM_INTERNED_MISSING, reader->sequences.use.n_missing);
+    problem_count(reader, PROBLEM_INTERNED_WITHHELD, reader->sequences.use.n_withheld);
     r = handler->finished(handler->userdata, r);
     if (r < 0 && err && !err->text[0])
         err_errno(err, r, r == -ENOMEM ? "trace" : "temporary files");

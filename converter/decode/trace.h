@@ -56,6 +56,7 @@ enum trace_problem {
     PROBLEM_SEQUENCE_MISSING,     // a packet of no sequence has what is of one; detail is the field
     PROBLEM_INTERNED_IGNORED,     // interned data of a sequence that lost packets
     PROBLEM_INTERNED_MISSING,     // interned data that packets refer to; detail is how often
+    PROBLEM_INTERNED_WITHHELD,    // see sequence.h; detail is how often
     PROBLEM_THREAD_TIME_UNSET,    // see thread_clock.h; detail is the field of TracePacket
     PROBLEM_THREAD_TIME_NEGATIVE, // the same
     PROBLEM_THREAD_TIME_IGNORED,  // a ThreadDescriptor of a sequence that lost packets

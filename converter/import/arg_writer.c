@@ -108,13 +108,31 @@ void arg_writer_done(struct arg_writer *writer)
     strbuf_done(&writer->flat_key);
 }
 
+static struct wire_field text_of(const struct interned *entry)
+{
+    struct wire_field whole = interned_message(entry);
+    MESSAGE(fields, INTERNED_TEXT, &whole);
+    return fields[INTERNED_TEXT];
+}
+
+uint32_t interned_text_id(struct import *im, struct interned *entry)
+{
+    if (!entry->made) {
+        struct wire_field text = text_of(entry);
+        uint32_t id = STRSET_NONE;
+        if (field_present(&text))
+            id = strset_add(&im->strings, field_text(&text), text.size);
+        if (field_present(&text) && id == STRSET_NONE)
+            im->slices.failure = -ENOMEM;
+        entry->made = (int64_t)id + 1;
+    }
+    return (uint32_t)(entry->made - 1);
+}
+
 bool interned_text(const struct generation *state, uint32_t table, uint64_t iid,
                    struct wire_field *ret)
 {
-    struct wire_field fields[INTERNED_TEXT + 1] = {0};
-    const struct interned *interned = generation_find(state, table, iid);
-    if (interned)
-        message_read(wire_reader_over(interned->data, interned->size), fields, INTERNED_TEXT + 1);
-    *ret = fields[INTERNED_TEXT];
-    return interned != NULL;
+    const struct interned *entry = generation_find(state, table, iid);
+    *ret = text_of(entry);
+    return entry != NULL;
 }

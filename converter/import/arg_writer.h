@@ -43,8 +43,11 @@ void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size);
 
 void arg_writer_done(struct arg_writer *writer);
 
-// The text behind `iid` in a table of interned strings (field 2 of all of them). False: the trace
-// does not have it.
+// The text of an interned string (field 2 of all of them), in strings. STRSET_NONE: it has none, or
+// memory is out.
+uint32_t interned_text_id(struct import *im, struct interned *entry);
+
+// The text behind `iid` in a table of interned strings. False: the trace does not have it.
 bool interned_text(const struct generation *state, uint32_t table, uint64_t iid,
                    struct wire_field *ret);
 

@@ -23,7 +23,8 @@ enum arg_type {
     ARG_NO_NUMBER, // a REAL that is no number, which SQL does not have
 };
 
-// Keys and texts are borrowed and must live as long as cells do (see database.h).
+// Keys and texts are borrowed and must live as long as cells do (see database.h). A text that is
+// NULL is empty, whatever its size.
 struct arg {
     const char *key;
     const char *flat_key; // NULL: the same as key
@@ -50,7 +51,7 @@ static inline struct arg arg_uint(const char *key, uint64_t value)
 static inline struct arg arg_text(const char *key, const void *text, size_t size)
 {
     return (struct arg){
-        .key = key, .text = text ? text : "", .size = (uint32_t)size, .type = ARG_TEXT};
+        .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
 }
 
 #define ARG_SET_NONE   (-1)

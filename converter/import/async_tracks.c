@@ -3,7 +3,8 @@
 // A track of a group is free when what was begun on it has ended; the next cookie adopts the first
 // free one. A cookie keeps its track until another one adopts it, so an end finds its begin.
 // Cookies are looked up through a map and free tracks through a heap, because a trace can open as
-// many as it likes.
+// many as it likes. A slice whose end is known takes the first track whose last one has ended
+// by then: a tree over the tracks' ends, each node the least of its two, leads to it.
 #include "converter/import/async_tracks.h"
 
 #include <errno.h>
@@ -12,16 +13,23 @@
 #include "converter/import/import.h"
 
 struct async_track {
-    bool is_span;
-    int64_t cookie; // or the end of the last span
+    int64_t cookie;
     uint32_t n_open;
     int64_t track; // -1: not made yet
 };
 VEC_DEFINE(async_track_vec, struct async_track);
 VEC_DEFINE(async_index_vec, uint32_t);
 
+// Tracks of slices whose ends are known.
+struct async_spans {
+    struct async_index_vec tracks; // indexes of the group's
+    int64_t *ends;   // owned: the tree, its root at 1, the ends of tracks from `capacity` on
+    size_t capacity; // a power of 2, or 0
+};
+
 struct async_group {
     struct async_track_vec tracks;
+    struct async_spans spans;
     struct map64 by_cookie;      // -> index in tracks
     struct async_index_vec free; // a heap, least first; may hold tracks that are in use again
 };
@@ -114,6 +122,55 @@ static uint32_t track_id(struct import *im, const struct track_spec *spec,
     return id;
 }
 
+// The first track that is free at `ts`, by its number in spans; their number: none.
+static size_t spans_find(const struct async_spans *spans, int64_t ts)
+{
+    if (!spans->capacity || spans->ends[1] > ts)
+        return spans->tracks.n;
+    size_t node = 1;
+    while (node < spans->capacity)
+        node = 2 * node + (spans->ends[2 * node] > ts);
+    size_t at = node - spans->capacity; // places that are not taken yet come last
+    return at < spans->tracks.n ? at : spans->tracks.n;
+}
+
+static void spans_set(struct async_spans *spans, size_t at, int64_t end)
+{
+    size_t node = spans->capacity + at;
+    spans->ends[node] = end;
+    while (node /= 2) {
+        const int64_t *pair = &spans->ends[2 * node];
+        spans->ends[node] = pair[0] < pair[1] ? pair[0] : pair[1];
+    }
+}
+
+static bool spans_grow(struct async_spans *spans)
+{
+    struct async_spans grown = {.tracks = spans->tracks,
+                                .capacity = spans->capacity ? spans->capacity * 2 : 4};
+    grown.ends = malloc(2 * grown.capacity * sizeof(*grown.ends));
+    if (!grown.ends)
+        return false;
+    for (size_t i = 0; i < 2 * grown.capacity; i++)
+        grown.ends[i] = INT64_MAX;
+    for (size_t i = 0; i < spans->tracks.n; i++)
+        spans_set(&grown, i, spans->ends[spans->capacity + i]);
+    free(spans->ends);
+    *spans = grown;
+    return true;
+}
+
+static bool span_add(struct async_tracks *all, struct async_group *group)
+{
+    struct async_spans *spans = &group->spans;
+    int64_t index = track_add(all, group, (struct async_track){.track = -1});
+    if (index >= 0 && (spans->tracks.n < spans->capacity || spans_grow(spans)) &&
+        async_index_vec_push(&spans->tracks, (uint32_t)index) == 0)
+        return true;
+    all->failure = -ENOMEM;
+    return false;
+}
+
 static int64_t cookie_index(struct async_tracks *all, struct async_group *group, int64_t cookie)
 {
     const uint64_t *known = map64_find(&group->by_cookie, (uint64_t)cookie);
@@ -175,16 +232,12 @@ uint32_t async_track_span(struct import *im, const struct track_spec *spec, int6
     struct async_group *group = group_get(im, spec, &group_id);
     if (!group)
         return 0;
-    int64_t end = (int64_t)((uint64_t)ts + (uint64_t)dur), index = -1;
-    for (size_t i = 0; i < group->tracks.n && index < 0; i++)
-        if (group->tracks.items[i].is_span && group->tracks.items[i].cookie <= ts)
-            index = (int64_t)i;
-    if (index < 0)
-        index =
-            track_add(&im->async_tracks, group, (struct async_track){.is_span = true, .track = -1});
-    if (index >= 0)
-        group->tracks.items[index].cookie = end;
-    return track_id(im, spec, group, group_id, index);
+    int64_t end = (int64_t)((uint64_t)ts + (uint64_t)dur);
+    size_t at = spans_find(&group->spans, ts);
+    if (at == group->spans.tracks.n && !span_add(&im->async_tracks, group))
+        return 0;
+    spans_set(&group->spans, at, end);
+    return track_id(im, spec, group, group_id, group->spans.tracks.items[at]);
 }
 
 uint32_t async_track_first(struct import *im, const struct track_spec *spec)
@@ -203,6 +256,8 @@ void async_tracks_done(struct async_tracks *all)
     vec_foreach(&all->groups, group) {
         async_track_vec_done(&(*group)->tracks);
         map64_done(&(*group)->by_cookie);
+        async_index_vec_done(&(*group)->spans.tracks);
+        free((*group)->spans.ends);
         async_index_vec_done(&(*group)->free);
         free(*group);
     }

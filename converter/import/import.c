@@ -188,6 +188,8 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
                      detail < FIELD_LEFT_OUT_MAX ? detail : FIELD_LEFT_OUT_MAX, 1);
     else if (problem == PROBLEM_INTERNED_MISSING)
         stats_add(&im->stats, STAT_interned_data_tokenizer_errors, detail);
+    else if (problem == PROBLEM_INTERNED_WITHHELD)
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, detail);
     else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
         stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
     else
@@ -301,9 +303,6 @@ static void import_done(struct import *im)
     ftrace_free(im->ftrace);
     ftrace_rows_done(&im->ftrace_rows);
     map64_done(&im->gpus);
-    gpu_events_done(&im->gpu_events);
-    for (size_t i = 0; i < sizeof(im->vulkan_names) / sizeof(im->vulkan_names[0]); i++)
-        map64_done(&im->vulkan_names[i]);
     map64_done(&im->packages);
     map64_done(&im->i2c_transfers);
     map64_done(&im->writing);

@@ -15,7 +15,6 @@
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
 #include "converter/import/ftrace/rows.h"
-#include "converter/import/gpu/events.h"
 #include "converter/import/machines.h"
 #include "converter/import/process/process_counters.h"
 #include "converter/import/process/processes.h"
@@ -67,9 +66,7 @@ struct import {
     struct machine_vec machines;              // owned
     struct machine *machine;                  // borrowed: the one at hand
     struct map64 gpus;                        // machine and number of a GPU -> its ugpu
-    struct gpu_events gpu_events;
-    struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
-    struct map64 packages;        // user id of an Android package -> its name, in strings
+    struct map64 packages; // user id of an Android package -> its name, in strings
     // State of ftrace handlers.
     struct map64 i2c_transfers; // thread -> adapter and number of messages
     struct map64 writing;       // threads that are in write(2)

@@ -29,6 +29,9 @@ static void machine_free(struct machine *machine)
     machine->drm = drm_free(machine->drm);
     map64_done(&machine->tcp_streams);
     map64_done(&machine->gpu_commands);
+    gpu_events_done(&machine->gpu_events);
+    for (size_t i = 0; i < sizeof(machine->vulkan_names) / sizeof(machine->vulkan_names[0]); i++)
+        map64_done(&machine->vulkan_names[i]);
     map64_done(&machine->file_reads);
     map64_done(&machine->wake_locks);
     free(machine);

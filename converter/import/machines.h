@@ -10,6 +10,7 @@
 
 #include "common/map.h"
 #include "common/vec.h"
+#include "converter/import/gpu/events.h"
 #include "converter/import/process/pid_namespaces.h"
 #include "converter/import/process/sched.h"
 #include "converter/import/track_event/track_events.h"
@@ -36,9 +37,11 @@ struct machine {
     struct binder *binder;                     // owned
     struct drm *drm;                           // owned; NULL: none yet
     struct map64 gpu_commands;                 // queue and number -> when it was sent
-    struct map64 tcp_streams;                  // address of a socket -> its number
-    struct map64 file_reads;                   // file and place -> tid
-    struct map64 wake_locks;                   // string -> times that it is held
+    struct gpu_events gpu_events;
+    struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
+    struct map64 tcp_streams;     // address of a socket -> its number
+    struct map64 file_reads;      // file and place -> tid
+    struct map64 wake_locks;      // string -> times that it is held
     int64_t suspend_cookie;
     uint8_t suspend_state;
     void **states; // owned, one per importer; NULL for those that have one for all machines

@@ -269,6 +269,8 @@
       "Packets compressed in a way that this program cannot read.")                                \
     S(mmsql_debug_annotations_cut, false, "data_loss", "analysis",                                 \
       "Debug annotations with more values or longer keys than are kept; the rest is left out.")    \
+    S(mmsql_interned_data_withheld, false, "data_loss", "analysis",                                \
+      "Uses of long interned data that were left out, because the trace uses it too often.")       \
     S(mmsql_heap_lost_allocations, true, "data_loss", "trace",                                     \
       "Sampled allocations that did not fit into the buffer of a heap profile; the samples after " \
       "them stand for them, too.")                                                                 \

@@ -39,10 +39,11 @@ static inline void cell_real(struct cell *row, size_t column, double value)
     row[column] = (struct cell){.real = value, .type = CELL_REAL};
 }
 
+// A text that is NULL is empty, whatever its size.
 static inline void cell_bytes(struct cell *row, size_t column, const void *text, size_t size)
 {
-    row[column] =
-        (struct cell){.bytes = text ? text : "", .size = (uint32_t)size, .type = CELL_TEXT};
+    row[column] = (struct cell){
+        .bytes = text ? text : "", .size = text ? (uint32_t)size : 0, .type = CELL_TEXT};
 }
 
 void cell_text(struct cell *row, size_t column, const char *text); // NULL: stays NULL

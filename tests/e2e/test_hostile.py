@@ -296,6 +296,17 @@ class Shapes(unittest.TestCase):
         self.assertEqual(self.query("SELECT upid, count(*) FROM process_counter_track WHERE name = 'mem.rss.file' "
                                     "GROUP BY 1 HAVING count(*) > 1"), [])
 
+    def test_counters_beyond_64_bits(self):
+        """The value is kept; a time of the thread is the last that there is."""
+        counter = packet(60, number(1, 2) + text(2, b"thread_time") + text(8, b""))
+        thread = packet(60, number(1, 3) + text(4, number(1, 5) + number(2, 6)))
+        event = number(9, 3) + number(11, 3) + text(23, b"e") + number(45, 2)
+        extra = varint(46 << 3 | FIXED64)
+        self.convert(counter + thread + b"".join(packet(11, event + extra + struct.pack("<d", value), ts=ts)
+                                                 for ts, value in ((2000, 1e30), (2001, -1e30))))
+        self.assertEqual(self.query("SELECT value FROM counter ORDER BY ts"), [(1e30,), (-1e30,)])
+        self.assertEqual(self.query("SELECT thread_ts FROM slice ORDER BY ts"), [(2**63 - 1,), (-2**63,)])
+
     def test_packets_that_inflate_without_end(self):
         """Neither one nor many may fill the disk; what is behind them is read."""
         bomb = zlib.compress(bytes(80 << 20), 9)

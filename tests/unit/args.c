@@ -257,6 +257,18 @@ static void odd_names_do_no_harm(void **state)
     expect(handle, "0\n", "SELECT count(*) FROM slice");
 }
 
+// As it is where memory was out for its copy.
+static void a_text_that_is_not_there_is_empty(void **state)
+{
+    (void)state;
+    struct cell cell;
+    cell_bytes(&cell, 0, NULL, 7);
+    assert_int_equal(cell.size, 0);
+    struct arg arg = arg_text("key", NULL, 7);
+    assert_int_equal(arg.size, 0);
+    assert_non_null(arg.text);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -268,6 +280,7 @@ int main(void)
         TEST(events_are_sets),
         TEST(lookups_use_the_key),
         TEST(odd_names_do_no_harm),
+        TEST(a_text_that_is_not_there_is_empty),
     };
     return cmocka_run_group_tests_name("args", tests, NULL, NULL);
 }

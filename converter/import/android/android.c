@@ -166,9 +166,8 @@ static int battery_sorted(struct import *im, void *state, const struct packet *p
     if (field_present(&part[BATTERY_CHARGE]))
         battery_push(im, ts, name, "charge_uah", (double)field_i64(&part[BATTERY_CHARGE]));
     else if (field_present(&part[BATTERY_ENERGY]) && uv > 0)
-        battery_push(
-            im, ts, name, "charge_uah",
-            (double)(int64_t)((double)field_i64(&part[BATTERY_ENERGY]) * MICRO / (double)uv));
+        battery_push(im, ts, name, "charge_uah",
+                     trunc((double)field_i64(&part[BATTERY_ENERGY]) * MICRO / (double)uv));
     if (part[BATTERY_CAPACITY].type == WIRE_FIXED32 && field_present(&part[BATTERY_CAPACITY]))
         battery_push(im, ts, name, "capacity_pct",
                      (double)wire_to_float(part[BATTERY_CAPACITY].value));

@@ -182,13 +182,12 @@ static struct wire_field context_of(struct import *im, const struct packet *pack
 {
     if (!field_present(&bundle[BUNDLE_IID]))
         return bundle[BUNDLE_CONTEXT];
-    const struct interned *found =
-        generation_find(packet->state, INTERNED_CONTEXT, field_u64(&bundle[BUNDLE_IID]));
-    if (!found) {
+    struct wire_field whole = interned_message(
+        generation_find(packet->state, INTERNED_CONTEXT, field_u64(&bundle[BUNDLE_IID])));
+    if (!field_present(&whole)) {
         stats_add(&im->stats, STAT_network_trace_intern_errors, 1);
         return bundle[BUNDLE_CONTEXT];
     }
-    struct wire_field whole = {.type = WIRE_BYTES, .data = found->data, .size = found->size};
     MESSAGE(context, CONTEXT_EVENT, &whole);
     return context[CONTEXT_EVENT];
 }

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 #include "common/str.h"
+#include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
-#define TYPES_MAX           1024 // numbers of events that the schema may know
-#define ARGS_MAX            64   // fields of one event
-#define GENERIC_FIELDS_MAX  32   // as Perfetto
-#define GENERIC_EVENTS_MAX  65536
-#define INTERNED_STRING_STR PB_InternedString_str
+#define TYPES_MAX          1024 // numbers of events that the schema may know
+#define ARGS_MAX           64   // fields of one event
+#define GENERIC_FIELDS_MAX 32   // as Perfetto
+#define GENERIC_EVENTS_MAX 65536
 
 // Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
 enum { DESCRIPTOR_NAME = 1, DESCRIPTOR_FIELD = 2 };
@@ -185,14 +185,10 @@ int ftrace_describe(struct import *im, const struct wire_field *descriptor)
 
 struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
 {
-    const struct interned *interned =
-        generation_find(event->state, PB_InternedData_kernel_symbols, iid);
-    if (!interned)
+    struct wire_field text;
+    if (!interned_text(event->state, PB_InternedData_kernel_symbols, iid, &text))
         return (struct slice_name){0};
-    struct wire_field fields[INTERNED_STRING_STR + 1];
-    message_read(wire_reader_over(interned->data, interned->size), fields, INTERNED_STRING_STR + 1);
-    return (struct slice_name){.text = field_text(&fields[INTERNED_STRING_STR]),
-                               .size = fields[INTERNED_STRING_STR].size};
+    return (struct slice_name){.text = field_text(&text), .size = text.size};
 }
 
 static struct cell *row_add(struct import *im, uint32_t kind, int64_t ts, uint32_t cpu,

@@ -236,9 +236,8 @@ static int interned_read(struct import *im, struct gpu_counters *all, const stru
     uint64_t key[2] = {packet->state->epoch, iid};
     if (strset_find(&all->descriptors, (const char *)key, sizeof(key)) != STRSET_NONE)
         return 0;
-    const struct interned *found = generation_find(packet->state, INTERNED_DESCRIPTOR, iid);
-    struct wire_field whole = {
-        .type = WIRE_BYTES, .data = found ? found->data : NULL, .size = found ? found->size : 0};
+    struct wire_field whole =
+        interned_message(generation_find(packet->state, INTERNED_DESCRIPTOR, iid));
     MESSAGE(interned, INTERNED_GPU, &whole);
     if (!field_present(&interned[INTERNED_DESCRIPTION])) {
         stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);

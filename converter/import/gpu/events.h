@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of GPUs, which flows connect slices by.
+// Events of the GPUs of one machine, which flows connect slices by.
 #pragma once
 
 #include <stdbool.h>
@@ -38,7 +38,7 @@ struct gpu_events {
 
 struct import;
 
-// The slice is an end of the event of that number. 0 or -ENOMEM.
+// The slice is an end of the event of that number on the machine at hand. 0 or -ENOMEM.
 int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice);
 
 void gpu_events_done(struct gpu_events *events);

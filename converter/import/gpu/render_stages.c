@@ -109,15 +109,9 @@ static struct arg name_arg(const char *key, struct slice_name name)
     return arg_text(key, name.text, name.size);
 }
 
-// An interned message; empty if there is none.
-static struct wire_field interned_message(const struct packet *packet, uint32_t table, uint64_t iid)
+static struct wire_field interned_get(const struct packet *packet, uint32_t table, uint64_t iid)
 {
-    const struct interned *found = generation_find(packet->state, table, iid);
-    return found ? (struct wire_field){.number = table,
-                                       .type = WIRE_BYTES,
-                                       .data = found->data,
-                                       .size = found->size}
-                 : (struct wire_field){0};
+    return interned_message(generation_find(packet->state, table, iid));
 }
 
 static struct track_spec queue_tracks(struct import *im, uint32_t gpu, const struct queue *queue)
@@ -201,7 +195,7 @@ static uint32_t pid_of(const struct packet *packet, const struct wire_field *eve
         pid = (uint32_t)field_u64(&context[CONTEXT_PID]);
     }
     struct wire_field interned =
-        interned_message(packet, INTERNED_CONTEXTS, field_u64(&event[EVENT_CONTEXT]));
+        interned_get(packet, INTERNED_CONTEXTS, field_u64(&event[EVENT_CONTEXT]));
     if (!field_present(&event[EVENT_CONTEXT]) || !field_present(&interned))
         return pid;
     MESSAGE(context, CONTEXT_PID, &interned);
@@ -215,7 +209,7 @@ static bool queue_of(struct import *im, struct render_stages *stages, const stru
     *ret =
         (struct queue){.source = "iid", .id = field_u64(&event[EVENT_QUEUE_IID]), .is_named = true};
     if (field_present(&event[EVENT_QUEUE_IID])) {
-        struct wire_field interned = interned_message(packet, INTERNED_SPECIFICATIONS, ret->id);
+        struct wire_field interned = interned_get(packet, INTERNED_SPECIFICATIONS, ret->id);
         MESSAGE(part, SPECIFICATION_TEXT, &interned);
         ret->name = part[SPECIFICATION_NAME];
         ret->text = part[SPECIFICATION_TEXT];
@@ -249,7 +243,7 @@ static struct slice_name stage_name(struct import *im, const struct render_stage
         name = event[EVENT_NAME];
     } else if (field_present(&event[EVENT_STAGE_IID])) {
         struct wire_field interned =
-            interned_message(packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
+            interned_get(packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
         MESSAGE(part, SPECIFICATION_NAME, &interned);
         name = part[SPECIFICATION_NAME];
     } else if (stage < stages->stages.n) {
@@ -265,8 +259,8 @@ static void stage_args_read(struct stage_args *args, const struct render_stages 
 {
     uint64_t stage = field_u64(&event[EVENT_STAGE]);
     if (field_present(&event[EVENT_STAGE_IID])) {
-        struct wire_field interned = interned_message(args->packet, INTERNED_SPECIFICATIONS,
-                                                      field_u64(&event[EVENT_STAGE_IID]));
+        struct wire_field interned =
+            interned_get(args->packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
         if (!field_present(&interned))
             return;
         MESSAGE(part, SPECIFICATION_CATEGORY, &interned);
@@ -325,7 +319,7 @@ static void kernel_args(struct stage_args *args, const struct wire_field *event)
     if (!field_present(&event[EVENT_KERNEL]))
         return;
     struct wire_field kernel =
-        interned_message(args->packet, INTERNED_KERNELS, field_u64(&event[EVENT_KERNEL]));
+        interned_get(args->packet, INTERNED_KERNELS, field_u64(&event[EVENT_KERNEL]));
     MESSAGE(part, KERNEL_ARCH, &kernel);
     for (size_t i = KERNEL_NAME; i <= KERNEL_ARCH; i++)
         if (field_present(&part[i]))
@@ -448,7 +442,7 @@ static int stages_now(struct import *im, void *state, const struct packet *packe
     (void)state;
     (void)packet;
     (void)message;
-    im->gpu_events.is_used = true;
+    im->machine->gpu_events.is_used = true;
     return 0;
 }
 

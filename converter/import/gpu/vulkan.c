@@ -219,11 +219,11 @@ static struct map64 *names_of(struct import *im, int32_t type)
 {
     switch (type) {
     case VULKAN_COMMAND_BUFFER:
-        return &im->vulkan_names[0];
+        return &im->machine->vulkan_names[0];
     case VULKAN_RENDER_PASS:
-        return &im->vulkan_names[1];
+        return &im->machine->vulkan_names[1];
     case VULKAN_FRAMEBUFFER:
-        return &im->vulkan_names[2];
+        return &im->machine->vulkan_names[2];
     default:
         return NULL;
     }

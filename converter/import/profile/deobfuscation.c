@@ -116,6 +116,8 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
             .real_name = text_of(&part[PB_ObfuscatedClass_deobfuscated_name]),
             .package = STRSET_NONE,
         };
+        if (added.name.size > CLASS_NAME_MAX || added.real_name.size > CLASS_NAME_MAX)
+            continue;
         class_add(all, added);
         added.package = strset_add(&im->strings, field_text(package), package->size);
         if (package->size)

@@ -14,6 +14,9 @@ struct import;
 
 VEC_DEFINE(mapping_message_vec, struct wire_field);
 
+// Classes with a longer name are left out: each of their members would repeat it.
+#define CLASS_NAME_MAX 4096 // bytes
+
 // Texts are borrowed from the trace.
 struct java_text {
     const char *text;

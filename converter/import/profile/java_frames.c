@@ -13,7 +13,8 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define METHODS_MAX 256 // of one name that differ
+#define METHODS_MAX 256                // of one name that differ
+#define NAMES_MAX   ((size_t)64 << 20) // bytes of all methods' names
 
 // What a name stands for: one of several methods that were given the same name, told apart by the
 // lines they have there.
@@ -21,15 +22,30 @@ struct method {
     uint32_t package, name;  // in strings
     uint32_t from, to, line; // lines there, and the first in the source; 0: not known
     bool has_from, has_to, has_line;
-    int64_t next; // of the same obfuscated name; STACK_NONE
+    int64_t next, next_in_package; // of the same obfuscated name; STACK_NONE
 };
 VEC_DEFINE(method_vec, struct method);
 
 struct methods {
     struct method_vec items;
-    struct map64 by_name; // obfuscated "Class.method", in strings -> newest
+    struct map64 by_name;    // obfuscated "Class.method", in strings -> newest
+    struct map64 in_package; // package_key() -> newest
+    struct map64 joined;     // package_key() -> all names of its methods, in strings
+    size_t n_name_bytes;
     int failure;
 };
+
+// Package STRSET_NONE: of any.
+static uint64_t package_key(uint32_t name, uint32_t package)
+{
+    return (uint64_t)package << 32 | name;
+}
+
+static int64_t newest_of(const struct map64 *map, uint64_t key)
+{
+    const uint64_t *newest = map64_find(map, key);
+    return newest ? (int64_t)*newest : STACK_NONE;
+}
 
 static uint32_t joined_name(struct import *im, const struct wire_field *class_name,
                             const struct wire_field *member)
@@ -58,7 +74,11 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
     uint32_t name = strset_find(&im->strings, key.text, key.size);
     if (name == STRSET_NONE) // no frame has it
         return;
-    const uint64_t *newest = map64_find(&methods->by_name, name);
+    if (methods->n_name_bytes > NAMES_MAX) {
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+        return;
+    }
+    uint64_t in_package = package_key(name, package);
     struct method method = {
         .package = package,
         .name = joined_name(im, &class_part[PB_ObfuscatedClass_deobfuscated_name],
@@ -69,11 +89,15 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
         .has_from = field_present(&part[PB_ObfuscatedMember_obfuscated_line_start]),
         .has_to = field_present(&part[PB_ObfuscatedMember_obfuscated_line_end]),
         .has_line = field_present(&part[PB_ObfuscatedMember_source_line_start]),
-        .next = newest ? (int64_t)*newest : STACK_NONE,
+        .next = newest_of(&methods->by_name, name),
+        .next_in_package = newest_of(&methods->in_package, in_package),
     };
-    if (method_vec_push(&methods->items, method) < 0 ||
-        map64_set(&methods->by_name, name, methods->items.n - 1) < 0)
+    if (method.name == STRSET_NONE || method_vec_push(&methods->items, method) < 0 ||
+        map64_set(&methods->by_name, name, methods->items.n - 1) < 0 ||
+        map64_set(&methods->in_package, in_package, methods->items.n - 1) < 0)
         methods->failure = -ENOMEM;
+    else
+        methods->n_name_bytes += im->strings.entries[method.name].size;
 }
 
 static void methods_read(struct import *im, struct methods *methods,
@@ -89,6 +113,11 @@ static void methods_read(struct import *im, struct methods *methods,
             continue;
         MESSAGE(part, PB_ObfuscatedClass_deobfuscated_name, &field);
         struct wire_reader members = wire_sub(&field);
+        if (part[PB_ObfuscatedClass_obfuscated_name].size > CLASS_NAME_MAX ||
+            part[PB_ObfuscatedClass_deobfuscated_name].size > CLASS_NAME_MAX) {
+            stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+            continue;
+        }
         wire_foreach(&members, &member) {
             if (member.number == PB_ObfuscatedClass_obfuscated_methods)
                 method_add(im, methods, package_name, part, &member);
@@ -105,16 +134,15 @@ static uint32_t package_of(struct import *im, const struct stack_frame *frame)
 static size_t methods_choose(const struct methods *methods, uint32_t name, uint32_t package,
                              const struct method **ret)
 {
-    const uint64_t *newest = map64_find(&methods->by_name, name);
+    bool any = package == STRSET_NONE, one_package = true;
+    int64_t at = any ? newest_of(&methods->by_name, name)
+                     : newest_of(&methods->in_package, package_key(name, package));
     size_t n = 0;
-    bool one_package = true;
-    for (int64_t i = newest ? (int64_t)*newest : STACK_NONE; i != STACK_NONE && n < METHODS_MAX;
-         i = methods->items.items[i].next) {
-        const struct method *method = &methods->items.items[i];
-        if (package != STRSET_NONE && method->package != package)
-            continue;
+    while (at != STACK_NONE && n < METHODS_MAX) {
+        const struct method *method = &methods->items.items[at];
         one_package &= n == 0 || ret[0]->package == method->package;
         ret[n++] = method;
+        at = any ? method->next : method->next_in_package;
     }
     for (size_t i = 0; i < n / 2; i++) { // the oldest first
         const struct method *other = ret[i];
@@ -147,11 +175,11 @@ static uint32_t names_join(struct import *im, const struct method *const *method
     return strset_add(&im->strings, all.text ? all.text : "", all.size);
 }
 
-static void frame_deobfuscate(struct import *im, const struct methods *methods,
-                              struct stack_frame *frame)
+static void frame_deobfuscate(struct import *im, struct methods *methods, struct stack_frame *frame)
 {
     const struct method *fitting[METHODS_MAX], *of_line[METHODS_MAX];
-    size_t n = methods_choose(methods, frame->name, package_of(im, frame), fitting), n_of_line = 0;
+    uint32_t package = package_of(im, frame);
+    size_t n = methods_choose(methods, frame->name, package, fitting), n_of_line = 0;
     for (size_t i = 0; i < n && frame->line; i++) {
         const struct method *method = fitting[i];
         if ((!method->has_from || frame->line >= method->from) &&
@@ -161,7 +189,15 @@ static void frame_deobfuscate(struct import *im, const struct methods *methods,
     if (!n)
         return;
     if (!n_of_line) {
-        frame->deobfuscated = names_join(im, fitting, n);
+        bool is_new;
+        uint64_t key = package_key(frame->name, package);
+        uint64_t *joined = map64_get_or_add(&methods->joined, key, STRSET_NONE, &is_new);
+        if (joined && is_new)
+            *joined = names_join(im, fitting, n);
+        if (joined)
+            frame->deobfuscated = (uint32_t)*joined;
+        else
+            methods->failure = -ENOMEM;
         return;
     }
     // Methods that were inlined into each other, the innermost first.
@@ -192,6 +228,8 @@ static int deobfuscation_finish(struct import *im, void *userdata)
         frame_deobfuscate(im, &methods, &im->stacks.frame_rows.items[i]);
     method_vec_done(&methods.items);
     map64_done(&methods.by_name);
+    map64_done(&methods.in_package);
+    map64_done(&methods.joined);
     return methods.failure;
 }
 

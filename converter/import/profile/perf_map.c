@@ -9,11 +9,7 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define MAPS_LOOKED_AT 4096 // the latest, for what a packet goes on with
-
 struct traced_map {
-    uint32_t sequence_id;
-    uint64_t map_id;
     int64_t id; // row
     int64_t upid, pid, n_symbols, n_bad;
     uint64_t next, next_time; // where the next piece begins
@@ -22,24 +18,28 @@ struct traced_map {
 };
 VEC_DEFINE(traced_map_vec, struct traced_map);
 
-static struct traced_map *map_of(struct import *im, struct traced_map_vec *maps,
-                                 uint32_t sequence_id, const struct wire_field *head)
+struct traced_maps {
+    struct strset keys; // machine, sequence and the map's number there; ids are indexes in items
+    struct traced_map_vec items;
+};
+
+static struct traced_map *map_of(struct import *im, struct traced_maps *maps, uint32_t sequence_id,
+                                 const struct wire_field *head)
 {
-    uint64_t map_id = field_u64(&head[PB_PerfMap_map_id]);
-    size_t last = maps->n > MAPS_LOOKED_AT ? maps->n - MAPS_LOOKED_AT : 0;
-    for (size_t i = maps->n; i-- > last;)
-        if (maps->items[i].sequence_id == sequence_id && maps->items[i].map_id == map_id)
-            return &maps->items[i];
+    uint64_t key[] = {im->machine->number, sequence_id, field_u64(&head[PB_PerfMap_map_id])};
+    uint32_t index = strset_add(&maps->keys, (const char *)key, sizeof(key));
+    if (index < maps->items.n)
+        return &maps->items.items[index];
     struct traced_map map = {
-        .sequence_id = sequence_id,
-        .map_id = map_id,
         .id = database_reserve_id(im->db, TABLE_perf_map),
         .pid = (uint32_t)field_u64(&head[PB_PerfMap_pid]),
         .path = head[PB_PerfMap_path].data,
         .path_size = head[PB_PerfMap_path].size,
     };
     map.upid = processes_process(&im->processes, map.pid);
-    return traced_map_vec_push(maps, map) < 0 ? NULL : &maps->items[maps->n - 1];
+    if (index != maps->items.n || traced_map_vec_push(&maps->items, map) < 0)
+        return NULL;
+    return &maps->items.items[index];
 }
 
 static void symbol_write(struct import *im, const struct traced_map *map, int64_t ts,
@@ -134,8 +134,8 @@ static int perf_map_sorted(struct import *im, void *userdata, const struct packe
 
 static int perf_map_finish(struct import *im, void *userdata)
 {
-    struct traced_map_vec *maps = userdata;
-    vec_foreach(maps, map) {
+    const struct traced_maps *maps = userdata;
+    vec_foreach(&maps->items, map) {
         struct cell *row = database_row_with_id(im->db, TABLE_perf_map, map->id);
         cell_bytes(row, COL_perf_map_path, map->path, map->path_size);
         cell_int(row, COL_perf_map_pid, map->pid);
@@ -148,13 +148,15 @@ static int perf_map_finish(struct import *im, void *userdata)
 
 static void perf_map_done(void *userdata)
 {
-    traced_map_vec_done(userdata);
+    struct traced_maps *maps = userdata;
+    strset_done(&maps->keys);
+    traced_map_vec_done(&maps->items);
 }
 
 const struct importer importer_perf_map = {
     .field = PB_TracePacket_perf_map,
     .sorted = perf_map_sorted,
-    .state_size = sizeof(struct traced_map_vec),
+    .state_size = sizeof(struct traced_maps),
     .of_all_machines = true,
     .finish = perf_map_finish,
     .done = perf_map_done,

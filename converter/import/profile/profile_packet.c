@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ProfilePacket: dumps of native heaps. A dump has totals since the profile began; a row says what
-// was added since the dump before, allocations and frees apart. A dump may be spread over packets,
-// so its totals are gathered and turned into rows when the last packet of it was seen.
+// was added since the dump before, allocations and frees apart. A dump may be spread over packets
+// of its sequence, so its totals are gathered and turned into rows when the last packet of it was
+// seen. Each sequence counts for itself: several may be about one process.
 //
-// Older producers put the interned data into the packet itself. It holds until the dump ends.
+// Older producers put the interned data into the packet itself. It holds until the dump ends, and
+// may come after the samples that refer to it: these are read then.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -22,76 +24,123 @@ struct totals {
 struct heap_site {
     int64_t upid, callsite, ts;
     uint32_t heap; // name, in strings
-    bool touched;  // by the dump at hand
+    bool touched;  // by the sequence's dump at hand
     bool knows_frees;
+    uint32_t next_touched;
     struct totals now, before;
 };
 VEC_DEFINE(heap_site_vec, struct heap_site);
-VEC_DEFINE(site_index_vec, uint32_t);
 
-struct profile {
-    struct strset keys; // process, heap, call site; ids are indexes in sites
-    struct heap_site_vec sites;
-    struct site_index_vec touched;
-    struct sequences own;  // interned data of packets that bring their own
-    struct strset headers; // dumps that have a row
-    struct map64 indexes;  // sequence -> index of its last packet
-    bool is_open;          // the last packet of the dump at hand is missing yet
-};
-
+// A process's heap in a dump.
 struct dump {
     int64_t upid, ts;
     uint32_t heap;
     bool counts_at_max; // the recorder is known to count them rightly
     bool knows_frees;   // of the Java heap, too
-    struct stack_source sources[2];
 };
 
-static struct heap_site *site_get(struct import *im, struct profile *profile,
+// A sample whose callstack was not there yet.
+struct late_sample {
+    struct dump dump;
+    struct wire_field message;
+};
+VEC_DEFINE(late_sample_vec, struct late_sample);
+
+#define SITE_NONE UINT32_MAX
+
+struct heap_sequence {
+    struct generation state;     // of its last packet
+    struct interned_table own;   // of the dump at hand, from packets that bring it with them
+    struct late_sample_vec late; // of the dump at hand
+    uint64_t next_index;         // of its next packet
+    uint32_t number;
+    uint32_t first_touched, last_touched; // by the dump at hand; SITE_NONE
+    bool is_open;                         // the last packet of the dump at hand is missing yet
+};
+VEC_DEFINE(heap_sequence_vec, struct heap_sequence);
+
+struct profile {
+    struct map64 by_sequence; // machine and sequence -> index in sequences
+    struct heap_sequence_vec sequences;
+    struct strset keys; // sequence, process, heap, call site; ids are indexes in sites
+    struct heap_site_vec sites;
+    struct strset headers; // dumps that have a row
+};
+
+static struct heap_sequence *sequence_of(struct import *im, struct profile *profile,
+                                         uint32_t sequence_id)
+{
+    struct heap_sequence_vec *sequences = &profile->sequences;
+    bool is_new;
+    const uint64_t *index =
+        map64_get_or_add(&profile->by_sequence, (uint64_t)im->machine->number << 32 | sequence_id,
+                         sequences->n, &is_new);
+    struct heap_sequence made = {
+        .number = (uint32_t)sequences->n, .first_touched = SITE_NONE, .last_touched = SITE_NONE};
+    if (!index || (is_new && heap_sequence_vec_push(sequences, made) < 0))
+        return NULL;
+    return &sequences->items[*index];
+}
+
+static struct heap_site *site_get(struct profile *profile, struct heap_sequence *sequence,
                                   const struct dump *dump, int64_t callsite)
 {
-    int64_t key[] = {dump->upid, dump->heap, callsite};
+    int64_t key[] = {sequence->number, dump->upid, dump->heap, callsite};
     uint32_t id = strset_add(&profile->keys, (const char *)key, sizeof(key));
-    if (id == STRSET_NONE)
-        return NULL;
     struct heap_site site = {.upid = dump->upid, .heap = dump->heap, .callsite = callsite};
     if (id == profile->sites.n && heap_site_vec_push(&profile->sites, site) < 0)
         return NULL;
-    struct heap_site *found = &profile->sites.items[id];
-    if (!found->touched && site_index_vec_push(&profile->touched, id) < 0)
+    if (id >= profile->sites.n)
         return NULL;
-    if (!found->touched)
+    struct heap_site *found = &profile->sites.items[id];
+    if (!found->touched) {
         found->now = (struct totals){0};
-    found->touched = true;
+        found->touched = true;
+        found->next_touched = SITE_NONE;
+        if (sequence->last_touched == SITE_NONE)
+            sequence->first_touched = id;
+        else
+            profile->sites.items[sequence->last_touched].next_touched = id;
+        sequence->last_touched = id;
+    }
     found->ts = dump->ts;
     found->knows_frees = dump->knows_frees;
-    (void)im;
     return found;
 }
 
-static int sample_read(struct import *im, struct profile *profile, const struct dump *dump,
-                       const struct wire_field *message)
+static void sample_count(struct totals *now, const struct wire_field *sample, bool counts_at_max)
 {
-    MESSAGE(sample, PB_ProfilePacket_HeapSample_self_max_count, message);
-    uint64_t callstack = field_u64(&sample[PB_ProfilePacket_HeapSample_callstack_id]);
-    bool is_own = stacks_has_callstack(&dump->sources[0], callstack);
-    int64_t callsite = stacks_callsite(im, &dump->sources[is_own ? 0 : 1], callstack);
-    if (callsite == CALLSITE_NONE)
-        return 0;
-    struct heap_site *site = site_get(im, profile, dump, callsite);
-    if (!site)
-        return -ENOMEM;
-    struct totals *now = &site->now;
     if (field_present(&sample[PB_ProfilePacket_HeapSample_self_max])) {
         now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max]);
-        if (dump->counts_at_max)
+        if (counts_at_max)
             now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max_count]);
-        return 0;
+        return;
     }
     now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_allocated]);
     now->freed += field_u64(&sample[PB_ProfilePacket_HeapSample_self_freed]);
     now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_alloc_count]);
     now->n_frees += field_u64(&sample[PB_ProfilePacket_HeapSample_free_count]);
+}
+
+// `is_last`: nothing that the sample refers to is still to come.
+static int sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
+                       const struct dump *dump, const struct wire_field *message, bool is_last)
+{
+    MESSAGE(sample, PB_ProfilePacket_HeapSample_self_max_count, message);
+    uint64_t callstack = field_u64(&sample[PB_ProfilePacket_HeapSample_callstack_id]);
+    struct generation with_own = {.interned = &sequence->own};
+    struct stack_source own = stack_source_profile_packet(&with_own),
+                        interned = stack_source_interned(&sequence->state);
+    bool is_own = stacks_has_callstack(&own, callstack);
+    if (!is_last && !is_own && !stacks_has_callstack(&interned, callstack))
+        return late_sample_vec_push(&sequence->late, (struct late_sample){*dump, *message});
+    int64_t callsite = stacks_callsite(im, is_own ? &own : &interned, callstack);
+    if (callsite == CALLSITE_NONE)
+        return 0;
+    struct heap_site *site = site_get(profile, sequence, dump, callsite);
+    if (!site)
+        return -ENOMEM;
+    sample_count(&site->now, sample, dump->counts_at_max);
     return 0;
 }
 
@@ -110,29 +159,40 @@ static void allocation_write(struct import *im, const struct heap_site *site, in
     import_bounds(im, site->ts);
 }
 
-// What was gathered of the dump becomes rows.
-static void dump_finish(struct import *im, struct profile *profile)
+static void site_write(struct import *im, struct heap_site *site)
 {
-    vec_foreach(&profile->touched, index) {
-        struct heap_site *site = &profile->sites.items[*index];
-        struct totals now = site->now, before = site->before;
-        site->touched = false;
-        // Totals only grow; if not, the dump is of no use.
-        if (now.allocated < before.allocated || now.freed < before.freed ||
-            now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
-            stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
-            continue;
-        }
-        allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
-                         (int64_t)(now.allocated - before.allocated));
-        // ART itself does not tell of frees.
-        if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
-            allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
-                             (int64_t)(before.freed - now.freed));
-        site->before = now;
+    struct totals now = site->now, before = site->before;
+    site->touched = false;
+    // Totals only grow; if not, the dump is of no use.
+    if (now.allocated < before.allocated || now.freed < before.freed ||
+        now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
+        stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
+        return;
     }
-    site_index_vec_clear(&profile->touched);
-    sequences_done(&profile->own);
+    allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
+                     (int64_t)(now.allocated - before.allocated));
+    // ART itself does not tell of frees.
+    if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
+        allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
+                         (int64_t)(before.freed - now.freed));
+    site->before = now;
+}
+
+// What was gathered of the dump becomes rows.
+static int dump_finish(struct import *im, struct profile *profile, struct heap_sequence *sequence)
+{
+    int r = 0;
+    for (size_t i = 0; i < sequence->late.n && r == 0; i++) {
+        const struct late_sample *late = &sequence->late.items[i];
+        r = sample_read(im, profile, sequence, &late->dump, &late->message, true);
+    }
+    for (uint32_t i = sequence->first_touched; i != SITE_NONE;
+         i = profile->sites.items[i].next_touched)
+        site_write(im, &profile->sites.items[i]);
+    sequence->first_touched = sequence->last_touched = SITE_NONE;
+    late_sample_vec_done(&sequence->late);
+    interned_table_done(&sequence->own);
+    return r;
 }
 
 static int64_t coarse_time(struct import *im, const struct wire_field *timestamp, int64_t otherwise)
@@ -223,8 +283,8 @@ static void dump_stats(struct import *im, const struct wire_field *head, uint32_
                  field_i64(&own[PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us]));
 }
 
-static int dump_read(struct import *im, struct profile *profile, const struct packet *packet,
-                     const struct generation *own, const struct wire_field *message)
+static int dump_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
+                     const struct packet *packet, const struct wire_field *message)
 {
     MESSAGE(head, PB_ProfilePacket_ProcessHeapSamples_start_timestamp, message);
     const struct wire_field *heap = &head[PB_ProfilePacket_ProcessHeapSamples_heap_name];
@@ -237,7 +297,6 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
                            : strset_add(&im->strings, "unknown", 7),
         .counts_at_max =
             field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]) != 0,
-        .sources = {stack_source_profile_packet(own), stack_source_interned(packet->state)},
     };
     if (field_present(timestamp) &&
         !import_time(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
@@ -253,63 +312,73 @@ static int dump_read(struct import *im, struct profile *profile, const struct pa
     // The number of `knows_frees` is too high for a table of fields; it comes before the samples.
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
-            r = sample_read(im, profile, &dump, &field);
+            r = sample_read(im, profile, sequence, &dump, &field, false);
         else if (field.number == PB_ProfilePacket_ProcessHeapSamples_knows_frees)
             dump.knows_frees = field.value != 0;
     return r;
 }
 
 // Packets of a sequence are numbered.
-static int index_check(struct import *im, struct profile *profile, uint32_t sequence_id,
-                       const struct wire_field *index)
+static void index_check(struct import *im, struct heap_sequence *sequence,
+                        const struct wire_field *index)
 {
-    const uint64_t *last = map64_find(&profile->indexes, sequence_id);
-    if (field_u64(index) != (last ? *last + 1 : 0))
+    if (field_u64(index) != sequence->next_index)
         stats_add(&im->stats, STAT_heapprofd_missing_packet, 1);
-    return map64_set(&profile->indexes, sequence_id, field_u64(index));
+    sequence->next_index = field_u64(index) + 1;
 }
 
 static int profile_packet_sorted(struct import *im, void *state, const struct packet *packet,
                                  const struct wire_field *message)
 {
     struct profile *profile = state;
-    struct sequence *own = sequences_get(&profile->own, im->machine->number, packet->sequence_id);
-    int r = own ? sequence_intern(&profile->own, own, wire_sub(message)) : -ENOMEM;
-    if (r < 0)
-        return r;
-    const struct generation *generation = sequences_generation(&profile->own, own->generation);
+    struct heap_sequence *sequence = sequence_of(im, profile, packet->sequence_id);
+    if (!sequence)
+        return -ENOMEM;
+    sequence->state = *packet->state;
     MESSAGE(head, PB_ProfilePacket_index, message);
+    bool has_own = field_present(&head[PB_ProfilePacket_strings]) ||
+                   field_present(&head[PB_ProfilePacket_mappings]) ||
+                   field_present(&head[PB_ProfilePacket_frames]) ||
+                   field_present(&head[PB_ProfilePacket_callstacks]);
+    int r = has_own ? interned_table_read(&sequence->own, wire_sub(message), NULL) : 0;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_process_dumps)
-            r = dump_read(im, profile, packet, generation, &field);
-    if (r == 0)
-        r = index_check(im, profile, packet->sequence_id, &head[PB_ProfilePacket_index]);
-    profile->is_open = field_u64(&head[PB_ProfilePacket_continued]) != 0;
-    if (r == 0 && !profile->is_open)
-        dump_finish(im, profile);
+            r = dump_read(im, profile, sequence, packet, &field);
+    index_check(im, sequence, &head[PB_ProfilePacket_index]);
+    sequence->is_open = field_u64(&head[PB_ProfilePacket_continued]) != 0;
+    if (r == 0 && !sequence->is_open)
+        r = dump_finish(im, profile, sequence);
     return r < 0 ? r : im->stacks.failure;
 }
 
 static int profile_packet_finish(struct import *im, void *state)
 {
-    const struct profile *profile = state;
-    if (profile->is_open)
+    struct profile *profile = state;
+    int r = 0;
+    for (size_t i = 0; i < profile->sequences.n && r == 0; i++) {
+        struct heap_sequence *sequence = &profile->sequences.items[i];
+        if (!sequence->is_open)
+            continue;
         stats_add(&im->stats, STAT_heapprofd_non_finalized_profile, 1);
-    dump_finish(im, state);
-    return im->stacks.failure;
+        r = dump_finish(im, profile, sequence);
+    }
+    return r < 0 ? r : im->stacks.failure;
 }
 
 static void profile_packet_done(void *state)
 {
     struct profile *profile = state;
+    vec_foreach(&profile->sequences, sequence) {
+        late_sample_vec_done(&sequence->late);
+        interned_table_done(&sequence->own);
+    }
+    heap_sequence_vec_done(&profile->sequences);
+    map64_done(&profile->by_sequence);
     strset_done(&profile->keys);
     heap_site_vec_done(&profile->sites);
-    site_index_vec_done(&profile->touched);
-    sequences_done(&profile->own);
     strset_done(&profile->headers);
-    map64_done(&profile->indexes);
 }
 
 const struct importer importer_profile_packet = {

@@ -30,14 +30,9 @@ static bool either(const struct packet *packet, const struct wire_field *inline_
                    const struct wire_field *iid, uint32_t table, struct wire_field *ret)
 {
     *ret = *inline_field;
-    if (field_present(inline_field))
-        return true;
-    const struct interned *found =
-        field_present(iid) ? generation_find(packet->state, table, field_u64(iid)) : NULL;
-    if (found)
-        *ret = (struct wire_field){
-            .number = table, .type = WIRE_BYTES, .data = found->data, .size = found->size};
-    return found != NULL;
+    if (!field_present(inline_field) && field_present(iid))
+        *ret = interned_message(generation_find(packet->state, table, field_u64(iid)));
+    return field_present(ret);
 }
 
 // The context and those above it, outermost first.
@@ -47,16 +42,12 @@ static int64_t async_get(struct import *im, struct stack_samples *state,
     struct wire_field chain[ASYNC_DEPTH_MAX];
     size_t n = 0;
     while (iid && n < ASYNC_DEPTH_MAX) {
-        const struct interned *found = generation_find(
-            packet->state, PB_InternedData_stack_sample_async_context_descriptors, iid);
-        if (!found)
-            break;
-        chain[n] = (struct wire_field){
-            .number = 1, .type = WIRE_BYTES, .data = found->data, .size = found->size};
-        bool is_loop = false;
-        for (size_t i = 0; i < n && !is_loop; i++)
-            is_loop = chain[i].data == found->data;
-        if (is_loop)
+        chain[n] = interned_message(generation_find(
+            packet->state, PB_InternedData_stack_sample_async_context_descriptors, iid));
+        bool ends = !field_present(&chain[n]);
+        for (size_t i = 0; i < n && !ends; i++)
+            ends = chain[i].data == chain[n].data;
+        if (ends)
             break;
         MESSAGE(part, PB_StackSample_AsyncContextDescriptor_parent_iid, &chain[n]);
         iid = field_u64(&part[PB_StackSample_AsyncContextDescriptor_parent_iid]);

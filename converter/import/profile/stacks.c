@@ -3,19 +3,26 @@
 // A call site is a frame and the call site that called it, so chains with a common beginning share
 // its rows. Rows have the numbers of the string sets that know them. Mappings and call sites are
 // written when first met, frames at the end, because symbols mostly come last in a trace.
+//
+// Interned entries are read once: `made` of an entry is what became of it plus 1. One that lacks
+// something is asked for again with each sample, and what it lacks may come later, so for it `made`
+// is below 0 and stands for what it lacks: a string or a mapping, of a number, or, of a callstack,
+// the frame at which its walk goes on. Only that is looked for again, and counted again.
 #include "converter/import/profile/stacks.h"
 
 #include <errno.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define PATH_MAX_BYTES 65536
-#define BUILD_ID_MAX   64
-
-enum { STRING_IID = 1, STRING_TEXT = 2 }; // InternedString, ProfilePacket's strings
+#define PATH_MAX_BYTES  4096
+#define PATHS_MAX_BYTES ((size_t)64 << 20) // a few bytes of trace can ask for a long path
+#define LONG_BYTES      4096
+#define LONG_BYTES_MAX  ((size_t)256 << 20) // of long texts in rows
+#define BUILD_ID_MAX    64
 
 struct stack_source stack_source_interned(const struct generation *state)
 {
@@ -45,18 +52,28 @@ struct stack_source stack_source_profile_packet(const struct generation *state)
     };
 }
 
-// Number 0 stands for the empty string. False: the trace does not have it.
-static bool interned_string(struct import *im, const struct stack_source *source, uint32_t field,
-                            uint64_t iid, struct wire_field *ret)
+static uint32_t text_keep(struct import *im, const char *text, size_t size)
 {
-    struct wire_field fields[STRING_TEXT + 1] = {0};
-    const struct interned *interned = iid ? generation_find(source->state, field, iid) : NULL;
-    if (interned)
-        message_read(wire_reader_over(interned->data, interned->size), fields, STRING_TEXT + 1);
-    else if (iid)
+    uint32_t id = strset_add(&im->strings, text ? text : "", size);
+    if (id == STRSET_NONE)
+        im->stacks.failure = -ENOMEM;
+    return id;
+}
+
+// The string in strings; number 0 stands for the empty one. STRSET_NONE: the trace does not have
+// it.
+static uint32_t interned_string(struct import *im, const struct stack_source *source,
+                                uint32_t field, uint64_t iid)
+{
+    if (!iid)
+        return text_keep(im, "", 0);
+    struct interned *entry = generation_entry(source->state, field, iid);
+    if (!entry) {
         stats_add(&im->stats, STAT_stackprofile_invalid_string_id, 1);
-    *ret = fields[STRING_TEXT];
-    return interned || !iid;
+        return STRSET_NONE;
+    }
+    uint32_t id = interned_text_id(im, entry);
+    return id == STRSET_NONE ? text_keep(im, "", 0) : id;
 }
 
 // The id of `key` in `set`; *ret_new: it was not there before.
@@ -71,28 +88,49 @@ static int64_t id_get(struct stacks *stacks, struct strset *set, const void *key
     return id == STRSET_NONE ? -1 : (int64_t)id;
 }
 
-static uint32_t text_keep(struct import *im, const char *text, size_t size)
+// What the entry lacks.
+static void lacks(struct stacks *stacks, struct interned *entry, uint64_t iid)
 {
-    return strset_add(&im->strings, text ? text : "", size);
+    if (lacking_vec_push(&stacks->lacking, iid) < 0)
+        stacks->failure = -ENOMEM;
+    else
+        entry->made = -(int64_t)stacks->lacking.n;
 }
 
-static void path_read(struct import *im, const struct stack_source *source,
-                      struct wire_reader mapping, struct strbuf *ret)
+static uint64_t lacked(const struct stacks *stacks, const struct interned *entry)
 {
-    struct wire_field field, part;
-    bool known = true;
-    while (known && ret->size <= PATH_MAX_BYTES && wire_next(&mapping, &field)) {
-        struct wire_packed ids = {0};
-        uint64_t iid;
-        while (known && ret->size <= PATH_MAX_BYTES && field.number == PB_Mapping_path_string_ids &&
-               wire_packed_next(&ids, &field, WIRE_VARINT, &iid)) {
-            known = interned_string(im, source, source->paths, iid, &part);
-            if (known && (ret->size || !part.size || *part.data != '/'))
-                strbuf_add_char(ret, '/');
-            if (known)
-                strbuf_add(ret, field_text(&part), part.size);
-        }
+    return stacks->lacking.items[-entry->made - 1];
+}
+
+static uint32_t path_read(struct import *im, const struct stack_source *source,
+                          const struct wire_field *mapping)
+{
+    CLEANUP(strbuf_done) struct strbuf path = {0};
+    size_t left = PATHS_MAX_BYTES - im->stacks.n_path_bytes;
+    size_t max = left < PATH_MAX_BYTES ? left : PATH_MAX_BYTES;
+    struct values ids = values_of(mapping, PB_Mapping_path_string_ids);
+    uint64_t iid;
+    while (path.size < max && values_next(&ids, &iid)) {
+        uint32_t id = interned_string(im, source, source->paths, iid);
+        if (id == STRSET_NONE)
+            break;
+        const struct strset_entry *part = &im->strings.entries[id];
+        if (path.size || part->text[0] != '/')
+            strbuf_add_char(&path, '/');
+        strbuf_add(&path, part->text, part->size < max - path.size ? part->size : max - path.size);
     }
+    im->stacks.n_path_bytes += path.size;
+    if (path.size == max)
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+    return text_keep(im, path.text, path.size);
+}
+
+static uint32_t build_id_hex(struct import *im, const struct strset_entry *id)
+{
+    CLEANUP(strbuf_done) struct strbuf hex = {0};
+    for (size_t i = 0; i < id->size && i < BUILD_ID_MAX; i++)
+        strbuf_addf(&hex, "%02x", (uint8_t)id->text[i]);
+    return text_keep(im, hex.text, hex.size);
 }
 
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
@@ -101,6 +139,10 @@ int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
     struct stacks *stacks = &im->stacks;
     int64_t key[] = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], name, build_id};
     bool is_new;
+    if (name == STRSET_NONE || build_id == STRSET_NONE) { // no memory
+        stacks->failure = -ENOMEM;
+        return STACK_NONE;
+    }
     int64_t id = id_get(stacks, &stacks->mappings, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
@@ -125,33 +167,59 @@ static int64_t mapping_of_nothing(struct import *im)
     return stacks_mapping(im, empty, empty, numbers);
 }
 
-static int64_t mapping_get(struct import *im, const struct stack_source *source, uint64_t iid)
+// A mapping that lacks its build id is none. Its path ends with the first part that is missing.
+static int64_t mapping_read(struct import *im, const struct stack_source *source,
+                            struct interned *entry)
 {
-    bool has_none = !iid && source->mappings == PB_InternedData_mappings;
-    const struct interned *interned =
-        has_none ? NULL : generation_find(source->state, source->mappings, iid);
-    if (!interned && !iid)
-        return mapping_of_nothing(im);
-    if (!interned) {
-        stats_add(&im->stats, STAT_stackprofile_invalid_mapping_id, 1);
+    struct wire_field whole = interned_message(entry);
+    MESSAGE(part, PB_Mapping_exact_offset, &whole);
+    uint64_t iid = field_u64(&part[PB_Mapping_build_id]);
+    uint32_t build_id = interned_string(im, source, source->build_ids, iid);
+    if (build_id == STRSET_NONE) {
+        lacks(&im->stacks, entry, iid);
         return STACK_NONE;
     }
-    struct wire_field part[PB_Mapping_exact_offset + 1], id;
-    struct wire_reader reader = wire_reader_over(interned->data, interned->size);
-    message_read(reader, part, PB_Mapping_exact_offset + 1);
-    if (!interned_string(im, source, source->build_ids, field_u64(&part[PB_Mapping_build_id]), &id))
-        return STACK_NONE;
-    CLEANUP(strbuf_done) struct strbuf path = {0}, build_id = {0};
-    path_read(im, source, reader, &path);
-    for (size_t i = 0; i < id.size && i < BUILD_ID_MAX; i++)
-        strbuf_addf(&build_id, "%02x", id.data[i]);
     int64_t numbers[] = {
         field_i64(&part[PB_Mapping_exact_offset]), field_i64(&part[PB_Mapping_start_offset]),
         field_i64(&part[PB_Mapping_start]),        field_i64(&part[PB_Mapping_end]),
         field_i64(&part[PB_Mapping_load_bias]),
     };
-    return stacks_mapping(im, text_keep(im, path.text, path.size),
-                          text_keep(im, build_id.text, build_id.size), numbers);
+    uint32_t path = path_read(im, source, &whole);
+    return stacks_mapping(im, path, build_id_hex(im, &im->strings.entries[build_id]), numbers);
+}
+
+static int64_t mapping_get(struct import *im, const struct stack_source *source, uint64_t iid)
+{
+    bool has_none = !iid && source->mappings == PB_InternedData_mappings;
+    struct interned *entry =
+        has_none ? NULL : generation_entry(source->state, source->mappings, iid);
+    if (!entry && !iid)
+        return mapping_of_nothing(im);
+    if (!entry) {
+        stats_add(&im->stats, STAT_stackprofile_invalid_mapping_id, 1);
+        return STACK_NONE;
+    }
+    if (entry->made > 0)
+        return entry->made - 1;
+    if (entry->made < 0 &&
+        interned_string(im, source, source->build_ids, lacked(&im->stacks, entry)) == STRSET_NONE)
+        return STACK_NONE;
+    int64_t id = mapping_read(im, source, entry);
+    if (id >= 0)
+        entry->made = id + 1;
+    return id;
+}
+
+static void text_put(struct import *im, struct cell *row, size_t column, uint32_t id)
+{
+    struct stacks *stacks = &im->stacks;
+    size_t size = id < im->strings.n ? im->strings.entries[id].size : 0;
+    if (size > LONG_BYTES && stacks->n_long_bytes > LONG_BYTES_MAX) {
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+        return;
+    }
+    stacks->n_long_bytes += size > LONG_BYTES ? size : 0;
+    cell_text(row, column, strset_text(&im->strings, id));
 }
 
 int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t file, int64_t line,
@@ -162,8 +230,8 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
     struct cell *row =
         database_row_with_id(im->db, TABLE_stack_profile_symbol, im->stacks.n_symbols++);
     cell_int(row, COL_stack_profile_symbol_symbol_set_id, set);
-    cell_text(row, COL_stack_profile_symbol_name, strset_text(&im->strings, name));
-    cell_text(row, COL_stack_profile_symbol_source_file, strset_text(&im->strings, file));
+    text_put(im, row, COL_stack_profile_symbol_name, name);
+    text_put(im, row, COL_stack_profile_symbol_source_file, file);
     if (line >= 0)
         cell_int(row, COL_stack_profile_symbol_line_number, line);
     if (inlined >= 0)
@@ -195,8 +263,6 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
         .name = name,
         .deobfuscated = STRSET_NONE,
         .type = type,
-        .next_at_address = STACK_NONE,
-        .next_of_name = STACK_NONE,
     };
     if (file != STRSET_NONE || line)
         frame.symbol_set = stacks_symbol(im, SYMBOL_SET_NEW, name, file, line ? line : -1LL, -1);
@@ -219,28 +285,43 @@ static uint32_t frame_type(struct import *im, const struct wire_field *part)
     return text_keep(im, kinds[kind], strlen(kinds[kind]));
 }
 
+static int64_t frame_read(struct import *im, const struct stack_source *source,
+                          struct interned *entry)
+{
+    struct wire_field whole = interned_message(entry);
+    MESSAGE(part, PB_Frame_kind_str, &whole);
+    uint64_t mapping_iid = field_u64(&part[PB_Frame_mapping_id]);
+    int64_t mapping = mapping_get(im, source, mapping_iid);
+    if (mapping < 0) {
+        lacks(&im->stacks, entry, mapping_iid);
+        return STACK_NONE;
+    }
+    // Without its name a frame still has its address.
+    uint32_t name = interned_string(im, source, source->function_names,
+                                    field_u64(&part[PB_Frame_function_name_id]));
+    uint64_t file_iid = field_u64(&part[PB_Frame_source_path_iid]);
+    return stacks_frame(im, mapping, field_i64(&part[PB_Frame_rel_pc]),
+                        name == STRSET_NONE ? text_keep(im, "", 0) : name,
+                        file_iid ? interned_string(im, source, source->files, file_iid)
+                                 : STRSET_NONE,
+                        (uint32_t)field_u64(&part[PB_Frame_line_number]), frame_type(im, part));
+}
+
 static int64_t frame_get(struct import *im, const struct stack_source *source, uint64_t iid)
 {
-    const struct interned *interned = generation_find(source->state, source->frames, iid);
-    if (!interned) {
+    struct interned *entry = generation_entry(source->state, source->frames, iid);
+    if (!entry) {
         stats_add(&im->stats, STAT_stackprofile_invalid_frame_id, 1);
         return STACK_NONE;
     }
-    struct wire_field part[PB_Frame_kind_str + 1], name, file;
-    message_read(wire_reader_over(interned->data, interned->size), part, PB_Frame_kind_str + 1);
-    int64_t mapping = mapping_get(im, source, field_u64(&part[PB_Frame_mapping_id]));
-    if (mapping < 0)
+    if (entry->made > 0)
+        return entry->made - 1;
+    if (entry->made < 0 && mapping_get(im, source, lacked(&im->stacks, entry)) < 0)
         return STACK_NONE;
-    // Without its name a frame still has its address.
-    interned_string(im, source, source->function_names, field_u64(&part[PB_Frame_function_name_id]),
-                    &name);
-    uint64_t file_iid = field_u64(&part[PB_Frame_source_path_iid]);
-    uint32_t file_name = STRSET_NONE;
-    if (file_iid && interned_string(im, source, source->files, file_iid, &file))
-        file_name = text_keep(im, field_text(&file), file.size);
-    return stacks_frame(im, mapping, field_i64(&part[PB_Frame_rel_pc]),
-                        text_keep(im, field_text(&name), name.size), file_name,
-                        (uint32_t)field_u64(&part[PB_Frame_line_number]), frame_type(im, part));
+    int64_t id = frame_read(im, source, entry);
+    if (id >= 0)
+        entry->made = id + 1;
+    return id;
 }
 
 int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth)
@@ -260,58 +341,56 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid)
 {
-    return generation_find(source->state, source->callstacks, callstack_iid) != NULL;
+    return generation_entry(source->state, source->callstacks, callstack_iid) != NULL;
 }
 
-static int64_t callsite_read(struct import *im, const struct stack_source *source,
-                             uint64_t callstack_iid)
+// Goes on until the end, or to a frame that is missing. False: it is.
+static bool walk_on(struct import *im, const struct stack_source *source, struct stack_walk *walk)
 {
-    const struct interned *interned =
-        generation_find(source->state, source->callstacks, callstack_iid);
-    if (!interned) {
-        stats_add(&im->stats, STAT_stackprofile_invalid_callstack_id, 1);
-        return CALLSITE_NONE;
+    while (walk->has_frame || values_next(&walk->ids, &walk->frame_iid)) {
+        walk->has_frame = true;
+        int64_t frame = frame_get(im, source, walk->frame_iid);
+        int64_t callsite =
+            frame < 0 ? CALLSITE_NONE : stacks_child(im, walk->callsite, frame, walk->depth);
+        if (callsite < 0)
+            return false;
+        walk->has_frame = false;
+        walk->callsite = callsite;
+        walk->depth++;
     }
-    struct wire_reader reader = wire_reader_over(interned->data, interned->size);
-    struct wire_field field;
-    int64_t callsite = CALLSITE_NONE, depth = 0;
-    wire_foreach(&reader, &field) {
-        struct wire_packed ids = {0};
-        uint64_t iid;
-        while (field.number == PB_Callstack_frame_ids &&
-               wire_packed_next(&ids, &field, WIRE_VARINT, &iid)) {
-            int64_t frame = frame_get(im, source, iid);
-            if (frame < 0)
-                return CALLSITE_NONE;
-            callsite = stacks_child(im, callsite, frame, depth++);
-            if (callsite < 0)
-                return CALLSITE_NONE;
-        }
-    }
-    if (callsite == CALLSITE_NONE)
-        stats_add(&im->stats, STAT_stackprofile_empty_callstack, 1);
-    return callsite;
+    return true;
 }
 
 int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid)
 {
-    struct stacks *stacks = &im->stacks;
-    const struct interned_table *table = source->state->interned;
-    // Tables of old packets do not last.
-    if (source->callstacks != PB_InternedData_callstacks || !table)
-        return callsite_read(im, source, callstack_iid);
-    if (stacks->cached_table != table)
-        map64_clear(&stacks->cached);
-    stacks->cached_table = table;
-    const uint64_t *known = map64_find(&stacks->cached, callstack_iid);
-    if (known)
-        return (int64_t)*known;
-    int64_t callsite = callsite_read(im, source, callstack_iid);
-    if (callsite != CALLSITE_NONE &&
-        map64_set(&stacks->cached, callstack_iid, (uint64_t)callsite) < 0)
-        stacks->failure = -ENOMEM;
-    return callsite;
+    struct stack_walk_vec *walks = &im->stacks.walks;
+    struct interned *entry = generation_entry(source->state, source->callstacks, callstack_iid);
+    if (!entry) {
+        stats_add(&im->stats, STAT_stackprofile_invalid_callstack_id, 1);
+        return CALLSITE_NONE;
+    }
+    if (entry->made > 0)
+        return entry->made - 1;
+    struct wire_field whole = interned_message(entry);
+    struct stack_walk walk = {.ids = values_of(&whole, PB_Callstack_frame_ids),
+                              .callsite = CALLSITE_NONE};
+    if (entry->made < 0)
+        walk = walks->items[-entry->made - 1];
+    bool is_whole = walk_on(im, source, &walk);
+    if (is_whole && walk.callsite != CALLSITE_NONE) {
+        entry->made = walk.callsite + 1;
+        return walk.callsite;
+    }
+    if (is_whole)
+        stats_add(&im->stats, STAT_stackprofile_empty_callstack, 1);
+    if (entry->made < 0)
+        walks->items[-entry->made - 1] = walk;
+    else if (stack_walk_vec_push(walks, walk) == 0)
+        entry->made = -(int64_t)walks->n;
+    else
+        im->stacks.failure = -ENOMEM;
+    return CALLSITE_NONE;
 }
 
 void stacks_write(struct import *im)
@@ -320,20 +399,20 @@ void stacks_write(struct import *im)
     for (size_t i = 0; i < stacks->frame_rows.n; i++) {
         const struct stack_frame *frame = &stacks->frame_rows.items[i];
         struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_frame, (int64_t)i);
-        cell_text(row, COL_stack_profile_frame_name, strset_text(&im->strings, frame->name));
+        text_put(im, row, COL_stack_profile_frame_name, frame->name);
         cell_int(row, COL_stack_profile_frame_mapping, frame->mapping);
         cell_int(row, COL_stack_profile_frame_rel_pc, frame->rel_pc);
         if (frame->symbol_set != STACK_NONE)
             cell_int(row, COL_stack_profile_frame_symbol_set_id, frame->symbol_set);
-        cell_text(row, COL_stack_profile_frame_deobfuscated_name,
-                  strset_text(&im->strings, frame->deobfuscated));
+        text_put(im, row, COL_stack_profile_frame_deobfuscated_name, frame->deobfuscated);
         cell_text(row, COL_stack_profile_frame_type, strset_text(&im->strings, frame->type));
     }
 }
 
 void stacks_done(struct stacks *stacks)
 {
-    map64_done(&stacks->cached);
+    lacking_vec_done(&stacks->lacking);
+    stack_walk_vec_done(&stacks->walks);
     stack_mapping_vec_done(&stacks->mapping_rows);
     stack_frame_vec_done(&stacks->frame_rows);
     strset_done(&stacks->mappings);

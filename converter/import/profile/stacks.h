@@ -11,6 +11,7 @@
 
 #include "common/map.h"
 #include "common/vec.h"
+#include "converter/decode/message.h"
 #include "converter/decode/sequence.h"
 
 struct import;
@@ -29,10 +30,18 @@ struct stack_frame {
     uint32_t line;               // where the recorder knew it; 0: unknown
     uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
     uint32_t type;               // the same
-    int64_t next_at_address;     // frame of the same file and address; STACK_NONE
-    int64_t next_of_name;        // frame of the same name; STACK_NONE
 };
 VEC_DEFINE(stack_frame_vec, struct stack_frame);
+
+// How far a callstack was read.
+struct stack_walk {
+    struct values ids;
+    uint64_t frame_iid;
+    bool has_frame; // with that number, which comes next
+    int64_t callsite, depth;
+};
+VEC_DEFINE(stack_walk_vec, struct stack_walk);
+VEC_DEFINE(lacking_vec, uint64_t);
 
 struct stacks {
     // Contents as bytes; ids are those of the rows.
@@ -40,11 +49,12 @@ struct stacks {
     struct stack_mapping_vec mapping_rows;
     struct stack_frame_vec frame_rows;
     int64_t n_symbols;
-    // Call sites of the callstacks of one interned table, which mostly is that of the sample
-    // before.
-    const struct interned_table *cached_table; // borrowed; NULL: none
-    struct map64 cached;                       // iid -> call site
-    int failure;                               // negative errno of the first failure
+    // What interned entries lacked when they were read last: see stacks.c.
+    struct lacking_vec lacking;
+    struct stack_walk_vec walks;
+    size_t n_path_bytes; // of all names of mappings
+    size_t n_long_bytes; // of long texts in rows, which may refer to one text again and again
+    int failure;         // negative errno of the first failure
 };
 
 // Where interned messages are found: fields of InternedData, or of the old ProfilePacket.

@@ -10,6 +10,8 @@
 #include "protos/fields.h"
 
 VEC_DEFINE(message_vec, struct wire_field);
+VEC_DEFINE(number_vec, int64_t);
+VEC_DEFINE(place_vec, uint32_t);
 
 struct kept {
     struct message_vec messages;
@@ -29,10 +31,12 @@ static void kept_done(void *userdata)
     message_vec_done(&((struct kept *)userdata)->messages);
 }
 
-// Frames by file and address, mappings by file: chains through one table.
-struct modules {
-    struct map64 frames;  // hash of name, build id and address -> first frame of the chain
-    struct map64 by_file; // hash of name and build id -> 1
+// Places in files that frames are at. Many frames may be at one, under different names.
+struct places {
+    struct map64 files;    // file_key() -> 1
+    struct strset keys;    // file and address; ids are indexes in sets
+    struct number_vec set; // of symbols, of each place; STACK_NONE
+    struct place_vec of;   // each frame's place
 };
 
 static uint64_t file_key(uint32_t name, uint32_t build_id)
@@ -40,29 +44,31 @@ static uint64_t file_key(uint32_t name, uint32_t build_id)
     return (uint64_t)name << 32 | build_id;
 }
 
-static uint64_t frame_key(uint64_t file, uint64_t address)
+static int places_make(const struct stacks *stacks, struct places *places)
 {
-    return hash_u64(file) ^ hash_u64(address + 0x9e3779b97f4a7c15ULL);
-}
-
-static int modules_make(struct import *im, struct modules *modules)
-{
-    struct stacks *stacks = &im->stacks;
     int r = 0;
     for (size_t i = 0; i < stacks->mapping_rows.n && r == 0; i++) {
         const struct stack_mapping *mapping = &stacks->mapping_rows.items[i];
-        r = map64_set(&modules->by_file, file_key(mapping->name, mapping->build_id), 1);
+        r = map64_set(&places->files, file_key(mapping->name, mapping->build_id), 1);
     }
     for (size_t i = 0; i < stacks->frame_rows.n && r == 0; i++) {
-        struct stack_frame *frame = &stacks->frame_rows.items[i];
+        const struct stack_frame *frame = &stacks->frame_rows.items[i];
         const struct stack_mapping *mapping = &stacks->mapping_rows.items[frame->mapping];
-        uint64_t key =
-            frame_key(file_key(mapping->name, mapping->build_id), (uint64_t)frame->rel_pc);
-        const uint64_t *first = map64_find(&modules->frames, key);
-        frame->next_at_address = first ? (int64_t)*first : STACK_NONE;
-        r = map64_set(&modules->frames, key, i);
+        uint64_t key[] = {file_key(mapping->name, mapping->build_id), (uint64_t)frame->rel_pc};
+        uint32_t place = strset_add(&places->keys, (const char *)key, sizeof(key));
+        r = place == STRSET_NONE ? -ENOMEM : place_vec_push(&places->of, place);
+        if (r == 0 && place == places->set.n)
+            r = number_vec_push(&places->set, STACK_NONE);
     }
     return r;
+}
+
+static void places_done(struct places *places)
+{
+    map64_done(&places->files);
+    strset_done(&places->keys);
+    number_vec_done(&places->set);
+    place_vec_done(&places->of);
 }
 
 // The set of rows that an AddressSymbols makes; STACK_NONE: it has no lines.
@@ -86,8 +92,7 @@ static int64_t lines_write(struct import *im, const struct wire_field *message)
     return set;
 }
 
-static void symbols_read(struct import *im, const struct modules *modules,
-                         const struct wire_field *message)
+static void symbols_read(struct import *im, struct places *places, const struct wire_field *message)
 {
     MESSAGE(head, PB_ModuleSymbols_build_id, message);
     const struct wire_field *path = &head[PB_ModuleSymbols_path];
@@ -98,7 +103,7 @@ static void symbols_read(struct import *im, const struct modules *modules,
     uint32_t name = strset_find(&im->strings, field_text(path), path->size);
     uint32_t build_id = strset_find(&im->strings, hex.text ? hex.text : "", hex.size);
     if (name == STRSET_NONE || build_id == STRSET_NONE ||
-        !map64_find(&modules->by_file, file_key(name, build_id))) {
+        !map64_find(&places->files, file_key(name, build_id))) {
         stats_add(&im->stats, STAT_stackprofile_invalid_mapping_id, 1);
         return;
     }
@@ -108,22 +113,12 @@ static void symbols_read(struct import *im, const struct modules *modules,
         if (field.number != PB_ModuleSymbols_address_symbols)
             continue;
         MESSAGE(part, PB_AddressSymbols_address, &field);
-        uint64_t address = field_u64(&part[PB_AddressSymbols_address]);
-        const uint64_t *first =
-            map64_find(&modules->frames, frame_key(file_key(name, build_id), address));
+        uint64_t key[] = {file_key(name, build_id), field_u64(&part[PB_AddressSymbols_address])};
+        uint32_t place = strset_find(&places->keys, (const char *)key, sizeof(key));
         int64_t set = lines_write(im, &field);
-        bool found = false;
-        for (int64_t i = first ? (int64_t)*first : STACK_NONE; set >= 0 && i != STACK_NONE;
-             i = im->stacks.frame_rows.items[i].next_at_address) {
-            struct stack_frame *frame = &im->stacks.frame_rows.items[i];
-            const struct stack_mapping *mapping = &im->stacks.mapping_rows.items[frame->mapping];
-            if (mapping->name != name || mapping->build_id != build_id ||
-                (uint64_t)frame->rel_pc != address)
-                continue;
-            frame->symbol_set = set;
-            found = true;
-        }
-        if (set >= 0 && !found)
+        if (set >= 0 && place != STRSET_NONE)
+            places->set.items[place] = set;
+        else if (set >= 0)
             stats_add(&im->stats, STAT_stackprofile_invalid_frame_id, 1);
     }
 }
@@ -140,12 +135,13 @@ static int module_symbols_finish(struct import *im, void *userdata)
     }
     if (!kept->messages.n)
         return 0;
-    struct modules modules = {0};
-    int r = modules_make(im, &modules);
+    CLEANUP(places_done) struct places places = {0};
+    int r = places_make(stacks, &places);
     for (size_t i = 0; r == 0 && i < kept->messages.n; i++)
-        symbols_read(im, &modules, &kept->messages.items[i]);
-    map64_done(&modules.frames);
-    map64_done(&modules.by_file);
+        symbols_read(im, &places, &kept->messages.items[i]);
+    for (size_t i = 0; r == 0 && i < places.of.n; i++)
+        if (places.set.items[places.of.items[i]] != STACK_NONE)
+            stacks->frame_rows.items[i].symbol_set = places.set.items[places.of.items[i]];
     return r;
 }
 

@@ -21,13 +21,15 @@ static uint32_t text_keep(struct import *im, const struct wire_field *field)
 
 static uint32_t event_name(const struct event *event)
 {
-    struct wire_field name = event->fields[PB_TrackEvent_name];
+    const struct wire_field *name = &event->fields[PB_TrackEvent_name];
     uint64_t iid = field_u64(&event->fields[PB_TrackEvent_name_iid]);
     if (!iid)
         iid = field_u64(&event->legacy[PB_TrackEvent_LegacyEvent_name_iid]);
-    if (iid && !interned_text(event->packet->state, PB_InternedData_event_names, iid, &name))
-        return STRSET_NONE;
-    return field_present(&name) ? text_keep(event->im, &name) : STRSET_NONE;
+    if (!iid)
+        return field_present(name) ? text_keep(event->im, name) : STRSET_NONE;
+    struct interned *entry =
+        generation_find(event->packet->state, PB_InternedData_event_names, iid);
+    return entry ? interned_text_id(event->im, entry) : STRSET_NONE;
 }
 
 static void category_add(struct strbuf *all, const struct wire_field *name)
@@ -133,6 +135,13 @@ static struct wire_reader repeated_of(const struct event *event, uint32_t field)
     return wire_sub(own ? &event->message : &event->defaults);
 }
 
+static int64_t saturated(double value)
+{
+    if (value >= 0x1p63)
+        return INT64_MAX;
+    return value >= -0x1p63 ? (int64_t)value : INT64_MIN;
+}
+
 static void extra_counter(struct event *event, uint64_t uuid, double value)
 {
     struct import *im = event->im;
@@ -144,10 +153,10 @@ static void extra_counter(struct event *event, uint64_t uuid, double value)
     const char *name = track ? strset_text(&im->strings, track->name) : NULL;
     if (name && str_eq(name, "thread_time")) {
         event->has_thread_ts = true;
-        event->thread_ts = (int64_t)value;
+        event->thread_ts = saturated(value);
     } else if (name && str_eq(name, "thread_instruction_count")) {
         event->has_instructions = true;
-        event->instructions = (int64_t)value;
+        event->instructions = saturated(value);
     }
 }
 
@@ -167,9 +176,7 @@ static void extra_counters(struct event *event, uint32_t uuids_field, uint32_t v
                       1);
             return;
         }
-        double number = is_double ? wire_to_double(value) : (double)(int64_t)value;
-        if (number < 9.2e18 && number > -9.2e18)
-            extra_counter(event, uuid, number);
+        extra_counter(event, uuid, is_double ? wire_to_double(value) : (double)(int64_t)value);
     }
 }
 
@@ -244,7 +251,7 @@ static void gpu_events_read(struct event *event, int64_t slice)
 
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
 {
-    if (event->im->gpu_events.is_used)
+    if (event->im->machine->gpu_events.is_used)
         gpu_events_read(event, slice);
     struct flow_end end = {slice, slice_ts};
     flows_read(event, end, PB_TrackEvent_flow_ids, PB_TrackEvent_flow_ids_old, FLOW_ANY);

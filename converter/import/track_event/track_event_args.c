@@ -32,13 +32,9 @@ static struct arg path_arg(struct import *im, const struct wire_field *field)
 
 static bool location_find(const struct event *event, uint64_t iid, struct wire_field *ret)
 {
-    const struct interned *found =
-        generation_find(event->packet->state, PB_InternedData_source_locations, iid);
-    if (!found)
-        return false;
-    *ret = (struct wire_field){
-        .number = 1, .type = WIRE_BYTES, .data = found->data, .size = found->size};
-    return true;
+    *ret = interned_message(
+        generation_find(event->packet->state, PB_InternedData_source_locations, iid));
+    return field_present(ret);
 }
 
 static void location_put(struct arg_writer *writer, const char *prefix,

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The converter on traces of a few megabytes in which little refers to much, again and again.
+
+What each packet refers to must not be read, searched or written anew for it: the time and the size of the database
+grow with the trace, not with its square.
+"""
+import contextlib
+import pathlib
+import shutil
+import sqlite3
+import tempfile
+import unittest
+
+import lib
+from test_hostile import START, number, packet, text, varint
+
+CPU_MAX_S = 15  # sanitizers are slow; without bounds these traces take more, mostly minutes
+PERF_SAMPLE, PROFILE, RENDER_STAGE, SYMBOLS, DEOBFUSCATION = 66, 37, 53, 61, 64
+FUNCTION_NAMES, FRAMES, CALLSTACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19
+
+
+def state(body, **more):
+    """A packet of interned data or defaults."""
+    return packet(12, body, **more)
+
+
+def frame(iid, name=1, mapping=1, address=8):
+    return text(FRAMES, number(1, iid) + number(2, name) + number(3, mapping) + number(4, address))
+
+
+def ids(field, values):
+    return text(field, b"".join(varint(value) for value in values))
+
+
+MAPPING = text(PATHS, number(1, 1) + text(2, b"lib")) + text(MAPPINGS, number(1, 1) + number(5, 4096) + number(7, 1))
+NAME = text(FUNCTION_NAMES, number(1, 1) + text(2, b"f"))
+
+
+class Growth(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="growth-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.db = self.dir / "out.db"
+
+    def convert(self, trace, size_max=64 << 20):
+        path = self.dir / "trace"
+        path.write_bytes(START + trace)
+        done = lib.run("prlimit", f"--cpu={CPU_MAX_S}", lib.MMSQL, "convert", "-q", path, "-o", self.db, timeout_s=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(self.db.stat().st_size, size_max)
+
+    def query(self, sql):
+        with contextlib.closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as handle:
+            return handle.execute(sql).fetchall()
+
+    def stat(self, name):
+        return self.query(f"SELECT sum(value) FROM stats WHERE name = '{name}'")[0][0]
+
+    @staticmethod
+    def samples(n, callstack, first_ts=2000):
+        sample = number(2, 5) + number(3, 5) + number(4, callstack)
+        return b"".join(packet(PERF_SAMPLE, number(1, 0) + sample, ts=first_ts + i) for i in range(n))
+
+    def test_a_long_name_of_many_events(self):
+        """It is written until that is too much, and then the loss is counted; short ones are always there."""
+        n = 10000
+        names = text(2, number(1, 1) + text(2, b"x" * 2**20)) + text(2, number(1, 2) + text(2, b"short"))
+        event = number(9, 3) + number(11, 1)
+        self.convert(state(names) + packet(60, number(1, 1) + text(2, b"t")) +
+                     b"".join(packet(11, event + number(10, 1 + i % 2), ts=2000 + i) for i in range(2 * n)),
+                     size_max=600 << 20)
+        named = self.query("SELECT count(*) FROM slice WHERE length(name) = 1048576")[0][0]
+        self.assertGreater(named, 0)
+        self.assertEqual(self.stat("mmsql_interned_data_withheld"), n - named)
+        self.assertEqual(self.query("SELECT count(*) FROM slice WHERE name = 'short'"), [(n,)])
+
+    def test_defaults_that_are_long(self):
+        event = number(9, 3) + number(11, 1) + text(23, b"e")
+        self.convert(packet(59, number(99, 1) * 500000) + packet(60, number(1, 1) + text(2, b"t")) +
+                     b"".join(packet(11, event, ts=2000 + i) for i in range(50000)))
+        self.assertEqual(self.query("SELECT count(*) FROM slice"), [(50000,)])
+        self.assertEqual(self.stat("mmsql_packets_damaged"), 1)
+
+    def test_a_path_of_many_parts(self):
+        path = ids(7, [2] * 60000)
+        n = 40000
+        interned = (text(PATHS, number(1, 2) + text(2, b"")) + text(MAPPINGS, number(1, 1) + path) + NAME +
+                    b"".join(frame(i, address=i) for i in range(1, n)) +
+                    text(CALLSTACKS, number(1, 1) + ids(2, range(1, n))))
+        self.convert(state(interned) + self.samples(1, 1))
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_frame"), [(n - 1,)])
+        self.assertLessEqual(self.query("SELECT max(length(name)) FROM stack_profile_mapping")[0][0], 4096)
+
+    def test_long_callstacks_that_lack_a_frame(self):
+        """Each use is counted; what comes later is found, and the rest is not read again."""
+        n, depth = 20000, 300000
+        stack = text(CALLSTACKS, number(1, 1) + ids(2, [1] * depth + [2, 1]))
+        self.convert(state(MAPPING + NAME + frame(1) + stack) + self.samples(n, 1))
+        self.assertEqual(self.stat("stackprofile_invalid_frame_id"), n)
+        self.assertEqual(self.query("SELECT count(*) FROM perf_sample WHERE callsite_id IS NULL"), [(n,)])
+
+    def test_long_callstacks_of_two_sequences_by_turns(self):
+        n, depth = 20000, 100000
+        stack = state(MAPPING + NAME + frame(1) + text(CALLSTACKS, number(1, 1) + ids(2, [1] * depth)))
+        sample = text(PERF_SAMPLE, number(1, 0) + number(2, 5) + number(3, 5) + number(4, 1))
+
+        def of(sequence, body, ts):
+            return text(1, number(8, ts) + number(10, sequence) + body)
+
+        other = of(2, number(13, 1) + text(12, MAPPING + NAME + frame(1) +
+                                           text(CALLSTACKS, number(1, 1) + ids(2, [1] * depth))), 1001)
+        self.convert(stack + other + b"".join(of(1 + i % 2, sample, 2000 + i) for i in range(n)))
+        self.assertEqual(self.query("SELECT count(*), count(DISTINCT callsite_id) FROM perf_sample"), [(n, 1)])
+
+    def test_long_callstacks_in_profile_packets(self):
+        n, depth = 20000, 100000
+        interned = (text(1, number(1, 1) + text(2, b"f")) + text(4, number(1, 1) + number(5, 4096)) +
+                    text(2, number(1, 1) + number(2, 1) + number(3, 1) + number(4, 8)) +
+                    text(3, number(1, 1) + ids(2, [1] * depth)))
+        sample = text(2, number(1, 1) + number(2, 10) + number(5, 1))
+        self.convert(packet(PROFILE, interned + text(5, number(1, 5) + sample * n)))
+        self.assertEqual(self.query("SELECT count, size FROM heap_profile_allocation"), [(n, 10 * n)])
+
+    def test_stages_that_all_run_at_once(self):
+        n = 300000
+        self.convert(b"".join(packet(RENDER_STAGE, number(1, i) + number(2, 10**9) + number(3, 0), ts=2000 + i)
+                              for i in range(n)), size_max=160 << 20)
+        self.assertEqual(self.query("SELECT count(*), count(DISTINCT track_id) FROM slice"), [(n, n)])
+
+    def test_symbols_of_one_address(self):
+        """Of many frames at one place each gets the symbol that was told last."""
+        n = 60000
+        names = b"".join(text(FUNCTION_NAMES, number(1, i) + text(2, b"%d" % i)) for i in range(1, n))
+        frames = b"".join(frame(i, name=i) for i in range(1, n))
+        stack = text(CALLSTACKS, number(1, 1) + ids(2, range(1, n)))
+        symbols = b"".join(text(3, number(1, 8) + text(2, text(1, b"s%d" % i))) for i in range(n))
+        self.convert(state(MAPPING + names + frames + stack) + self.samples(1, 1) +
+                     packet(SYMBOLS, text(1, b"/lib") + symbols))
+        self.assertEqual(self.query("SELECT s.name, count(*) FROM stack_profile_frame f JOIN stack_profile_symbol s "
+                                    "USING (symbol_set_id) GROUP BY 1"), [(f"s{n - 1}", n - 1)])
+
+    def test_methods_of_other_packages(self):
+        n = 60000
+        frames = b"".join(frame(i, address=i) for i in range(1, n))
+        path = text(PATHS, number(1, 1) + text(2, b"data")) + text(PATHS, number(1, 2) + text(2, b"app")) + text(
+            PATHS, number(1, 3) + text(2, b"own.app-1")) + text(PATHS, number(1, 4) + text(2, b"base.apk"))
+        mapping = text(MAPPINGS, number(1, 1) + number(5, 2**40) + ids(7, [1, 2, 3, 4]))
+        name = text(FUNCTION_NAMES, number(1, 1) + text(2, b"A.a"))
+        stack = text(CALLSTACKS, number(1, 1) + ids(2, range(1, n)))
+
+        def methods(package, names):
+            members = b"".join(text(4, text(1, b"a") + text(2, name)) for name in names)
+            return packet(DEOBFUSCATION, text(1, package) + text(3, text(1, b"A") + text(2, b"Real") + members))
+
+        self.convert(state(path + mapping + name + frames + stack) + self.samples(1, 1) +
+                     methods(b"own.app", [b"mine"]) + methods(b"other.app", (b"m%d" % i for i in range(n))))
+        self.assertEqual(self.query("SELECT deobfuscated_name, count(*) FROM stack_profile_frame GROUP BY 1"),
+                         [("Real.mine", n - 1)])
+
+
+if __name__ == "__main__":
+    unittest.main()
