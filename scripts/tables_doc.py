@@ -101,6 +101,8 @@ meant to differ:
   does not make its clock the trace's, whatever it says of clocks, unless the host says nothing.
 - Statsd atoms that the trace does not describe have numbers in place of names; there, a list of Android's is built
   in.
+- Code of V8 is a perf map, which gives frames their names; there, its frames get a mapping of their own. The tables that
+  are called _v8_js_code and _jit_code there have names without _; code and modules in them are texts in base64.
 - filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin

@@ -72,6 +72,11 @@ extern const struct importer importer_track_event;
 extern const struct importer importer_translation_table;
 extern const struct importer importer_trigger;
 extern const struct importer importer_users;
+extern const struct importer importer_v8_code_move;
+extern const struct importer importer_v8_internal_code;
+extern const struct importer importer_v8_js_code;
+extern const struct importer importer_v8_regexp_code;
+extern const struct importer importer_v8_wasm_code;
 extern const struct importer importer_vulkan_api;
 extern const struct importer importer_vulkan_memory;
 
@@ -143,6 +148,11 @@ const struct importer *const importers[] = {
     &importer_trace_attributes,
     &importer_ui_state,
     &importer_translation_table,
+    &importer_v8_js_code,
+    &importer_v8_internal_code,
+    &importer_v8_wasm_code,
+    &importer_v8_regexp_code,
+    &importer_v8_code_move,
     &importer_metatrace,
     &importer_interrupts,
     &importer_inodes,

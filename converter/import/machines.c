@@ -8,6 +8,7 @@
 
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
+#include "converter/import/v8/v8.h"
 
 #define PAGE_SIZE_DEFAULT 4096
 
@@ -27,6 +28,7 @@ static void machine_free(struct machine *machine)
     map64_done(&machine->mm_owners);
     machine->binder = binder_free(machine->binder);
     machine->drm = drm_free(machine->drm);
+    machine->v8 = v8_free(machine->v8);
     map64_done(&machine->tcp_streams);
     map64_done(&machine->gpu_commands);
     gpu_events_done(&machine->gpu_events);

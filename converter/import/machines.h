@@ -18,6 +18,7 @@
 struct import;
 struct binder;
 struct drm;
+struct v8;
 struct syscall_names;
 
 struct machine {
@@ -36,6 +37,7 @@ struct machine {
     struct map64 mm_owners;                    // address space of rss_stat -> utid
     struct binder *binder;                     // owned
     struct drm *drm;                           // owned; NULL: none yet
+    struct v8 *v8;                             // owned; NULL: none yet
     struct map64 gpu_commands;                 // queue and number -> when it was sent
     struct gpu_events gpu_events;
     struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c

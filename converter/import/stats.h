@@ -257,6 +257,16 @@
     S(ftrace_thermal_exynos_acpm_unknown_tz_id, false, "error", "analysis", NULL)                  \
     S(metatrace_overruns, false, "error", "trace", NULL)                                           \
     S(empty_chrome_metadata, false, "error", "trace", NULL)                                        \
+    S(v8_intern_errors, false, "data_loss", "analysis",                                            \
+      "Code whose interned data the trace lacks; left out.")                                       \
+    S(v8_isolate_has_no_code_range, false, "error", "analysis",                                    \
+      "Instances of V8 that do not tell where their code is; it is left out.")                     \
+    S(v8_no_defaults, false, "data_loss", "analysis", "Code of unknown threads; left out.")        \
+    S(v8_no_code_range, false, "error", "analysis",                                                \
+      "Code outside of the range of its instance; left out.")                                      \
+    S(v8_unknown_code_type, false, "error", "analysis", NULL)                                      \
+    S(v8_code_load_missing_code_range, false, "error", "analysis",                                 \
+      "Code of unknown size; left out.")                                                           \
     S(mmsql_chrome_events_left_out, false, "data_loss", "analysis",                                \
       "Events of Chrome in a form that is no longer written; left out.")                           \
     S(mmsql_packets_left_out, true, "notice", "analysis",                                          \

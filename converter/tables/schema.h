@@ -27,6 +27,7 @@
 #include "converter/tables/schema_memory.h"
 #include "converter/tables/schema_profile.h"
 #include "converter/tables/schema_system.h"
+#include "converter/tables/schema_v8.h"
 
 #define TABLE_LIST(T)                                                                              \
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
@@ -51,6 +52,7 @@
     MEMORY_TABLE_LIST(T)                                                                           \
     PROFILE_TABLE_LIST(T)                                                                          \
     SYSTEM_TABLE_LIST(T)                                                                           \
+    V8_TABLE_LIST(T)                                                                               \
     FILE_TABLE_LIST(T)
 
 #define COLUMNS_clock_snapshot(K, C, G)                                                            \

@@ -60,7 +60,7 @@
 
 #define COLUMNS_perf_map(K, C, G)                                                                  \
     K(perf_map, id, "Row.")                                                                        \
-    C(perf_map, path, TEXT, "File.")                                                               \
+    C(perf_map, path, TEXT, "File; [v8 code]: V8 told it, see jit_code.")                          \
     C(perf_map, pid, INT, "Process id, from the file's name.")                                     \
     C(perf_map, upid, INT, "Process, if there is one with that pid.")                              \
     C(perf_map, n_symbols, INT, "Symbols in it.")                                                  \

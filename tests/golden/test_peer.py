@@ -42,6 +42,12 @@ MORE = {
     "heap_graph_primitive": ("field_set_id", "field_name", "field_type", "int_value", "long_value"),
     "heap_graph_reference": ("reference_set_id", "owner_id", "owned_id", "field_name", "field_type_name",
                              "deobfuscated_field_name"),
+    "linux_interrupt_mapping": ("irq_id", "name", "machine_id"),
+    "v8_isolate": ("v8_isolate_id", "upid", "internal_isolate_id", "embedded_blob_code_start_address",
+                   "embedded_blob_code_size", "code_range_base_address", "code_range_size", "shared_code_range",
+                   "embedded_blob_code_copy_start_address"),
+    "v8_js_function": ("name", "v8_js_script_id", "is_toplevel", "kind", "line", "col"),
+    "v8_js_script": ("v8_isolate_id", "internal_script_id", "script_type", "name", "source"),
 }
 # Tables that are not compared by themselves.
 BEHIND = {
@@ -54,7 +60,11 @@ MODULES = {
     "android_cpu_per_uid_track": "android.cpu.cpu_per_uid",
     "android_network_packets": "android.network_packets",
     "android_user_list": "android.user_list",
+    "linux_interrupt_mapping": "linux.irqs",
     "linux_systemd_journald_logs": "linux.systemd_journald",
+    "v8_isolate": "v8.jit",
+    "v8_js_function": "v8.jit",
+    "v8_js_script": "v8.jit",
 }
 # Columns that are NULL where the trace tells nothing, and 0 there in the peer.
 ZERO = {
@@ -71,6 +81,7 @@ ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
     "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
+    "v8_samples": "the peer makes a mapping of V8's code; here it is a perf map",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
 ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
@@ -88,8 +99,9 @@ DROPPED = {
     "raw": ODD_EVENTS,
     # The peer makes one up where there is none.
     "clock_snapshot": "clock_id = 11 OR (clock_id = 6 AND ts = 0 AND clock_value = 0)",
-    # Only the name of its frame once more.
-    "stack_profile_symbol": "source_file IS NULL AND line_number IS NULL",
+    # Only the name of its frame once more; of no frame, as for all of V8's code.
+    "stack_profile_symbol": "(source_file IS NULL AND line_number IS NULL) OR symbol_set_id NOT IN "
+                            "(SELECT symbol_set_id FROM stack_profile_frame WHERE symbol_set_id IS NOT NULL)",
     # The same two events: paths of log messages are made one way, values of unknown form are kept.
     "slice": "name IN ('logs', 'annotated')",
     "instant": "name IN ('logs', 'annotated')",

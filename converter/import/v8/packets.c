@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets of V8: code that it made of JavaScript, WebAssembly and regular expressions, code of its
+// own, and code that it moved. Code whose place is not known makes no row, as in Perfetto, but
+// is counted.
+#include "converter/import/importer.h"
+#include "converter/import/v8/v8.h"
+#include "protos/fields.h"
+
+#define NAMED(names, value)                                                                        \
+    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
+
+enum { TIER_UNKNOWN, TIER_IGNITION, TIER_SPARKPLUG, TIER_LAST = 5 };
+
+// A packet whose isolate and thread are known.
+struct code_packet {
+    struct import *im;
+    struct v8 *v8;
+    const struct packet *packet;
+    int64_t isolate, utid;
+};
+
+// The thread that made the code: the packet's, or the one that its sequence has for all packets.
+static bool thread_find(struct code_packet *code, const struct wire_field *tid)
+{
+    struct wire_field defaults[PB_TracePacketDefaults_v8_code_defaults + 1];
+    struct wire_field part[PB_V8CodeDefaults_tid + 1];
+    struct import *im = code->im;
+    if (!field_present(tid)) {
+        message_read(code->packet->state->defaults, defaults,
+                     PB_TracePacketDefaults_v8_code_defaults + 1);
+        message_read(wire_sub(&defaults[PB_TracePacketDefaults_v8_code_defaults]), part,
+                     PB_V8CodeDefaults_tid + 1);
+        tid = &part[PB_V8CodeDefaults_tid];
+    }
+    if (!field_present(tid)) {
+        stats_add(&im->stats, STAT_v8_no_defaults, 1);
+        return false;
+    }
+    int64_t upid = code->v8->isolates.items[code->isolate].upid;
+    code->utid = processes_update_thread(&im->processes, (uint32_t)field_u64(tid),
+                                         processes_at(&im->processes, upid)->pid);
+    return true;
+}
+
+static bool packet_begin(struct code_packet *code, struct import *im, const struct packet *packet,
+                         const struct wire_field *isolate_iid, const struct wire_field *tid)
+{
+    *code = (struct code_packet){.im = im, .v8 = v8_get(im), .packet = packet};
+    if (!code->v8)
+        return false;
+    code->isolate = v8_isolate(im, code->v8, packet, field_u64(isolate_iid));
+    return code->isolate != V8_NONE && thread_find(code, tid);
+}
+
+// The space of code that has to have a place.
+static int64_t space_of(const struct code_packet *code, const struct wire_field *start,
+                        const struct wire_field *size)
+{
+    int64_t space = V8_NONE;
+    if (!field_u64(size))
+        stats_add(&code->im->stats, STAT_v8_code_load_missing_code_range, 1);
+    else if ((space = code_space_find(code->v8, code->isolate, field_u64(start),
+                                      field_u64(size))) == V8_NONE)
+        stats_add(&code->im->stats, STAT_v8_no_code_range, 1);
+    return space;
+}
+
+static int64_t native_put(const struct code_packet *code, int64_t space,
+                          const struct wire_field *start, const struct wire_field *size,
+                          struct slice_name name, const struct wire_field *bytes)
+{
+    struct new_code made = {
+        .ts = code->packet->ts,
+        .utid = code->utid,
+        .start = field_u64(start),
+        .size = field_u64(size),
+        .name = name,
+        .bytes = *bytes,
+    };
+    return code_put(code->im, code->v8, code->isolate, space, &made);
+}
+
+static struct slice_name text_of(const struct wire_field *field)
+{
+    return (struct slice_name){.text = field_text(field), .size = field->data ? field->size : 0};
+}
+
+static int js_sorted(struct import *im, void *state, const struct packet *packet,
+                     const struct wire_field *message)
+{
+    (void)state;
+    static const char *const tiers[] = {"UNKNOWN", "IGNITION",   "SPARKPLUG",
+                                        "MAGLEV",  "TURBOSHAFT", "TURBOFAN"};
+    MESSAGE(part, PB_V8JsCode_bytecode, message);
+    const struct wire_field *start = &part[PB_V8JsCode_instruction_start];
+    const struct wire_field *size = &part[PB_V8JsCode_instruction_size_bytes];
+    uint64_t tier = field_u64(&part[PB_V8JsCode_tier]);
+    struct code_packet code;
+    struct slice_name name;
+    if (!packet_begin(&code, im, packet, &part[PB_V8JsCode_v8_isolate_iid], &part[PB_V8JsCode_tid]))
+        return 0;
+    int64_t function = v8_js_function(im, code.v8, packet, code.isolate,
+                                      field_u64(&part[PB_V8JsCode_v8_js_function_iid]), &name);
+    if (function == V8_NONE)
+        return 0;
+    if (tier == TIER_UNKNOWN || tier > TIER_LAST) {
+        stats_add(&im->stats, STAT_v8_unknown_code_type, 1);
+        return 0;
+    }
+    // The interpreter may have made native code, to show in native call chains.
+    int64_t space = tier == TIER_IGNITION && field_u64(size)
+                        ? code_space_find(code.v8, code.isolate, field_u64(start), field_u64(size))
+                        : space_of(&code, start, size);
+    if (space == V8_NONE && tier != TIER_IGNITION)
+        return 0;
+    int64_t row_id = V8_NONE;
+    if (space != V8_NONE)
+        row_id = native_put(&code, space, start, size, name, &part[PB_V8JsCode_machine_code]);
+    struct cell *row = database_row(im->db, TABLE_v8_js_code, NULL);
+    cell_int(row, COL_v8_js_code_v8_js_function_id, function);
+    cell_text(row, COL_v8_js_code_tier, tiers[tier]);
+    if (row_id != V8_NONE)
+        cell_int(row, COL_v8_js_code_jit_code_id, row_id);
+    else
+        v8_cell_base64(im, row, COL_v8_js_code_bytecode_base64, &part[PB_V8JsCode_bytecode]);
+    return 0;
+}
+
+static int internal_sorted(struct import *im, void *state, const struct packet *packet,
+                           const struct wire_field *message)
+{
+    (void)state;
+    static const char *const types[] = {
+        "UNKNOWN",           "BYTECODE_HANDLER",      "FOR_TESTING",         "BUILTIN",
+        "WASM_FUNCTION",     "WASM_TO_CAPI_FUNCTION", "WASM_TO_JS_FUNCTION", "JS_TO_WASM_FUNCTION",
+        "JS_TO_JS_FUNCTION", "C_WASM_ENTRY",
+    };
+    MESSAGE(part, PB_V8InternalCode_machine_code, message);
+    const struct wire_field *start = &part[PB_V8InternalCode_instruction_start];
+    const struct wire_field *size = &part[PB_V8InternalCode_instruction_size_bytes];
+    struct slice_name name = text_of(&part[PB_V8InternalCode_name]);
+    uint64_t type = field_u64(&part[PB_V8InternalCode_type]);
+    struct code_packet code;
+    if (!packet_begin(&code, im, packet, &part[PB_V8InternalCode_v8_isolate_iid],
+                      &part[PB_V8InternalCode_tid]))
+        return 0;
+    int64_t space = space_of(&code, start, size);
+    if (space == V8_NONE)
+        return 0;
+    int64_t id = native_put(&code, space, start, size, name, &part[PB_V8InternalCode_machine_code]);
+    struct cell *row = database_row(im->db, TABLE_v8_internal_code, NULL);
+    cell_int(row, COL_v8_internal_code_jit_code_id, id);
+    cell_int(row, COL_v8_internal_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
+    cell_bytes(row, COL_v8_internal_code_function_name, name.text, name.size);
+    cell_text(row, COL_v8_internal_code_code_type, NAMED(types, type));
+    return 0;
+}
+
+static int wasm_sorted(struct import *im, void *state, const struct packet *packet,
+                       const struct wire_field *message)
+{
+    (void)state;
+    static const char *const tiers[] = {"UNKNOWN", "LIFTOFF", "TURBOFAN"};
+    MESSAGE(part, PB_V8WasmCode_machine_code, message);
+    const struct wire_field *start = &part[PB_V8WasmCode_instruction_start];
+    const struct wire_field *size = &part[PB_V8WasmCode_instruction_size_bytes];
+    const struct wire_field *offset = &part[PB_V8WasmCode_code_offset_in_module];
+    struct slice_name name = text_of(&part[PB_V8WasmCode_function_name]);
+    uint64_t tier = field_u64(&part[PB_V8WasmCode_tier]);
+    struct code_packet code;
+    if (!packet_begin(&code, im, packet, &part[PB_V8WasmCode_v8_isolate_iid],
+                      &part[PB_V8WasmCode_tid]))
+        return 0;
+    int64_t script = v8_wasm_script(im, code.v8, packet, code.isolate,
+                                    field_u64(&part[PB_V8WasmCode_v8_wasm_script_iid]));
+    int64_t space = script == V8_NONE ? V8_NONE : space_of(&code, start, size);
+    if (space == V8_NONE)
+        return 0;
+    int64_t id = native_put(&code, space, start, size, name, &part[PB_V8WasmCode_machine_code]);
+    struct cell *row = database_row(im->db, TABLE_v8_wasm_code, NULL);
+    cell_int(row, COL_v8_wasm_code_jit_code_id, id);
+    cell_int(row, COL_v8_wasm_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
+    cell_int(row, COL_v8_wasm_code_v8_wasm_script_id, script);
+    cell_bytes(row, COL_v8_wasm_code_function_name, name.text, name.size);
+    cell_text(row, COL_v8_wasm_code_tier, NAMED(tiers, tier));
+    if (field_present(offset))
+        cell_int(row, COL_v8_wasm_code_code_offset_in_module, (int32_t)field_u64(offset));
+    return 0;
+}
+
+static int regexp_sorted(struct import *im, void *state, const struct packet *packet,
+                         const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(part, PB_V8RegExpCode_machine_code, message);
+    MESSAGE(pattern, PB_V8String_utf16_be, &part[PB_V8RegExpCode_pattern]);
+    const struct wire_field *start = &part[PB_V8RegExpCode_instruction_start];
+    const struct wire_field *size = &part[PB_V8RegExpCode_instruction_size_bytes];
+    struct code_packet code;
+    struct slice_name text;
+    if (!packet_begin(&code, im, packet, &part[PB_V8RegExpCode_v8_isolate_iid],
+                      &part[PB_V8RegExpCode_tid]))
+        return 0;
+    int64_t space = space_of(&code, start, size);
+    if (space == V8_NONE || !v8_text(im, &pattern[PB_V8String_latin1], &text))
+        return 0;
+    int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"),
+                            &part[PB_V8RegExpCode_machine_code]);
+    struct cell *row = database_row(im->db, TABLE_v8_regexp_code, NULL);
+    cell_int(row, COL_v8_regexp_code_jit_code_id, id);
+    cell_int(row, COL_v8_regexp_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
+    cell_bytes(row, COL_v8_regexp_code_pattern, text.text, text.size);
+    return 0;
+}
+
+static int move_sorted(struct import *im, void *state, const struct packet *packet,
+                       const struct wire_field *message)
+{
+    (void)state;
+    MESSAGE(part, PB_V8CodeMove_instruction_size_bytes, message);
+    const struct wire_field *from = &part[PB_V8CodeMove_from_instruction_start_address];
+    struct code_packet code;
+    if (!packet_begin(&code, im, packet, &part[PB_V8CodeMove_isolate_iid],
+                      &part[PB_V8CodeMove_tid]) ||
+        !field_present(from))
+        return 0;
+    int64_t space = space_of(&code, from, &part[PB_V8CodeMove_instruction_size_bytes]);
+    if (space != V8_NONE)
+        code_move(im, code.v8, space, packet->ts, field_u64(from),
+                  field_u64(&part[PB_V8CodeMove_to_instruction_start_address]));
+    return 0;
+}
+
+static int v8_finish(struct import *im, void *state)
+{
+    (void)state;
+    if (im->machine->v8)
+        codes_finish(im, im->machine->v8);
+    return 0;
+}
+
+// All share a state, which one of them finishes.
+const struct importer importer_v8_js_code = {
+    .field = PB_TracePacket_v8_js_code,
+    .sorted = js_sorted,
+    .finish = v8_finish,
+};
+const struct importer importer_v8_internal_code = {
+    .field = PB_TracePacket_v8_internal_code,
+    .sorted = internal_sorted,
+};
+const struct importer importer_v8_wasm_code = {
+    .field = PB_TracePacket_v8_wasm_code,
+    .sorted = wasm_sorted,
+};
+const struct importer importer_v8_regexp_code = {
+    .field = PB_TracePacket_v8_reg_exp_code,
+    .sorted = regexp_sorted,
+};
+const struct importer importer_v8_code_move = {
+    .field = PB_TracePacket_v8_code_move,
+    .sorted = move_sorted,
+};

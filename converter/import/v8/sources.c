@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What V8's code was made of: isolates, scripts, functions. A sequence names them by numbers
+// (interned data); rows are told apart by what they are, since other sequences, and the same one
+// after a new start, name them again.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/import/arg_writer.h"
+#include "converter/import/importer.h"
+#include "converter/import/v8/v8.h"
+#include "protos/fields.h"
+
+#define NAMED(names, value)                                                                        \
+    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
+
+struct v8 *v8_get(struct import *im)
+{
+    if (!im->machine->v8)
+        im->machine->v8 = calloc(1, sizeof(*im->machine->v8));
+    if (!im->machine->v8)
+        im->processes.failure = -ENOMEM;
+    return im->machine->v8;
+}
+
+static void latin1_add(struct strbuf *text, const struct wire_field *field)
+{
+    for (size_t i = 0; i < field->size; i++)
+        strbuf_add_utf8(text, field->data[i]);
+}
+
+static uint32_t utf16_unit(const uint8_t *at, bool big)
+{
+    return big ? (uint32_t)at[0] << 8 | at[1] : (uint32_t)at[1] << 8 | at[0];
+}
+
+// Half of a pair stands for a character that is not known.
+static void utf16_add(struct strbuf *text, const struct wire_field *field, bool big)
+{
+    for (size_t i = 0; i + 2 <= field->size; i += 2) {
+        uint32_t c = utf16_unit(field->data + i, big);
+        bool is_pair = c >= 0xd800 && c < 0xdc00 && i + 4 <= field->size;
+        uint32_t low = is_pair ? utf16_unit(field->data + i + 2, big) : 0;
+        if (low >= 0xdc00 && low < 0xe000) {
+            c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+            i += 2;
+        }
+        strbuf_add_utf8(text, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+    }
+}
+
+static void text_add(struct strbuf *text, const struct wire_field fields[3])
+{
+    if (field_present(&fields[0]) && fields[0].data)
+        latin1_add(text, &fields[0]);
+    else if (field_present(&fields[1]) && fields[1].data)
+        utf16_add(text, &fields[1], false);
+    else if (field_present(&fields[2]) && fields[2].data)
+        utf16_add(text, &fields[2], true);
+}
+
+bool v8_text(struct import *im, const struct wire_field fields[3], struct slice_name *ret)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    text_add(&text, fields);
+    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    if (text.failed || id == STRSET_NONE) {
+        im->processes.failure = -ENOMEM;
+        return false;
+    }
+    *ret = (struct slice_name){.text = strset_text(&im->strings, id), .size = text.size};
+    return true;
+}
+
+// The same of a V8String for the row that was made last, which alone keeps it.
+static void cell_v8_text(struct import *im, struct cell *row, size_t column,
+                         const struct wire_field *message)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    MESSAGE(part, PB_V8String_utf16_be, message);
+    text_add(&text, &part[PB_V8String_latin1]);
+    if (text.failed)
+        im->processes.failure = -ENOMEM;
+    else
+        cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
+                   text.size);
+}
+
+void v8_cell_base64(struct import *im, struct cell *row, size_t column,
+                    const struct wire_field *bytes)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (bytes->data)
+        base64_add(&text, bytes->data, bytes->size);
+    if (text.failed)
+        im->processes.failure = -ENOMEM;
+    else
+        cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
+                   text.size);
+}
+
+static bool interned_read(struct import *im, const struct packet *packet, uint32_t table,
+                          uint64_t iid, struct wire_field *fields, size_t n)
+{
+    const struct interned *entry = generation_find(packet->state, table, iid);
+    if (!entry) {
+        stats_add(&im->stats, STAT_v8_intern_errors, 1);
+        return false;
+    }
+    message_read(wire_reader_over(entry->data, entry->size), fields, n);
+    return true;
+}
+
+static int space_add(struct v8 *v8, struct isolate *isolate, uint64_t start, uint64_t end)
+{
+    if (start >= end)
+        return 0;
+    struct code_space space = {.start = start, .end = end};
+    isolate->spaces[isolate->n_spaces++] = (uint32_t)v8->spaces.n;
+    return code_space_vec_push(&v8->spaces, space);
+}
+
+static uint64_t end_of(uint64_t start, uint64_t size)
+{
+    return size > UINT64_MAX - start ? UINT64_MAX : start + size;
+}
+
+// The range for code, without the built-in code, which may be in it, and that. Isolates that share
+// a range have the one that was told of first.
+static int spaces_make(struct v8 *v8, struct isolate *isolate, const struct wire_field *entry,
+                       const struct wire_field *range)
+{
+    uint64_t index = v8->isolates.n;
+    bool is_new = true;
+    if (field_u64(&range[PB_InternedV8Isolate_CodeRange_is_process_wide])) {
+        const uint64_t *first =
+            map64_get_or_add(&v8->shared_by, (uint64_t)isolate->upid, index, &is_new);
+        if (!first)
+            return -ENOMEM;
+        index = *first;
+    }
+    if (!is_new) {
+        const struct isolate *of = &v8->isolates.items[index];
+        memcpy(isolate->spaces, of->spaces, sizeof(of->spaces));
+        isolate->n_spaces = of->n_spaces;
+        return 0;
+    }
+    uint64_t start = field_u64(&range[PB_InternedV8Isolate_CodeRange_base_address]);
+    uint64_t end = end_of(start, field_u64(&range[PB_InternedV8Isolate_CodeRange_size]));
+    const struct wire_field *blob = &entry[PB_InternedV8Isolate_embedded_blob_code_start_address];
+    uint64_t blob_start = field_u64(blob);
+    uint64_t blob_end =
+        end_of(blob_start, field_u64(&entry[PB_InternedV8Isolate_embedded_blob_code_size]));
+    if (!field_present(blob) || blob_start >= blob_end)
+        return space_add(v8, isolate, start, end);
+    int r = space_add(v8, isolate, start, end < blob_start ? end : blob_start);
+    if (r == 0)
+        r = space_add(v8, isolate, start > blob_end ? start : blob_end, end);
+    return r < 0 ? r : space_add(v8, isolate, blob_start, blob_end);
+}
+
+static void isolate_write(struct import *im, const struct isolate *isolate,
+                          const struct wire_field *entry, const struct wire_field *range)
+{
+    const struct wire_field *copy =
+        &range[PB_InternedV8Isolate_CodeRange_embedded_blob_code_copy_start_address];
+    struct cell *row = database_row_with_id(im->db, TABLE_v8_isolate, isolate->id);
+    cell_int(row, COL_v8_isolate_upid, isolate->upid);
+    cell_int(row, COL_v8_isolate_internal_isolate_id,
+             (int32_t)field_u64(&entry[PB_InternedV8Isolate_isolate_id]));
+    cell_int(row, COL_v8_isolate_embedded_blob_code_start_address,
+             field_i64(&entry[PB_InternedV8Isolate_embedded_blob_code_start_address]));
+    cell_int(row, COL_v8_isolate_embedded_blob_code_size,
+             field_i64(&entry[PB_InternedV8Isolate_embedded_blob_code_size]));
+    cell_int(row, COL_v8_isolate_code_range_base_address,
+             field_i64(&range[PB_InternedV8Isolate_CodeRange_base_address]));
+    cell_int(row, COL_v8_isolate_code_range_size,
+             field_i64(&range[PB_InternedV8Isolate_CodeRange_size]));
+    cell_int(row, COL_v8_isolate_shared_code_range,
+             field_u64(&range[PB_InternedV8Isolate_CodeRange_is_process_wide]) != 0);
+    if (field_present(copy))
+        cell_int(row, COL_v8_isolate_embedded_blob_code_copy_start_address, field_i64(copy));
+}
+
+static int isolate_add(struct import *im, struct v8 *v8, int64_t upid,
+                       const struct wire_field *entry)
+{
+    struct isolate isolate = {.id = V8_NONE, .upid = upid};
+    const struct wire_field *message = &entry[PB_InternedV8Isolate_code_range];
+    int r = 0;
+    if (field_present(message)) {
+        MESSAGE(range, PB_InternedV8Isolate_CodeRange_is_process_wide, message);
+        isolate.id = database_reserve_id(im->db, TABLE_v8_isolate);
+        isolate.map = database_reserve_id(im->db, TABLE_perf_map);
+        r = spaces_make(v8, &isolate, entry, range);
+        isolate_write(im, &isolate, entry, range);
+    } else {
+        stats_add(&im->stats, STAT_v8_isolate_has_no_code_range, 1);
+    }
+    return r < 0 ? r : isolate_vec_push(&v8->isolates, isolate);
+}
+
+int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid)
+{
+    struct wire_field entry[PB_InternedV8Isolate_embedded_blob_code_size + 1];
+    if (!interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry,
+                       sizeof(entry) / sizeof(entry[0])))
+        return V8_NONE;
+    int64_t upid =
+        processes_process(&im->processes, (uint32_t)field_u64(&entry[PB_InternedV8Isolate_pid]));
+    uint64_t key =
+        (uint64_t)upid << 32 | (uint32_t)field_u64(&entry[PB_InternedV8Isolate_isolate_id]);
+    bool is_new;
+    const uint64_t *index =
+        map64_get_or_add(&v8->isolate_of, key, (uint64_t)v8->isolates.n, &is_new);
+    if (!index || (is_new && isolate_add(im, v8, upid, entry) < 0)) {
+        im->processes.failure = -ENOMEM;
+        return V8_NONE;
+    }
+    return v8->isolates.items[*index].id == V8_NONE ? V8_NONE : (int64_t)*index;
+}
+
+// The row of what `key` tells apart. True: it is new, and has to be written.
+static bool row_of(struct import *im, struct strset *set, struct v8_row_vec *rows, const void *key,
+                   size_t size, enum table_id table, int64_t *ret)
+{
+    uint32_t id = strset_add(set, key, size);
+    bool is_new = id != STRSET_NONE && id >= rows->n;
+    if (id == STRSET_NONE ||
+        (is_new && v8_row_vec_push(rows, database_reserve_id(im->db, table)) < 0)) {
+        im->processes.failure = -ENOMEM;
+        *ret = V8_NONE;
+        return false;
+    }
+    *ret = rows->items[id];
+    return is_new;
+}
+
+static int64_t js_script(struct import *im, struct v8 *v8, const struct packet *packet,
+                         int64_t isolate, uint64_t iid)
+{
+    static const char *const types[] = {"UNKNOWN", "NORMAL",    "EVAL",     "MODULE",
+                                        "NATIVE",  "EXTENSION", "INSPECTOR"};
+    struct wire_field entry[PB_InternedV8JsScript_source + 1];
+    if (!interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry,
+                       sizeof(entry) / sizeof(entry[0])))
+        return V8_NONE;
+    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8JsScript_script_id])};
+    if (!row_of(im, &v8->js_scripts, &v8->rows_of[0], key, sizeof(key), TABLE_v8_js_script, &id))
+        return id;
+    uint64_t type = field_u64(&entry[PB_InternedV8JsScript_type]);
+    struct cell *row = database_row_with_id(im->db, TABLE_v8_js_script, id);
+    cell_int(row, COL_v8_js_script_v8_isolate_id, v8->isolates.items[isolate].id);
+    cell_int(row, COL_v8_js_script_internal_script_id, key[1]);
+    cell_text(row, COL_v8_js_script_script_type, NAMED(types, type));
+    cell_v8_text(im, row, COL_v8_js_script_name, &entry[PB_InternedV8JsScript_name]);
+    cell_v8_text(im, row, COL_v8_js_script_source, &entry[PB_InternedV8JsScript_source]);
+    return id;
+}
+
+static const char *function_kind(uint64_t kind)
+{
+    static const char *const kinds[] = {
+        "UNKNOWN",
+        "NORMAL_FUNCTION",
+        "MODULE",
+        "ASYNC_MODULE",
+        "BASE_CONSTRUCTOR",
+        "DEFAULT_BASE_CONSTRUCTOR",
+        "DEFAULT_DERIVED_CONSTRUCTOR",
+        "DERIVED_CONSTRUCTOR",
+        "GETTER_FUNCTION",
+        "STATIC_GETTER_FUNCTION",
+        "SETTER_FUNCTION",
+        "STATIC_SETTER_FUNCTION",
+        "ARROW_FUNCTION",
+        "ASYNC_ARROW_FUNCTION",
+        "ASYNC_FUNCTION",
+        "ASYNC_CONCISE_METHOD",
+        "STATIC_ASYNC_CONCISE_METHOD",
+        "ASYNC_CONCISE_GENERATOR_METHOD",
+        "STATIC_ASYNC_CONCISE_GENERATOR_METHOD",
+        "ASYNC_GENERATOR_FUNCTION",
+        "GENERATOR_FUNCTION",
+        "CONCISE_GENERATOR_METHOD",
+        "STATIC_CONCISE_GENERATOR_METHOD",
+        "CONCISE_METHOD",
+        "STATIC_CONCISE_METHOD",
+        "CLASS_MEMBERS_INITIALIZER_FUNCTION",
+        "CLASS_STATIC_INITIALIZER_FUNCTION",
+        "INVALID",
+    };
+    return NAMED(kinds, kind);
+}
+
+struct place {
+    int64_t line, column; // 0: not known
+};
+
+static struct place function_place(const struct wire_field *entry)
+{
+    const struct wire_field *line = &entry[PB_InternedV8JsFunction_line];
+    const struct wire_field *column = &entry[PB_InternedV8JsFunction_column];
+    const struct wire_field *offset = &entry[PB_InternedV8JsFunction_byte_offset];
+    if (field_present(line) && field_present(column))
+        return (struct place){(uint32_t)field_u64(line), (uint32_t)field_u64(column)};
+    return (struct place){field_present(offset), (uint32_t)field_u64(offset)};
+}
+
+static int64_t function_write(struct import *im, struct v8 *v8, const struct wire_field *entry,
+                              int64_t script, struct slice_name name)
+{
+    struct place place = function_place(entry);
+    uint64_t kind = field_u64(&entry[PB_InternedV8JsFunction_kind]);
+    bool is_toplevel = field_u64(&entry[PB_InternedV8JsFunction_is_toplevel]) != 0;
+    // Equal names are one text.
+    int64_t id,
+        key[] = {script,      (int64_t)(uintptr_t)name.text, is_toplevel, (int64_t)kind, place.line,
+                 place.column};
+    if (!row_of(im, &v8->js_functions, &v8->rows_of[1], key, sizeof(key), TABLE_v8_js_function,
+                &id))
+        return id;
+    struct cell *row = database_row_with_id(im->db, TABLE_v8_js_function, id);
+    cell_bytes(row, COL_v8_js_function_name, name.text, name.size);
+    cell_int(row, COL_v8_js_function_v8_js_script_id, script);
+    cell_int(row, COL_v8_js_function_is_toplevel, is_toplevel);
+    cell_text(row, COL_v8_js_function_kind, function_kind(kind));
+    if (place.line) {
+        cell_int(row, COL_v8_js_function_line, place.line);
+        cell_int(row, COL_v8_js_function_col, place.column);
+    }
+    return id;
+}
+
+int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
+                       int64_t isolate, uint64_t iid, struct slice_name *ret_name)
+{
+    struct wire_field entry[PB_InternedV8JsFunction_column + 1];
+    struct wire_field name[PB_InternedV8String_utf16_be + 1];
+    if (!interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry,
+                       sizeof(entry) / sizeof(entry[0])))
+        return V8_NONE;
+    int64_t script = js_script(im, v8, packet, isolate,
+                               field_u64(&entry[PB_InternedV8JsFunction_v8_js_script_iid]));
+    if (script == V8_NONE ||
+        !interned_read(im, packet, PB_InternedData_v8_js_function_name,
+                       field_u64(&entry[PB_InternedV8JsFunction_v8_js_function_name_iid]), name,
+                       sizeof(name) / sizeof(name[0])) ||
+        !v8_text(im, &name[PB_InternedV8String_latin1], ret_name))
+        return V8_NONE;
+    return function_write(im, v8, entry, script, *ret_name);
+}
+
+int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
+                       int64_t isolate, uint64_t iid)
+{
+    struct wire_field entry[PB_InternedV8WasmScript_wire_bytes + 1];
+    if (!interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry,
+                       sizeof(entry) / sizeof(entry[0])))
+        return V8_NONE;
+    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8WasmScript_script_id])};
+    if (!row_of(im, &v8->wasm_scripts, &v8->rows_of[2], key, sizeof(key), TABLE_v8_wasm_script,
+                &id))
+        return id;
+    const struct wire_field *url = &entry[PB_InternedV8WasmScript_url];
+    struct cell *row = database_row_with_id(im->db, TABLE_v8_wasm_script, id);
+    cell_int(row, COL_v8_wasm_script_v8_isolate_id, v8->isolates.items[isolate].id);
+    cell_int(row, COL_v8_wasm_script_internal_script_id, key[1]);
+    cell_bytes(row, COL_v8_wasm_script_url, url->data, url->data ? url->size : 0);
+    v8_cell_base64(im, row, COL_v8_wasm_script_wire_bytes_base64,
+                   &entry[PB_InternedV8WasmScript_wire_bytes]);
+    return id;
+}
