@@ -77,6 +77,9 @@ static inline int reader_enter(struct reader *reader, uint32_t machine)
                                     reader_machine(reader)->raw_id);
 }
 
+// The events of an EtwTraceEventBundle. 0 or a negative errno.
+int etw_events_place(struct reader *reader, const struct wire_field *field, uint32_t generation);
+
 // A ClockSnapshot, a RemoteClockSync. 0 or -ENOMEM.
 int reader_snapshot(struct reader *reader, const struct header *header, uint32_t generation);
 int reader_remote_sync(struct reader *reader, const struct header *header);

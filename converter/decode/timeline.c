@@ -230,7 +230,7 @@ int timeline_next(struct timeline *timeline, const struct timeline_item **ret_it
             return 1;
         }
         pieces_advance(timeline);
-        if (next->kind == TIMELINE_PACKET) {
+        if (next->kind >= TIMELINE_PACKET) {
             *ret_item = next;
             *ret_record = NULL;
             *ret_ts = next->ts;

@@ -13,7 +13,8 @@
 #include "converter/decode/bundle.h"
 #include "converter/input/scratch.h"
 
-#define TIMELINE_PACKET N_RUN_KINDS // kind of items that are whole packets
+#define TIMELINE_PACKET N_RUN_KINDS       // kind of items that are whole packets
+#define TIMELINE_ETW    (N_RUN_KINDS + 1) // and of single events of Windows
 
 #define TIMELINE_AFTER_EVENTS UINT16_MAX // queue of packets that have their time from an event
 
@@ -24,7 +25,7 @@ struct timeline_item {
     uint32_t order;      // of items with equal time and queue
     uint32_t generation; // see sequence.h
     uint16_t queue;      // packets 0 or as above, ftrace of processor N is N + 1
-    uint8_t kind;        // TIMELINE_PACKET or enum run_kind
+    uint8_t kind;        // enum run_kind, TIMELINE_PACKET or TIMELINE_ETW
     uint8_t sorted : 1;  // of a run
     uint8_t clock : 7;   // of a run: FtraceClock
 };

@@ -398,6 +398,9 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         case FIELD_BUNDLE:
             r = bundle_add(reader, field, generation);
             break;
+        case FIELD_ETW:
+            r = etw_events_place(reader, field, generation);
+            break;
         case FIELD_NOW:
         case FIELD_BOTH:
             r = reader->handler->now(reader->handler->userdata, &packet, field);
@@ -585,6 +588,17 @@ static int packet_sorted(struct reader *reader, const struct timeline_item *item
     return 0;
 }
 
+static int etw_sorted(struct reader *reader, const struct timeline_item *item)
+{
+    struct etw_record record = {
+        .ts = item->ts,
+        .cpu = item->queue - 1u,
+        .event = wire_reader_over(item->data, item->size),
+        .state = sequences_generation(&reader->sequences, item->generation),
+    };
+    return reader->handler->etw(reader->handler->userdata, &record);
+}
+
 static int timeline_walk(struct reader *reader)
 {
     struct timeline *timeline = &reader->timeline;
@@ -629,7 +643,7 @@ static int timeline_walk(struct reader *reader)
             };
             r = handler->ftrace(handler->userdata, &ftrace);
         } else {
-            r = packet_sorted(reader, item);
+            r = item->kind == TIMELINE_ETW ? etw_sorted(reader, item) : packet_sorted(reader, item);
         }
         if (r < 0)
             return r;

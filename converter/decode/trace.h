@@ -30,6 +30,13 @@ struct ftrace_record {
     const struct generation *state;
 };
 
+struct etw_record {
+    int64_t ts;
+    uint32_t cpu;
+    struct wire_reader event; // EtwTraceEvent
+    const struct generation *state;
+};
+
 // When a field of TracePacket is to be handed over.
 enum field_interest {
     FIELD_IGNORED,
@@ -37,6 +44,7 @@ enum field_interest {
     FIELD_SORTED, // in order of time
     FIELD_BOTH,   // in file order, then in order of time
     FIELD_BUNDLE, // FtraceEventBundle: its events in order of time, as ftrace records
+    FIELD_ETW,    // EtwTraceEventBundle: the same, as ETW records
 };
 
 // What goes wrong in a trace without ending it.
@@ -62,6 +70,7 @@ enum trace_problem {
     PROBLEM_THREAD_TIME_IGNORED,  // a ThreadDescriptor of a sequence that lost packets
     PROBLEM_MACHINES_MANY,        // of more machines than are told apart
     PROBLEM_FIELD_LEFT_OUT,       // of a kind that no handler wants; detail is the field
+    PROBLEM_ETW_DAMAGED,          // ETW event without processor or time, or unreadable
     N_TRACE_PROBLEMS
 };
 
@@ -90,6 +99,7 @@ struct trace_handler {
     int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
     int (*sorted)(void *userdata, const struct packet *packet, const struct wire_field *field);
     int (*ftrace)(void *userdata, const struct ftrace_record *record);
+    int (*etw)(void *userdata, const struct etw_record *record);
     // In file order: a GenericEventDescriptor of a bundle.
     int (*describe)(void *userdata, const struct wire_field *descriptor);
     // Before the next, for machines of which it is known: the moment from which all processors'

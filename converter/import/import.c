@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "converter/import/etw/etw.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "converter/import/session/trace_uuid.h"
@@ -35,6 +36,8 @@ static enum field_interest handle_interest(void *userdata, uint32_t field)
     size_t index;
     if (field == PB_TracePacket_ftrace_events)
         return FIELD_BUNDLE;
+    if (field == PB_TracePacket_etw_events)
+        return FIELD_ETW;
     const struct importer *importer = importer_find(userdata, field, &index);
     if (!importer)
         return FIELD_IGNORED;
@@ -89,6 +92,13 @@ static int handle_ftrace(void *userdata, const struct ftrace_record *record)
 {
     struct import *im = userdata;
     int r = ftrace_handle(im, record);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_etw(void *userdata, const struct etw_record *record)
+{
+    struct import *im = userdata;
+    int r = etw_handle(im, record);
     return r < 0 ? r : import_failure(im);
 }
 
@@ -174,6 +184,7 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
         [PROBLEM_INTERNED_IGNORED] = STAT_interned_data_skipped_incremental_state_invalid,
         [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
         [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
+        [PROBLEM_ETW_DAMAGED] = STAT_mmsql_etw_events_damaged,
         [PROBLEM_MACHINES_MANY] = STAT_mmsql_machines_many,
         [PROBLEM_THREAD_TIME_IGNORED] = STAT_thread_descriptor_skipped_incremental_state_invalid,
     };
@@ -348,6 +359,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
         .now = handle_now,
         .sorted = handle_sorted,
         .ftrace = handle_ftrace,
+        .etw = handle_etw,
         .describe = handle_describe,
         .ftrace_started = handle_ftrace_started,
         .indexed = handle_indexed,

@@ -20,6 +20,7 @@ extern const struct importer importer_deobfuscation_mapping;
 extern const struct importer importer_display_state;
 extern const struct importer importer_energy_breakdown;
 extern const struct importer importer_entity_state;
+extern const struct importer importer_etw;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_frame_timeline;
 extern const struct importer importer_ftrace_stats;
@@ -148,6 +149,7 @@ const struct importer *const importers[] = {
     &importer_trace_attributes,
     &importer_ui_state,
     &importer_translation_table,
+    &importer_etw,
     &importer_v8_js_code,
     &importer_v8_internal_code,
     &importer_v8_wasm_code,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "converter/import/etw/etw.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "converter/import/v8/v8.h"
@@ -28,6 +29,7 @@ static void machine_free(struct machine *machine)
     map64_done(&machine->mm_owners);
     machine->binder = binder_free(machine->binder);
     machine->drm = drm_free(machine->drm);
+    machine->etw = etw_free(machine->etw);
     machine->v8 = v8_free(machine->v8);
     map64_done(&machine->tcp_streams);
     map64_done(&machine->gpu_commands);

@@ -18,6 +18,7 @@
 struct import;
 struct binder;
 struct drm;
+struct etw;
 struct v8;
 struct syscall_names;
 
@@ -37,6 +38,7 @@ struct machine {
     struct map64 mm_owners;                    // address space of rss_stat -> utid
     struct binder *binder;                     // owned
     struct drm *drm;                           // owned; NULL: none yet
+    struct etw *etw;                           // owned; NULL: none yet
     struct v8 *v8;                             // owned; NULL: none yet
     struct map64 gpu_commands;                 // queue and number -> when it was sent
     struct gpu_events gpu_events;

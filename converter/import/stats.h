@@ -267,6 +267,11 @@
     S(v8_unknown_code_type, false, "error", "analysis", NULL)                                      \
     S(v8_code_load_missing_code_range, false, "error", "analysis",                                 \
       "Code of unknown size; left out.")                                                           \
+    S(missing_disk_io_event_name, false, "error", "analysis", NULL)                                \
+    S(mmsql_etw_events_damaged, false, "error", "analysis",                                        \
+      "Events of Windows without a time or a processor; left out.")                                \
+    S(mmsql_etw_events_left_out, false, "notice", "analysis",                                      \
+      "Events of Windows of a kind that is not converted.")                                        \
     S(mmsql_chrome_events_left_out, false, "data_loss", "analysis",                                \
       "Events of Chrome in a form that is no longer written; left out.")                           \
     S(mmsql_packets_left_out, true, "notice", "analysis",                                          \

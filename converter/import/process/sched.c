@@ -94,7 +94,12 @@ void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *
 
 void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event)
 {
-    const char *prev_state = sched_state_text(im, event->prev_state);
+    sched_switch_as(im, state, event, sched_state_text(im, event->prev_state));
+}
+
+void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sched_switch *event,
+                     const char *prev_state)
+{
     if (!prev_state)
         stats_add(&im->stats, STAT_task_state_invalid, 1);
     if (state->running && event->prev_tid == state->last_tid) {

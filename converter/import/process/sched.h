@@ -45,6 +45,9 @@ struct sched_switch {
 };
 
 void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event);
+// The same with the state as a text that lives as long as the conversion; NULL: not known.
+void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sched_switch *event,
+                     const char *prev_state);
 
 // A slice of a thread, which ended in this state (NULL: not known); `dur` -1: it did not end.
 void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *slice, int64_t dur,

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ETW tells of processors and memory: switches and wake-ups make sched_slice and thread_state,
+// as those of Linux do, with the states that Windows has; counts of pages make counters. Threads
+// whose numbers were taken out for privacy are all one, called Anonymized Process.
+#include "converter/import/etw/etw.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define TID_ANONYMOUS UINT32_MAX
+
+enum { STATE_WAITING = 5 };
+enum { REASON_PAGE_IN = 2, REASON_WR_FIRST = 7, REASON_WR_LAST = 36 };
+
+static const char *const thread_states[] = {
+    "Initialized", "Ready",   "Running",    "Standby",
+    "Terminated",  "Waiting", "Transition", "DeferredReady",
+};
+
+static const char *const wait_reasons[] = {
+    "Executive",        "FreePage",         "PageIn",       "PoolAllocation",   "DelayExecution",
+    "Suspended",        "UserRequest",      "WrExecutive",  "WrFreePage",       "WrPageIn",
+    "WrPoolAllocation", "WrDelayExecution", "WrSuspended",  "WrUserRequest",    "WrEventPair",
+    "WrQueue",          "WrLpcReceive",     "WrLpcReply",   "WrVirtualMemory",  "WrPageOut",
+    "WrRendezvous",     "WrKeyedEvent",     "WrTerminated", "WrProcessInSwap",  "WrCpuRateControl",
+    "WrCalloutStack",   "WrKernel",         "WrResource",   "WrPushLock",       "WrMutex",
+    "WrQuantumEnd",     "WrDispatchInt",    "WrPreempted",  "WrYieldExecution", "WrFastMutex",
+    "WrGuardedMutex",   "WrRundown",
+};
+
+struct etw *etw_get(struct import *im)
+{
+    if (!im->machine->etw)
+        im->machine->etw = calloc(1, sizeof(*im->machine->etw));
+    if (!im->machine->etw)
+        im->processes.failure = -ENOMEM;
+    return im->machine->etw;
+}
+
+struct etw *etw_free(struct etw *etw)
+{
+    if (etw) {
+        map64_done(&etw->running);
+        etw_started_vec_done(&etw->started);
+    }
+    free(etw);
+    return NULL;
+}
+
+static uint32_t thread_of(const struct wire_field *tid)
+{
+    return field_present(tid) ? (uint32_t)field_u64(tid) : TID_ANONYMOUS;
+}
+
+static int64_t utid_of(struct import *im, uint32_t tid)
+{
+    static const char name[] = "Anonymized Process";
+    int64_t utid = processes_thread(&im->processes, tid);
+    if (tid == TID_ANONYMOUS)
+        processes_name_thread(&im->processes, utid,
+                              strset_add(&im->strings, name, sizeof(name) - 1), NAME_FTRACE);
+    return utid;
+}
+
+// Why a thread waits; those that can be interrupted, and of the others reading pages in, are taken
+// for input and output.
+static void wait_reason(struct import *im, int64_t utid, const struct wire_field *field)
+{
+    uint8_t reason = (uint8_t)field_u64(field);
+    bool is_io =
+        reason == REASON_PAGE_IN || (reason >= REASON_WR_FIRST && reason <= REASON_WR_LAST);
+    const char *text =
+        reason < sizeof(wait_reasons) / sizeof(wait_reasons[0]) ? wait_reasons[reason] : NULL;
+    thread_states_blocked(&im->thread_states, utid, is_io, text, text ? strlen(text) : 0);
+}
+
+static void switch_handle(struct import *im, const struct etw_record *record,
+                          const struct wire_field *message)
+{
+    MESSAGE(event, PB_CSwitchEtwEvent_old_thread_state_int, message);
+    const struct wire_field *number = &event[PB_CSwitchEtwEvent_old_thread_state];
+    const struct wire_field *zigzag = &event[PB_CSwitchEtwEvent_old_thread_state_int];
+    uint8_t state = (uint8_t)(field_present(number) ? (int64_t)field_u64(number)
+                                                    : wire_unzigzag(field_u64(zigzag)));
+    uint32_t prev = thread_of(&event[PB_CSwitchEtwEvent_old_thread_id]);
+    uint32_t next = thread_of(&event[PB_CSwitchEtwEvent_new_thread_id]);
+    struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
+    if (!cpu)
+        return;
+    cpus_see(im, record->cpu);
+    struct sched_switch change = {
+        .ts = record->ts,
+        .cpu = record->cpu,
+        .next_utid = utid_of(im, next),
+        .next_tid = next,
+        .prev_utid = utid_of(im, prev),
+        .prev_tid = prev,
+        .next_priority =
+            (int32_t)wire_unzigzag(field_u64(&event[PB_CSwitchEtwEvent_new_thread_priority])),
+    };
+    sched_switch_as(im, cpu, &change,
+                    state < sizeof(thread_states) / sizeof(thread_states[0]) ? thread_states[state]
+                                                                             : NULL);
+    if (state == STATE_WAITING)
+        wait_reason(im, change.prev_utid, &event[PB_CSwitchEtwEvent_old_thread_wait_reason_int]);
+}
+
+static void ready_handle(struct import *im, const struct etw_record *record, uint32_t waker_tid,
+                         const struct wire_field *message)
+{
+    MESSAGE(event, PB_ReadyThreadEtwEvent_t_thread_id, message);
+    int64_t utid = processes_thread(
+        &im->processes, (uint32_t)field_u64(&event[PB_ReadyThreadEtwEvent_t_thread_id]));
+    int64_t waker = processes_thread(&im->processes, waker_tid);
+    thread_states_wake(&im->thread_states, record->ts, utid, waker, -1);
+    import_bounds(im, record->ts);
+}
+
+static void pages_push(struct import *im, int64_t ts, const char *what, uint64_t n)
+{
+    char name[64];
+    int size = snprintf(name, sizeof(name), "%s Page Count", what);
+    struct track_spec track = {
+        .type = "etw_meminfo",
+        .unit = "pages",
+        .counter = true,
+        .dimensions = {dimension_text("counter_type", what, strlen(what))},
+        .name = name,
+        .name_size = (size_t)size,
+    };
+    counter_push(im, ts, tracks_get(&im->tracks, &track), (double)n, ARG_SET_NONE);
+}
+
+static void priorities_push(struct import *im, int64_t ts, const struct wire_field *message,
+                            uint32_t number, const char *what)
+{
+    struct values values = values_of(message, number);
+    uint64_t n;
+    // Windows has eight; of more than that a trace may claim any number.
+    for (unsigned i = 0; i < 64 && values_next(&values, &n); i++) {
+        char name[48];
+        snprintf(name, sizeof(name), "%s Pri-%u", what, i);
+        pages_push(im, ts, name, n);
+    }
+}
+
+static void memory_handle(struct import *im, int64_t ts, const struct wire_field *message)
+{
+    static const struct {
+        uint32_t number;
+        const char *name;
+    } counts[] = {
+        {PB_MemInfoEtwEvent_zero_page_count, "Zero"},
+        {PB_MemInfoEtwEvent_free_page_count, "Free"},
+        {PB_MemInfoEtwEvent_modified_page_count, "Modified"},
+        {PB_MemInfoEtwEvent_modified_no_write_page_count, "ModifiedNoWrite"},
+        {PB_MemInfoEtwEvent_bad_page_count, "Bad"},
+        {PB_MemInfoEtwEvent_modified_page_count_page_file, "ModifiedPageFile"},
+        {PB_MemInfoEtwEvent_paged_pool_page_count, "PagedPool"},
+        {PB_MemInfoEtwEvent_non_paged_pool_page_count, "NonPagedPool"},
+        {PB_MemInfoEtwEvent_mdl_page_count, "Mdl"},
+        {PB_MemInfoEtwEvent_commit_page_count, "Commit"},
+    };
+    MESSAGE(event, PB_MemInfoEtwEvent_commit_page_count, message);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        pages_push(im, ts, counts[i].name, field_u64(&event[counts[i].number]));
+    priorities_push(im, ts, message, PB_MemInfoEtwEvent_standby_page_counts, "Standby");
+    priorities_push(im, ts, message, PB_MemInfoEtwEvent_repurposed_page_counts, "Repurposed");
+}
+
+static void event_handle(struct import *im, const struct etw_record *record, uint32_t tid,
+                         const struct wire_field *event)
+{
+    switch (event->number) {
+    case PB_EtwTraceEvent_timestamp:
+    case PB_EtwTraceEvent_cpu:
+    case PB_EtwTraceEvent_thread_id:
+        break;
+    case PB_EtwTraceEvent_c_switch:
+        switch_handle(im, record, event);
+        break;
+    case PB_EtwTraceEvent_ready_thread:
+        ready_handle(im, record, tid, event);
+        break;
+    case PB_EtwTraceEvent_mem_info:
+        memory_handle(im, record->ts, event);
+        break;
+    default:
+        if (!etw_io_handle(im, record->ts, tid, event))
+            stats_add(&im->stats, STAT_mmsql_etw_events_left_out, 1);
+    }
+}
+
+int etw_handle(struct import *im, const struct etw_record *record)
+{
+    struct wire_field head[PB_EtwTraceEvent_thread_id + 1];
+    message_read(record->event, head, PB_EtwTraceEvent_thread_id + 1);
+    uint32_t tid = (uint32_t)field_u64(&head[PB_EtwTraceEvent_thread_id]);
+    processes_thread(&im->processes, tid);
+    struct wire_reader reader = record->event;
+    struct wire_field field;
+    wire_foreach(&reader, &field)
+        event_handle(im, record, tid, &field);
+    return 0;
+}
+
+static int etw_finish(struct import *im, void *state)
+{
+    (void)state;
+    etw_io_finish(im);
+    return 0;
+}
+
+// Its events come one by one, see import.c.
+const struct importer importer_etw = {
+    .field = PB_TracePacket_etw_events,
+    .finish = etw_finish,
+};

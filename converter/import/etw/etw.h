@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events of the kernel of Windows (ETW).
+#pragma once
+
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/vec.h"
+#include "converter/import/import.h"
+
+// An operation on a file that has begun.
+struct etw_started {
+    struct slice_name name;
+    int64_t ts, utid;
+    uint64_t request;
+    uint64_t next_free; // index + 1
+    bool is_over;
+};
+VEC_DEFINE(etw_started_vec, struct etw_started);
+
+// Of one machine. All zero is empty.
+struct etw {
+    struct map64 running; // request (IRP) -> index in started
+    struct etw_started_vec started;
+    uint64_t first_free; // index + 1
+};
+
+// The state of the machine at hand, made if there is none. NULL: no memory, which is noted.
+struct etw *etw_get(struct import *im);
+struct etw *etw_free(struct etw *etw); // NULL
+
+int etw_handle(struct import *im, const struct etw_record *record);
+
+// An operation on a file or a disk; `number` is the event's field of EtwTraceEvent. False: it is
+// something else.
+bool etw_io_handle(struct import *im, int64_t ts, uint32_t tid, const struct wire_field *event);
+
+// Ends operations whose end the trace lacks.
+void etw_io_finish(struct import *im);
