@@ -33,7 +33,7 @@ VEC_DEFINE(heap_site_vec, struct heap_site);
 
 // A process's heap in a dump.
 struct dump {
-    int64_t upid, ts;
+    int64_t upid, ts, start; // the latter as the recorder says it, to tell profiles apart
     uint32_t heap;
     bool counts_at_max; // the recorder is known to count them rightly
     bool knows_frees;   // of the Java heap, too
@@ -65,6 +65,8 @@ struct profile {
     struct strset keys; // sequence, process, heap, call site; ids are indexes in sites
     struct heap_site_vec sites;
     struct strset headers; // dumps that have a row
+    struct strset losses;  // process, heap, beginning of the profile, stat
+    struct map64 lost;     // id in these -> the figure of the last dump
 };
 
 static struct heap_sequence *sequence_of(struct import *im, struct profile *profile,
@@ -221,8 +223,26 @@ static void header_write(struct import *im, struct profile *profile, const struc
         cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump->heap));
 }
 
+// Each profile's figures grow from dump to dump, and are told once for its first heap. A process
+// may have several, of its native heaps, of its Java heap, of the program before: the stat is their
+// sum.
+static void loss_add(struct import *im, struct profile *profile, const struct dump *dump,
+                     uint32_t pid, const int64_t *figure)
+{
+    enum stat stat = (enum stat)figure[0];
+    int64_t key[] = {dump->upid, dump->heap, dump->start, stat};
+    uint32_t id = strset_add(&profile->losses, (const char *)key, sizeof(key));
+    bool is_new;
+    uint64_t *last = id == STRSET_NONE ? NULL : map64_get_or_add(&profile->lost, id, 0, &is_new);
+    if (!last)
+        return;
+    stats_add_at(&im->stats, stat, pid, (int64_t)((uint64_t)figure[1] - *last));
+    *last = (uint64_t)figure[1];
+}
+
 // Their numbers are too high for a table of fields.
-static void loss_stats(struct stats *stats, uint32_t pid, const struct wire_field *message)
+static void loss_stats(struct import *im, struct profile *profile, const struct dump *dump,
+                       uint32_t pid, const struct wire_field *message)
 {
     static const struct {
         uint32_t field;
@@ -238,10 +258,12 @@ static void loss_stats(struct stats *stats, uint32_t pid, const struct wire_fiel
     while (wire_next(&reader, &field))
         for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
             if (field.number == losses[i].field)
-                stats_set_at(stats, losses[i].stat, pid, field_i64(&field));
+                loss_add(im, profile, dump, pid,
+                         (const int64_t[]){losses[i].stat, field_i64(&field)});
 }
 
-static void dump_stats(struct import *im, const struct wire_field *head, uint32_t pid, int64_t ts)
+static void dump_stats(struct import *im, struct profile *profile, const struct dump *dump,
+                       const struct wire_field *head, uint32_t pid, int64_t ts)
 {
     enum { ERROR_HIT_TIMEOUT = 1 };
     static const struct {
@@ -272,7 +294,7 @@ static void dump_stats(struct import *im, const struct wire_field *head, uint32_
     if (asked)
         stats_set_at(stats, STAT_heapprofd_sampling_interval_adjusted, pid,
                      (int64_t)(interval - asked));
-    loss_stats(stats, pid, &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
+    loss_stats(im, profile, dump, pid, &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
     MESSAGE(own, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us,
             &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
     stats_add_at(stats, STAT_heapprofd_unwind_time_us, pid,
@@ -293,6 +315,7 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
     struct dump dump = {
         .upid = processes_process(&im->processes, pid),
         .ts = packet->ts,
+        .start = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp]),
         .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
                            : strset_add(&im->strings, "unknown", 7),
         .counts_at_max =
@@ -305,7 +328,7 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
     }
     header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],
                  heap->size != 0);
-    dump_stats(im, head, pid, packet->ts);
+    dump_stats(im, profile, &dump, head, pid, packet->ts);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;
@@ -379,6 +402,8 @@ static void profile_packet_done(void *state)
     strset_done(&profile->keys);
     heap_site_vec_done(&profile->sites);
     strset_done(&profile->headers);
+    strset_done(&profile->losses);
+    map64_done(&profile->lost);
 }
 
 const struct importer importer_profile_packet = {
