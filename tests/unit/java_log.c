@@ -84,6 +84,9 @@ static void lines_are_as_documented(void **state)
                         "0x18]\n+1,m7?()V\n+2,m8?()V\n=3,0;2;1\n3\n3\n+4,m9?()V\n=5,0;2;4\n5\n"
                         "=6,0\n6\n");
     assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -EIO);
+    // A callback that comes late keeps nothing.
+    assert_false(sample_log_knows(log, sample.thread));
+    assert_int_equal(intern(log, "late"), 0);
 }
 
 // Runs last: the limit on file sizes stays.

@@ -13,15 +13,15 @@
 // twice, and no lock is held while the VM walks a stack. A thread's name is asked for again now and
 // then, since threads may be renamed.
 //
-// Nothing is ever freed when sampling ends: a callback may be under way in any thread until the
-// process is gone. The VM must live on whatever goes wrong here, so that loading never fails at its
+// When sampling ends a callback may be under way in any thread, and nobody knows for how long. So
+// what is large is given back, under the locks of those who have it, and the small rest stays. The
+// VM must live on whatever goes wrong here, so that loading never fails at its
 // start; there is one message.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jvmti.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,6 +34,7 @@
 #include "producer/agents/jvm/draw.h"
 #include "producer/agents/jvm/live_set.h"
 #include "producer/agents/jvm/perf_map.h"
+#include "producer/agents/jvm/quiet_thread.h"
 #include "producer/agents/jvm/sample_log.h"
 #include "producer/agents/jvm/trace_link.h"
 #include "producer/agents/jvm/vm_names.h"
@@ -87,6 +88,17 @@ static void say(const char *format, ...)
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     fprintf(stderr, "tiallocsample: %s\n", line);
+}
+
+static void event_set(jvmtiEnv *jvmti, jvmtiEventMode mode, jvmtiEvent event)
+{
+    (*jvmti)->SetEventNotificationMode(jvmti, mode, event, NULL);
+}
+
+static void allocations_end(jvmtiEnv *jvmti)
+{
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
+    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
 }
 
 static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
@@ -158,6 +170,8 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobjec
     }
     if (r == 0 && agent->live)
         live_set_add(agent->live, jni, object, key);
+    if (r == -EIO) // the log has ended, and the program goes on at full speed
+        allocations_end(jvmti);
 }
 
 static bool allocation_take(const struct agent *agent, struct draw *draw, jlong size)
@@ -241,26 +255,6 @@ static void *flush_run(void *userdata)
     return NULL;
 }
 
-static void flush_begin(struct agent *agent)
-{
-    sigset_t all, old;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    // Without it the lines are written when the buffer is full and at the end.
-    (void)!pthread_create(&thread, &attr, flush_run, agent);
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-static void event_set(jvmtiEnv *jvmti, jvmtiEventMode mode, jvmtiEvent event)
-{
-    (*jvmti)->SetEventNotificationMode(jvmti, mode, event, NULL);
-}
-
 // Collectors that run beside the program have ended when the VM tells of its death, and then wait
 // for ever to be done with what they are asked for. Their threads have names of their own.
 static bool collects_beside(void)
@@ -293,19 +287,31 @@ static void live_write(struct agent *agent, JNIEnv *jni, bool is_death)
         say("%s.live: too many objects are in use; some are missing", agent->options.log_path);
 }
 
+// The events, which only one can have, back to the VM.
+static void capabilities_give(const struct agent *agent)
+{
+    jvmtiEnv *jvmti = agent->jvmti;
+    jvmtiCapabilities all;
+    if ((*jvmti)->GetCapabilities(jvmti, &all) == JVMTI_ERROR_NONE)
+        (*jvmti)->RelinquishCapabilities(jvmti, &all);
+}
+
+// The JVMTI environment goes, with its tags, in VMs that are known to keep one as long as a
+// callback is under way: those that have the event of sampled allocations.
 static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
     if (!atomic_exchange(&agent->running, false))
         return;
     jvmtiEnv *jvmti = agent->jvmti;
-    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
-    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
+    allocations_end(jvmti);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_OBJECT_FREE);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    if (!is_death)
+        capabilities_give(agent);
     if (agent->link)
-        trace_link_end(agent->link);
+        trace_link_end(agent->link, !is_death && agent->vm_samples);
     if (agent->live)
         live_write(agent, jni, is_death);
     pthread_mutex_lock(&agent->lock);
@@ -317,6 +323,8 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
         perf_map_holds(agent, perf_map_close(agent->perf_map));
     pthread_cond_broadcast(&agent->stopped);
     pthread_mutex_unlock(&agent->lock);
+    if (!is_death && !agent->link && agent->vm_samples)
+        (*jvmti)->DisposeEnvironment(jvmti);
 }
 
 // Headers of objects are getting smaller.
@@ -336,13 +344,15 @@ static int64_t smallest_object(const struct agent *agent)
     return size > 0 && size < SMALLEST_BYTES ? size : SMALLEST_BYTES;
 }
 
-static void agent_begin(struct agent *agent)
+static void agent_begin(struct agent *agent, bool at_start)
 {
     jvmtiEnv *jvmti = agent->jvmti;
     jvmtiCapabilities have;
     atomic_store(&agent->running, true);
-    if (agent->log || agent->perf_map)
-        flush_begin(agent);
+    if (agent->log || agent->perf_map) {
+        // Without it the lines are written when the buffer is full and at the end.
+        (void)quiet_thread_start(flush_run, agent);
+    }
     if (agent->perf_map) {
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
@@ -352,7 +362,7 @@ static void agent_begin(struct agent *agent)
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
         thread_recalls = false;
     }
-    if (agent->link && !trace_link_begin(agent->link))
+    if (agent->link && !trace_link_begin(agent->link, at_start))
         say("no thread; allocations are not recorded");
     if (!agent->log || (*jvmti)->GetCapabilities(jvmti, &have) != JVMTI_ERROR_NONE)
         return;
@@ -379,7 +389,7 @@ static void JNICALL on_vm_init(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
     (void)jni;
     (void)thread;
     if (agent && agent->jvmti == jvmti)
-        agent_begin(agent);
+        agent_begin(agent, true);
 }
 
 static void JNICALL on_vm_death(jvmtiEnv *jvmti, JNIEnv *jni)
@@ -592,19 +602,14 @@ JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
         return JNI_ERR;
     if (last && atomic_load(&last->running) && (last->link || options.once) && options.trace)
         return agent_turn(last, &options);
-    if (last) {
-        // Gives the event, which only one can have, back to the VM.
+    if (last)
         agent_stop(last, jni, false);
-        jvmtiCapabilities all;
-        if ((*last->jvmti)->GetCapabilities(last->jvmti, &all) == JVMTI_ERROR_NONE)
-            (*last->jvmti)->RelinquishCapabilities(last->jvmti, &all);
-    }
     if (options.stop)
         return last ? JNI_OK : JNI_ERR;
     agent = agent_new(vm, &options);
     if (!agent)
         return JNI_ERR;
     atomic_store(&current_agent, agent);
-    agent_begin(agent);
+    agent_begin(agent, false);
     return JNI_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,14 +16,21 @@ int line_file_open(struct line_file *file, const char *path)
     file->size = 0;
     file->n_buffer = 0;
     file->failure = 0;
+    file->fd = -1;
+    file->buffer = malloc(LINE_FILE_BUFFER);
+    if (!file->buffer)
+        return -ENOMEM;
     file->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     int r = file->fd < 0 || fstat(file->fd, &st) < 0 ? -errno : 0;
     if (r == 0 && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
         r = -EINVAL;
     if (r == 0 && ftruncate(file->fd, 0) < 0)
         r = -errno;
-    if (r < 0)
+    if (r < 0) {
         line_file_close(file);
+        free(file->buffer);
+        file->buffer = NULL;
+    }
     return r;
 }
 
@@ -77,4 +85,6 @@ void line_file_close(struct line_file *file)
     if (file->fd >= 0)
         close(file->fd);
     file->fd = -1;
+    free(file->buffer);
+    file->buffer = NULL;
 }

@@ -15,7 +15,7 @@ struct line_file {
     int failure; // why: the negative errno of a write; 0: it was closed
     off_t size;
     size_t n_buffer;
-    char buffer[LINE_FILE_BUFFER];
+    char *buffer; // owned; NULL: closed
 };
 
 // Replaces the file; a link of any kind is refused. 0 or negative errno.

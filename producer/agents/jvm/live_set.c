@@ -33,6 +33,7 @@ struct live_set {
     struct live_object *objects; // owned
     size_t n, capacity;
     uint64_t n_lost;
+    bool ended;
 };
 
 struct live_set *live_set_new(void)
@@ -76,10 +77,10 @@ void live_set_add(struct live_set *live, JNIEnv *env, jobject object, uint64_t s
 {
     jweak weak = (*env)->NewWeakGlobalRef(env, object);
     pthread_mutex_lock(&live->lock);
-    bool has_room = weak && room_make(live, env);
+    bool has_room = weak && !live->ended && room_make(live, env);
     if (has_room)
         live->objects[live->n++] = (struct live_object){weak, stack_key};
-    else
+    else if (!live->ended)
         live->n_lost++;
     pthread_mutex_unlock(&live->lock);
     if (!has_room && weak)
@@ -110,27 +111,45 @@ static int file_open(const char *path, FILE **ret)
     return r;
 }
 
-int live_set_write(struct live_set *live, JNIEnv *env, const char *log_path)
+static int live_put(struct live_set *live, JNIEnv *env, const char *log_path, FILE *to)
 {
-    char path[PATH_MAX];
-    FILE *from, *to = NULL;
-    if (snprintf(path, sizeof(path), "%s.live", log_path) >= (int)sizeof(path))
-        return -ENAMETOOLONG;
-    int r = file_open(path, &to);
-    if (r < 0)
-        return r;
-    from = fopen(log_path, "re");
-    r = from ? definitions_copy(from, to) : -errno;
+    FILE *from = fopen(log_path, "re");
+    int r = from ? definitions_copy(from, to) : -errno;
+    if (from)
+        fclose(from);
     pthread_mutex_lock(&live->lock);
     gone_drop(live, env);
     for (size_t i = 0; r == 0 && i < live->n; i++)
         fprintf(to, "%" PRIu64 "\n", live->objects[i].stack_key);
     pthread_mutex_unlock(&live->lock);
-    if (from)
-        fclose(from);
-    if (r == 0 && ferror(to))
-        r = -EIO;
-    return fclose(to) == 0 || r < 0 ? r : -errno;
+    return r == 0 && ferror(to) ? -EIO : r;
+}
+
+static void live_end(struct live_set *live, JNIEnv *env)
+{
+    pthread_mutex_lock(&live->lock);
+    for (size_t i = 0; i < live->n; i++)
+        (*env)->DeleteWeakGlobalRef(env, live->objects[i].object);
+    free(live->objects);
+    live->objects = NULL;
+    live->n = live->capacity = 0;
+    live->ended = true;
+    pthread_mutex_unlock(&live->lock);
+}
+
+int live_set_write(struct live_set *live, JNIEnv *env, const char *log_path)
+{
+    char path[PATH_MAX];
+    FILE *to = NULL;
+    int r = snprintf(path, sizeof(path), "%s.live", log_path) < (int)sizeof(path)
+                ? file_open(path, &to)
+                : -ENAMETOOLONG;
+    if (r == 0) {
+        r = live_put(live, env, log_path, to);
+        r = fclose(to) == 0 || r < 0 ? r : -errno;
+    }
+    live_end(live, env);
+    return r;
 }
 
 uint64_t live_set_n_lost(struct live_set *live)

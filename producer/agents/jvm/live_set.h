@@ -15,7 +15,8 @@ struct live_set *live_set_new(void);
 void live_set_add(struct live_set *live, JNIEnv *env, jobject object, uint64_t stack_key);
 
 // Writes `log_path` + ".live": the definitions of the log, then a sample for each object that is
-// still in use. The log must be flushed. 0 or a negative errno.
+// still in use, and ends: nothing is added any more, and no reference is left. The log must be
+// flushed. 0 or a negative errno.
 int live_set_write(struct live_set *live, JNIEnv *env, const char *log_path);
 
 // Objects that found no place.

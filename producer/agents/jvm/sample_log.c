@@ -158,18 +158,22 @@ static int frames_define(struct sample_log *log, const struct sample *sample, sa
     return r;
 }
 
-// Too much is forgotten: all of it, as stacks refer to all kinds.
-static void memory_bound(struct sample_log *log)
+// All of it, as stacks refer to all kinds.
+static void tables_clear(struct sample_log *log)
 {
-    if (log->stacks.n_bytes + log->definitions.n_bytes + log->frames.n_bytes + log->texts.n_bytes <
-        MEMORY_MAX)
-        return;
     byte_table_clear(&log->stacks);
     byte_table_clear(&log->definitions);
     byte_table_clear(&log->frames);
     byte_table_clear(&log->texts);
     atomic_fetch_add_explicit(&log->n_forgotten, log->n_texts, memory_order_relaxed);
     log->n_texts = 0;
+}
+
+static void memory_bound(struct sample_log *log)
+{
+    if (log->stacks.n_bytes + log->definitions.n_bytes + log->frames.n_bytes + log->texts.n_bytes >=
+        MEMORY_MAX)
+        tables_clear(log);
 }
 
 static int stack_define(struct sample_log *log, const struct sample *sample, size_t size,
@@ -247,6 +251,10 @@ void sample_log_close(struct sample_log *log)
 {
     pthread_mutex_lock(&log->lock);
     line_file_close(&log->file);
+    tables_clear(log);
+    free(log->text_of);
+    log->text_of = NULL;
+    log->text_capacity = 0;
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -276,7 +284,7 @@ uint64_t sample_log_intern(struct sample_log *log, char *text, size_t size)
             text[i] = '?';
     pthread_mutex_lock(&log->lock);
     const struct byte_entry *known = byte_table_find(&log->texts, text, size);
-    uint64_t number = known ? known->number : text_add(log, text, size);
+    uint64_t number = known ? known->number : log->file.fd >= 0 ? text_add(log, text, size) : 0;
     pthread_mutex_unlock(&log->lock);
     return number;
 }

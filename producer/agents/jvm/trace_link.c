@@ -15,13 +15,13 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "producer/agents/jvm/quiet_thread.h"
 #include "producer/agents/jvm/trace_ring.h"
 #include "producer/agents/jvm/vm_names.h"
 
@@ -35,7 +35,8 @@ struct trace_link {
     bool lines;
     struct trace_ring *ring;
     _Atomic uint64_t interval_bytes;
-    atomic_bool ended;
+    atomic_bool ended, disposes;
+    bool begins_with_profile; // of the thread
     int wake_fd;
     pthread_mutex_t lock;                                   // of the names
     char socket[AGENT_SOCKET_MAX], visit[AGENT_SOCKET_MAX]; // empty: none
@@ -109,6 +110,7 @@ static void events_set(const struct trace_link *link, bool on)
     (*jvmti)->SetEventNotificationMode(jvmti, mode, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC, NULL);
 }
 
+// True: there is a profile.
 static bool recorder_find(struct trace_link *link)
 {
     char socket[AGENT_SOCKET_MAX];
@@ -120,6 +122,7 @@ static bool recorder_find(struct trace_link *link)
     if (!socket[0] || trace_ring_connect(link->ring, socket, &interval) < 0)
         return false;
     atomic_store(&link->interval_bytes, interval < INT32_MAX ? interval : INT32_MAX);
+    events_set(link, true);
     return true;
 }
 
@@ -139,7 +142,6 @@ static void link_sleep(struct trace_link *link)
 static void profile_run(struct trace_link *link)
 {
     uint64_t n;
-    events_set(link, true);
     while (!trace_ring_wait(link->ring, link->wake_fd)) {
         (void)!read(link->wake_fd, &n, sizeof(n));
         if (atomic_load(&link->ended))
@@ -156,14 +158,21 @@ static void *link_run(void *userdata)
     char name[] = "tiallocsample";
     JavaVMAttachArgs args = {.version = JNI_VERSION_1_6, .name = name};
     JNIEnv *jni;
-    if ((*link->vm)->AttachCurrentThreadAsDaemon(link->vm, (void **)&jni, &args) != JNI_OK)
+    if ((*link->vm)->AttachCurrentThreadAsDaemon(link->vm, (void **)&jni, &args) != JNI_OK) {
+        trace_ring_disconnect(link->ring);
         return NULL;
+    }
+    bool has_profile = link->begins_with_profile;
     while (!atomic_load(&link->ended)) {
-        if (recorder_find(link))
+        if (has_profile)
             profile_run(link);
         else
             link_sleep(link);
+        has_profile = !atomic_load(&link->ended) && recorder_find(link);
     }
+    trace_ring_disconnect(link->ring); // one that began while it ended
+    if (atomic_load(&link->disposes))
+        (*link->jvmti)->DisposeEnvironment(link->jvmti);
     (*link->vm)->DetachCurrentThread(link->vm);
     return NULL;
 }
@@ -187,17 +196,14 @@ struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agen
     return link;
 }
 
-bool trace_link_begin(struct trace_link *link)
+bool trace_link_begin(struct trace_link *link, bool at_start)
 {
-    sigset_t all, old;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool begun = pthread_create(&thread, NULL, link_run, link) == 0;
-    if (begun)
-        pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return begun;
+    link->begins_with_profile = at_start && recorder_find(link);
+    if (quiet_thread_start(link_run, link))
+        return true;
+    events_set(link, false);
+    trace_ring_disconnect(link->ring);
+    return false;
 }
 
 static void link_wake(struct trace_link *link)
@@ -206,8 +212,9 @@ static void link_wake(struct trace_link *link)
     (void)!write(link->wake_fd, &one, sizeof(one));
 }
 
-void trace_link_end(struct trace_link *link)
+void trace_link_end(struct trace_link *link, bool disposes)
 {
+    atomic_store(&link->disposes, disposes);
     atomic_store(&link->ended, true);
     trace_ring_disconnect(link->ring);
     link_wake(link);

@@ -17,9 +17,12 @@ struct trace_link;
 // NULL: out of memory. Never freed.
 struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agent_options *options);
 
-// Once the VM is live. False: there is no thread to be had.
-bool trace_link_begin(struct trace_link *link);
-void trace_link_end(struct trace_link *link); // for good
+// Once the VM is live. `at_start`: what the program allocates first is in the profile; that may
+// take two seconds where a recorder is there and does not answer. False: there is no thread to be
+// had.
+bool trace_link_begin(struct trace_link *link, bool at_start);
+// For good. `disposes`: then the JVMTI environment goes, too, some time later.
+void trace_link_end(struct trace_link *link, bool disposes);
 
 // What was asked for later, while it runs: a socket for once or for all time to come.
 void trace_link_turn(struct trace_link *link, const struct agent_options *options);

@@ -33,12 +33,12 @@
 
 struct trace_ring {
     pthread_mutex_t lock;
-    int socket_fd;           // -1: there is no profile
-    struct ring_writer ring; // header NULL: the same
-    uint64_t profile;        // counts them
-    struct address_table samples;
-    struct byte_table methods; // of this profile, by sample_frame
-    uint64_t last_method;      // of this profile
+    int socket_fd;                 // -1: there is no profile
+    struct ring_writer ring;       // header NULL: the same
+    uint64_t profile;              // counts them
+    struct address_table *samples; // owned; NULL: there is no profile
+    struct byte_table methods;     // of this profile, by sample_frame
+    uint64_t last_method;          // of this profile
     uint64_t last_number, first_number;
 };
 
@@ -135,12 +135,17 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
         return r;
     }
     trace_ring_disconnect(ring);
+    struct address_table *samples = calloc(1, sizeof(*samples));
+    if (!samples) {
+        munmap(writer.header, HEAP_MEMORY_BYTES(writer.bytes));
+        close(fd);
+        return -ENOMEM;
+    }
+    samples->slots = (table_slot *)(writer.memory + writer.bytes);
+    samples->shift = table_shift;
     pthread_mutex_lock(&ring->lock);
-    byte_table_clear(&ring->methods);
+    ring->samples = samples;
     ring->last_method = 0;
-    memset(&ring->samples, 0, sizeof(ring->samples));
-    ring->samples.slots = (table_slot *)(writer.memory + writer.bytes);
-    ring->samples.shift = table_shift;
     ring->first_number = ring->last_number + 1;
     ring->ring = writer;
     ring->socket_fd = fd;
@@ -162,17 +167,26 @@ bool trace_ring_wait(struct trace_ring *ring, int wake_fd)
     return fds[0].revents != 0;
 }
 
+// What takes time is done without the lock: the VM may stand still, and wait for it.
 void trace_ring_disconnect(struct trace_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
-    if (ring->ring.header) {
-        atomic_store(&ring->ring.header->gone, 1);
-        munmap(ring->ring.header, HEAP_MEMORY_BYTES(ring->ring.bytes));
-        close(ring->socket_fd);
-    }
+    struct ring_writer writer = ring->ring;
+    struct address_table *samples = ring->samples;
+    struct byte_table methods = ring->methods;
+    int fd = ring->socket_fd;
     ring->ring = (struct ring_writer){0};
+    ring->samples = NULL;
+    ring->methods = (struct byte_table){0};
     ring->socket_fd = -1;
     pthread_mutex_unlock(&ring->lock);
+    if (writer.header) {
+        atomic_store(&writer.header->gone, 1);
+        munmap(writer.header, HEAP_MEMORY_BYTES(writer.bytes));
+        close(fd);
+    }
+    free(samples);
+    byte_table_clear(&methods);
 }
 
 // Called with the lock.
@@ -216,13 +230,13 @@ static bool sample_put(struct trace_ring *ring, const uint64_t *methods, size_t 
                        uint64_t weight)
 {
     // Before the record, and taken out before that of its free: what is not there is not alive.
-    if (!table_add(&ring->samples, number))
+    if (!table_add(ring->samples, number))
         return false;
     size_t size = n * sizeof(methods[0]);
     struct heap_alloc *record = ring_reserve(&ring->ring, HEAP_ALLOC, sizeof(*record) + size,
                                              ring->ring.bytes / FREE_RESERVE);
     if (!record) {
-        table_remove(&ring->samples, number);
+        table_remove(ring->samples, number);
         return false;
     }
     record->head.heap = HEAP_JAVA;
@@ -264,7 +278,7 @@ uint64_t trace_ring_add(struct trace_ring *ring, const struct sample_frame *fram
 void trace_ring_free(struct trace_ring *ring, uint64_t number)
 {
     pthread_mutex_lock(&ring->lock);
-    if (ring->ring.header && number >= ring->first_number && table_remove(&ring->samples, number)) {
+    if (ring->ring.header && number >= ring->first_number && table_remove(ring->samples, number)) {
         struct heap_free *record = ring_reserve(&ring->ring, HEAP_FREE, sizeof(*record), 0);
         if (record) {
             record->head.heap = HEAP_JAVA;

@@ -13,6 +13,13 @@ public class Allocations {
     static void bytes(int n) { for (int i = 0; i < n; i++) sink = new byte[1000]; }
     static void keep(int n) { for (int i = 0; i < n; i++) kept.add(new long[50]); }
 
+    // Garbage, and then a collection that finds it, if there is one; VMs tell of it a little later.
+    static void garbage(int n) throws Exception {
+        ints(n);
+        sink = null;
+        for (int i = 0; i < 3; i++) { System.gc(); Thread.sleep(100); }
+    }
+
     static void deep(int depth, int n) {
         if (depth > 0) deep(depth - 1, n);
         else ints(n);
@@ -76,6 +83,7 @@ public class Allocations {
         switch (args[0]) {
             case "both": ints(n); bytes(2 * n); break;
             case "keep": ints(n); keep(n); break;
+            case "garbage": garbage(n); break;
             case "deep": deep(200, n); break;
             case "threads": inThreads(64, n); break;
             case "names": strangeNames(n); break;
