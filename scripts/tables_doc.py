@@ -103,6 +103,8 @@ meant to differ:
   in.
 - Code of V8 is a perf map, which gives frames their names; there, its frames get a mapping of their own. The tables that
   are called _v8_js_code and _jit_code there have names without _; code and modules in them are texts in base64.
+- Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of vb2_v4l2_qbuf.
+- Events of a modem whose values are cut off stay, with <ERROR> in their place; %% in their texts is one %.
 - filedescriptor.ufd is unique, not the number of the descriptor once more.
 - No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
 - Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin

@@ -315,6 +315,7 @@ static void import_done(struct import *im)
     ftrace_rows_done(&im->ftrace_rows);
     map64_done(&im->gpus);
     map64_done(&im->packages);
+    strset_done(&im->package_keys);
     map64_done(&im->i2c_transfers);
     map64_done(&im->writing);
     map64_done(&im->cma_of);

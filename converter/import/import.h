@@ -66,7 +66,8 @@ struct import {
     struct machine_vec machines;              // owned
     struct machine *machine;                  // borrowed: the one at hand
     struct map64 gpus;                        // machine and number of a GPU -> its ugpu
-    struct map64 packages; // user id of an Android package -> its name, in strings
+    struct map64 packages;      // user id of an Android package -> its name, in strings
+    struct strset package_keys; // name and user id of those that have a row
     // State of ftrace handlers.
     struct map64 i2c_transfers; // thread -> adapter and number of messages
     struct map64 writing;       // threads that are in write(2)

@@ -5,7 +5,9 @@
 
 extern const struct importer importer_aconfig_flags;
 extern const struct importer importer_android_log;
+extern const struct importer importer_art_process_metadata;
 extern const struct importer importer_battery;
+extern const struct importer importer_concurrent_sessions;
 extern const struct importer importer_chrome_benchmark;
 extern const struct importer importer_chrome_metadata;
 extern const struct importer importer_chrome_trigger;
@@ -44,6 +46,8 @@ extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
 extern const struct importer importer_malloc_info;
 extern const struct importer importer_memory_snapshot;
+extern const struct importer importer_modem_events;
+extern const struct importer importer_modem_texts;
 extern const struct importer importer_module_symbols;
 extern const struct importer importer_network_bundle;
 extern const struct importer importer_network_packet;
@@ -149,6 +153,10 @@ const struct importer *const importers[] = {
     &importer_trace_attributes,
     &importer_ui_state,
     &importer_translation_table,
+    &importer_modem_events,
+    &importer_modem_texts,
+    &importer_art_process_metadata,
+    &importer_concurrent_sessions,
     &importer_etw,
     &importer_v8_js_code,
     &importer_v8_internal_code,

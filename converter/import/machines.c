@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "converter/import/android/modem.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -30,7 +31,11 @@ static void machine_free(struct machine *machine)
     machine->binder = binder_free(machine->binder);
     machine->drm = drm_free(machine->drm);
     machine->etw = etw_free(machine->etw);
+    machine->modem = modem_free(machine->modem);
     machine->v8 = v8_free(machine->v8);
+    map64_done(&machine->video_buffers);
+    map64_done(&machine->adreno_tids);
+    map64_done(&machine->adreno_zeros);
     map64_done(&machine->tcp_streams);
     map64_done(&machine->gpu_commands);
     gpu_events_done(&machine->gpu_events);

@@ -19,6 +19,7 @@ struct import;
 struct binder;
 struct drm;
 struct etw;
+struct modem;
 struct v8;
 struct syscall_names;
 
@@ -39,10 +40,14 @@ struct machine {
     struct binder *binder;                     // owned
     struct drm *drm;                           // owned; NULL: none yet
     struct etw *etw;                           // owned; NULL: none yet
+    struct modem *modem;                       // owned; NULL: none yet
     struct v8 *v8;                             // owned; NULL: none yet
     struct map64 gpu_commands;                 // queue and number -> when it was sent
     struct gpu_events gpu_events;
     struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
+    struct map64 video_buffers;   // hash of a queued buffer -> its slice
+    struct map64 adreno_tids;     // context of a GPU -> who queues to it
+    struct map64 adreno_zeros;    // batch -> when the GPU's count was 0 (ns)
     struct map64 tcp_streams;     // address of a socket -> its number
     struct map64 file_reads;      // file and place -> tid
     struct map64 wake_locks;      // string -> times that it is held

@@ -267,6 +267,10 @@
     S(v8_unknown_code_type, false, "error", "analysis", NULL)                                      \
     S(v8_code_load_missing_code_range, false, "error", "analysis",                                 \
       "Code of unknown size; left out.")                                                           \
+    S(concurrent_session_event_unknown_state, false, "error", "analysis", NULL)                    \
+    S(pixel_modem_negative_timestamp, false, "error", "analysis", NULL)                            \
+    S(mmsql_modem_events_damaged, false, "error", "analysis",                                      \
+      "Events of a modem, or lists of their texts, that cannot be read.")                          \
     S(missing_disk_io_event_name, false, "error", "analysis", NULL)                                \
     S(mmsql_etw_events_damaged, false, "error", "analysis",                                        \
       "Events of Windows without a time or a processor; left out.")                                \

@@ -89,6 +89,7 @@ static const struct column_meaning meanings[] = {
     ANY("timestamp", TIME),
     ANY("create_ts", TIME),
     ANY("estimated_delete_ts", TIME),
+    ANY_ROW("heap_graph_id", heap_graph),
     ANY_ROW("jit_code_id", jit_code),
     ANY_ROW("v8_isolate_id", v8_isolate),
     ANY_ROW("v8_js_function_id", v8_js_function),

@@ -5,12 +5,14 @@
 #pragma once
 
 #define PROFILE_TABLE_LIST(T)                                                                      \
+    T(android_heap_graph_java_oome_details, "Java heaps that were full.")                          \
     T(heap_graph, "Dumps of the objects of Java heaps.")                                           \
     T(heap_graph_class, "Classes of the objects in Java heaps.")                                   \
     T(heap_graph_object, "Objects in Java heaps.")                                                 \
     T(heap_graph_object_data, "What objects in Java heaps hold: fields of bitmaps.")               \
     T(heap_graph_primitive, "Fields of objects in Java heaps that are numbers.")                   \
     T(heap_graph_reference, "What objects in Java heaps refer to.")                                \
+    T(heap_graph_thread_callsite, "What threads were doing when their heap was full.")             \
     T(heap_profile, "Heap dumps of processes.")                                                    \
     T(heap_profile_allocation, "Sampled allocations (positive) and frees (negative).")             \
     T(malloc_arena, "What the allocator of profiled processes held, by arena.")                    \
@@ -24,6 +26,22 @@
     T(_profiler_sample, "Samples of all profilers.")                                               \
     T(_profiler_session, "Sessions of all profilers.")                                             \
     T(_profiler_task_context, "What was sampled.")
+
+#define COLUMNS_android_heap_graph_java_oome_details(K, C, G)                                      \
+    K(android_heap_graph_java_oome_details, id, "Row.")                                            \
+    C(android_heap_graph_java_oome_details, heap_graph_id, INT, "Heap, see heap_graph.")           \
+    C(android_heap_graph_java_oome_details, allocation_size_bytes, INT,                            \
+      "Size of the allocation that failed.")                                                       \
+    C(android_heap_graph_java_oome_details, total_bytes_free, INT, "Free in the heap.")            \
+    C(android_heap_graph_java_oome_details, free_bytes_until_oom, INT,                             \
+      "By how much the heap could still grow.")                                                    \
+    C(android_heap_graph_java_oome_details, error_msg, TEXT, "What the error says.")
+
+#define COLUMNS_heap_graph_thread_callsite(K, C, G)                                                \
+    K(heap_graph_thread_callsite, id, "Row.")                                                      \
+    C(heap_graph_thread_callsite, heap_graph_id, INT, "Heap, see heap_graph.")                     \
+    C(heap_graph_thread_callsite, utid, INT, "Thread.")                                            \
+    C(heap_graph_thread_callsite, callsite_id, INT, "Where it was, see stack_profile_callsite.")
 
 #define COLUMNS_heap_graph(K, C, G)                                                                \
     K(heap_graph, id, "Row.")                                                                      \

@@ -42,6 +42,7 @@ MORE = {
     "heap_graph_primitive": ("field_set_id", "field_name", "field_type", "int_value", "long_value"),
     "heap_graph_reference": ("reference_set_id", "owner_id", "owned_id", "field_name", "field_type_name",
                              "deobfuscated_field_name"),
+    "heap_graph_thread_callsite": ("heap_graph_id", "utid", "callsite_id"),
     "linux_interrupt_mapping": ("irq_id", "name", "machine_id"),
     "v8_isolate": ("v8_isolate_id", "upid", "internal_isolate_id", "embedded_blob_code_start_address",
                    "embedded_blob_code_size", "code_range_base_address", "code_range_size", "shared_code_range",
@@ -71,7 +72,7 @@ ZERO = {
     "common_flags", "start_address", "module_timestamp", "protection_flags", "size_kb", "private_dirty_kb", "swap_kb",
     "private_clean_resident_kb", "shared_dirty_resident_kb", "shared_clean_resident_kb", "locked_kb",
     "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb",
-    "size", "effective_size"
+    "size", "effective_size", "debuggable", "profileable_from_shell", "version_code"
 }
 # Tables whose cpu is the number on its own machine, and in the peer ucpu once more.
 OF_ALL_MACHINES = ("ftrace_event", "raw", "sched", "sched_slice", "thread_state")
@@ -81,7 +82,10 @@ ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
     "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
+    "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds of events",
+    "sessions": "states are slices here",
     "v8_samples": "the peer makes a mapping of V8's code; here it is a perf map",
+    "modem_odd": "the peer drops events with texts that ask for more than a number",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
 ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
@@ -102,6 +106,8 @@ DROPPED = {
     # Only the name of its frame once more; of no frame, as for all of V8's code.
     "stack_profile_symbol": "(source_file IS NULL AND line_number IS NULL) OR symbol_set_id NOT IN "
                             "(SELECT symbol_set_id FROM stack_profile_frame WHERE symbol_set_id IS NOT NULL)",
+    # The peer names a package anew with each heap that was full.
+    "package_list": "coalesce(version_code, 0) = 0",
     # The same two events: paths of log messages are made one way, values of unknown form are kept.
     "slice": "name IN ('logs', 'annotated')",
     "instant": "name IN ('logs', 'annotated')",

@@ -5,12 +5,27 @@
 #include <errno.h>
 
 #include "common/map.h"
+#include "converter/import/android/packages.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
 struct packages {
     struct strset seen;
 };
+
+int packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new)
+{
+    uint32_t text = strset_add(&im->strings, field_text(name), name->size);
+    int64_t key[] = {text, uid};
+    size_t n = im->package_keys.n;
+    bool is_first;
+    if (text == STRSET_NONE ||
+        strset_add(&im->package_keys, (const char *)key, sizeof(key)) == STRSET_NONE ||
+        !map64_get_or_add(&im->packages, (uint64_t)uid, text, &is_first))
+        return -ENOMEM;
+    *ret_new = im->package_keys.n > n;
+    return 0;
+}
 
 static int package_read(struct import *im, struct packages *state, const struct wire_field *message)
 {
@@ -29,7 +44,7 @@ static int package_read(struct import *im, struct packages *state, const struct 
     if (state->seen.n == n)
         return 0;
     bool is_new;
-    if (!map64_get_or_add(&im->packages, (uint64_t)key[1], (uint64_t)key[0], &is_new))
+    if (packages_see(im, name, key[1], &is_new) < 0)
         return -ENOMEM;
     struct cell *row = database_row(im->db, TABLE_package_list, NULL);
     cell_bytes(row, COL_package_list_package_name, name->data, name->size);

@@ -277,15 +277,6 @@ static void binder_transaction(struct import *im, const struct ftrace_event *eve
     }
 }
 
-static void flow_add(struct import *im, int64_t from, int64_t to)
-{
-    if (from == SLICE_NONE || to == SLICE_NONE)
-        return;
-    struct cell *row = database_row(im->db, TABLE_flow, NULL);
-    cell_int(row, COL_flow_slice_out, from);
-    cell_int(row, COL_flow_slice_in, to);
-}
-
 static void reply_received(struct import *im, struct binder *binder,
                            const struct ftrace_event *event)
 {
@@ -329,7 +320,7 @@ static void binder_transaction_received(struct import *im, const struct ftrace_e
         spec.name = slice_name("binder reply");
         slice = slice_begin(&im->slices, &spec);
     }
-    flow_add(im, transaction.slice, slice);
+    ftrace_flow(im, transaction.slice, slice);
 }
 
 static void binder_command(struct import *im, const struct ftrace_event *event)

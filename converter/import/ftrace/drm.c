@@ -141,13 +141,6 @@ static uint32_t line_track(struct import *im, const char *type, const char *pref
     return tracks_get(&im->tracks, &track);
 }
 
-static void flow_add(struct import *im, int64_t from, int64_t to)
-{
-    struct cell *row = database_row(im->db, TABLE_flow, NULL);
-    cell_int(row, COL_flow_slice_out, from);
-    cell_int(row, COL_flow_slice_in, to);
-}
-
 // NULL: no memory.
 static struct line *ring_get(struct import *im, struct drm *drm, struct slice_name name,
                              uint32_t *ret_index)
@@ -179,7 +172,7 @@ static void ring_begin(struct import *im, struct drm *drm, int64_t ts, const str
     const uint64_t *queued = map64_find(&drm->queued, key);
     if (slice == SLICE_NONE || !queued)
         return;
-    flow_add(im, (int64_t)*queued, slice);
+    ftrace_flow(im, (int64_t)*queued, slice);
     map64_remove(&drm->queued, key);
 }
 

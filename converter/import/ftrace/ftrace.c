@@ -65,18 +65,18 @@ struct ftrace {
 
 extern const struct ftrace_handler ftrace_binder_handlers[], ftrace_buffer_handlers[],
     ftrace_counter_handlers[], ftrace_cpu_handlers[], ftrace_device_handlers[],
-    ftrace_display_handlers[], ftrace_drm_handlers[], ftrace_gpu_handlers[], ftrace_mm_handlers[],
-    ftrace_power_handlers[], ftrace_print_handlers[], ftrace_sched_handlers[],
-    ftrace_storage_handlers[], ftrace_syscall_handlers[], ftrace_task_handlers[],
-    ftrace_thread_handlers[];
+    ftrace_display_handlers[], ftrace_drm_handlers[], ftrace_firmware_handlers[],
+    ftrace_gpu_handlers[], ftrace_mm_handlers[], ftrace_power_handlers[], ftrace_print_handlers[],
+    ftrace_sched_handlers[], ftrace_storage_handlers[], ftrace_syscall_handlers[],
+    ftrace_task_handlers[], ftrace_thread_handlers[], ftrace_video_handlers[];
 
 static const struct ftrace_handler *const handler_tables[] = {
-    ftrace_binder_handlers,  ftrace_buffer_handlers, ftrace_counter_handlers,
-    ftrace_cpu_handlers,     ftrace_mm_handlers,     ftrace_power_handlers,
-    ftrace_print_handlers,   ftrace_sched_handlers,  ftrace_storage_handlers,
-    ftrace_syscall_handlers, ftrace_task_handlers,   ftrace_device_handlers,
-    ftrace_display_handlers, ftrace_drm_handlers,    ftrace_gpu_handlers,
-    ftrace_thread_handlers,
+    ftrace_binder_handlers,  ftrace_buffer_handlers,   ftrace_counter_handlers,
+    ftrace_cpu_handlers,     ftrace_mm_handlers,       ftrace_power_handlers,
+    ftrace_print_handlers,   ftrace_sched_handlers,    ftrace_storage_handlers,
+    ftrace_syscall_handlers, ftrace_task_handlers,     ftrace_device_handlers,
+    ftrace_display_handlers, ftrace_drm_handlers,      ftrace_gpu_handlers,
+    ftrace_thread_handlers,  ftrace_firmware_handlers, ftrace_video_handlers,
 };
 
 // Fields that hold the number of an interned kernel symbol.
@@ -293,6 +293,15 @@ uint32_t ftrace_thread_track(struct import *im, int64_t utid)
     struct track_spec spec = {.type = "thread_execution",
                               .dimensions = {dimension_int("utid", utid)}};
     return tracks_get(&im->tracks, &spec);
+}
+
+void ftrace_flow(struct import *im, int64_t from, int64_t to)
+{
+    if (from == SLICE_NONE || to == SLICE_NONE)
+        return;
+    struct cell *row = database_row(im->db, TABLE_flow, NULL);
+    cell_int(row, COL_flow_slice_out, from);
+    cell_int(row, COL_flow_slice_in, to);
 }
 
 uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event)

@@ -75,6 +75,9 @@ struct slice_name ftrace_function(struct import *im, const struct ftrace_event *
 uint32_t ftrace_thread_track(struct import *im, int64_t utid);
 uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event);
 
+// An arrow between slices; none where one of them is not there.
+void ftrace_flow(struct import *im, int64_t from, int64_t to);
+
 // The thread writes into trace_marker: its write(2) ends here.
 void ftrace_end_write(struct import *im, const struct ftrace_event *event);
 

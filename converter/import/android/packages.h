@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packages that the trace names.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct import;
+struct wire_field;
+
+// There is a package of that name with that user id; *ret_new: it was not known, and may get a row.
+// 0 or -ENOMEM.
+int packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new);

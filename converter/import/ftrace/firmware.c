@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events that others than the kernel make, in times of their own: batches of commands on Adreno
+// GPUs, and what the firmware of Google's phones tells (FWTP). A GPU counts in ticks: where a batch
+// says both, its own count and the kernel's time belong together.
+#include <errno.h>
+
+#include "converter/import/ftrace/ftrace.h"
+
+// 19.2 MHz.
+#define TICK_NS_NUMERATOR   625
+#define TICK_NS_DENOMINATOR 12
+
+// Ticks as nanoseconds; false: more than there can be.
+static bool ticks_ns(uint64_t ticks, int64_t *ret)
+{
+    int64_t n = (int64_t)ticks;
+    if (n > INT64_MAX / TICK_NS_NUMERATOR || n < INT64_MIN / TICK_NS_NUMERATOR)
+        return false;
+    *ret = n * TICK_NS_NUMERATOR / TICK_NS_DENOMINATOR;
+    return true;
+}
+
+static void number_set(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
+{
+    if (map64_set(map, key, value) < 0)
+        im->processes.failure = -ENOMEM;
+}
+
+static uint64_t batch_key(const struct ftrace_event *event)
+{
+    return (uint64_t)ftrace_int(event, "id") << 32 | (uint32_t)ftrace_int(event, "timestamp");
+}
+
+static void batch_queued(struct import *im, const struct ftrace_event *event)
+{
+    number_set(im, &im->machine->adreno_tids, (uint64_t)ftrace_int(event, "id"), event->pid);
+}
+
+// What the kernel's clock showed when the GPU's count was 0 is kept.
+static void batch_sync(struct import *im, const struct ftrace_event *event)
+{
+    int64_t ns;
+    if (ticks_ns((uint64_t)ftrace_int(event, "ticks"), &ns))
+        number_set(im, &im->machine->adreno_zeros, batch_key(event),
+                   (uint64_t)event->ts - (uint64_t)ns);
+}
+
+static uint32_t context_name(struct import *im, uint32_t context, uint32_t priority)
+{
+    const uint64_t *tid = map64_find(&im->machine->adreno_tids, context);
+    uint32_t process = STRSET_NONE;
+    if (tid) {
+        int64_t utid = processes_thread(&im->processes, (int64_t)*tid);
+        int64_t upid = processes_thread_at(&im->processes, utid)->upid;
+        if (upid != UPID_NONE)
+            process = processes_at(&im->processes, upid)->name;
+    }
+    struct slice_name name =
+        process == STRSET_NONE ? ftrace_name(im, "GPU (Ctx=%u, Prio=%u)", context, priority)
+                               : ftrace_name(im, "GPU %.400s (Ctx=%u, Prio=%u)",
+                                             strset_text(&im->strings, process), context, priority);
+    return strset_add(&im->strings, name.text, name.size);
+}
+
+static void batch_retired(struct import *im, const struct ftrace_event *event)
+{
+    uint64_t start = (uint64_t)ftrace_int(event, "start");
+    uint64_t end = (uint64_t)ftrace_int(event, "retire");
+    const uint64_t *zero = map64_find(&im->machine->adreno_zeros, batch_key(event));
+    int64_t start_ns, dur;
+    if (!zero || end < start || !ticks_ns(start, &start_ns) || !ticks_ns(end - start, &dur))
+        return;
+    int64_t ts = (int64_t)(*zero + (uint64_t)start_ns);
+    map64_remove(&im->machine->adreno_zeros, batch_key(event));
+    uint32_t context = (uint32_t)ftrace_int(event, "id");
+    uint32_t priority = (uint32_t)ftrace_int(event, "prio");
+    uint32_t name = context_name(im, context, priority);
+    if (ts < 0 || name == STRSET_NONE)
+        return;
+    struct track_spec tracks = {
+        .type = "adreno_gpu_cmdbatch",
+        .dimensions = {dimension_int("context_id", context), dimension_int("prio", priority)},
+        .name = strset_text(&im->strings, name),
+        .name_size = im->strings.entries[name].size,
+    };
+    struct slice_spec spec = {
+        .ts = ts,
+        .dur = dur,
+        .track = async_track_span(im, &tracks, ts, dur),
+        .name = slice_name("GPU"),
+    };
+    slice_add(&im->slices, &spec);
+    // The process may have got its name after the track.
+    if (spec.track < im->tracks.items.n)
+        im->tracks.items.items[spec.track].name = name;
+}
+
+static void firmware_counter(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name name = ftrace_text(event, "name");
+    struct track_spec track = {
+        .type = "pixel_fwtp_counters",
+        .counter = true,
+        .dimensions = {dimension_text("name", name.text, name.size)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    int64_t ts = ftrace_int(event, "timestamp");
+    if (ts >= 0)
+        counter_push(im, ts, tracks_get(&im->tracks, &track), (uint32_t)ftrace_int(event, "value"),
+                     ARG_SET_NONE);
+}
+
+// One slice at a time for each name: a begin ends what is open.
+static void firmware_slice(struct import *im, const struct ftrace_event *event)
+{
+    struct slice_name name = ftrace_text(event, "name");
+    struct track_spec track = {
+        .type = "pixel_fwtp_slices",
+        .dimensions = {dimension_text("name", name.text, name.size)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    struct slice_spec spec = {.ts = ftrace_int(event, "timestamp"),
+                              .track = tracks_get(&im->tracks, &track)};
+    int64_t begun;
+    if (spec.ts < 0 ||
+        (slices_top(&im->slices, spec.track, &begun) != SLICE_NONE && spec.ts < begun)) {
+        stats_add(&im->stats, STAT_slice_negative_duration, 1);
+        return;
+    }
+    slice_end(&im->slices, &spec);
+    spec.category = ftrace_text(event, "category");
+    spec.name = name;
+    if (ftrace_int(event, "begin"))
+        slice_begin(&im->slices, &spec);
+}
+
+const struct ftrace_handler ftrace_firmware_handlers[] = {
+    {"kgsl_adreno_cmdbatch_queued", batch_queued, false},
+    {"kgsl_adreno_cmdbatch_sync", batch_sync, false},
+    {"kgsl_adreno_cmdbatch_retired", batch_retired, false},
+    {"fwtp_perfetto_counter", firmware_counter, false},
+    {"fwtp_perfetto_slice", firmware_slice, false},
+    {0},
+};

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ConcurrentSessionEvent: what other recording sessions were doing meanwhile. Each has a track; its
+// states are slices one behind the other. A session that is over is a moment.
+#include <errno.h>
+
+#include "common/map.h"
+#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+enum { STATE_DISABLED = 1, STATE_CLONED = 5 };
+
+struct sessions {
+    struct map64 states; // session -> the state it is in
+};
+
+static uint32_t session_track(struct import *im, const struct wire_field *event, bool is_clone)
+{
+    const struct wire_field *text = &event[PB_ConcurrentSessionEvent_session_name];
+    int64_t id = field_i64(&event[PB_ConcurrentSessionEvent_session_id]);
+    // A clone has the name of what it was cloned from.
+    const char *more = is_clone ? " (clone)" : "";
+    struct slice_name name =
+        text->size ? ftrace_name(im, "%.*s%s", (int)(text->size < 400 ? text->size : 400),
+                                 field_text(text), more)
+                   : ftrace_name(im, "Session %llu%s", (unsigned long long)id, more);
+    struct track_spec track = {
+        .type = "concurrent_tracing_sessions",
+        .dimensions = {dimension_int("session_id", id)},
+        .name = name.text,
+        .name_size = name.size,
+    };
+    return tracks_get(&im->tracks, &track);
+}
+
+static int session_sorted(struct import *im, void *userdata, const struct packet *packet,
+                          const struct wire_field *message)
+{
+    static const char *const names[] = {NULL,
+                                        "DISABLED",
+                                        "CONFIGURED",
+                                        "STARTED",
+                                        "DISABLING_WAITING_STOP_ACKS",
+                                        "CLONED_READ_ONLY"};
+    struct sessions *sessions = userdata;
+    MESSAGE(event, PB_ConcurrentSessionEvent_num_data_sources, message);
+    uint64_t state = field_u64(&event[PB_ConcurrentSessionEvent_state]);
+    if (state < STATE_DISABLED || state > STATE_CLONED) {
+        stats_add(&im->stats, STAT_concurrent_session_event_unknown_state, 1);
+        return 0;
+    }
+    struct arg args[] = {
+        arg_int("consumer_uid", (int32_t)field_u64(&event[PB_ConcurrentSessionEvent_consumer_uid])),
+        arg_int("num_data_sources",
+                (uint32_t)field_u64(&event[PB_ConcurrentSessionEvent_num_data_sources])),
+    };
+    struct slice_spec spec = {
+        .ts = packet->ts,
+        .track = session_track(im, event, state == STATE_CLONED),
+        .name = slice_name(names[state]),
+        .args = args,
+        .n_args = sizeof(args) / sizeof(args[0]),
+    };
+    bool is_new;
+    uint64_t *now = map64_get_or_add(
+        &sessions->states, field_u64(&event[PB_ConcurrentSessionEvent_session_id]), 0, &is_new);
+    if (!now)
+        return -ENOMEM;
+    if (*now == state && state != STATE_DISABLED) {
+        slice_add_args(&im->slices, &spec);
+        return 0;
+    }
+    struct slice_spec end = {.ts = packet->ts, .track = spec.track};
+    if (*now && *now != STATE_DISABLED)
+        slice_end(&im->slices, &end);
+    *now = state;
+    if (state == STATE_DISABLED)
+        slice_add(&im->slices, &spec);
+    else
+        slice_begin(&im->slices, &spec);
+    return 0;
+}
+
+static void sessions_done(void *userdata)
+{
+    map64_done(&((struct sessions *)userdata)->states);
+}
+
+const struct importer importer_concurrent_sessions = {
+    .field = PB_TracePacket_concurrent_session_event,
+    .sorted = session_sorted,
+    .state_size = sizeof(struct sessions),
+    .done = sessions_done,
+};
