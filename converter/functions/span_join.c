@@ -6,8 +6,12 @@
 //
 // Each table has ts and dur, and its spans do not overlap within a partition. So both are read in
 // order of partition and time, side by side, once: what is left of a row after a piece was handed
-// out stays for the next. A row that lasts no time meets what holds at its moment. Rows without a
-// partition, or with a negative duration, are left out.
+// out stays for the next. A row that lasts no time meets what holds at its moment; so does one that
+// has not ended (dur is -1), and the piece has not ended either. Rows without a partition are left
+// out. One of the tables may lack dur: its rows are moments.
+//
+// If only one table is partitioned, the other counts in each of its partitions: it is read once for
+// each, and whatever of it is handed out is of the partition at hand.
 #include "converter/functions/functions.h"
 
 #include <stdbool.h>
@@ -19,27 +23,32 @@ SQLITE_EXTENSION_INIT3
 #define NAME_BYTES  128
 #define COLUMNS_MAX 256
 
+#define COLUMN_PARTITION 2 // if there is one
+
 enum kind { KIND_INNER, KIND_LEFT, KIND_OUTER };
 
 struct side {
     char name[NAME_BYTES];
     char partition[NAME_BYTES]; // "": none
     int n_columns;              // beside ts, dur and the partition
-    char *sql;                  // owned: partition, ts, dur, columns, in order
+    bool has_dur;
+    char *sql; // owned: partition, ts, dur, columns; not in order yet
 };
 
 struct span_table {
     sqlite3_vtab base;
     sqlite3 *handle; // borrowed
     enum kind kind;
-    bool partitioned;
+    bool partitioned; // one side, or both
+    int whole;        // the side that counts in each partition of the other; -1: none
     struct side sides[2];
 };
 
 struct stream {
     sqlite3_stmt *statement; // owned
-    bool at_end;
-    int64_t ts, end; // of what is left of the row
+    bool of_one;             // the statement is about one partition
+    bool at_end, endless;    // the row has not ended
+    int64_t ts, end;         // of what is left of the row
 };
 
 struct span_cursor {
@@ -47,6 +56,8 @@ struct span_cursor {
     struct stream streams[2];
     bool has[2], at_end; // which sides the row has
     int64_t ts, end, row;
+    bool any_partition; // yet, if a side counts in each
+    int64_t partition;  // the one at hand, if so
 };
 
 // "NAME", "NAME PARTITIONED COLUMN".
@@ -69,6 +80,22 @@ static bool side_parse(const char *text, struct side *ret)
     return true;
 }
 
+static void side_sql_make(struct side *side, const char *columns)
+{
+    sqlite3_str *sql = sqlite3_str_new(NULL);
+    if (*side->partition)
+        sqlite3_str_appendf(sql, "SELECT \"%w\", ts, ", side->partition);
+    else
+        sqlite3_str_appendall(sql, "SELECT 0, ts, ");
+    sqlite3_str_appendf(sql, "%s%s FROM \"%w\" WHERE ts IS NOT NULL", side->has_dur ? "dur" : "0",
+                        columns, side->name);
+    if (side->has_dur)
+        sqlite3_str_appendall(sql, " AND dur >= -1");
+    if (*side->partition)
+        sqlite3_str_appendf(sql, " AND \"%w\" IS NOT NULL", side->partition);
+    side->sql = sqlite3_str_finish(sql);
+}
+
 // Adds the side's own columns to the declaration, and makes its statement.
 static int side_describe(sqlite3 *handle, struct side *side, sqlite3_str *declared,
                          char **ret_error)
@@ -81,38 +108,32 @@ static int side_describe(sqlite3 *handle, struct side *side, sqlite3_str *declar
         *ret_error = sqlite3_mprintf("SPAN_JOIN: %s", sqlite3_errmsg(handle));
         return code;
     }
-    sqlite3_str *sql = sqlite3_str_new(handle);
-    bool has_ts = false, has_dur = false, has_partition = !*side->partition;
-    if (*side->partition)
-        sqlite3_str_appendf(sql, "SELECT \"%w\", ts, dur", side->partition);
-    else
-        sqlite3_str_appendall(sql, "SELECT 0, ts, dur");
+    sqlite3_str *columns = sqlite3_str_new(handle);
+    bool has_ts = false, has_partition = !*side->partition;
     for (int i = 0; i < sqlite3_column_count(statement) && i < COLUMNS_MAX; i++) {
         const char *column = sqlite3_column_name(statement, i);
         bool is_ts = sqlite3_stricmp(column, "ts") == 0,
              is_dur = sqlite3_stricmp(column, "dur") == 0;
         bool is_partition = sqlite3_stricmp(column, side->partition) == 0;
         has_ts |= is_ts;
-        has_dur |= is_dur;
+        side->has_dur |= is_dur;
         has_partition |= is_partition;
         if (is_ts || is_dur || is_partition)
             continue;
-        sqlite3_str_appendf(sql, ", \"%w\"", column);
+        sqlite3_str_appendf(columns, ", \"%w\"", column);
         sqlite3_str_appendf(declared, ", \"%w\"", column);
         side->n_columns++;
     }
     sqlite3_finalize(statement);
-    sqlite3_str_appendf(sql, " FROM \"%w\" WHERE dur >= 0 AND ts IS NOT NULL", side->name);
-    if (*side->partition)
-        sqlite3_str_appendf(sql, " AND \"%w\" IS NOT NULL", side->partition);
-    sqlite3_str_appendall(sql, " ORDER BY 1, 2");
-    side->sql = sqlite3_str_finish(sql);
-    if (has_ts && has_dur && has_partition)
+    char *own = sqlite3_str_finish(columns);
+    if (has_ts && has_partition) {
+        side_sql_make(side, own ? own : "");
+        sqlite3_free(own);
         return side->sql ? SQLITE_OK : SQLITE_NOMEM;
+    }
+    sqlite3_free(own);
     *ret_error = sqlite3_mprintf("SPAN_JOIN: %s has no column %s", side->name,
-                                 !has_ts    ? "ts"
-                                 : !has_dur ? "dur"
-                                            : side->partition);
+                                 !has_ts ? "ts" : side->partition);
     return SQLITE_ERROR;
 }
 
@@ -130,10 +151,15 @@ static int span_declare(sqlite3 *handle, struct span_table *table, char **ret_er
     sqlite3_str *declared = sqlite3_str_new(handle);
     sqlite3_str_appendall(declared, "CREATE TABLE x(ts, dur");
     if (table->partitioned)
-        sqlite3_str_appendf(declared, ", \"%w\"", table->sides[0].partition);
+        sqlite3_str_appendf(declared, ", \"%w\"", table->sides[table->whole == 0].partition);
     int code = side_describe(handle, &table->sides[0], declared, ret_error);
     if (code == SQLITE_OK)
         code = side_describe(handle, &table->sides[1], declared, ret_error);
+    if (code == SQLITE_OK && !table->sides[0].has_dur && !table->sides[1].has_dur) {
+        *ret_error = sqlite3_mprintf("SPAN_JOIN: neither %s nor %s has a column dur",
+                                     table->sides[0].name, table->sides[1].name);
+        code = SQLITE_ERROR;
+    }
     sqlite3_str_appendall(declared, ")");
     char *sql = sqlite3_str_finish(declared);
     if (code == SQLITE_OK)
@@ -152,16 +178,18 @@ static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *c
     if (!table)
         return SQLITE_NOMEM;
     *table = (struct span_table){.handle = handle, .kind = (enum kind)(uintptr_t)userdata};
+    const char *first = table->sides[0].partition, *second = table->sides[1].partition;
     if (argc != 5 || !side_parse(argv[3], &table->sides[0]) ||
         !side_parse(argv[4], &table->sides[1]) ||
-        sqlite3_stricmp(table->sides[0].partition, table->sides[1].partition) != 0) {
+        (*first && *second && sqlite3_stricmp(first, second) != 0)) {
         *ret_error =
             sqlite3_mprintf("SPAN_JOIN: (a PARTITIONED column, b PARTITIONED column), with "
-                            "the same column, or (a, b) is expected");
+                            "the same column, (a PARTITIONED column, b) or (a, b) is expected");
         sqlite3_free(table);
         return SQLITE_ERROR;
     }
-    table->partitioned = *table->sides[0].partition;
+    table->partitioned = *first || *second;
+    table->whole = !*first == !*second ? -1 : *first ? 1 : 0;
     int code = span_declare(handle, table, ret_error);
     if (code != SQLITE_OK) {
         span_disconnect(&table->base);
@@ -171,10 +199,19 @@ static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *c
     return SQLITE_OK;
 }
 
+// One partition can be asked for alone: nothing of the others matters to its pieces.
 static int span_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    (void)base;
     info->estimatedCost = 1e6;
+    if (!((const struct span_table *)base)->partitioned)
+        return SQLITE_OK;
+    for (int i = 0; i < info->nConstraint && !info->idxNum; i++)
+        if (info->aConstraint[i].usable && info->aConstraint[i].iColumn == COLUMN_PARTITION &&
+            info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ) {
+            info->aConstraintUsage[i].argvIndex = info->idxNum = 1;
+            info->estimatedCost = 1e4;
+            info->estimatedRows = 100;
+        }
     return SQLITE_OK;
 }
 
@@ -202,11 +239,21 @@ static int stream_step(struct span_cursor *cursor, struct stream *stream)
 {
     int code = sqlite3_step(stream->statement);
     stream->at_end = code != SQLITE_ROW;
+    if (code == SQLITE_ROW && sqlite3_column_type(stream->statement, 0) != SQLITE_INTEGER) {
+        cursor->base.pVtab->zErrMsg =
+            sqlite3_mprintf("SPAN_JOIN: partitions are whole numbers; one is '%s'",
+                            sqlite3_column_text(stream->statement, 0));
+        return SQLITE_ERROR;
+    }
     if (code == SQLITE_ROW) {
         int64_t dur = sqlite3_column_int64(stream->statement, 2);
         stream->ts = sqlite3_column_int64(stream->statement, 1);
-        stream->end =
-            dur > INT64_MAX - (stream->ts > 0 ? stream->ts : 0) ? INT64_MAX : stream->ts + dur;
+        stream->endless = dur < 0;
+        if (stream->endless)
+            stream->end = stream->ts;
+        else
+            stream->end =
+                dur > INT64_MAX - (stream->ts > 0 ? stream->ts : 0) ? INT64_MAX : stream->ts + dur;
         return SQLITE_OK;
     }
     if (code == SQLITE_DONE)
@@ -216,17 +263,20 @@ static int stream_step(struct span_cursor *cursor, struct stream *stream)
     return code;
 }
 
-static int64_t partition_of(const struct stream *stream)
+static int64_t partition_of(const struct span_cursor *cursor, int side)
 {
-    return sqlite3_column_int64(stream->statement, 0);
+    if (((const struct span_table *)cursor->base.pVtab)->whole == side)
+        return cursor->partition;
+    return sqlite3_column_int64(cursor->streams[side].statement, 0);
 }
 
 // Negative: the first side's partition comes first; at its end a side comes last.
-static int partitions_compare(const struct stream *a, const struct stream *b)
+static int partitions_compare(const struct span_cursor *cursor)
 {
+    const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
     if (a->at_end || b->at_end)
         return a->at_end - b->at_end;
-    int64_t first = partition_of(a), second = partition_of(b);
+    int64_t first = partition_of(cursor, 0), second = partition_of(cursor, 1);
     return first < second ? -1 : first > second;
 }
 
@@ -242,7 +292,7 @@ static int stream_consume(struct span_cursor *cursor, int side, int64_t end)
 static bool piece_find(struct span_cursor *cursor, int *ret_alone)
 {
     const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
-    int order = partitions_compare(a, b);
+    int order = partitions_compare(cursor);
     *ret_alone = -1;
     if (order == 0 && a->ts == b->ts) {
         cursor->has[0] = cursor->has[1] = true;
@@ -262,18 +312,47 @@ static bool piece_find(struct span_cursor *cursor, int *ret_alone)
     return false;
 }
 
+static bool comes_alone(const struct span_table *table, int side)
+{
+    return table->kind == KIND_OUTER || (table->kind == KIND_LEFT && side == 0);
+}
+
+// Where a side counts in each partition: once the one at hand is through, from the front for the
+// next.
+static int partition_go_on(struct span_cursor *cursor, int whole)
+{
+    const struct span_table *table = (const struct span_table *)cursor->base.pVtab;
+    struct stream *stream = &cursor->streams[whole];
+    const struct stream *other = &cursor->streams[!whole];
+    if (other->at_end) {
+        stream->at_end |= !comes_alone(table, whole) || !cursor->any_partition;
+        return SQLITE_OK;
+    }
+    int64_t partition = partition_of(cursor, !whole);
+    if (cursor->any_partition && partition == cursor->partition)
+        return SQLITE_OK;
+    if (cursor->any_partition && comes_alone(table, whole) && !stream->at_end)
+        return SQLITE_OK;
+    bool is_first = !cursor->any_partition;
+    cursor->any_partition = true;
+    cursor->partition = partition;
+    if (is_first)
+        return SQLITE_OK;
+    sqlite3_reset(stream->statement);
+    return stream_step(cursor, stream);
+}
+
 static int span_advance(struct span_cursor *cursor)
 {
     const struct span_table *table = (const struct span_table *)cursor->base.pVtab;
     for (;;) {
+        int alone, code = table->whole < 0 ? SQLITE_OK : partition_go_on(cursor, table->whole);
         cursor->at_end = cursor->streams[0].at_end && cursor->streams[1].at_end;
-        if (cursor->at_end)
+        if (cursor->at_end || code != SQLITE_OK)
+            return code;
+        if (piece_find(cursor, &alone) || comes_alone(table, alone))
             return SQLITE_OK;
-        int alone;
-        if (piece_find(cursor, &alone) || table->kind == KIND_OUTER ||
-            (table->kind == KIND_LEFT && alone == 0))
-            return SQLITE_OK;
-        int code = stream_consume(cursor, alone, cursor->end);
+        code = stream_consume(cursor, alone, cursor->end);
         if (code != SQLITE_OK)
             return code;
     }
@@ -291,33 +370,68 @@ static int span_next(sqlite3_vtab_cursor *base)
     return code == SQLITE_OK ? span_advance(cursor) : code;
 }
 
+// In order, of one partition or of all.
+static int stream_prepare(const struct span_table *table, int side, bool of_one,
+                          struct stream *stream)
+{
+    const char *partition = table->sides[side].partition;
+    if (stream->statement && stream->of_one == of_one)
+        return sqlite3_reset(stream->statement);
+    sqlite3_finalize(stream->statement);
+    stream->statement = NULL;
+    stream->of_one = of_one;
+    char *sql = of_one ? sqlite3_mprintf("%s AND \"%w\" = ?1 ORDER BY 1, 2", table->sides[side].sql,
+                                         partition)
+                       : sqlite3_mprintf("%s ORDER BY 1, 2", table->sides[side].sql);
+    int code =
+        sql ? sqlite3_prepare_v2(table->handle, sql, -1, &stream->statement, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return code;
+}
+
 static int span_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
                        sqlite3_value **argv)
 {
-    (void)number;
     (void)text;
-    (void)argc;
-    (void)argv;
     struct span_cursor *cursor = (struct span_cursor *)base;
     const struct span_table *table = (const struct span_table *)base->pVtab;
     int code = SQLITE_OK;
     for (int side = 0; side < 2 && code == SQLITE_OK; side++) {
         struct stream *stream = &cursor->streams[side];
-        if (!stream->statement)
-            code = sqlite3_prepare_v2(table->handle, table->sides[side].sql, -1, &stream->statement,
-                                      NULL);
-        if (code != SQLITE_OK)
-            base->pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
-        else if (sqlite3_reset(stream->statement) == SQLITE_OK)
+        bool of_one = number && argc && table->whole != side;
+        code = stream_prepare(table, side, of_one, stream);
+        if (code == SQLITE_OK && of_one)
+            code = sqlite3_bind_value(stream->statement, 1, argv[0]);
+        if (code == SQLITE_OK)
             code = stream_step(cursor, stream);
+        else
+            base->pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
     }
     cursor->row = 0;
+    cursor->any_partition = false;
     return code == SQLITE_OK ? span_advance(cursor) : code;
 }
 
 static int span_eof(sqlite3_vtab_cursor *base)
 {
     return ((struct span_cursor *)base)->at_end;
+}
+
+static void partition_result(const struct span_cursor *cursor, sqlite3_context *context)
+{
+    if (((const struct span_table *)cursor->base.pVtab)->whole >= 0)
+        sqlite3_result_int64(context, cursor->partition);
+    else
+        sqlite3_result_value(context,
+                             sqlite3_column_value(cursor->streams[!cursor->has[0]].statement, 0));
+}
+
+static int64_t piece_dur(const struct span_cursor *cursor)
+{
+    for (int side = 0; side < 2; side++)
+        if (cursor->has[side] && cursor->streams[side].endless)
+            return -1;
+    return cursor->end - cursor->ts;
 }
 
 static int span_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
@@ -328,10 +442,9 @@ static int span_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
     if (column == 0) {
         sqlite3_result_int64(context, cursor->ts);
     } else if (column == 1) {
-        sqlite3_result_int64(context, cursor->end - cursor->ts);
+        sqlite3_result_int64(context, piece_dur(cursor));
     } else if (column < first) {
-        sqlite3_stmt *any = cursor->streams[!cursor->has[0]].statement;
-        sqlite3_result_value(context, sqlite3_column_value(any, 0));
+        partition_result(cursor, context);
     } else {
         int side = column - first >= n_left;
         if (cursor->has[side])

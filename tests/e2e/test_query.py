@@ -223,7 +223,7 @@ class Dialect(Case):
 
     def test_span_joins(self):
         inner = ["5,5,1,p,1", "10,5,1,q,1", "30,5,1,r,2", "0,10,2,s,3", "20,10,2,s,4"]
-        left = ["0,5,1,p,", "15,5,1,q,", "10,10,2,s,", "30,70,2,s,", "0,5,4,u,"]
+        left = ["0,5,1,p,", "15,5,1,q,", "50,-1,1,open,", "10,10,2,s,", "30,70,2,s,", "0,5,4,u,"]
         right = ["20,10,1,,2", "0,5,3,,5"]
         for kind, want in (("SPAN_JOIN", inner), ("SPAN_LEFT_JOIN", inner + left), ("SPAN_OUTER_JOIN", inner + left + right)):
             out = self.ask(self.SPANS + f"CREATE VIRTUAL TABLE j USING {kind}(a PARTITIONED cpu, b PARTITIONED cpu); "
@@ -251,10 +251,42 @@ class Dialect(Case):
         self.assertEqual(out, "ts,dur,x,y\n4,2,p,7\n")
 
     def test_span_join_errors(self):
-        for arguments, why in (("a", "is expected"), ("a PARTITIONED cpu, b", "is expected"), ("a, nothing", "no such table"),
+        for arguments, why in (("a", "is expected"), ("a PARTITIONED cpu, b PARTITIONED y", "is expected"), ("a, nothing", "no such table"),
                                ("a PARTITIONED foo, b PARTITIONED foo", "no column foo"), ("a, a", "same name"),
-                               ("a X cpu, b X cpu", "is expected")):
-            self.assertIn(why, self.ask(self.SPANS + f"CREATE VIRTUAL TABLE j USING SPAN_JOIN({arguments})", code=1), arguments)
+                               ("a X cpu, b X cpu", "is expected"), ("a PARTITIONED cpu, b", "same name"),
+                               ("moments, moments", "neither moments nor moments has a column dur")):
+            self.assertIn(why, self.ask(self.SPANS + "CREATE VIEW moments AS SELECT 0 AS ts;"
+                                        f"CREATE VIRTUAL TABLE j USING SPAN_JOIN({arguments})", code=1), arguments)
+        out = self.ask("CREATE VIEW a AS SELECT 0 AS ts, 1 AS dur, 'x' AS p; CREATE VIEW b AS SELECT 0 AS ts, 1 AS dur;"
+                       "CREATE VIRTUAL TABLE j USING SPAN_JOIN(a PARTITIONED p, b); SELECT * FROM j", code=1)
+        self.assertIn("partitions are whole numbers; one is 'x'", out)
+
+    MIXED = ("CREATE TABLE p AS SELECT column1 AS ts, column2 AS dur, column3 AS utid, column4 AS a FROM (VALUES "
+             "(0, 10, 1, 'p1'), (20, 10, 1, 'p2'), (5, 20, 3, 'p3'), (40, -1, 3, 'p4'));"
+             "CREATE TABLE u AS SELECT column1 AS ts, column2 AS dur, column3 AS b FROM (VALUES "
+             "(2, 4, 'u1'), (8, 14, 'u2'), (35, 10, 'u3'), (50, -1, 'u4'));"
+             "CREATE TABLE moments AS SELECT column1 AS ts, column2 AS b FROM (VALUES (2, 'n1'), (8, 'n2'), (40, 'n3'));")
+
+    def test_span_joins_of_one_partitioned_side(self):
+        """The other counts in each partition that there is, as in Perfetto, whose answers these are."""
+        inner = ["2,4,1,p1,u1", "8,2,1,p1,u2", "20,2,1,p2,u2", "5,1,3,p3,u1", "8,14,3,p3,u2", "40,-1,3,p4,u3"]
+        of_p = ["0,2,1,p1,", "6,2,1,p1,", "22,8,1,p2,", "6,2,3,p3,", "22,3,3,p3,"]
+        of_u = ["10,10,1,,u2", "35,10,1,,u3", "50,-1,1,,u4", "2,3,3,,u1", "35,5,3,,u3", "40,5,3,,u3", "50,-1,3,,u4"]
+        for kind, tables, want in (("SPAN_JOIN", "p PARTITIONED utid, u", inner), ("SPAN_JOIN", "u, p PARTITIONED utid", inner),
+                                   ("SPAN_LEFT_JOIN", "p PARTITIONED utid, u", inner + of_p),
+                                   ("SPAN_LEFT_JOIN", "u, p PARTITIONED utid", inner + of_u),
+                                   ("SPAN_OUTER_JOIN", "p PARTITIONED utid, u", inner + of_p + of_u),
+                                   ("SPAN_OUTER_JOIN", "u, p PARTITIONED utid", inner + of_p + of_u)):
+            make = self.MIXED + f"CREATE VIRTUAL TABLE j USING {kind}({tables}); SELECT ts, dur, utid, a, b FROM j"
+            self.assertEqual(sorted(self.ask(make).splitlines()[1:]), sorted(want), (kind, tables))
+            one = self.ask(make + " WHERE utid = 3").splitlines()[1:]
+            self.assertEqual(sorted(one), sorted(row for row in want if row.split(",")[2] == "3"), (kind, tables))
+            none = make.replace("SELECT ts, dur, utid, a", "DELETE FROM p; SELECT ts, dur, utid, a")
+            self.assertEqual(self.ask(none).splitlines()[1:], [], "no partition at all")
+
+    def test_span_join_with_moments(self):
+        out = self.ask(self.MIXED + "CREATE VIRTUAL TABLE j USING SPAN_JOIN(p PARTITIONED utid, moments); SELECT ts, dur, utid, a, b FROM j")
+        self.assertEqual(out.splitlines()[1:], ["2,0,1,p1,n1", "8,0,1,p1,n2", "8,0,3,p3,n2", "40,-1,3,p4,n3"])
 
     def test_modules(self):
         out = self.ask("INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n FROM thread_slice")
