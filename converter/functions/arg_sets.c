@@ -3,7 +3,9 @@
 // A set is one row; its kind says what is in the columns. Kinds are kept in a small cache, by their
 // number, so that memory is bounded however many a database has. A row is read by one of a few
 // statements that ask for more or fewer columns: most sets are short, and SQLite takes time for
-// each column that is asked for. The one that served last is tried first.
+// each column that is asked for. The one that served last is tried first. It stays at its row,
+// because questions mostly go through sets in order: then the next one is a
+// step away and need not be looked for.
 #include "converter/functions/arg_sets.h"
 
 #include <string.h>
@@ -12,6 +14,9 @@ SQLITE_EXTENSION_INIT3
 
 #define KINDS_CACHED 256 // a power of two
 #define SLOTS_IN_ROW 64  // further values have rows of their own
+#define STEPS_MAX    4   // to a set that is near, before it is looked for
+
+enum { COLUMN_KIND, COLUMN_ID, COLUMN_VALUES };
 
 static const int widths[] = {4, 12, SLOTS_IN_ROW};
 #define N_WIDTHS (sizeof(widths) / sizeof(widths[0]))
@@ -28,6 +33,8 @@ struct arg_sets {
     struct kind kinds[KINDS_CACHED];
     sqlite3_stmt *rows[N_WIDTHS], *fields, *more; // owned
     size_t width;                                 // the statement that served last
+    bool placed;                                  // it is at a row, that of
+    int64_t place;                                // this set
     const struct kind *kind;                      // of the set; NULL: there is no such set
     int64_t id;
     bool looked; // at `id`, whose row is at hand
@@ -57,10 +64,10 @@ void arg_sets_free(struct arg_sets *sets)
 static int rows_prepare(struct arg_sets *sets, size_t width)
 {
     sqlite3_str *sql = sqlite3_str_new(sets->handle);
-    sqlite3_str_appendall(sql, "SELECT kind_id");
+    sqlite3_str_appendall(sql, "SELECT kind_id, id");
     for (int i = 0; i < widths[width]; i++)
         sqlite3_str_appendf(sql, ", value_%d", i);
-    sqlite3_str_appendall(sql, " FROM main._arg_set WHERE id = ?1");
+    sqlite3_str_appendall(sql, " FROM main._arg_set WHERE id >= ?1 ORDER BY id");
     char *text = sqlite3_str_finish(sql);
     int code = text ? sqlite3_prepare_v3(sets->handle, text, -1, SQLITE_PREPARE_PERSISTENT,
                                          &sets->rows[width], NULL)
@@ -148,15 +155,36 @@ static int kind_find(struct arg_sets *sets, int64_t id, const struct kind **ret)
     return SQLITE_OK;
 }
 
-static int row_read(struct arg_sets *sets, size_t width, int64_t id)
+// Goes to the first row from the set on; *ret_found: it is the set's.
+static int row_go(struct arg_sets *sets, int64_t id, bool *ret_found)
 {
+    sqlite3_stmt *rows = sets->rows[sets->width];
+    int code = SQLITE_ROW;
+    bool near = sets->placed && id >= sets->place && id - sets->place <= STEPS_MAX;
+    if (!near) {
+        sqlite3_reset(rows);
+        sqlite3_bind_int64(rows, 1, id);
+    }
+    if (!near || id > sets->place)
+        do {
+            code = sqlite3_step(rows);
+            sets->placed = code == SQLITE_ROW;
+            if (sets->placed)
+                sets->place = sqlite3_column_int64(rows, COLUMN_ID);
+        } while (sets->placed && sets->place < id);
+    *ret_found = sets->placed && sets->place == id;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+// Goes to the same row with another statement.
+static int row_widen(struct arg_sets *sets, size_t width, int64_t id)
+{
+    bool found;
     sqlite3_reset(sets->rows[sets->width]);
+    sets->placed = false;
     sets->width = width;
     int code = sets->rows[width] ? SQLITE_OK : rows_prepare(sets, width);
-    if (code != SQLITE_OK)
-        return code;
-    sqlite3_bind_int64(sets->rows[width], 1, id);
-    return sqlite3_step(sets->rows[width]);
+    return code == SQLITE_OK ? row_go(sets, id, &found) : code;
 }
 
 int arg_sets_look(struct arg_sets *sets, int64_t id)
@@ -165,17 +193,17 @@ int arg_sets_look(struct arg_sets *sets, int64_t id)
         return SQLITE_OK;
     sets->looked = false;
     sets->kind = NULL;
-    int code = row_read(sets, sets->width, id);
-    if (code == SQLITE_ROW)
-        code = kind_find(sets, sqlite3_column_int64(sets->rows[sets->width], 0), &sets->kind);
-    else if (code == SQLITE_DONE)
-        code = SQLITE_OK;
+    bool found;
+    int code = row_go(sets, id, &found);
+    if (code == SQLITE_OK && found)
+        code = kind_find(sets, sqlite3_column_int64(sets->rows[sets->width], COLUMN_KIND),
+                         &sets->kind);
     if (code == SQLITE_OK && sets->kind) {
         size_t width = 0;
         while (width + 1 < N_WIDTHS && widths[width] < sets->kind->n_slots)
             width++;
-        if (width > sets->width && (code = row_read(sets, width, id)) == SQLITE_ROW)
-            code = SQLITE_OK;
+        if (width > sets->width)
+            code = row_widen(sets, width, id);
     }
     if (code != SQLITE_OK) {
         sets->kind = NULL;
@@ -200,7 +228,7 @@ sqlite3_value *arg_sets_value(struct arg_sets *sets, int index)
 {
     int slot = sets->kind->fields[index].slot;
     if (slot >= 0 && slot < SLOTS_IN_ROW)
-        return sqlite3_column_value(sets->rows[sets->width], slot + 1);
+        return sqlite3_column_value(sets->rows[sets->width], COLUMN_VALUES + slot);
     sqlite3_reset(sets->more);
     sqlite3_bind_int64(sets->more, 1, sets->id);
     sqlite3_bind_int(sets->more, 2, slot);
