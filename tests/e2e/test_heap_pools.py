@@ -112,6 +112,7 @@ class Pools(Base):
         cases = (
             ("cc", "c", ("-std=c99", "-pedantic", "-O2", "-Wl,--gc-sections")),
             ("cc", "c", ("-static-pie" if os.uname().machine == "x86_64" else "-pie", "-flto")),
+            ("cc", "c", ("-Dfree(p)=mine(p)", "-Dalloc(n)=mine(n)")),
             ("c++", "cpp", ("-std=c++11", "-pedantic", "-no-pie")),
         )
         for compiler, suffix, options in cases:
@@ -128,6 +129,46 @@ class Pools(Base):
                     " where heap_name = 'a.pool'"
                 )
                 self.assertEqual(rows, [(1000, 110)])
+
+    def write(self, text):
+        source = self.dir / "own.c"
+        source.write_text("#include <mmheap.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n" + text)
+        self.build("cc", source)
+        return self.dir / "program"
+
+    def test_names_that_are_taken(self):
+        program = self.write(
+            "int main(void)\n{\n    static char p;\n"
+            '    mmheap_report_alloc(mmheap_register("libc.malloc", NULL, NULL), &p, 1 << 30);\n'
+            '    mmheap_report_alloc(mmheap_register("com.android.art", NULL, NULL), &p, 1 << 30);\n'
+            '    mmheap_report_alloc(mmheap_register("", NULL, NULL), &p, 1 << 30);\n    free(malloc(100000));\n}\n')
+        self.profile(program, options=("--all-heaps", "-i", "1"))
+        self.assertEqual(self.heaps(), {"libc.malloc"})
+        (allocated,), = self.query("select sum(max(size, 0)) from heap_profile_allocation")
+        self.assertTrue(100000 <= allocated < 1 << 30, allocated)
+
+    def test_an_interval_that_has_doubled_often(self):
+        """Large allocations are still in proportion to it."""
+        program = self.write(
+            "int main(void)\n{\n    static char p;\n"
+            '    struct mmheap *heap = mmheap_register("a.pool", NULL, NULL);\n    puts("ready");\n    fflush(stdout);\n'
+            "    for (int i = 0; i < 200000; i++) {\n        mmheap_report_alloc(heap, &p, 4 << 20);\n"
+            "        mmheap_report_free(heap, &p);\n        if (i % 1000 == 0) {\n            free(malloc(100000));\n"
+            "            usleep(20000);\n        }\n    }\n}\n")
+        config = self.dir / "heap.cfg"
+        with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            config.write_text(
+                'buffers { size_kb: 8192 } duration_ms: 1500 data_sources { config { name: "linux.heap" heapprofd_config {'
+                ' heaps: "a.pool" heap_sampling_intervals: 2 shmem_size_bytes: 65536'
+                " adaptive_sampling_shmem_threshold: 65536 adaptive_sampling_max_sampling_interval_bytes: 2097152"
+                f" pid: {process.pid} }} }} }}")
+            result = run(MMTRACE, "record", "-c", config, "-o", self.trace)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            process.kill()
+        (n, mean), = self.query("select sum(count), 1.0 * sum(size) / sum(count) from heap_profile_allocation where size > 0")
+        self.assertGreater(n, 500)  # an allocation has two points
+        self.assertTrue(4e6 < mean < 6e6, mean)
 
     @unittest.skipUnless((AGENT / "mmheap-attach").exists(), "mmheap-attach is not in this build")
     def test_a_program_that_runs_already(self):

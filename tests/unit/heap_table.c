@@ -124,6 +124,20 @@ static void what_is_in_a_range_is_removed(void **state)
         remove_ranges(shift);
 }
 
+// Addresses need not be of memory.
+static void a_range_ends_at_the_last_address(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {100, UINT64_C(1) << 30, UINT64_MAX};
+    assert_true(table_add(table, 5));
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(table_add(table, UINT64_MAX - 3));
+        assert_true(table_add(table, UINT64_MAX));
+        check_range(0, UINT64_MAX - 7, sizes[i], 2);
+    }
+    assert_true(table_remove(table, 5));
+}
+
 // What has no room is refused, and nothing else is touched.
 static void a_full_table_refuses(void **state)
 {
@@ -176,9 +190,13 @@ static void threads_do_not_lose_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(addresses_come_and_go),    TEST(samples_are_in_their_lines),
-        TEST(an_address_is_there_once), TEST(what_is_in_a_range_is_removed),
-        TEST(a_full_table_refuses),     TEST(threads_do_not_lose_addresses),
+        TEST(addresses_come_and_go),
+        TEST(samples_are_in_their_lines),
+        TEST(an_address_is_there_once),
+        TEST(what_is_in_a_range_is_removed),
+        TEST(a_full_table_refuses),
+        TEST(threads_do_not_lose_addresses),
+        TEST(a_range_ends_at_the_last_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

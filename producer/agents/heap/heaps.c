@@ -30,13 +30,21 @@ static struct {
 
 // Reports.
 
+// Below CLIENT_UNIT times the factor of the threshold, but only when the doublings are taken out.
+static int64_t units_of(double units, unsigned n_doublings)
+{
+    if (__builtin_expect(n_doublings != 0, 0))
+        units /= (double)(UINT64_C(1) << n_doublings);
+    return (int64_t)units;
+}
+
 static void report_alloc(struct mmheap *heap, const void *p, size_t size)
 {
     struct thread_state *thread = &client_thread;
     unsigned n_doublings = client_doublings();
     bool is_exact = size >> n_doublings >= heap->threshold;
     if (!is_exact) {
-        thread->reported.left -= (int64_t)((double)size * heap->scale) >> n_doublings;
+        thread->reported.left -= units_of((double)size * heap->scale, n_doublings);
         if (__builtin_expect(thread->reported.left > 0, 1))
             return;
     }
@@ -90,13 +98,19 @@ static bool tell(size_t number, const struct numbered_heap *numbered)
     return true;
 }
 
+// Of heaps that are not the program's own.
+static bool is_somebodys(const char *name)
+{
+    return strcmp(name, HEAP_MALLOC_NAME) == 0 || strcmp(name, HEAP_JAVA_NAME) == 0;
+}
+
 // 0: it has none.
 static size_t number_of(const char *name)
 {
     for (size_t i = 1; i <= heaps.n; i++)
         if (strncmp(heaps.numbered[i].name, name, HEAP_NAME_BYTES - 1) == 0)
             return i;
-    if (heaps.n + 1 >= HEAP_HEAPS_MAX)
+    if (heaps.n + 1 >= HEAP_HEAPS_MAX || is_somebodys(name))
         return 0;
     size_t number = heaps.n + 1;
     struct numbered_heap *numbered = &heaps.numbered[number];
@@ -130,9 +144,9 @@ static void switch_on(struct mmheap *heap)
     heap->mask = HEAP_KEY(number, 0);
     heap->threshold = sampler_threshold(interval);
     heap->scale = (double)CLIENT_UNIT / (double)interval;
-    heap->alloc = report_alloc;
-    heap->free = report_free;
-    heap->free_range = report_free_range;
+    heap->tell_alloc = report_alloc;
+    heap->tell_free = report_free;
+    heap->tell_free_range = report_free_range;
     __atomic_store_n(&heap->interval, interval, __ATOMIC_RELEASE);
     call_changed(heap, interval);
 }

@@ -145,6 +145,8 @@ static bool stretch_is_empty(const struct address_table *table, uint64_t address
 void table_remove_range(struct address_table *table, uint64_t mask, uint64_t start, uint64_t size,
                         void (*removed)(void *userdata, uint64_t address), void *userdata)
 {
+    if (start && size > -start)
+        size = -start; // up to the last address
     const struct range range = {mask, start, size, removed, userdata};
     if (size == 0)
         return;

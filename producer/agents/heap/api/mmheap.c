@@ -2,12 +2,15 @@
 //
 // Everything is static and hidden: each program and library that links this has a table of its own.
 // Heaps are never taken back, so whoever has found one may keep its address as long as the object
-// is loaded. The lock is held for a few instructions and never while something else is called.
+// is loaded. The lock is held for a few instructions and never while something else is called. It
+// holds the id of its process: in a child after fork nobody is there to open what another thread of
+// the parent had closed, and the heap that it was about to add is not there.
 #include "producer/agents/heap/api/mmheap_registry.h"
 
-#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden"), used))
 
@@ -47,10 +50,25 @@ static struct mmheap *add(const char *name, mmheap_changed_fn changed, void *use
     return heap;
 }
 
+// Whoever waits sleeps, so that a thread of lower priority can go on.
+static void lock(void)
+{
+    static const struct timespec pause = {.tv_nsec = 20000};
+    uint32_t self = (uint32_t)getpid(), holder = 0;
+    while (!__atomic_compare_exchange_n(&registry.lock, &holder, self, 0, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+        if (holder == self) {
+            nanosleep(&pause, NULL);
+            holder = 0;
+        }
+    }
+}
+
 struct mmheap *mmheap_register(const char *name, mmheap_changed_fn changed, void *userdata)
 {
-    while (__atomic_exchange_n(&registry.lock, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
+    if (!name || !*name)
+        return &registry.heaps[MMHEAP_HEAPS_MAX - 1];
+    lock();
     struct mmheap *heap = find(name);
     bool is_new = !heap;
     if (is_new)

@@ -13,8 +13,9 @@
  * no thread is started, no memory is allocated. Whoever profiles the process finds the table, also
  * in a process that runs already. While nobody does, a report is a load and a branch.
  *
- * Any thread may report at any time, also in a signal handler and in a child after fork, which has
- * no part in its parent's profile.
+ * Any thread may report at any time once it has the heap, also in a signal handler and in a child
+ * after fork, which has no part in its parent's profile. A library that is unloaded takes its table
+ * with it: nobody may report to its heaps any more, and what lives in them counts as not freed.
  */
 #ifndef MMHEAP_H
 #define MMHEAP_H
@@ -37,15 +38,17 @@ typedef void (*mmheap_changed_fn)(void *userdata, size_t interval);
 
 /* The heap of that name: the same at every call within one program or library, and shown as one
  * heap where several of them use the name. `changed` may be NULL; the first call's counts. Any
- * thread, but not in signal handlers. Never NULL: beyond 63 heaps it is one that nobody records. */
+ * thread, also in a child after fork, but not in signal handlers. Never NULL: beyond 63 heaps, and
+ * without a name, it is one that nobody records; and so are those beyond 63 in the whole process,
+ * and "libc.malloc" and "com.android.art", which are taken. */
 struct mmheap *mmheap_register(const char *name, mmheap_changed_fn changed, void *userdata);
 
 /* The layout belongs to the library; programs use the functions below. */
 struct mmheap {
     uint64_t interval; /* 0: nobody records */
-    void (*alloc)(struct mmheap *heap, const void *p, size_t size);
-    void (*free)(struct mmheap *heap, const void *p);
-    void (*free_range)(struct mmheap *heap, const void *start, size_t size);
+    void (*tell_alloc)(struct mmheap *heap, const void *p, size_t size);
+    void (*tell_free)(struct mmheap *heap, const void *p);
+    void (*tell_free_range)(struct mmheap *heap, const void *start, size_t size);
     uint64_t mask, threshold;
     double scale;
     uint64_t index;
@@ -65,21 +68,21 @@ static inline size_t mmheap_interval(const struct mmheap *heap)
 static inline void mmheap_report_alloc(struct mmheap *heap, const void *p, size_t size)
 {
     if (__builtin_expect(mmheap_interval(heap) != 0, 0))
-        heap->alloc(heap, p, size);
+        heap->tell_alloc(heap, p, size);
 }
 
 /* Before `p` can be handed out again. */
 static inline void mmheap_report_free(struct mmheap *heap, const void *p)
 {
     if (__builtin_expect(mmheap_interval(heap) != 0, 0))
-        heap->free(heap, p);
+        heap->tell_free(heap, p);
 }
 
 /* Every allocation whose address is in [start, start + size) is freed: an arena is emptied. */
 static inline void mmheap_report_free_range(struct mmheap *heap, const void *start, size_t size)
 {
     if (__builtin_expect(mmheap_interval(heap) != 0, 0))
-        heap->free_range(heap, start, size);
+        heap->tell_free_range(heap, start, size);
 }
 
 #ifdef __cplusplus
