@@ -4,13 +4,14 @@ go on as if nothing was, and what is lost is known."""
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import time
 import unittest
 
 from lib import MMTRACE, run
-from test_heap import WORK as THREADS
+from test_heap import TRUTH, WORK as THREADS
 from test_heap_service import Service
 
 # Does what its lines of input say, and says when it is done.
@@ -54,9 +55,6 @@ class FullRing(Service):
         return self.query("select sum(count) from heap_profile_allocation group by callsite_id"
                           " order by sum(abs(count)) desc limit 1")[0][0]
 
-    def stat(self, name):
-        return sum(row[0] for row in self.query(f"select value from stats where name = '{name}'"))
-
     def test_frees_that_are_lost_are_made_good_for(self):
         """The program frees while nobody reads, and does nothing after that."""
         process = self.start_piped("python3", "-c", WORK)
@@ -72,6 +70,26 @@ class FullRing(Service):
         self.assertGreater(self.stat("mmsql_heap_lost_frees"), 100)
         self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
 
+    def test_a_recorder_that_stands_still_for_long(self):
+        """Who waits for room does so for five seconds; from there on what does not fit is counted."""
+        process = self.start_piped("python3", "-c", WORK)
+        recorder = self.profile(process, "-i", "1", "--shmem-size", "65536")
+        self.work(process, "burst", 100)
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        self.work(process, "burst", 20000)
+        self.assertLess(time.monotonic() - began, 10)
+        began = time.monotonic()
+        self.work(process, "burst", 20000)
+        self.assertLess(time.monotonic() - began, 3)
+        recorder.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+        self.work(process, "burst", 100)
+        self.end(recorder)
+        self.assertGreater(self.stat("mmsql_heap_lost_allocations"), 20000)
+        self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
+
 
 class Many(Service):
     def test_processes_that_have_ended_take_no_descriptors(self):
@@ -83,17 +101,233 @@ class Many(Service):
         self.assertGreater(n, 150)
 
 
-class Odd(Service):
+class Programs(Service):
+    """With programs of their own."""
+
     def attach(self, pid, ms=200):
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
 
     def compile(self, text):
         source, program = self.dir / "odd.c", self.dir / "odd"
         source.write_text(text)
-        done = run("cc", "-o", program, source, "-pthread")
+        done = run("cc", "-O1", "-o", program, source, "-pthread", "-ldl")
         self.assertEqual(done.returncode, 0, done.stderr)
         return program
 
+    def profile(self, *argv, options=()):
+        return run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv)
+
+
+# Allocates, enters a jail in which the allocator can work and nothing else, and allocates on. HOW: prctl or syscall;
+# WHO: the process, a child after fork, or both with a second thread (which the jail takes in, too).
+JAIL = r"""
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void work(int n)
+{
+    static __thread void *keep[1000];
+    for (int i = 0; i < n; i++) {
+        free(keep[i % 1000]);
+        keep[i % 1000] = malloc(100 + i % 3000);
+    }
+}
+
+static void enter(const char *how, int flags)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(SYS_write), ALLOW(SYS_brk), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
+        ALLOW(SYS_futex), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_mprotect), ALLOW(SYS_madvise), ALLOW(SYS_rt_sigprocmask),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (strcmp(how, "prctl") == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+                                  : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program))
+        _exit(4);
+}
+
+static volatile int over, begun;
+
+static void *work_on(void *unused)
+{
+    for (; !over; begun = 1)
+        work(1000);
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    int status, threads = strcmp(argv[2], "threads") == 0;
+    struct timespec wait = {.tv_nsec = atoi(argv[3]) * 1000000L % 1000000000, .tv_sec = atoi(argv[3]) / 1000};
+    (void)argc;
+    work(20000);
+    nanosleep(&wait, NULL);
+    work(20000);
+    if (threads && pthread_create(&thread, NULL, work_on, NULL) != 0)
+        return 5;
+    while (threads && !begun)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (strcmp(argv[2], "child") == 0 && fork() != 0) {
+        work(20000);
+        wait4(-1, &status, 0, NULL);
+        return status ? 3 : 0;
+    }
+    enter(argv[1], threads ? SECCOMP_FILTER_FLAG_TSYNC : 0);
+    work(500000);
+    over = 1;
+    if (threads)
+        pthread_join(thread, NULL);
+    if (write(1, "as ever\n", 8) != 8)
+        return 6;
+    _exit(0);
+}
+"""
+
+
+class Jail(Programs):
+    def test_entered_after_the_start(self):
+        program = self.compile(JAIL)
+        for how, who in (("prctl", "process"), ("syscall", "process"), ("prctl", "child"), ("syscall", "threads")):
+            with self.subTest(how=how, who=who):
+                result = self.profile(program, how, who, 0, options=("-i", "64", "--shmem-size", "65536"))
+                self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
+                self.assertEqual("seccomp jail" in result.stderr, who != "child", result.stderr)
+                (n,), = self.query("select sum(count) from heap_profile_allocation where size > 0")
+                self.assertGreater(n, 1000)
+
+    def test_entered_after_it_was_attached_to(self):
+        program = self.compile(JAIL)
+        for how, who in (("prctl", "process"), ("prctl", "child"), ("syscall", "threads")):
+            with self.subTest(how=how, who=who):
+                process = self.start_piped(program, how, who, 500)
+                time.sleep(0.2)
+                recorder = self.start(MMTRACE, "heap", "-i", "64", "-d", "1000", "-o", self.trace, "-p", process.pid)
+                self.assertEqual(process.stdout.read(), "as ever\n")
+                self.assertEqual(process.wait(20), 0)
+                err = recorder.communicate(timeout=30)[1]
+                self.assertEqual(recorder.returncode, 0, err)
+                self.assertIn("attached", err)
+
+
+class Rights(Programs):
+    def test_a_process_that_gives_up_its_rights(self):
+        """Its /proc belongs to root from there on. Libraries come, and the hooks go out at the end."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to give it up")
+        code = (
+            "import ctypes, os, time\nos.setgroups([])\nkeep = [bytes(3000) for _ in range(3000)]\n"
+            "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\n"
+            "ctypes.CDLL('liblzma.so.5')\n"
+            "end = time.monotonic() + 2\nwhile time.monotonic() < end:\n    keep = [bytes(3000) for _ in range(1000)]\n"
+            "    time.sleep(0.01)\nprint('as ever')\n")
+        result = self.profile("python3", "-c", code.replace("+ 2", "+ 0.1"))
+        self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
+        process = self.start_piped("python3", "-c", code)
+        self.until(lambda: "Uid:\t65534" in pathlib.Path(f"/proc/{process.pid}/status").read_text())
+        for _ in range(2):
+            result = self.attach(process.pid)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(process.stdout.read(), "as ever\n")
+        self.assertEqual(process.wait(20), 0)
+
+    def test_it_does_so_while_it_is_attached_to(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to give it up")
+        code = (
+            "import os, time\nkeep = [bytes(3000) for _ in range(3000)]\ntime.sleep(0.7)\nos.setresuid(65534, 65534, 65534)\n"
+            "end = time.monotonic() + 1.5\nwhile time.monotonic() < end:\n    keep = [bytes(3000) for _ in range(1000)]\n"
+            "    time.sleep(0.01)\nprint('as ever')\n")
+        process = self.start_piped("python3", "-c", code)
+        time.sleep(0.2)
+        result = self.attach(process.pid, ms=900)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIsNone(process.poll())
+        time.sleep(0.2)  # a program that allocates takes the hooks out by itself
+        self.assertNotIn("memfd:mmheap ", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+        self.assertEqual(process.stdout.read(), "as ever\n")
+        self.assertEqual(process.wait(20), 0)
+
+    def test_a_program_that_gets_other_rights(self):
+        """The loader leaves the library out, and it runs as ever."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to give files away")
+        os.chmod(self.dir, 0o755)
+        program = self.dir / "other_rights"
+        shutil.copy(TRUTH, program)
+        os.chown(program, 65534, 65534)
+        os.chmod(program, 0o4755)
+        result = self.profile("sh", "-c", f"{program} 1 1000 && {TRUTH} 1 1000 && echo as ever")
+        self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
+
+
+class Threads(Programs):
+    def test_allocations_are_no_cancellation_points(self):
+        """Also where they wait for room: a thread that is cancelled meanwhile goes on to where it can be."""
+        program = self.compile(
+            "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic volatile int n_done;\n"
+            "static pthread_barrier_t barrier;\nstatic void *run(void *p) {\n    void *volatile keep[300];\n"
+            "    pthread_barrier_wait(&barrier);\n    for (int i = 0; i < 300; i++) keep[i] = malloc(1000);\n"
+            "    for (int i = 0; i < 300; i++) free(keep[i]);\n    __atomic_fetch_add(&n_done, 1, 5);\n"
+            "    pthread_testcancel();\n    return p;\n}\n"
+            "int main(void) {\n    pthread_barrier_init(&barrier, NULL, 2);\n"
+            "    for (int i = 0; i < 300; i++) {\n        pthread_t thread;\n"
+            "        if (pthread_create(&thread, NULL, run, NULL) != 0) return 1;\n"
+            "        pthread_barrier_wait(&barrier);\n        pthread_cancel(thread);\n        pthread_join(thread, NULL);\n"
+            "    }\n    printf(\"%d\\n\", n_done);\n}\n")
+        result = self.profile(program, options=("-i", "1", "--shmem-size", "8192"))
+        self.assertEqual((result.returncode, result.stdout), (0, "300\n"), result.stderr)
+
+    def test_libraries_that_come_and_go_while_it_is_attached_to(self):
+        """Ten thousand of them, with four attaches in between."""
+        code = (
+            "import ctypes, _ctypes, sys\nkeep = []\nfor i in range(10000):\n"
+            "    _ctypes.dlclose(_ctypes.dlopen('liblzma.so.5', 2))\n    keep.append(bytes(2000))\n"
+            "    if i % 100 == 0: keep.clear()\n    if i % 2500 == 0:\n        print(i, flush=True); sys.stdin.readline()\n"
+            "print('as ever')\n")
+        process = self.start_piped("python3", "-c", code)
+        for i in range(4):
+            self.assertEqual(process.stdout.readline(), f"{i * 2500}\n")
+            recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", process.pid)
+            self.until(lambda: "attached" in recorder.stderr.readline())
+            process.stdin.write("\n")
+            process.stdin.flush()
+            time.sleep(0.4)
+            recorder.send_signal(signal.SIGINT)
+            err = recorder.communicate(timeout=30)[1]
+            self.assertEqual(recorder.returncode, 0, err)
+        self.assertEqual(process.stdout.read(), "as ever\n")
+        self.assertEqual(process.wait(30), 0)
+
+
+class Bomb(Programs):
+    def test_programs_that_start_programs(self):
+        """127 of them, half of them at the same time, each with a ring of its own."""
+        script = self.dir / "bomb"
+        script.write_text('#!/bin/sh\n[ $1 = 0 ] && exit 0\nsh $0 $(($1 - 1)) & sh $0 $(($1 - 1)) & wait\n')
+        result = self.profile("sh", script, "6", options=("--shmem-size", "65536"))
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
+        (n,), = self.query("select count(distinct pid) from process where upid in (select upid from heap_profile_allocation)")
+        self.assertGreater(n, 100)
+
+
+class Odd(Programs):
     def test_a_recorder_that_was_killed_is_followed_by_another(self):
         """Of a process that sleeps, which has nobody to take its hooks out."""
         process = self.start("sleep", "60")

@@ -53,6 +53,9 @@ class Service(unittest.TestCase):
         with contextlib.closing(sqlite3.connect(database)) as connection:
             return connection.execute(sql).fetchall()
 
+    def stat(self, name):
+        return sum(row[0] for row in self.query(f"select value from stats where name = '{name}'"))
+
     def n_dumps(self):
         return self.query("select count(distinct ts_end) from heap_profile")[0][0]
 

@@ -31,6 +31,9 @@
 
 #pragma weak __libc_single_threaded // musl has none
 
+#define JAIL_WAITS   100 // for other threads
+#define JAIL_WAIT_NS 1000000
+
 union client_page client_page __attribute__((aligned(CLIENT_PAGE_MAX)));
 struct address_table client_table __attribute__((aligned(CLIENT_PAGE_MAX)));
 struct client_lasting client_lasting;
@@ -207,6 +210,7 @@ static void begin_profile(const struct heap_header *header)
     atomic_store(&client->n_doublings, 0);
     client->largest_interval = heaps_largest_interval(header);
     client->is_there = true;
+    client->pid = getpid();
     client_set_interval(header->interval_bytes);
     objects_reset();
     heaps_reset();
@@ -324,7 +328,7 @@ void client_answer(void)
     client_thread.inside--;
 }
 
-static void stop(unsigned n_own)
+static void stop(unsigned n_own, unsigned gone)
 {
     if (!begin_walk())
         return; // there will be another sample
@@ -332,7 +336,7 @@ static void stop(unsigned n_own)
     if (atomic_exchange(&client->epoch, 0)) {
         client_thread.inside++;
         walk_objects(false);
-        atomic_store(&client_lasting.window.ring.header->gone, 1);
+        atomic_store(&client_lasting.window.ring.header->gone, gone);
         drop_ring(n_own);
         client_thread.inside--;
     }
@@ -342,12 +346,36 @@ static void stop(unsigned n_own)
 
 void client_stop(void)
 {
-    stop(0);
+    stop(0, HEAP_GONE_STOPPED);
 }
 
 void client_stop_entered(void)
 {
-    stop(1);
+    stop(1, HEAP_GONE_STOPPED);
+}
+
+// Other threads may be at the entries, or on their way out of the ring.
+static void leave_for_jail(void)
+{
+    const struct timespec pause = {.tv_nsec = JAIL_WAIT_NS};
+    int cancel = client_cancel_off();
+    for (int i = 0; i < JAIL_WAITS && (atomic_load(&client->epoch) || n_present() > 0); i++) {
+        if (i > 0)
+            nanosleep(&pause, NULL);
+        stop(0, HEAP_GONE_JAIL);
+    }
+    client_cancel_restore(cancel);
+}
+
+void client_enter_jail(void)
+{
+    int saved = errno;
+    atomic_store(&client_lasting.summons, 0);
+    if (!atomic_load(&client->epoch))
+        client_rest();
+    else if (client->pid == getpid()) // not after vfork, whose memory is the parent's
+        leave_for_jail();
+    errno = saved;
 }
 
 void client_rest(void)

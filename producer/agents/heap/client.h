@@ -46,6 +46,10 @@ bool client_summon(uint64_t summons);
 // The hooks are taken out, the memory is given back. Any thread, at any time.
 void client_stop(void);
 
+// The program is about to put itself into a seccomp jail, which might end it for what a profile
+// takes: there is none when this returns, and no system call comes after it.
+void client_enter_jail(void);
+
 // What the recorder asks for is told now. Any thread.
 void client_answer(void);
 

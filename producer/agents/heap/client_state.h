@@ -30,6 +30,7 @@ struct client {
     _Atomic uint32_t n_doublings;
     uint64_t largest_interval;                            // that was asked for
     bool is_there;                                        // not so in a child after fork
+    pid_t pid;                                            // where the profile began
     struct client_present present[CLIENT_PRESENT_SHARDS]; // threads that use the ring
     atomic_bool rested;                                   // after a fork
     atomic_bool walking;                                  // somebody changes the GOTs

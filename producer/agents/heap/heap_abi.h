@@ -52,6 +52,9 @@
 
 #define HEAP_BLOCK_CLIENT (1u << 0)
 
+#define HEAP_GONE_STOPPED 1 // it was told to end, or nobody read any more
+#define HEAP_GONE_JAIL    2 // the process has put itself into a seccomp jail
+
 #define HEAP_TIME_BUCKETS 16 // of unwinding: below 1 us, 2 us, 4 us ...
 
 // How a preloaded program finds its recorder: the name of a socket, `@` for an abstract one. The
@@ -117,7 +120,7 @@ struct heap_header {
     _Atomic uint64_t owed_bytes; // of lost_bytes, what later samples do not stand for yet
     _Atomic uint64_t blocked_us;
     atomic_uint hit_timeout;
-    atomic_uint gone;     // the hooks are out
+    atomic_uint gone;     // the hooks are out: one of HEAP_GONE_*
     atomic_uint answered; // `ask` as it was when ARENAS were written, or could not be
     _Atomic uint64_t unwind_ns;
     _Atomic uint32_t unwind_buckets[HEAP_TIME_BUCKETS];

@@ -9,15 +9,21 @@
 // The loader looks at who calls it: search paths and RTLD_NEXT depend on it. Where that matters the
 // hooks are tail calls, which leave the caller's address where it was, and what has been loaded is
 // looked for later.
+//
+// A program that puts itself into a seccomp jail may allow itself what its allocator needs and
+// nothing else. So it goes there without a profile.
 #include "producer/agents/heap/hooks.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/definition.h"
@@ -40,6 +46,8 @@ enum real {
     REAL_DLCLOSE,
     REAL_DLSYM,
     REAL_DL_ITERATE_PHDR,
+    REAL_PRCTL,
+    REAL_SYSCALL,
 };
 
 #define REAL(which, type) ((type)hooks_table[which].real)
@@ -187,6 +195,27 @@ static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, v
     return r;
 }
 
+// The two ways into a seccomp jail.
+
+typedef int (*prctl_fn)(int, long, long, long, long);
+
+static int hook_prctl(int option, long a, long b, long c, long d)
+{
+    if (option == PR_SET_SECCOMP)
+        client_enter_jail();
+    return REAL(REAL_PRCTL, prctl_fn)(option, a, b, c, d);
+}
+
+typedef long (*syscall_fn)(long, long, long, long, long, long, long);
+
+static long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    if ((number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)) ||
+        (number == SYS_prctl && a == PR_SET_SECCOMP))
+        client_enter_jail();
+    return REAL(REAL_SYSCALL, syscall_fn)(number, a, b, c, d, e, f);
+}
+
 #define HOOK(function)                                                                             \
     {                                                                                              \
         .name = #function, .hook = (void *)(uintptr_t)hook_##function                              \
@@ -209,6 +238,8 @@ struct got_hook hooks_table[] = {
     [REAL_DLCLOSE] = HOOK(dlclose),
     [REAL_DLSYM] = HOOK(dlsym),
     [REAL_DL_ITERATE_PHDR] = HOOK(dl_iterate_phdr),
+    [REAL_PRCTL] = HOOK(prctl),
+    [REAL_SYSCALL] = HOOK(syscall),
     // clang-format on
 };
 

@@ -2,7 +2,7 @@
 //
 // libunwind remembers per address how to go on from there, so a stack that was seen before costs
 // some nanoseconds a frame. Where there is no unwind information it follows frame pointers and
-// checks what it reads.
+// checks what it reads, by system calls that are cancellation points.
 //
 // The library is an auxiliary one (DT_AUXILIARY): it is loaded with us where there is one, so that
 // nothing has to be loaded when a profile begins, and where there is none, or the loader is musl's,
@@ -11,6 +11,7 @@
 #include "producer/agents/heap/unwind.h"
 
 #include <libunwind.h>
+#include <pthread.h>
 
 #include "producer/agents/heap/heap_abi.h"
 
@@ -39,7 +40,10 @@ size_t unwind_here(uint64_t *frames, size_t max)
 {
     void *raw[HEAP_FRAMES_MAX + OWN_FRAMES_MAX];
     size_t wanted = (max < HEAP_FRAMES_MAX ? max : HEAP_FRAMES_MAX) + OWN_FRAMES_MAX;
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     int n_raw = unw_backtrace(raw, (int)wanted);
+    pthread_setcancelstate(cancel, NULL);
     size_t n = 0;
     for (int i = 0; i < n_raw && n < max; i++) {
         uintptr_t pc = (uintptr_t)raw[i];

@@ -150,6 +150,15 @@ static void log_loss(struct heap_source *heap, const struct heap_client *client)
     heap->loss_logged = true;
 }
 
+static void log_jail(const struct heap_source *heap, const struct heap_client *client)
+{
+    if (client->ended && atomic_load(&client->ring.header->gone) == HEAP_GONE_JAIL)
+        log_info(heap->env.log,
+                 "linux.heap: process %d: its profile ends: it puts itself into a seccomp jail, "
+                 "which might end it for what a profile takes",
+                 client->pid);
+}
+
 static void check_guard(struct heap_source *heap, nsec_t now)
 {
     if (!heap_guard_check(&heap->guard, now))
@@ -217,6 +226,7 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
             continue;
         heap_client_look(*client);
         log_loss(heap, *client);
+        log_jail(heap, *client);
     }
     check_guard(heap, now);
     if (now >= heap->ask_due) {
