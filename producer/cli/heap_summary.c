@@ -6,6 +6,9 @@
 //
 // A function gets what was allocated in it and in what it called, once per stack however often it
 // is in it; what it allocated itself is the stack's last frame.
+//
+// Who frees most of what it takes has nothing to show at the end, or before it: then there is a
+// second table, of what was allocated.
 #include "producer/cli/heap_summary.h"
 
 #include <errno.h>
@@ -45,7 +48,7 @@ struct stack {
 
 struct row {
     uint64_t function; // index in names
-    uint64_t self, total, allocated, n_allocs;
+    uint64_t self, total, self_allocated, allocated;
     size_t last_stack;
 };
 
@@ -274,10 +277,11 @@ static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample 
         row->last_stack = s->n_stacks_seen;
         row->total += sample->retained;
         row->allocated += sample->allocated;
-        row->n_allocs += sample->n_allocs;
     }
-    if (is_leaf)
+    if (is_leaf) {
         row->self += sample->retained;
+        row->self_allocated += sample->allocated;
+    }
     return 0;
 }
 
@@ -390,6 +394,19 @@ static int by_size(const void *left, const void *right)
     return a->total > b->total ? -1 : a->total < b->total;
 }
 
+static int by_allocated(const void *left, const void *right)
+{
+    const struct row *a = left, *b = right;
+    if (a->self_allocated != b->self_allocated)
+        return a->self_allocated > b->self_allocated ? -1 : 1;
+    return a->allocated > b->allocated ? -1 : a->allocated < b->allocated;
+}
+
+static double kb(uint64_t bytes)
+{
+    return (double)bytes / 1024;
+}
+
 static void print_totals(const struct summary *s, FILE *out)
 {
     for (size_t i = 0; i < s->totals.n; i++) {
@@ -397,12 +414,14 @@ static void print_totals(const struct summary *s, FILE *out)
         char name[HEAP_NAME_BYTES + 8] = "";
         if (!str_eq(strset_text(&s->heaps, i), HEAP_MALLOC_NAME))
             snprintf(name, sizeof(name), "%s: ", strset_text(&s->heaps, i));
-        fprintf(out,
-                "%s%s %.1f kB in all, %.1f kB allocated since the beginning, %" PRIu64
-                " samples%s\n",
-                name, s->at_max ? "At its largest" : "Not freed:", (double)total->retained / 1024,
-                (double)total->allocated / 1024, total->n_samples,
-                s->lost_flags ? "; samples were lost" : "");
+        if (s->at_max)
+            fprintf(out, "%sAt its largest: %.1f kB in all", name, kb(total->retained));
+        else
+            fprintf(out,
+                    "%sNot freed: %.1f kB in all, %.1f kB allocated since the beginning, %" PRIu64
+                    " samples",
+                    name, kb(total->retained), kb(total->allocated), total->n_samples);
+        fprintf(out, "%s\n", s->lost_flags ? "; samples were lost" : "");
     }
 }
 
@@ -428,20 +447,55 @@ static void print_name(struct summary *s, uint64_t function, struct demangler *d
     fprintf(out, "%s\n", printable);
 }
 
+static void print_kept(struct summary *s, bool most_is_freed, struct demangler *demangler,
+                       FILE *out)
+{
+    size_t n = most_is_freed ? ROWS / 2 : ROWS;
+    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_size);
+    fprintf(out, "%12s %12s", "self kB", "with called");
+    if (!s->at_max)
+        fprintf(out, " %12s", "allocated");
+    fprintf(out, "  function\n");
+    for (size_t i = 0; i < s->rows.n && i < n; i++) {
+        const struct row *row = &s->rows.items[i];
+        if (most_is_freed && i > 0 && row->self == 0)
+            break; // what called those before
+        fprintf(out, "%12.1f %12.1f", kb(row->self), kb(row->total));
+        if (!s->at_max)
+            fprintf(out, " %12.1f", kb(row->allocated));
+        fprintf(out, "  ");
+        print_name(s, row->function, demangler, out);
+    }
+}
+
+static void print_allocated(struct summary *s, size_t n, struct demangler *demangler, FILE *out)
+{
+    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_allocated);
+    fprintf(out,
+            "Allocated, most of it freed again (--dump-at-max shows the moment when most was "
+            "allocated):\n%12s %12s  function\n",
+            "self kB", "with called");
+    for (size_t i = 0; i < s->rows.n && i < n; i++) {
+        const struct row *row = &s->rows.items[i];
+        fprintf(out, "%12.1f %12.1f  ", kb(row->self_allocated), kb(row->allocated));
+        print_name(s, row->function, demangler, out);
+    }
+}
+
 static void print_rows(struct summary *s, FILE *out)
 {
     struct demangler demangler CLEANUP(demangler_done) = {0};
+    uint64_t retained = 0, allocated = 0;
     print_totals(s, out);
-    if (s->rows.n == 0)
-        return;
-    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_size);
-    fprintf(out, "%12s %12s %12s  %s\n", "self kB", "with called", "allocated", "function");
-    for (size_t i = 0; i < s->rows.n && i < ROWS; i++) {
-        const struct row *row = &s->rows.items[i];
-        fprintf(out, "%12.1f %12.1f %12.1f  ", (double)row->self / 1024, (double)row->total / 1024,
-                (double)row->allocated / 1024);
-        print_name(s, row->function, &demangler, out);
+    vec_foreach(&s->totals, total) {
+        retained += total->retained;
+        allocated += total->allocated;
     }
+    bool most_is_freed = retained < allocated / 2;
+    if (s->rows.n > 0)
+        print_kept(s, most_is_freed, &demangler, out);
+    if (s->rows.n > 0 && most_is_freed)
+        print_allocated(s, ROWS / 2, &demangler, out);
 }
 
 int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struct err *err)

@@ -123,11 +123,45 @@ class GroundTruth(Heap):
         real = 100 * 40 * ROUNDS
         self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
 
+    def test_most_is_freed(self):
+        """What holds memory comes first, then who took most of it."""
+        code = "b = [bytearray(100000) for _ in range(300)]; del b; keep = bytearray(3 << 20)"
+        result = self.profile("python3", "-c", code, options=("-i", "64"))
+        lines = result.stderr.splitlines()
+        (at,) = [i for i, line in enumerate(lines) if line.startswith("Allocated, most of it freed again")]
+        self.assertRegex(lines[at + 2], r"^ +3\d{4}\.\d +3\d{4}\.\d  \S")
+        self.assertEqual([line for line in lines[3:at] if line.split()[0] == "0.0"], [])
+        self.assertNotIn("most of it freed", self.profile(TRUTH, "1", ROUNDS).stderr)
+
     def test_the_moment_of_the_peak(self):
-        self.profile(TRUTH, "1", ROUNDS, options=("--dump-at-max", "-i", "1"))
+        result = self.profile(TRUTH, "1", ROUNDS, options=("--dump-at-max", "-i", "1"))
+        self.assertRegex(result.stderr, r"At its largest: \d+\.\d kB in all\n +self kB  with called  function\n")
         rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
         self.assertEqual(rows["keep_small"], 100 * ROUNDS)
         self.assertLessEqual(rows.get("drop_small", 0), 300)
+
+
+class Names(Heap):
+    @needs_namespaces
+    def test_symbols_of_a_debug_file(self):
+        """A stripped program whose symbols are in /usr/lib/debug, as distributions have them."""
+        source, program, debug = (self.dir / name for name in ("stripped.c", "stripped", "symbols"))
+        source.write_text(
+            "#include <stdlib.h>\n__attribute__((noinline)) static void *hidden(void) { return calloc(1, 5000); }\n"
+            "int main(void) { void *volatile p = 0; for (int i = 0; i < 100; i++) p = hidden(); return !p; }\n"
+        )
+        for argv in (("cc", "-O1", "-Wl,--build-id=0x00abcdef", source, "-o", program),
+                     ("objcopy", "--only-keep-debug", program, debug), ("strip", program)):
+            self.assertEqual(run(*argv).returncode, 0)
+        script = (
+            "mount -t tmpfs none /usr/lib/debug && mkdir -p /usr/lib/debug/.build-id/00 &&"
+            f" cp {debug} /usr/lib/debug/.build-id/00/abcdef.debug && exec \"$@\""
+        )
+        command = (MMTRACE, "heap", "-o", self.trace, "--", program)
+        self.assertNotIn("hidden", run(*command).stderr)
+        if not pathlib.Path("/usr/lib/debug").is_dir():
+            self.skipTest("there is no /usr/lib/debug to mount over")
+        self.assertIn(" hidden (stripped)", run("unshare", "-m", "sh", "-c", script, "sh", *command).stderr)
 
 
 class Allocator(Heap):

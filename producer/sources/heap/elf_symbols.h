@@ -4,6 +4,7 @@
 // is outside input: all sizes are bounded, nothing stays mapped.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct elf_symbols {
     size_t n;
     char *strings; // owned, terminated
     size_t strings_size;
+    bool is_whole; // .symtab: static functions are in it
     uint8_t build_id[ELF_BUILD_ID_MAX];
     uint32_t build_id_size; // 0: the file has none
 };

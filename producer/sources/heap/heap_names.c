@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process may see other files under the same paths (containers), and may be gone: its root is
-// tried first, then the path as it stands. The build id is part of the key, so that a file that was
+// tried first, then the path as it stands. A file that has lost its symbols has them in a debug
+// file, where that is installed. The build id is part of the key, so that a file that was
 // replaced meanwhile is not taken for what it was in another process.
 #include "producer/sources/heap/heap_names.h"
 
@@ -14,6 +15,8 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+
+#define DEBUG_FOLDER "/usr/lib/debug/.build-id/"
 
 static int open_regular(const char *path)
 {
@@ -40,15 +43,38 @@ static bool read_file(const char *path, const char *build_id, uint32_t build_id_
 }
 
 // Where the process has it, or, if that has ended, here.
-static void find_file(const char *proc, int32_t pid, const char *path, const char *build_id,
+static bool find_file(const char *proc, int32_t pid, const char *path, const char *build_id,
                       uint32_t build_id_size, struct elf_symbols *ret)
 {
     char below[PATH_MAX];
     if (path[0] != '/')
-        return;
+        return false;
     int n = snprintf(below, sizeof(below), "%s/%d/root%s", proc, pid, path);
-    if (n <= 0 || (size_t)n >= sizeof(below) || !read_file(below, build_id, build_id_size, ret))
-        read_file(path, build_id, build_id_size, ret);
+    return (n > 0 && (size_t)n < sizeof(below) && read_file(below, build_id, build_id_size, ret)) ||
+           read_file(path, build_id, build_id_size, ret);
+}
+
+// Takes the place of what the file itself has, if it has more.
+static void find_debug_file(const char *proc, int32_t pid, const char *build_id,
+                            uint32_t build_id_size, struct elf_symbols *symbols)
+{
+    char path[sizeof(DEBUG_FOLDER) + 2 * ELF_BUILD_ID_MAX + 16] = DEBUG_FOLDER;
+    size_t n = strlen(path);
+    if (symbols->is_whole || build_id_size < 2 || build_id_size > ELF_BUILD_ID_MAX)
+        return;
+    for (uint32_t i = 0; i < build_id_size; i++)
+        n += (size_t)snprintf(path + n, sizeof(path) - n, i == 0 ? "%02x/" : "%02x",
+                              (unsigned char)build_id[i]);
+    snprintf(path + n, sizeof(path) - n, ".debug");
+    struct elf_symbols found = {0};
+    if (!find_file(proc, pid, path, build_id, build_id_size, &found))
+        return;
+    if (found.is_whole) {
+        elf_symbols_done(symbols);
+        *symbols = found;
+    } else {
+        elf_symbols_done(&found);
+    }
 }
 
 const char *heap_names_find(struct heap_names *names, const char *proc, int32_t pid,
@@ -65,6 +91,7 @@ const char *heap_names_find(struct heap_names *names, const char *proc, int32_t 
     if (id == names->files.n) {
         struct named_file file = {0};
         find_file(proc, pid, path, build_id, build_id_size, &file.symbols);
+        find_debug_file(proc, pid, build_id, build_id_size, &file.symbols);
         if (named_file_vec_push(&names->files, file) < 0) {
             elf_symbols_done(&file.symbols);
             return NULL;
