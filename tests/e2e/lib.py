@@ -30,6 +30,18 @@ def run(*argv, timeout_s=60, **options):
     )
 
 
+def end_vm(vm):
+    """Ends a Java VM so that it takes with it what it has put into /tmp; one that hangs leaves that to us."""
+    vm.terminate()
+    try:
+        vm.wait(10)
+    except subprocess.TimeoutExpired:
+        vm.kill()
+    vm.wait()
+    for name in (f".java_pid{vm.pid}", f"perf-{vm.pid}.map", f"perf-{vm.pid}.map.times", f"hsperfdata_root/{vm.pid}"):
+        pathlib.Path("/tmp", name).unlink(missing_ok=True)
+
+
 def needs_root(test):
     """Skip without root, except in CI, where such a test must not pass unseen."""
     if os.geteuid() == 0 or os.environ.get("CI") == "true":

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, hides_tmp, needs_namespaces, run
+from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, hides_tmp, needs_namespaces, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 SOURCES = ROOT / "tests" / "data" / "java"
@@ -159,6 +159,7 @@ class Vms(JavaTest):
             while (not self.log.exists() or self.log.stat().st_size < 300000) and time.monotonic() < deadline:
                 time.sleep(0.05)
             vm.kill()
+            self.addCleanup(end_vm, vm)
         self.assertGreater(self.count(self.samples(), 416), 1000)
 
     def test_a_log_that_cannot_be_written(self):
@@ -188,8 +189,7 @@ class Attach(JavaTest):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(vm.stderr.close)
         self.addCleanup(vm.stdout.close)
-        self.addCleanup(vm.wait)
-        self.addCleanup(vm.kill)
+        self.addCleanup(end_vm, vm)
         vm.stdout.readline()
         return vm
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, run
+from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 SOURCES = ROOT / "tests" / "data" / "java"
@@ -50,6 +50,7 @@ class JavaTrace(unittest.TestCase):
 
     def java(self, *flags, name="java"):
         process = self.start(name, *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+        self.addCleanup(end_vm, process)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
@@ -153,7 +154,7 @@ class JavaTrace(unittest.TestCase):
                 expected = {vm.pid for vm in (before if of_before else []) + (later if of_later else [])}
                 self.assertEqual(set(self.allocated()), expected)
                 for vm in before + later:
-                    vm.kill()
+                    end_vm(vm)
                 (self.dir / "t.db").unlink()
 
     def test_collectors(self):

@@ -180,6 +180,24 @@ class Source(Case):
         [(path, n)] = self.query("SELECT path, n_symbols FROM perf_map")
         self.assertEqual((path, n), ("/tmp/perf-1.map", 5))
 
+    def test_another_root(self):
+        """A standalone program of Android, as it were: its map has its own place, and grows while it is read."""
+        root = self.dir / "root"
+        (root / "data/local/tmp").mkdir(parents=True)
+        recorder = self.record(f"writer{os.getpid()}")
+        time.sleep(0.3)
+        name = self.dir / f"writer{os.getpid()}"
+        name.symlink_to(os.path.realpath(sys.executable))
+        script = WRITER.replace('with open(f"/tmp/', f'os.chroot("{root}")\nwith open(f"/data/local/tmp/')
+        child = subprocess.Popen([name, "-c", script, "8", "60"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        time.sleep(1.8)
+        self.end(recorder)
+        rows = self.query("SELECT m.path, s.name, s.first_ts FROM perf_map m JOIN perf_map_symbol s ON s.perf_map_id = m.id ORDER BY s.id")
+        self.assertEqual([row[:2] for row in rows], [(f"/data/local/tmp/perf-{child.pid}.map", f"function {i}") for i in range(8)])
+        self.assertGreater(rows[-1][2] - rows[0][2], 200_000_000)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The root directory of a process is held open from the first sight of it, and so is its map: both
-// can be read when the process has ended, and in whatever mount namespace it lived. In its name the
-// map has the pid that the process knows of itself.
+// The root directory of a process is held open, and so is its map: both can be read when the
+// process has ended, and in whatever mount namespace it lived. In its name the map has the pid that
+// the process knows of itself. Up to the first sight of a map the process may become another user,
+// get another name, and move to another root.
 //
 // /tmp belongs to everybody, so what lies there is judged: it must be a regular file, of the
 // process's own user or root's, no link, and not older than the process. An older one was left
@@ -87,6 +88,19 @@ int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid
     snprintf(path, sizeof(path), "%s/%d/root", proc, pid);
     file->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return file->root_fd < 0 ? -errno : 0;
+}
+
+void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
+{
+    struct perf_map_file now;
+    if (file->fd >= 0)
+        return;
+    if (perf_map_file_open(&now, proc, file->pid) == 0 && now.start_ticks == file->start_ticks) {
+        close_fd(file->root_fd);
+        *file = now;
+    } else {
+        perf_map_file_close(&now);
+    }
 }
 
 // Links are followed within the process's root only, and not at the end.

@@ -36,6 +36,9 @@ uint64_t perf_map_start_ticks(const char *proc, int32_t pid);
 // errno; after 0 perf_map_file_close() is called.
 int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid);
 
+// What the process has become, as long as no map was found and the process lives.
+void perf_map_file_refresh(struct perf_map_file *file, const char *proc);
+
 // Looks whether there is a map, or another one than before. True: a map was found that is to be
 // read from its beginning.
 bool perf_map_file_find(struct perf_map_file *file);

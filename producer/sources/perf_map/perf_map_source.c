@@ -190,6 +190,8 @@ static void map_look(struct perf_map_source *maps, struct watched_map *map)
         return;
     uint64_t ticks = perf_map_start_ticks(maps->env.roots->proc, file->pid);
     file->ended = ticks != file->start_ticks;
+    if (!file->ended)
+        perf_map_file_refresh(file, maps->env.roots->proc);
     map_read(maps, map, file->ended ? maps->max_bytes : LOOK_BYTES, file->ended);
     if (file->ended)
         perf_map_file_close(file);
