@@ -70,6 +70,7 @@ extern const struct importer importer_system_info;
 extern const struct importer importer_system_properties;
 extern const struct importer importer_thread_descriptor;
 extern const struct importer importer_trace_config;
+extern const struct importer importer_trace_provenance;
 extern const struct importer importer_trace_stats;
 extern const struct importer importer_trace_uuid;
 extern const struct importer importer_track_descriptor;
@@ -153,6 +154,7 @@ const struct importer *const importers[] = {
     &importer_trace_attributes,
     &importer_ui_state,
     &importer_translation_table,
+    &importer_trace_provenance,
     &importer_modem_events,
     &importer_modem_texts,
     &importer_art_process_metadata,

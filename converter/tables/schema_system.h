@@ -7,7 +7,8 @@
     T(chrome_raw, "What Chrome wrote in older forms than track events, as it is.")                 \
     T(inode_mount, "Where devices with files of inode_path are mounted.")                          \
     T(inode_path, "Names of files by their inodes, where they were recorded.")                     \
-    T(linux_interrupt_mapping, "Names of interrupts (/proc/interrupts).")
+    T(linux_interrupt_mapping, "Names of interrupts (/proc/interrupts).")                          \
+    T(trace_sequence, "Who wrote the packets of a trace, and into which buffer.")
 
 #define COLUMNS_chrome_raw(K, C, G)                                                                \
     K(chrome_raw, id, "Row.")                                                                      \
@@ -36,3 +37,10 @@
     C(linux_interrupt_mapping, irq_id, INT, "Number of the interrupt.")                            \
     C(linux_interrupt_mapping, name, TEXT, "Name.")                                                \
     C(linux_interrupt_mapping, machine_id, INT, "Machine.")
+
+#define COLUMNS_trace_sequence(K, C, G)                                                            \
+    K(trace_sequence, id, "Row.")                                                                  \
+    C(trace_sequence, trace_id, INT, "Trace.")                                                     \
+    C(trace_sequence, sequence, INT, "Number of the sequence of packets.")                         \
+    C(trace_sequence, buffer, INT, "Number of the buffer, as in the recording's config; from 0.")  \
+    C(trace_sequence, producer, INT, "Number of the producer, while it was recorded.")

@@ -6,3 +6,4 @@ SELECT c.ts, c.value, t.name, t.type, th.tid, (SELECT group_concat(key || '=' ||
 SELECT name, key_type, int_value, str_value FROM metadata WHERE name GLOB 'cr-*' ORDER BY id;
 SELECT r.ts, r.name, a.key, a.value_type, a.display_value FROM chrome_raw r LEFT JOIN args a USING (arg_set_id) ORDER BY r.id, a.key;
 SELECT name, idx, value FROM stats WHERE value > 0 AND name NOT GLOB '*timestamp*' ORDER BY name;
+SELECT sequence, buffer, producer FROM trace_sequence;

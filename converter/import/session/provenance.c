@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TraceProvenance: which buffer of the recorder each sequence of packets was in, and which producer
+// wrote it. It may come again while the recording goes on.
+#include <errno.h>
+
+#include "common/map.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+struct provenance {
+    struct map64 seen; // buffer and sequence
+};
+
+static int sequence_read(struct import *im, struct provenance *state, uint32_t buffer,
+                         const struct wire_field *message)
+{
+    MESSAGE(part, PB_TraceProvenance_Sequence_producer_id, message);
+    const struct wire_field *producer = &part[PB_TraceProvenance_Sequence_producer_id];
+    uint32_t sequence = (uint32_t)field_u64(&part[PB_TraceProvenance_Sequence_id]);
+    bool is_new;
+    if (!map64_get_or_add(&state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new))
+        return -ENOMEM;
+    if (!is_new)
+        return 0;
+    struct cell *row = database_row(im->db, TABLE_trace_sequence, NULL);
+    cell_int(row, COL_trace_sequence_trace_id, 0);
+    cell_int(row, COL_trace_sequence_sequence, sequence);
+    cell_int(row, COL_trace_sequence_buffer, buffer);
+    if (field_present(producer))
+        cell_int(row, COL_trace_sequence_producer, (int32_t)field_u64(producer));
+    return 0;
+}
+
+static int provenance_now(struct import *im, void *state, const struct packet *packet,
+                          const struct wire_field *message)
+{
+    (void)packet;
+    struct wire_reader buffers = wire_sub(message), sequences;
+    struct wire_field buffer, sequence;
+    uint32_t n = 0;
+    int r = 0;
+    while (r == 0 && wire_next(&buffers, &buffer)) {
+        if (buffer.number != PB_TraceProvenance_buffers)
+            continue;
+        sequences = wire_sub(&buffer);
+        while (r == 0 && wire_next(&sequences, &sequence))
+            if (sequence.number == PB_TraceProvenance_Buffer_sequences)
+                r = sequence_read(im, state, n, &sequence);
+        n++;
+    }
+    return r;
+}
+
+static void provenance_done(void *state)
+{
+    map64_done(&((struct provenance *)state)->seen);
+}
+
+const struct importer importer_trace_provenance = {
+    .field = PB_TracePacket_trace_provenance,
+    .now = provenance_now,
+    .state_size = sizeof(struct provenance),
+    .of_all_machines = true,
+    .done = provenance_done,
+};
