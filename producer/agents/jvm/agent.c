@@ -72,7 +72,8 @@ static _Atomic(struct agent *) current_agent;
 
 struct thread_state {
     struct draw draw;
-    bool inside; // allocations of our own questions
+    struct draw names; // samples for which the thread is asked for its name again
+    bool inside;       // allocations of our own questions
 };
 
 static __thread struct thread_state thread_state;
@@ -101,20 +102,19 @@ static void allocations_end(jvmtiEnv *jvmti)
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
 }
 
+// NULL is the current thread, to which the VM has the shortest way.
 static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
 {
     char text[SAMPLE_TEXT_MAX];
     void *kept = NULL;
-    if ((*jvmti)->GetThreadLocalStorage(jvmti, thread, &kept) != JVMTI_ERROR_NONE)
+    if ((*jvmti)->GetThreadLocalStorage(jvmti, NULL, &kept) != JVMTI_ERROR_NONE)
         kept = NULL;
-    uint64_t number = (uintptr_t)kept / NAME_USES, n_uses = (uintptr_t)kept % NAME_USES;
-    if (!sample_log_knows(agent->log, number) || n_uses + 1 == NAME_USES) {
-        number = sample_log_intern(agent->log, text,
-                                   vm_thread_name(jvmti, jni, thread, text, sizeof(text)));
-        n_uses = 0;
-    }
-    (*jvmti)->SetThreadLocalStorage(jvmti, thread,
-                                    (void *)(uintptr_t)(number * NAME_USES + n_uses + 1));
+    uint64_t number = (uintptr_t)kept;
+    if (sample_log_knows(agent->log, number) && !draw_nth(&thread_state.names, NAME_USES))
+        return number;
+    number =
+        sample_log_intern(agent->log, text, vm_thread_name(jvmti, jni, thread, text, sizeof(text)));
+    (*jvmti)->SetThreadLocalStorage(jvmti, NULL, (void *)(uintptr_t)number);
     return number;
 }
 
