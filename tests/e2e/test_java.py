@@ -55,6 +55,15 @@ public class Loader extends ClassLoader {
 }
 """
 
+TINY = """
+public class Tiny {
+    static volatile Object sink;
+    static void tiny() { sink = new Object(); }
+    static void run(int n) { for (int i = 0; i < n; i++) tiny(); }
+    public static void main(String[] args) { run(Integer.parseInt(args[0])); }
+}
+"""
+
 VIRTUAL = """
 public class Virtual {
     static volatile Object sink;
@@ -127,7 +136,7 @@ class Java(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="mmtrace-java-")
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
-        sources = {"Known": KNOWN, "Loader": LOADER}
+        sources = {"Known": KNOWN, "Loader": LOADER, "Tiny": TINY}
         if jdk_version(cls.home) >= 21:
             sources["Virtual"] = VIRTUAL
         for name, text in sources.items():
@@ -171,6 +180,10 @@ class Java(unittest.TestCase):
         self.check_known(log, 400000, 100)
         log = self.log("1000,50,log", "-XX:+UseSerialGC", "Known", 500000, 1, 1, "worker")
         self.check_known(log, 500000, 1000)
+        # The smallest objects: without fields, from Java 25 on also with half the header.
+        for flag in ["-XX:-UseCompactObjectHeaders", "-XX:+UseCompactObjectHeaders"][:1 + (jdk_version(self.home) >= 25)]:
+            log = self.log("100,50,log", "-XX:+IgnoreUnrecognizedVMOptions", flag, "Tiny", 1000000)
+            self.assertAlmostEqual(log.by_innermost()["LTiny;::tiny()V"], 10000, delta=500, msg=flag)
 
     def test_every_allocation(self):
         log = self.log("1,4,log", "Known", 1000, 9, 1, "worker")
