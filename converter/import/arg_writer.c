@@ -10,6 +10,7 @@
 
 #define ARGS_MAX      4096 // of one row
 #define KEY_BYTES_MAX ((size_t)256 << 10)
+#define LIST_KEY_MAX  1024 // bytes: each list of a list hashes the whole of it
 #define INTERNED_TEXT 2
 
 static void strbuf_cut(struct strbuf *buf, size_t size)
@@ -54,6 +55,25 @@ void arg_leave(struct arg_writer *writer, struct arg_place place)
     writer->depth--;
     strbuf_cut(&writer->key, place.key_size);
     strbuf_cut(&writer->flat_key, place.flat_size);
+}
+
+static uint64_t list_key(const struct arg_writer *writer)
+{
+    return hash_bytes(writer->key.text ? writer->key.text : "", writer->key.size);
+}
+
+uint64_t arg_list_size(const struct arg_writer *writer)
+{
+    bool any = writer->lists.n && writer->key.size <= LIST_KEY_MAX;
+    const uint64_t *size = any ? map64_find(&writer->lists, list_key(writer)) : NULL;
+    return size ? *size : 0;
+}
+
+void arg_list_resize(struct arg_writer *writer, uint64_t n_elements)
+{
+    if (writer->key.size <= LIST_KEY_MAX &&
+        map64_set(&writer->lists, list_key(writer), n_elements) < 0)
+        writer->im->slices.failure = -ENOMEM;
 }
 
 void arg_put(struct arg_writer *writer, struct arg value)
@@ -106,6 +126,7 @@ void arg_writer_done(struct arg_writer *writer)
 {
     strbuf_done(&writer->key);
     strbuf_done(&writer->flat_key);
+    map64_done(&writer->lists);
 }
 
 static struct wire_field text_of(const struct interned *entry)

@@ -19,6 +19,7 @@ struct arg_writer {
     struct arg_vec *args;
     struct strbuf key, flat_key; // of what is at hand; owned
     size_t key_bytes;            // of all args so far
+    struct map64 lists;          // hash of a list's key -> its number of elements
     unsigned depth;
     bool is_cut; // some are left out
     bool failed; // something is wrong with them; some are left out
@@ -33,6 +34,11 @@ struct arg_place {
 bool arg_enter(struct arg_writer *writer, const char *name, size_t size, struct arg_place *ret);
 bool arg_enter_element(struct arg_writer *writer, size_t index, struct arg_place *ret);
 void arg_leave(struct arg_writer *writer, struct arg_place place);
+
+// How many elements the list at hand has: it goes on where its name comes again, unless that is
+// very long.
+uint64_t arg_list_size(const struct arg_writer *writer);
+void arg_list_resize(struct arg_writer *writer, uint64_t n_elements);
 
 // The value of what is at hand. Its text, if it is one, must live as cells do.
 void arg_put(struct arg_writer *writer, struct arg value);

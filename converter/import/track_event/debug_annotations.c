@@ -2,7 +2,7 @@
 //
 // A debug annotation is a value, or values in dictionaries and lists, each of which is an
 // annotation again, or a message of a described type. Elements of a list that have no value leave
-// no gap in its indexes.
+// no gap in its indexes, and a list whose name comes again in the event goes on.
 #include <stdlib.h>
 
 #include "converter/decode/message.h"
@@ -40,26 +40,44 @@ static bool annotation_enter(struct arg_writer *writer, const struct wire_field 
     return known && name_enter(writer, &name, ret);
 }
 
-static bool dict_read(struct arg_writer *writer, const struct wire_field *annotation,
-                      uint32_t number)
+// The elements in `message`, which are fields of that number, of the list at hand. False: it has
+// none.
+static bool list_read(struct arg_writer *writer, const struct wire_field *message, uint32_t number,
+                      void (*read)(struct arg_writer *writer, const struct wire_field *element))
 {
-    struct wire_reader reader = wire_sub(annotation);
+    struct wire_reader reader = wire_sub(message);
     struct wire_field field;
-    size_t n_elements = 0;
+    uint64_t n_before = 0, n_elements = 0;
     bool found = false;
     while (!writer->is_cut && wire_next(&reader, &field)) {
         struct arg_place place;
         if (field.number != number)
             continue;
+        if (!found)
+            n_before = n_elements = arg_list_size(writer);
         found = true;
-        if (number == PB_DebugAnnotation_dict_entries) {
-            debug_annotation_read(writer, &field);
-        } else if (arg_enter_element(writer, n_elements, &place)) {
-            size_t n_before = writer->args->n;
-            debug_value_read(writer, &field);
-            n_elements += writer->args->n > n_before;
-            arg_leave(writer, place);
-        }
+        if (!arg_enter_element(writer, n_elements, &place))
+            break;
+        size_t n_args = writer->args->n;
+        read(writer, &field);
+        n_elements += writer->args->n > n_args;
+        arg_leave(writer, place);
+    }
+    if (n_elements > n_before)
+        arg_list_resize(writer, n_elements);
+    return found;
+}
+
+static bool dict_read(struct arg_writer *writer, const struct wire_field *annotation)
+{
+    struct wire_reader reader = wire_sub(annotation);
+    struct wire_field field;
+    bool found = false;
+    while (!writer->is_cut && wire_next(&reader, &field)) {
+        if (field.number != PB_DebugAnnotation_dict_entries)
+            continue;
+        found = true;
+        debug_annotation_read(writer, &field);
     }
     return found;
 }
@@ -89,23 +107,6 @@ static void nested_dict(struct arg_writer *writer, const struct wire_field *mess
     }
 }
 
-static void nested_array(struct arg_writer *writer, const struct wire_field *message)
-{
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    size_t n_elements = 0;
-    while (!writer->is_cut && wire_next(&reader, &field)) {
-        struct arg_place place;
-        if (field.number != PB_DebugAnnotation_NestedValue_array_values ||
-            !arg_enter_element(writer, n_elements, &place))
-            continue;
-        size_t n_before = writer->args->n;
-        nested_read(writer, &field);
-        n_elements += writer->args->n > n_before;
-        arg_leave(writer, place);
-    }
-}
-
 // The older form of dictionaries and lists.
 static void nested_read(struct arg_writer *writer, const struct wire_field *message)
 {
@@ -118,7 +119,7 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
     if (type == NESTED_DICT)
         nested_dict(writer, message);
     else if (type == NESTED_ARRAY)
-        nested_array(writer, message);
+        list_read(writer, message, PB_DebugAnnotation_NestedValue_array_values, nested_read);
     else if (field_present(truth))
         arg_put(writer, (struct arg){.integer = field_u64(truth) != 0, .type = ARG_BOOL});
     else if (field_present(integer))
@@ -148,8 +149,8 @@ static void proto_read(struct arg_writer *writer, const struct wire_field *part)
 
 void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation)
 {
-    if (dict_read(writer, annotation, PB_DebugAnnotation_dict_entries) ||
-        dict_read(writer, annotation, PB_DebugAnnotation_array_values))
+    if (dict_read(writer, annotation) ||
+        list_read(writer, annotation, PB_DebugAnnotation_array_values, debug_value_read))
         return;
     MESSAGE(part, PB_DebugAnnotation_string_value_iid, annotation);
     const struct wire_field *value;

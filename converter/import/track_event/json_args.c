@@ -22,8 +22,8 @@ struct json_reader {
 // An object or array whose values are coming.
 struct container {
     sqlite3_int64 id;
-    struct arg_place place; // of the container itself
-    size_t n_elements;
+    struct arg_place place;        // of the container itself
+    uint64_t n_before, n_elements; // of the list, which may go on
     bool is_array, is_inner;
 };
 
@@ -62,6 +62,8 @@ static struct json_reader *reader_get(struct import *im)
 static void container_close(struct walk *walk)
 {
     const struct container *last = &walk->open[--walk->n_open];
+    if (last->n_elements > last->n_before)
+        arg_list_resize(walk->writer, last->n_elements);
     if (last->is_inner)
         arg_leave(walk->writer, last->place);
 }
@@ -115,6 +117,8 @@ static bool row_read(struct walk *walk)
     if (value.is_inner && !value_enter(walk, strcmp(type, "null") == 0, &value.place))
         return false;
     if (is_container && walk->n_open <= ARG_DEPTH_MAX) {
+        if (value.is_array)
+            value.n_before = value.n_elements = arg_list_size(walk->writer);
         walk->open[walk->n_open++] = value;
         return true;
     }
