@@ -313,7 +313,6 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
     const struct wire_field *timestamp = &head[PB_ProfilePacket_ProcessHeapSamples_timestamp];
     uint32_t pid = (uint32_t)field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_pid]);
     struct dump dump = {
-        .upid = processes_process(&im->processes, pid),
         .ts = packet->ts,
         .start = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp]),
         .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
@@ -326,6 +325,7 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
         stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
         return 0;
     }
+    dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],
                  heap->size != 0);
     dump_stats(im, profile, &dump, head, pid, packet->ts);
