@@ -121,6 +121,19 @@ static inline bool import_time(struct import *im, uint32_t clock_id, int64_t tim
     return clocks_convert(&im->clocks, clock_key(clock_id, 0, im->machine->number), timestamp, ret);
 }
 
+// The same; what cannot be told is counted.
+static inline bool import_time_counted(struct import *im, uint32_t clock_id, int64_t timestamp,
+                                       int64_t *ret)
+{
+    if (import_time(im, clock_id, timestamp, ret))
+        return true;
+    bool known = clocks_know(&im->clocks, clock_key(clock_id, 0, im->machine->number));
+    stats_add(
+        &im->stats,
+        known ? STAT_clock_sync_failure_no_path : STAT_clock_sync_failure_unknown_source_clock, 1);
+    return false;
+}
+
 // A value of a counter. Returns the row's id.
 static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track, double value,
                                    int64_t arg_set)

@@ -70,10 +70,8 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
     MESSAGE(event, EVENT_ARGS, message);
     int64_t ts = packet_ts;
     if (field_present(&event[EVENT_TIMESTAMP]) &&
-        !import_time(im, CLOCK_ID_REALTIME, field_i64(&event[EVENT_TIMESTAMP]), &ts)) {
-        stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
+        !import_time_counted(im, CLOCK_ID_REALTIME, field_i64(&event[EVENT_TIMESTAMP]), &ts))
         return;
-    }
     CLEANUP(strbuf_done) struct strbuf text = {0};
     strbuf_add(&text, field_text(&event[EVENT_MESSAGE]), event[EVENT_MESSAGE].size);
     event_args(message, &text);

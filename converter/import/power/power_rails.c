@@ -139,10 +139,8 @@ static void energy_push(struct import *im, const struct rails *rails, uint64_t s
     int64_t ts = packet_ts;
     if (field_present(ms)) {
         int64_t boot_ns = (int64_t)(field_u64(ms) * NSEC_PER_MSEC);
-        if (!import_time(im, CLOCK_ID_BOOTTIME, boot_ns, &ts)) {
-            stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
+        if (!import_time_counted(im, CLOCK_ID_BOOTTIME, boot_ns, &ts))
             return;
-        }
     }
     const uint64_t *track = rail_find(rails, session, (uint32_t)field_u64(&energy[ENERGY_INDEX]));
     if (!track) {

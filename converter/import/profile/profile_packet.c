@@ -321,10 +321,8 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
             field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]) != 0,
     };
     if (field_present(timestamp) &&
-        !import_time(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts)) {
-        stats_add(&im->stats, STAT_clock_sync_failure_no_path, 1);
+        !import_time_counted(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts))
         return 0;
-    }
     dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],
                  heap->size != 0);
