@@ -74,48 +74,66 @@ static void virtual_counter(struct import *im, int64_t ts, const char *type, con
     counter_push(im, ts, tracks_get(&im->tracks, &track), value, ARG_SET_NONE);
 }
 
-static uint64_t command_key(const char *queue, uint32_t number)
+// A command that goes into a queue or comes out of it.
+struct command {
+    const char *queue;
+    uint32_t number;
+    struct track_spec tracks;
+};
+
+// False: it is of no queue that is known. What is free in the queue is counted.
+static bool command_read(struct import *im, const struct ftrace_event *event, struct command *ret)
 {
-    return (uint64_t)(queue[1] == 'u') << 32 | number; // "Cursor" or "Control"
+    const char *queue = virtual_queue(event);
+    if (!queue)
+        return false;
+    virtual_counter(im, event->ts, "virtgpu_num_free", queue, "Free",
+                    (uint32_t)ftrace_int(event, "num_free"));
+    *ret = (struct command){
+        .queue = queue,
+        .number = (uint32_t)ftrace_int(event, "seqno"),
+        .tracks = virtual_tracks(im, "virtgpu_queue_event", queue, "Queue"),
+    };
+    return true;
+}
+
+static uint64_t command_key(const struct command *command)
+{
+    return (uint64_t)(command->queue[1] == 'u') << 32 | command->number; // "Cursor" or "Control"
 }
 
 static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *event)
 {
-    const char *queue = virtual_queue(event);
-    if (!queue)
+    struct command command;
+    if (!command_read(im, event, &command))
         return;
-    uint32_t number = (uint32_t)ftrace_int(event, "seqno");
-    virtual_counter(im, event->ts, "virtgpu_num_free", queue, "Free",
-                    (uint32_t)ftrace_int(event, "num_free"));
-    struct track_spec tracks = virtual_tracks(im, "virtgpu_queue_event", queue, "Queue");
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_begin(im, &tracks, number, false),
+        .track = async_track_begin(im, &command.tracks, command.number, false),
         .name = slice_name(command_name((uint32_t)ftrace_int(event, "type"))),
     };
     slice_begin(&im->slices, &spec);
     // A host may answer commands with a fence when it likes: they tell nothing of latency.
     if (!ftrace_int(event, "fence_id") &&
-        map64_set(&im->machine->gpu_commands, command_key(queue, number), (uint64_t)event->ts) < 0)
+        map64_set(&im->machine->gpu_commands, command_key(&command), (uint64_t)event->ts) < 0)
         im->processes.failure = -ENOMEM;
 }
 
 static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event *event)
 {
-    const char *queue = virtual_queue(event);
-    if (!queue)
+    struct command command;
+    if (!command_read(im, event, &command))
         return;
-    uint32_t number = (uint32_t)ftrace_int(event, "seqno");
-    virtual_counter(im, event->ts, "virtgpu_num_free", queue, "Free",
-                    (uint32_t)ftrace_int(event, "num_free"));
-    struct track_spec tracks = virtual_tracks(im, "virtgpu_queue_event", queue, "Queue");
-    struct slice_spec spec = {.ts = event->ts, .track = async_track_end(im, &tracks, number)};
+    struct slice_spec spec = {
+        .ts = event->ts,
+        .track = async_track_end(im, &command.tracks, command.number),
+    };
     slice_end(&im->slices, &spec);
-    uint64_t key = command_key(queue, number);
+    uint64_t key = command_key(&command);
     const uint64_t *begin = map64_find(&im->machine->gpu_commands, key);
     if (!begin)
         return;
-    virtual_counter(im, event->ts, "virtgpu_latency", queue, "Latency",
+    virtual_counter(im, event->ts, "virtgpu_latency", command.queue, "Latency",
                     (double)(int64_t)((uint64_t)event->ts - *begin));
     map64_remove(&im->machine->gpu_commands, key);
 }

@@ -135,18 +135,26 @@ static void groups_done(struct groups *groups)
     group_vec_done(&groups->items);
 }
 
+// The group that a field of a descriptor has. False: it has none with a number.
+static bool group_read(const struct wire_field *field, struct group *ret, uint64_t *ret_number)
+{
+    if (field->number != DESCRIPTOR_GROUP)
+        return false;
+    MESSAGE(part, GROUP_DESCRIPTION, field);
+    *ret = (struct group){part[GROUP_NAME], part[GROUP_DESCRIPTION]};
+    *ret_number = field_u64(&part[GROUP_ID]);
+    return field_present(&part[GROUP_ID]);
+}
+
 static int groups_read(struct groups *groups, const struct wire_field *descriptor)
 {
     struct wire_reader reader = wire_sub(descriptor);
     struct wire_field field;
+    struct group group;
+    uint64_t number;
     wire_foreach(&reader, &field) {
-        if (field.number != DESCRIPTOR_GROUP)
-            continue;
-        MESSAGE(part, GROUP_DESCRIPTION, &field);
-        struct group group = {part[GROUP_NAME], part[GROUP_DESCRIPTION]};
-        if (field_present(&part[GROUP_ID]) &&
-            (map64_set(&groups->by_number, (uint32_t)field_u64(&part[GROUP_ID]), groups->items.n) <
-                 0 ||
+        if (group_read(&field, &group, &number) &&
+            (map64_set(&groups->by_number, (uint32_t)number, groups->items.n) < 0 ||
              group_vec_push(&groups->items, group) < 0))
             return -ENOMEM;
     }
@@ -170,23 +178,21 @@ static void counter_groups(struct import *im, uint32_t track, const struct group
 }
 
 // The counters that groups say they have.
-static void group_counters(struct import *im, const struct gpu_counters *all, uint64_t number,
-                           const struct wire_field *descriptor)
+static void group_counters(struct import *im, const struct gpu_counters *all,
+                           uint64_t descriptor_id, const struct wire_field *descriptor)
 {
     struct wire_reader reader = wire_sub(descriptor);
     struct wire_field field;
+    struct group group;
+    uint64_t number, id;
     wire_foreach(&reader, &field) {
-        if (field.number != DESCRIPTOR_GROUP)
+        if (!group_read(&field, &group, &number))
             continue;
-        MESSAGE(part, GROUP_DESCRIPTION, &field);
-        struct group group = {part[GROUP_NAME], part[GROUP_DESCRIPTION]};
         struct values ids = values_of(&field, GROUP_COUNTER);
-        uint64_t id;
-        while (field_present(&part[GROUP_ID]) && values_next(&ids, &id)) {
-            const uint64_t *index = map64_find(&all->by_id, number << 32 | (uint32_t)id);
+        while (values_next(&ids, &id)) {
+            const uint64_t *index = map64_find(&all->by_id, descriptor_id << 32 | (uint32_t)id);
             if (index)
-                group_row(im, all->counters.items[*index].track, field_u64(&part[GROUP_ID]),
-                          &group);
+                group_row(im, all->counters.items[*index].track, number, &group);
         }
     }
 }
