@@ -31,6 +31,8 @@
 
 #define TRACE_MAX  ((size_t)1 << 31)
 #define ROWS       20
+#define ROWS_FEW   3
+#define SMALL_PART 100 // one in so many
 #define NAME_SHOWN 200
 
 struct text {
@@ -49,6 +51,7 @@ struct stack {
 struct row {
     uint64_t function; // index in names
     uint64_t self, total, self_allocated, allocated;
+    uint64_t rank, rank_total; // where it stands
     size_t last_stack;
 };
 
@@ -386,20 +389,24 @@ static int read_packet(struct summary *s, struct wire_reader packet)
     return r;
 }
 
-static int by_size(const void *left, const void *right)
+static int by_rank(const void *left, const void *right)
 {
     const struct row *a = left, *b = right;
-    if (a->self != b->self)
-        return a->self > b->self ? -1 : 1;
-    return a->total > b->total ? -1 : a->total < b->total;
+    if (a->rank != b->rank)
+        return a->rank > b->rank ? -1 : 1;
+    return a->rank_total > b->rank_total ? -1 : a->rank_total < b->rank_total;
 }
 
-static int by_allocated(const void *left, const void *right)
+// What a function has itself counts first, where it is more than a little of it all, and then what
+// it and those that it called have.
+static void sort_rows(struct summary *s, bool allocated, uint64_t whole)
 {
-    const struct row *a = left, *b = right;
-    if (a->self_allocated != b->self_allocated)
-        return a->self_allocated > b->self_allocated ? -1 : 1;
-    return a->allocated > b->allocated ? -1 : a->allocated < b->allocated;
+    vec_foreach(&s->rows, row) {
+        uint64_t self = allocated ? row->self_allocated : row->self;
+        row->rank = self >= whole / SMALL_PART ? self : 0;
+        row->rank_total = allocated ? row->allocated : row->total;
+    }
+    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_rank);
 }
 
 static double kb(uint64_t bytes)
@@ -447,19 +454,14 @@ static void print_name(struct summary *s, uint64_t function, struct demangler *d
     fprintf(out, "%s\n", printable);
 }
 
-static void print_kept(struct summary *s, bool most_is_freed, struct demangler *demangler,
-                       FILE *out)
+static void print_kept(struct summary *s, size_t n, struct demangler *demangler, FILE *out)
 {
-    size_t n = most_is_freed ? ROWS / 2 : ROWS;
-    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_size);
     fprintf(out, "%12s %12s", "self kB", "with called");
     if (!s->at_max)
         fprintf(out, " %12s", "allocated");
     fprintf(out, "  function\n");
     for (size_t i = 0; i < s->rows.n && i < n; i++) {
         const struct row *row = &s->rows.items[i];
-        if (most_is_freed && i > 0 && row->self == 0)
-            break; // what called those before
         fprintf(out, "%12.1f %12.1f", kb(row->self), kb(row->total));
         if (!s->at_max)
             fprintf(out, " %12.1f", kb(row->allocated));
@@ -470,7 +472,6 @@ static void print_kept(struct summary *s, bool most_is_freed, struct demangler *
 
 static void print_allocated(struct summary *s, size_t n, struct demangler *demangler, FILE *out)
 {
-    qsort(s->rows.items, s->rows.n, sizeof(s->rows.items[0]), by_allocated);
     fprintf(out,
             "Allocated, most of it freed again (--dump-at-max shows the moment when most was "
             "allocated):\n%12s %12s  function\n",
@@ -487,15 +488,19 @@ static void print_rows(struct summary *s, FILE *out)
     struct demangler demangler CLEANUP(demangler_done) = {0};
     uint64_t retained = 0, allocated = 0;
     print_totals(s, out);
+    if (s->rows.n == 0)
+        return;
     vec_foreach(&s->totals, total) {
         retained += total->retained;
         allocated += total->allocated;
     }
-    bool most_is_freed = retained < allocated / 2;
-    if (s->rows.n > 0)
-        print_kept(s, most_is_freed, &demangler, out);
-    if (s->rows.n > 0 && most_is_freed)
-        print_allocated(s, ROWS / 2, &demangler, out);
+    bool nearly_all_is_freed = retained < allocated / SMALL_PART;
+    sort_rows(s, false, retained);
+    print_kept(s, nearly_all_is_freed ? ROWS_FEW : ROWS, &demangler, out);
+    if (retained < allocated / 2) {
+        sort_rows(s, true, allocated);
+        print_allocated(s, nearly_all_is_freed ? ROWS : ROWS / 2, &demangler, out);
+    }
 }
 
 int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struct err *err)
