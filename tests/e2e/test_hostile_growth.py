@@ -81,6 +81,44 @@ class Growth(unittest.TestCase):
         self.assertEqual(self.query("SELECT count(*) FROM slice"), [(50000,)])
         self.assertEqual(self.stat("mmsql_packets_damaged"), 1)
 
+    def test_code_of_one_long_function(self):
+        """What V8's code is made of is read once, however much code refers to it."""
+        n = 20000
+        isolate = text(35, number(1, 1) + number(2, 7) + text(4, number(1, 4096) + number(2, 1 << 40)))
+        script = text(33, number(1, 1) + text(5, text(1, b"s" * 2**20)) + number(99, 1) * 300000)
+        name = text(31, number(1, 1) + text(2, b"n" * 2**20))
+        function = text(32, number(1, 1) + number(2, 1) + number(3, 1) + number(99, 1) * 300000)
+        code = number(1, 1) + number(2, 7) + number(3, 1) + number(4, 5) + number(6, 16)
+        self.convert(state(isolate + script + name + function) +
+                     b"".join(packet(99, code + number(5, 4096 + 16 * i), ts=2000 + i) for i in range(n)),
+                     size_max=512 << 20)
+        self.assertEqual(self.query("SELECT count(*), max(length(function_name)) FROM jit_code"), [(n, 4096)])
+        self.assertEqual(self.query("SELECT length(source) FROM v8_js_script"), [(2**20,)])
+        self.assertEqual(self.query("SELECT length(name) FROM v8_js_function"), [(2**20,)])
+
+    def test_code_of_a_long_function_that_lacks_its_script(self):
+        n = 20000
+        isolate = text(35, number(1, 1) + number(2, 7) + text(4, number(1, 4096) + number(2, 1 << 40)))
+        function = text(32, number(1, 1) + number(2, 1) + number(3, 1) + number(99, 1) * 300000)
+        code = number(1, 1) + number(2, 7) + number(3, 1) + number(4, 5) + number(5, 4096) + number(6, 16)
+        self.convert(state(isolate + function) + b"".join(packet(99, code, ts=2000 + i) for i in range(n)))
+        self.assertEqual(self.stat("v8_intern_errors"), n)
+
+    def test_a_long_name_of_the_recorders_work(self):
+        n = 20000
+        self.convert(packet(49, text(10, number(1, 1) + text(2, b"x" * 2**20))) +
+                     b"".join(packet(49, number(11, 1) + number(5, 7), ts=2000 + i) for i in range(n)),
+                     size_max=256 << 20)
+        self.assertEqual(self.query("SELECT count(*) FROM slice"), [(n,)])
+        self.assertGreater(self.stat("mmsql_interned_data_withheld"), n - 100)
+
+    def test_long_texts_of_a_modem(self):
+        n = 20000
+        texts = (b"TOKENS\0\0" + b"\1\0\0\0" + bytes(4) + b"\1\0\0\0\xff\xff\xff\xff" + b"%31d" * 2**18 + b"\0")
+        event = text(1, b"\1\0\0\0" + b"\2" * 60) + number(2, 5000)
+        self.convert(packet(111, text(1, texts)) + packet(110, event * n), size_max=512 << 20)
+        self.assertEqual(self.query("SELECT count(*) FROM slice"), [(n,)])
+
     def test_a_path_of_many_parts(self):
         path = ids(7, [2] * 60000)
         n = 40000

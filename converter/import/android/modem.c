@@ -19,15 +19,17 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define HEADER_SIZE   16
-#define COUNT_OFFSET  8
-#define ENTRY_SIZE    8
-#define REMOVED_NEVER UINT32_MAX
-#define TOKEN_SIZE    4
-#define WIDTH_MAX     31             // of a number, in characters
-#define ARGS_MAX      64             // of a text; no text has nearly as many
-#define PAIR_BEGIN    "\xe2\x96\xa0" // a black square
-#define PAIR_MIDDLE   "\xe2\x99\xa6" // a black diamond
+#define HEADER_SIZE    16
+#define COUNT_OFFSET   8
+#define ENTRY_SIZE     8
+#define REMOVED_NEVER  UINT32_MAX
+#define TOKEN_SIZE     4
+#define WIDTH_MAX      31   // of a number, in characters
+#define TEXT_MAX       1024 // bytes of a text; events are short and can name a long one
+#define MADE_BYTES_MAX (UINT64_C(32) << 20) // of texts with their values in them
+#define ARGS_MAX       64                   // of a text; no text has nearly as many
+#define PAIR_BEGIN     "\xe2\x96\xa0"       // a black square
+#define PAIR_MIDDLE    "\xe2\x99\xa6"       // a black diamond
 
 struct modem_text {
     const char *text; // borrowed from the trace
@@ -38,6 +40,7 @@ VEC_DEFINE(modem_text_vec, struct modem_text);
 struct modem {
     struct map64 index; // token -> text
     struct modem_text_vec texts;
+    uint64_t n_made_bytes; // of texts that were made and are kept
 };
 
 static uint32_t u32_at(const uint8_t *bytes)
@@ -61,6 +64,8 @@ static int texts_read(struct modem *modem, const uint8_t *bytes, size_t size)
         if (!end)
             return -EBADMSG;
         struct modem_text item = {.text = (const char *)text, .size = (size_t)(end - text)};
+        if (item.size > TEXT_MAX)
+            item.size = TEXT_MAX;
         bool is_live = u32_at(entry + TOKEN_SIZE) == REMOVED_NEVER;
         if (is_live && (modem_text_vec_push(&modem->texts, item) < 0 ||
                         map64_set(&modem->index, u32_at(entry), modem->texts.n - 1) < 0))
@@ -333,15 +338,27 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
     return (struct slice_name){0};
 }
 
-static void event_write(struct import *im, int64_t ts, struct tokenized *event)
+// The text with its values in it; when many were made, without: they also are args.
+static struct slice_name text_keep(struct import *im, struct modem *modem,
+                                   const struct tokenized *event, const struct modem_text *raw)
 {
-    uint32_t id =
-        strset_add(&im->strings, event->text.text ? event->text.text : "", event->text.size);
+    struct slice_name without = {.text = raw->text, .size = raw->size};
+    if (!event->text.size || (modem && modem->n_made_bytes > MADE_BYTES_MAX))
+        return without;
+    size_t n = im->strings.n;
+    uint32_t id = strset_add(&im->strings, event->text.text, event->text.size);
     if (event->text.failed || id == STRSET_NONE) {
         im->processes.failure = -ENOMEM;
-        return;
+        return without;
     }
-    struct slice_name all = {.text = strset_text(&im->strings, id), .size = event->text.size};
+    if (modem && im->strings.n > n)
+        modem->n_made_bytes += event->text.size;
+    return (struct slice_name){.text = strset_text(&im->strings, id), .size = event->text.size};
+}
+
+static void event_write(struct import *im, int64_t ts, const struct tokenized *event,
+                        struct slice_name all)
+{
     struct slice_name domain = pair_find(all, "domain"), format = pair_find(all, "format");
     struct slice_name name =
         domain.size ? ftrace_name(im, "Pixel Modem Events: %.*s",
@@ -363,7 +380,7 @@ static void event_write(struct import *im, int64_t ts, struct tokenized *event)
     slice_add(&im->slices, &spec);
 }
 
-static void event_read(struct import *im, const struct modem *modem, const struct packet *packet,
+static void event_read(struct import *im, struct modem *modem, const struct packet *packet,
                        int64_t ts, const struct wire_field *field)
 {
     static const struct modem_text unknown = {.text = "Token not found", .size = 15};
@@ -382,7 +399,7 @@ static void event_read(struct import *im, const struct modem *modem, const struc
     event.args[event.n_args++] = arg_text("token_id_hex", hex.text, hex.size);
     event.args[event.n_args++] = arg_uint("packet_ts", (uint64_t)packet->ts);
     text_make(&event, raw);
-    event_write(im, ts, &event);
+    event_write(im, ts, &event, text_keep(im, modem, &event, raw));
     strbuf_done(&event.text);
 }
 

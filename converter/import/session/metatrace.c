@@ -11,8 +11,12 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
+#define LONG_BYTES     4096
+#define LONG_BYTES_MAX (UINT64_C(64) << 20) // of long texts, written again for whoever names them
+
 struct metatrace {
-    struct map64 texts; // iid -> text, in im->strings
+    struct map64 texts;    // iid -> text, in im->strings
+    uint64_t n_long_bytes; // written so far
 };
 
 // By their numbers, which are part of the format.
@@ -69,14 +73,21 @@ static struct slice_name text_of(const struct wire_field *field)
     return (struct slice_name){.text = field_text(field), .size = field->size};
 }
 
-static struct slice_name interned(const struct import *im, const struct metatrace *state,
+// A few bytes can name a long text, which is written again each time: not when that is too much.
+static struct slice_name interned(struct import *im, struct metatrace *state,
                                   const struct wire_field *iid)
 {
     const uint64_t *text = map64_find(&state->texts, field_u64(iid));
     if (!text)
         return slice_name("MISSING STRING");
-    return (struct slice_name){.text = strset_text(&im->strings, (uint32_t)*text),
-                               .size = im->strings.entries[*text].size};
+    size_t size = im->strings.entries[*text].size;
+    if (size > LONG_BYTES && state->n_long_bytes > LONG_BYTES_MAX) {
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+        return slice_name("");
+    }
+    if (size > LONG_BYTES)
+        state->n_long_bytes += size;
+    return (struct slice_name){.text = strset_text(&im->strings, (uint32_t)*text), .size = size};
 }
 
 static int texts_read(struct import *im, struct metatrace *state, const struct wire_field *message)
@@ -149,8 +160,8 @@ static int pairs_write(struct import *im, const struct pair_vec *pairs, struct a
     return 0;
 }
 
-static int args_read(struct import *im, const struct metatrace *state,
-                     const struct wire_field *message, struct arg_vec *ret)
+static int args_read(struct import *im, struct metatrace *state, const struct wire_field *message,
+                     struct arg_vec *ret)
 {
     CLEANUP(pair_vec_done) struct pair_vec pairs = {0};
     struct wire_reader reader = wire_sub(message);
@@ -183,7 +194,7 @@ static struct slice_name known_name(struct import *im, const struct wire_field *
     return number < n ? slice_name(names[number]) : ftrace_name(im, "%s %u", what, number);
 }
 
-static void slice_write(struct import *im, const struct metatrace *state, int64_t ts,
+static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
                         const struct wire_field *event, const struct arg_vec *args)
 {
     const struct wire_field *id = &event[PB_PerfettoMetatrace_event_id];

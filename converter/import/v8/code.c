@@ -13,6 +13,8 @@
 
 #include "converter/import/v8/v8.h"
 
+#define NAME_MAX_BYTES 4096 // of code; functions have all of their names
+
 struct live_code {
     uint64_t start, end; // where it is now; end is behind it
     int64_t since;       // it is there
@@ -101,6 +103,9 @@ int64_t code_put(struct import *im, struct v8 *v8, int64_t isolate, int64_t spac
         .isolate = isolate,
         .made = *code,
     };
+    // A short packet can refer to a long name.
+    if (live->made.name.size > NAME_MAX_BYTES)
+        live->made.name.size = NAME_MAX_BYTES;
     int64_t row = live->row;
     live_keep(im, v8, space, live);
     return row;
@@ -170,6 +175,7 @@ struct v8 *v8_free(struct v8 *v8)
     map64_done(&v8->shared_by);
     for (size_t i = 0; i < sizeof(v8->rows_of) / sizeof(v8->rows_of[0]); i++)
         v8_row_vec_done(&v8->rows_of[i]);
+    v8_function_vec_done(&v8->functions);
     strset_done(&v8->js_scripts);
     strset_done(&v8->js_functions);
     strset_done(&v8->wasm_scripts);

@@ -194,23 +194,21 @@ static int regexp_sorted(struct import *im, void *state, const struct packet *pa
 {
     (void)state;
     MESSAGE(part, PB_V8RegExpCode_machine_code, message);
-    MESSAGE(pattern, PB_V8String_utf16_be, &part[PB_V8RegExpCode_pattern]);
     const struct wire_field *start = &part[PB_V8RegExpCode_instruction_start];
     const struct wire_field *size = &part[PB_V8RegExpCode_instruction_size_bytes];
     struct code_packet code;
-    struct slice_name text;
     if (!packet_begin(&code, im, packet, &part[PB_V8RegExpCode_v8_isolate_iid],
                       &part[PB_V8RegExpCode_tid]))
         return 0;
     int64_t space = space_of(&code, start, size);
-    if (space == V8_NONE || !v8_text(im, &pattern[PB_V8String_latin1], &text))
+    if (space == V8_NONE)
         return 0;
     int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"),
                             &part[PB_V8RegExpCode_machine_code]);
     struct cell *row = database_row(im->db, TABLE_v8_regexp_code, NULL);
     cell_int(row, COL_v8_regexp_code_jit_code_id, id);
     cell_int(row, COL_v8_regexp_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
-    cell_bytes(row, COL_v8_regexp_code_pattern, text.text, text.size);
+    v8_cell_text(im, row, COL_v8_regexp_code_pattern, &part[PB_V8RegExpCode_pattern]);
     return 0;
 }
 

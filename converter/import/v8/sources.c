@@ -61,22 +61,20 @@ static void text_add(struct strbuf *text, const struct wire_field fields[3])
         utf16_add(text, &fields[2], true);
 }
 
-bool v8_text(struct import *im, const struct wire_field fields[3], struct slice_name *ret)
+// A text that is kept, in strings; STRSET_NONE: no memory.
+static uint32_t v8_text(struct import *im, const struct wire_field fields[3])
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     text_add(&text, fields);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
-    if (text.failed || id == STRSET_NONE) {
+    uint32_t id =
+        text.failed ? STRSET_NONE : strset_add(&im->strings, text.text ? text.text : "", text.size);
+    if (id == STRSET_NONE)
         im->processes.failure = -ENOMEM;
-        return false;
-    }
-    *ret = (struct slice_name){.text = strset_text(&im->strings, id), .size = text.size};
-    return true;
+    return id;
 }
 
-// The same of a V8String for the row that was made last, which alone keeps it.
-static void cell_v8_text(struct import *im, struct cell *row, size_t column,
-                         const struct wire_field *message)
+void v8_cell_text(struct import *im, struct cell *row, size_t column,
+                  const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     MESSAGE(part, PB_V8String_utf16_be, message);
@@ -101,16 +99,20 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
                    text.size);
 }
 
-static bool interned_read(struct import *im, const struct packet *packet, uint32_t table,
-                          uint64_t iid, struct wire_field *fields, size_t n)
+// An entry, and, unless something was made of it already, its fields. NULL: the trace lacks it, or
+// it is long and was read too often in vain.
+static struct interned *interned_read(struct import *im, const struct packet *packet,
+                                      uint32_t table, uint64_t iid, struct wire_field *fields,
+                                      size_t n)
 {
-    const struct interned *entry = generation_find(packet->state, table, iid);
-    if (!entry) {
+    struct interned *entry = generation_entry(packet->state, table, iid);
+    if (entry && !entry->made)
+        entry = generation_find(packet->state, table, iid);
+    if (!entry)
         stats_add(&im->stats, STAT_v8_intern_errors, 1);
-        return false;
-    }
-    message_read(wire_reader_over(entry->data, entry->size), fields, n);
-    return true;
+    else if (!entry->made)
+        message_read(wire_reader_over(entry->data, entry->size), fields, n);
+    return entry;
 }
 
 static int space_add(struct v8 *v8, struct isolate *isolate, uint64_t start, uint64_t end)
@@ -202,12 +204,18 @@ static int isolate_add(struct import *im, struct v8 *v8, int64_t upid,
     return r < 0 ? r : isolate_vec_push(&v8->isolates, isolate);
 }
 
+static int64_t isolate_if_usable(const struct v8 *v8, int64_t index)
+{
+    return v8->isolates.items[index].id == V8_NONE ? V8_NONE : index;
+}
+
 int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid)
 {
     struct wire_field entry[PB_InternedV8Isolate_embedded_blob_code_size + 1];
-    if (!interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry,
-                       sizeof(entry) / sizeof(entry[0])))
-        return V8_NONE;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry,
+                                           sizeof(entry) / sizeof(entry[0]));
+    if (!known || known->made)
+        return known ? isolate_if_usable(v8, known->made - 1) : V8_NONE;
     int64_t upid =
         processes_process(&im->processes, (uint32_t)field_u64(&entry[PB_InternedV8Isolate_pid]));
     uint64_t key =
@@ -219,7 +227,8 @@ int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet
         im->processes.failure = -ENOMEM;
         return V8_NONE;
     }
-    return v8->isolates.items[*index].id == V8_NONE ? V8_NONE : (int64_t)*index;
+    known->made = (int64_t)*index + 1;
+    return isolate_if_usable(v8, (int64_t)*index);
 }
 
 // The row of what `key` tells apart. True: it is new, and has to be written.
@@ -244,19 +253,23 @@ static int64_t js_script(struct import *im, struct v8 *v8, const struct packet *
     static const char *const types[] = {"UNKNOWN", "NORMAL",    "EVAL",     "MODULE",
                                         "NATIVE",  "EXTENSION", "INSPECTOR"};
     struct wire_field entry[PB_InternedV8JsScript_source + 1];
-    if (!interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry,
-                       sizeof(entry) / sizeof(entry[0])))
-        return V8_NONE;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry,
+                                           sizeof(entry) / sizeof(entry[0]));
+    if (!known || known->made)
+        return known ? known->made - 1 : V8_NONE;
     int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8JsScript_script_id])};
-    if (!row_of(im, &v8->js_scripts, &v8->rows_of[0], key, sizeof(key), TABLE_v8_js_script, &id))
+    bool is_new =
+        row_of(im, &v8->js_scripts, &v8->rows_of[0], key, sizeof(key), TABLE_v8_js_script, &id);
+    known->made = id + 1;
+    if (!is_new)
         return id;
     uint64_t type = field_u64(&entry[PB_InternedV8JsScript_type]);
     struct cell *row = database_row_with_id(im->db, TABLE_v8_js_script, id);
     cell_int(row, COL_v8_js_script_v8_isolate_id, v8->isolates.items[isolate].id);
     cell_int(row, COL_v8_js_script_internal_script_id, key[1]);
     cell_text(row, COL_v8_js_script_script_type, NAMED(types, type));
-    cell_v8_text(im, row, COL_v8_js_script_name, &entry[PB_InternedV8JsScript_name]);
-    cell_v8_text(im, row, COL_v8_js_script_source, &entry[PB_InternedV8JsScript_source]);
+    v8_cell_text(im, row, COL_v8_js_script_name, &entry[PB_InternedV8JsScript_name]);
+    v8_cell_text(im, row, COL_v8_js_script_source, &entry[PB_InternedV8JsScript_source]);
     return id;
 }
 
@@ -334,35 +347,70 @@ static int64_t function_write(struct import *im, struct v8 *v8, const struct wir
     return id;
 }
 
+// The name of a function, in strings; STRSET_NONE: the trace lacks it.
+static uint32_t function_name(struct import *im, const struct packet *packet, uint64_t iid)
+{
+    struct wire_field entry[PB_InternedV8String_utf16_be + 1];
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function_name, iid,
+                                           entry, sizeof(entry) / sizeof(entry[0]));
+    if (!known)
+        return STRSET_NONE;
+    if (!known->made)
+        known->made = (int64_t)v8_text(im, &entry[PB_InternedV8String_latin1]) + 1;
+    return (uint32_t)(known->made - 1);
+}
+
+static struct slice_name text_at(const struct import *im, uint32_t id)
+{
+    return (struct slice_name){.text = strset_text(&im->strings, id),
+                               .size = im->strings.entries[id].size};
+}
+
 int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name)
 {
     struct wire_field entry[PB_InternedV8JsFunction_column + 1];
-    struct wire_field name[PB_InternedV8String_utf16_be + 1];
-    if (!interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry,
-                       sizeof(entry) / sizeof(entry[0])))
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry,
+                                           sizeof(entry) / sizeof(entry[0]));
+    if (!known)
         return V8_NONE;
+    if (known->made) {
+        const struct v8_function *function = &v8->functions.items[known->made - 1];
+        *ret_name = text_at(im, function->name);
+        return function->row;
+    }
     int64_t script = js_script(im, v8, packet, isolate,
                                field_u64(&entry[PB_InternedV8JsFunction_v8_js_script_iid]));
-    if (script == V8_NONE ||
-        !interned_read(im, packet, PB_InternedData_v8_js_function_name,
-                       field_u64(&entry[PB_InternedV8JsFunction_v8_js_function_name_iid]), name,
-                       sizeof(name) / sizeof(name[0])) ||
-        !v8_text(im, &name[PB_InternedV8String_latin1], ret_name))
+    uint32_t name =
+        script == V8_NONE
+            ? STRSET_NONE
+            : function_name(im, packet,
+                            field_u64(&entry[PB_InternedV8JsFunction_v8_js_function_name_iid]));
+    if (name == STRSET_NONE)
         return V8_NONE;
-    return function_write(im, v8, entry, script, *ret_name);
+    *ret_name = text_at(im, name);
+    struct v8_function function = {.row = function_write(im, v8, entry, script, *ret_name),
+                                   .name = name};
+    if (function.row != V8_NONE && v8_function_vec_push(&v8->functions, function) < 0)
+        im->processes.failure = -ENOMEM;
+    else if (function.row != V8_NONE)
+        known->made = (int64_t)v8->functions.n;
+    return function.row;
 }
 
 int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid)
 {
     struct wire_field entry[PB_InternedV8WasmScript_wire_bytes + 1];
-    if (!interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry,
-                       sizeof(entry) / sizeof(entry[0])))
-        return V8_NONE;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry,
+                                           sizeof(entry) / sizeof(entry[0]));
+    if (!known || known->made)
+        return known ? known->made - 1 : V8_NONE;
     int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8WasmScript_script_id])};
-    if (!row_of(im, &v8->wasm_scripts, &v8->rows_of[2], key, sizeof(key), TABLE_v8_wasm_script,
-                &id))
+    bool is_new =
+        row_of(im, &v8->wasm_scripts, &v8->rows_of[2], key, sizeof(key), TABLE_v8_wasm_script, &id);
+    known->made = id + 1;
+    if (!is_new)
         return id;
     const struct wire_field *url = &entry[PB_InternedV8WasmScript_url];
     struct cell *row = database_row_with_id(im->db, TABLE_v8_wasm_script, id);

@@ -23,6 +23,12 @@ VEC_DEFINE(code_space_vec, struct code_space);
 
 VEC_DEFINE(v8_row_vec, int64_t);
 
+struct v8_function {
+    int64_t row;
+    uint32_t name; // in strings
+};
+VEC_DEFINE(v8_function_vec, struct v8_function);
+
 struct isolate {
     int64_t id; // row; V8_NONE: nothing is known of where its code is
     int64_t upid;
@@ -41,6 +47,7 @@ struct v8 {
     struct map64 shared_by; // process -> index of the isolate whose spaces all of it share
     struct strset js_scripts, js_functions, wasm_scripts; // by what tells them apart
     struct v8_row_vec rows_of[3];                         // rows of these, by their ids
+    struct v8_function_vec functions;                     // what interned ones were made into
 };
 
 // The state of the machine at hand, made if there is none. NULL: no memory, which is noted.
@@ -57,11 +64,9 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
 int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid);
 
-// A text of V8: `fields` are one of Latin-1, UTF-16 with little and with big end. The text lives as
-// cells do. False: no memory.
-bool v8_text(struct import *im, const struct wire_field fields[3], struct slice_name *ret);
-
-// Bytes in base64, for the row that was made last.
+// A V8String, and bytes in base64, for the row that was made last.
+void v8_cell_text(struct import *im, struct cell *row, size_t column,
+                  const struct wire_field *message);
 void v8_cell_base64(struct import *im, struct cell *row, size_t column,
                     const struct wire_field *bytes);
 
