@@ -7,9 +7,6 @@
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
 
-#define NAMED(names, value)                                                                        \
-    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
-
 enum { TIER_UNKNOWN, TIER_IGNITION, TIER_SPARKPLUG, TIER_LAST = 5 };
 
 // A packet whose isolate and thread are known.

@@ -13,9 +13,6 @@
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
 
-#define NAMED(names, value)                                                                        \
-    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
-
 struct v8 *v8_get(struct import *im)
 {
     if (!im->machine->v8)

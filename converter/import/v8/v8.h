@@ -14,6 +14,10 @@
 
 #define V8_NONE (-1)
 
+// The name of a value of one of V8's enums.
+#define NAMED(names, value)                                                                        \
+    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
+
 // A range of addresses that code is put into.
 struct code_space {
     uint64_t start, end;
