@@ -37,6 +37,15 @@ static const struct {
     {"android.network_packets", ""},
     {"android.user_list", ""},
     {"linux.systemd_journald", ""},
+    {"stack_trace.jit",
+     "CREATE TEMP VIEW IF NOT EXISTS _jit_code AS SELECT jit_code_id, create_ts, "
+     "estimated_delete_ts, utid, start_address, size, function_name "
+     "FROM jit_code;"},
+    {"v8.jit", "CREATE TEMP VIEW IF NOT EXISTS _v8_js_code AS SELECT id, jit_code_id, "
+               "v8_js_function_id, tier FROM v8_js_code;"
+               "CREATE TEMP VIEW IF NOT EXISTS _v8_internal_code AS SELECT * FROM v8_internal_code;"
+               "CREATE TEMP VIEW IF NOT EXISTS _v8_wasm_code AS SELECT * FROM v8_wasm_code;"
+               "CREATE TEMP VIEW IF NOT EXISTS _v8_regexp_code AS SELECT * FROM v8_regexp_code;"},
     {"time.conversion", ""},
     {"slices.flow", ""},
     {"slices.hierarchy", ""},

@@ -291,6 +291,8 @@ class Dialect(Case):
     def test_modules(self):
         out = self.ask("INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n FROM thread_slice")
         self.assertEqual(out, "n\n13\n")
+        self.assertEqual(self.ask("INCLUDE PERFETTO MODULE v8.jit; INCLUDE PERFETTO MODULE stack_trace.jit; SELECT count(*) AS n "
+                                  "FROM _v8_js_code LEFT JOIN _jit_code USING (jit_code_id)"), "n\n0\n")
         self.assertIn("android.startup: this module", self.ask("include perfetto module android.startup;", code=1))
 
     def test_errors(self):
