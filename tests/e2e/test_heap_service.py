@@ -114,6 +114,24 @@ class Snapshot(Service):
         self.assertEqual(self.n_dumps(), 1)
 
 
+class Silent(Service):
+    def test_a_program_that_asks_and_does_not_begin(self):
+        """As one does that was started with an older library."""
+        name = f"silent-{os.getpid()}"
+        env = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{name}"}
+        code = (
+            "import socket, sys, time\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+            f"s.connect('\\0mmtrace-test-{name}')\n_, fds, _, _ = socket.recv_fds(s, 1, 1)\n"
+            "assert len(fds) == 1\ntime.sleep(float(sys.argv[1]))\n")
+        for seconds, ms in ((0, 1000), (30, 2600)):
+            recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-n", name, env=env)
+            self.until(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text())
+            process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"), env=env)
+            err = recorder.communicate(timeout=30)[1]
+            self.assertIn(f"process {process.pid} is not profiled: it has asked for a profile and does not begin", err)
+            process.kill()
+
+
 class Limits(Service):
     def test_cpu(self):
         """Every allocation of a thread keeps the recorder busy."""

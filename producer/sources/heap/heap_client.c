@@ -26,6 +26,7 @@
 #define LAST_LOOK_MAX  (2 * NSEC_PER_SEC)
 #define TIME_STRIDE    64 // records, between two looks at the clock
 #define LOOKS_AT_END   16
+#define SILENCE_MAX    (2 * NSEC_PER_SEC)
 #define RECONCILE_REST 20 // times what it takes, between two of them
 
 struct heap_client *heap_client_free(struct heap_client *client)
@@ -258,6 +259,18 @@ void heap_client_end(struct heap_client *client, bool disconnected)
     // Where hooks are still to be taken out, the ring is what tells whether they are.
     if (exited || disconnected)
         ring_reader_close(&client->ring);
+}
+
+bool heap_client_stays_silent(struct heap_client *client, bool is_last)
+{
+    if (!client->is_awaited)
+        return false;
+    client->is_awaited = atomic_load(&client->ring.header->write_pos) == 0;
+    bool is_late = nsec_now(CLOCK_MONOTONIC_COARSE) - client->start_coarse >= SILENCE_MAX;
+    if (!client->is_awaited || !(is_last || is_late || client->ended))
+        return false;
+    client->is_awaited = false;
+    return true;
 }
 
 void heap_client_look(struct heap_client *client)

@@ -43,6 +43,7 @@ struct heap_client {
     nsec_t smaps_due; // boot time; dumps before are without smaps
     bool is_java;
     bool from_startup;
+    bool is_awaited;   // it was given its ring, and has not used it yet
     bool ended;        // nothing more comes
     bool disconnected; // it ended before the recording did
     bool rejected;     // somebody else profiles it; there is no ring
@@ -65,6 +66,9 @@ struct heap_client *heap_client_free(struct heap_client *client);
 void heap_client_look(struct heap_client *client);
 // Reads the rest and tells the process to end. `disconnected`: it did so itself.
 void heap_client_end(struct heap_client *client, bool disconnected);
+
+// A process that was given its ring has not begun with it, and perhaps will not. True once.
+bool heap_client_stays_silent(struct heap_client *client, bool is_last);
 
 bool heap_client_has_exited(const struct heap_client *client);
 // Whether the process has taken its hooks out, or will do so without help.

@@ -91,6 +91,8 @@ static int add_client(struct heap_source *heap, int32_t pid, int ring_fd, struct
 {
     int r = check_room(heap, err);
     if (r < 0) {
+        if (ring_fd >= 0)
+            ring_fd_stop(ring_fd); // nobody will read it
         close_fd(ring_fd);
         return r;
     }
@@ -157,6 +159,15 @@ static void log_jail(const struct heap_source *heap, const struct heap_client *c
                  "linux.heap: process %d: its profile ends: it puts itself into a seccomp jail, "
                  "which might end it for what a profile takes",
                  client->pid);
+}
+
+static void log_silence(const struct heap_source *heap, struct heap_client *client, bool is_last)
+{
+    if (heap_client_stays_silent(client, is_last))
+        log_warning(heap->env.log,
+                    "linux.heap: process %d is not profiled: it has asked for a profile and does "
+                    "not begin: perhaps it has another version of %s, until it is started anew",
+                    client->pid, HEAP_LIBRARY_FILE);
 }
 
 static void check_guard(struct heap_source *heap, nsec_t now)
@@ -227,6 +238,7 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
         heap_client_look(*client);
         log_loss(heap, *client);
         log_jail(heap, *client);
+        log_silence(heap, *client, false);
     }
     check_guard(heap, now);
     if (now >= heap->ask_due) {
@@ -336,6 +348,7 @@ static int welcome(struct heap_source *heap, int32_t pid, int fd, bool from_star
     int r = add_client(heap, pid, -1, &client, &err);
     if (r == 0) {
         client->from_startup = from_startup;
+        client->is_awaited = true;
         r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
     }
     if (r < 0)
@@ -706,6 +719,7 @@ static void heap_stop(struct source *source)
         if (!(*client)->ended)
             heap_client_end(*client, heap_client_has_exited(*client));
         log_loss(heap, *client);
+        log_silence(heap, *client, true);
     }
     dump_all(heap, true);
     vec_foreach(&heap->clients, client)

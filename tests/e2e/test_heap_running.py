@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs that are attached to again and again while they work: what they print is what they would have printed,
+and nothing of the profiler stays in them but its library."""
+import itertools
+import lzma
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import threading
+import time
+import unittest
+
+from lib import MMTRACE, run
+from test_heap import HELPER, Heap
+
+ATTACHES = 3
+
+# Reads lines, and does with each what a program does.
+NODE = """
+let n = 0, keep = [];
+process.stdin.on('data', d => {
+  for (const b of d) if (b === 10) { n++; keep.push(Buffer.alloc(9000, n), JSON.stringify({n, d: [n, n]})); }
+  if (keep.length > 1000) keep = [];
+});
+process.stdin.on('end', () => console.log(n));
+"""
+
+JAVA = """
+import java.io.*;
+import java.nio.ByteBuffer;
+import java.util.zip.*;
+public class Main {
+    public static void main(String[] a) throws Exception {
+        var in = new BufferedReader(new InputStreamReader(System.in));
+        int n = 0;
+        for (String line; (line = in.readLine()) != null; n++) {
+            var deflater = new Deflater();
+            deflater.setInput(line.getBytes());
+            deflater.finish();
+            deflater.deflate(ByteBuffer.allocateDirect(5000));
+            deflater.end();
+        }
+        System.out.println(n);
+    }
+}
+"""
+
+PYTHON = """
+import json, sys, threading, zlib
+n = 0
+for line in sys.stdin:
+    ts = [threading.Thread(target=lambda: zlib.compress(json.dumps([line] * 20).encode())) for _ in range(2)]
+    [t.start() for t in ts]; [t.join() for t in ts]
+    n += 1
+print(n)
+"""
+
+# Of whatever allocator it is linked with: pieces keep what was written to them.
+C = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    static unsigned char *keep[512];
+    static unsigned size[512];
+    unsigned n = 0, bad = 0, seed = 1;
+    for (int c; (c = getchar()) != EOF;) {
+        if (c != '\n')
+            continue;
+        for (int k = 0; k < 200; k++) {
+            seed = seed * 1103515245 + 12345;
+            unsigned i = seed >> 16 & 511, wanted = (seed >> 8 & 4095) + 1;
+            for (unsigned j = 0; j < size[i]; j += 64)
+                bad += keep[i][j] != (unsigned char)i;
+            keep[i] = seed & 32 ? realloc(keep[i], wanted) : (free(keep[i]), malloc(wanted));
+            size[i] = wanted;
+            memset(keep[i], (int)i, wanted);
+        }
+        n++;
+    }
+    printf("%u %u\n", n, bad);
+    return 0;
+}
+"""
+
+SQL = (
+    "drop table if exists t; create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where"
+    " x < 3000) insert into t select x, x * 7919 % 100003 from c; create index i on t(b); select count(*), sum(b) from t;\n"
+)
+
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Running(Heap):
+    def open_things(self, pid):
+        proc = pathlib.Path(f"/proc/{pid}")
+        lines = (proc / "maps").read_text().splitlines()
+        return (len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir())),
+                sum("libmmheap" in line for line in lines), sum("memfd:mmheap " in line for line in lines))
+
+    def feed(self, process, piece):
+        """Writes `piece` until somebody takes a look at `over`."""
+        def write():
+            for self.n_pieces in itertools.count():
+                if over.is_set():
+                    break
+                process.stdin.write(piece)
+                process.stdin.flush()
+            process.stdin.close()
+        self.n_pieces, over = 0, threading.Event()
+        thread = threading.Thread(target=write)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+        return over
+
+    def attach_often(self, argv, piece, slack=(0, 0, 1, 0), **more):
+        """What the program printed, and how many pieces it was given."""
+        if not shutil.which(argv[0]):
+            self.skipTest(f"{argv[0]} is not installed")
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        printed = []
+        reader = threading.Thread(target=lambda: printed.append(process.stdout.read()))
+        reader.start()
+        over = self.feed(process, piece)
+        time.sleep(0.5)
+        seen = []
+        for _ in range(ATTACHES):
+            result = run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "150", "-p", process.pid)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            seen.append(self.open_things(process.pid))
+        over.set()
+        reader.join(60)
+        self.assertEqual(process.wait(20), 0)
+        self.n_samples = self.query("select count(*) from heap_profile_allocation")[0][0]
+        for counts, allowed in zip(zip(*seen), slack):
+            self.assertLessEqual(max(counts) - min(counts), allowed, f"fds, threads, mappings, rings: {seen}")
+        self.assertEqual(seen[-1][3], 0, "no ring is left")
+        return printed[0], self.n_pieces
+
+    def test_sqlite(self):
+        out, n = self.attach_often(["sqlite3", ":memory:"], SQL.encode())
+        self.assertEqual(set(out.splitlines()), {b"3000|%d" % sum(x * 7919 % 100003 for x in range(1, 3001))})
+        self.assertEqual(len(out.splitlines()), n)
+        self.assertGreater(self.n_samples, 0)
+
+    def test_xz_with_threads(self):
+        piece = random.Random(1).randbytes(1 << 17) + b"text " * 50000
+        """It allocates when it begins, and little after that."""
+        out, n = self.attach_often(["xz", "-T4", "-1", "--block-size=256KiB", "-c"], piece)
+        self.assertTrue(lzma.decompress(out) == piece * n)
+
+    def test_git(self):
+        folder = self.dir / "repository"
+        folder.mkdir()
+        (folder / "file").write_text("text\n" * 1000)
+        env = {**os.environ, "HOME": str(folder)}
+        done = run("sh", "-c", "git init -q . && git add file && git -c user.name=a -c user.email=b commit -qm c",
+                   cwd=folder, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        out, n = self.attach_often(["git", "cat-file", "--batch"], b"HEAD:file\n" * 100, slack=(1, 0, 1, 0), cwd=folder,
+                                   env=env)  # the file that it reads is open or not
+        (one,) = {*out.split(b"\n\n")} - {b""}
+        self.assertTrue(one.endswith(b"blob 5000\n" + b"text\n" * 999 + b"text"))
+        self.assertEqual(len(out.split(b"\n\n")) - 1, 100 * n)
+
+    def check_lines(self, argv, per_piece=50, suffix=b"", **more):
+        out, n = self.attach_often(argv, b"a line of text\n" * per_piece, **more)
+        self.assertEqual(out, b"%d%s\n" % (per_piece * n, suffix))
+        self.assertGreater(self.n_samples, 0)
+
+    def test_python(self):
+        self.check_lines(["python3", "-c", PYTHON], slack=(0, 2, 1, 0))
+
+    def test_node(self):
+        self.check_lines(["node", "-e", NODE])
+
+    def test_java(self):
+        source = self.dir / "Main.java"
+        source.write_text(JAVA)
+        self.check_lines(["java", "-Xmx64m", source], slack=(2, 8, 1, 0))  # its compiler's threads come and go
+
+    def check_allocator(self, *options):
+        source, program = self.dir / "own.c", self.dir / "own"
+        source.write_text(C)
+        done = run("cc", "-O1", "-o", program, source, *options)
+        if done.returncode != 0:
+            self.skipTest(f"cannot be linked here: {options}")
+        self.check_lines([program], suffix=b" 0")
+
+    def test_glibc(self):
+        self.check_allocator()
+
+    def test_jemalloc(self):
+        self.check_allocator("-Wl,--no-as-needed,-ljemalloc")
+
+    def test_tcmalloc(self):
+        self.check_allocator("-Wl,--no-as-needed,-ltcmalloc")
+
+
+if __name__ == "__main__":
+    unittest.main()
