@@ -39,6 +39,16 @@ static inline bool str_starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+// Of a text in UTF-8, how many of the first `max` bytes are whole characters. 0 for NULL.
+static inline size_t str_cut(const char *text, size_t size, size_t max)
+{
+    if (!text || size <= max)
+        return text ? size : 0;
+    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
 bool str_ends_with(const char *text, const char *suffix);
 
 // The whole of `text` as a decimal (or 0x hexadecimal) number; 0, -EINVAL or -ERANGE.

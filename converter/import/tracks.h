@@ -14,6 +14,9 @@
 #include "converter/import/args.h"
 
 #define TRACK_DIMENSIONS_MAX 6
+// Bytes of names and texts that are kept. Tracks are looked up with each event, and a trace needs a
+// few bytes only for an event on a track whose name is long.
+#define TRACK_TEXT_MAX 4096
 
 struct track_dimension {
     const char *name; // static; "upid", "utid" and "cpu" also fill those columns
@@ -29,7 +32,8 @@ static inline struct track_dimension dimension_int(const char *name, int64_t num
 
 static inline struct track_dimension dimension_text(const char *name, const void *text, size_t size)
 {
-    return (struct track_dimension){.name = name, .text = text ? text : "", .size = size};
+    return (struct track_dimension){
+        .name = name, .text = text ? text : "", .size = str_cut(text, size, TRACK_TEXT_MAX)};
 }
 
 struct track_spec {

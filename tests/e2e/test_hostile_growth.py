@@ -74,6 +74,25 @@ class Growth(unittest.TestCase):
         self.assertEqual(self.stat("mmsql_interned_data_withheld"), n - named)
         self.assertEqual(self.query("SELECT count(*) FROM slice WHERE name = 'short'"), [(n,)])
 
+    def test_a_long_name_of_a_track(self):
+        n = 20000
+        begin, end = number(9, 1) + number(11, 1) + text(23, b"e"), number(9, 2) + number(11, 1)
+        self.convert(packet(60, number(1, 1) + text(2, "ä".encode() * 2**20)) +
+                     b"".join(packet(11, end if i % 2 else begin, ts=2000 + i) for i in range(2 * n)))
+        self.assertEqual(self.query("SELECT count(*), min(dur) FROM slice"), [(n, 1)])
+        self.assertEqual(self.query("SELECT DISTINCT t.name FROM slice JOIN track t ON t.id = track_id"), [("ä" * 2048,)])
+
+    def test_long_names_in_stages_of_gpus(self):
+        n = 20000
+        name = text(1, b"x" * 2**20) + text(2, b"y" * 2**20)
+        stage = number(2, 1) + number(3, 0) + number(4, 0) + number(8, 7)
+        self.convert(packet(65, text(1, number(3, 24) + number(4, 7) + text(5, b"z" * 2**20))) +
+                     packet(RENDER_STAGE, text(7, text(2, name) + text(3, name))) +
+                     b"".join(packet(RENDER_STAGE, number(1, i) + stage, ts=2000 + i) for i in range(n)),
+                     size_max=256 << 20)
+        self.assertEqual(self.query("SELECT count(*), max(length(name)) FROM slice"), [(n, 4096)])
+        self.assertEqual(self.query("SELECT max(length(string_value)) FROM args"), [(4096,)])
+
     def test_defaults_that_are_long(self):
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         self.convert(packet(59, number(99, 1) * 500000) + packet(60, number(1, 1) + text(2, b"t")) +

@@ -310,6 +310,18 @@ static void nearest_is_near(void **state)
     assert_null(str_nearest(longer, names, 3));
 }
 
+static void cuts_keep_whole_characters(void **state)
+{
+    (void)state;
+    assert_int_equal(str_cut("abc", 3, 5), 3);
+    assert_int_equal(str_cut("abc", 3, 3), 3);
+    assert_int_equal(str_cut("abc", 3, 2), 2);
+    assert_int_equal(str_cut("a\xe2\x82\xac", 4, 3), 1); // the euro sign has three bytes
+    assert_int_equal(str_cut("a\xe2\x82\xac", 4, 4), 4);
+    assert_int_equal(str_cut("\x82\x82\x82", 3, 2), 0);
+    assert_int_equal(str_cut(NULL, 3, 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +339,7 @@ int main(void)
         cmocka_unit_test(utf8_is_decoded_strictly),
         cmocka_unit_test(printable_text_is_safe_and_cut),
         cmocka_unit_test(nearest_is_near),
+        cmocka_unit_test(cuts_keep_whole_characters),
     };
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
 }

@@ -7,6 +7,16 @@
 
 #include "converter/import/import.h"
 
+// Bytes of names and explanations that are kept: each event of a GPU repeats those of what it
+// refers to.
+#define GPU_TEXT_MAX 4096
+
+static inline struct wire_field gpu_text(struct wire_field text)
+{
+    text.size = str_cut((const char *)text.data, text.size, GPU_TEXT_MAX);
+    return text;
+}
+
 // Kinds of Vulkan objects, as Vulkan numbers them.
 enum vulkan_object {
     VULKAN_COMMAND_BUFFER = 6,

@@ -153,7 +153,8 @@ static int queue_describe(struct render_stages *stages, uint64_t id,
                           const struct wire_field *message)
 {
     MESSAGE(part, DESCRIPTION_TEXT, message);
-    struct described described = {part[DESCRIPTION_NAME], part[DESCRIPTION_TEXT]};
+    struct described described = {gpu_text(part[DESCRIPTION_NAME]),
+                                  gpu_text(part[DESCRIPTION_TEXT])};
     bool has_name = field_present(&part[DESCRIPTION_NAME]);
     if (id >= stages->queues.n) // those without a name keep their number
         return described_vec_push(&stages->queues, has_name ? described : (struct described){0});
@@ -179,8 +180,9 @@ static int specifications_read(struct import *im, struct render_stages *stages, 
         } else if (field.number == SPECIFICATIONS_STAGE) {
             MESSAGE(part, DESCRIPTION_TEXT, &field);
             if (field_present(&part[DESCRIPTION_NAME]))
-                r = described_vec_push(&stages->stages, (struct described){part[DESCRIPTION_NAME],
-                                                                           part[DESCRIPTION_TEXT]});
+                r = described_vec_push(&stages->stages,
+                                       (struct described){gpu_text(part[DESCRIPTION_NAME]),
+                                                          gpu_text(part[DESCRIPTION_TEXT])});
         }
     }
     return r;

@@ -239,11 +239,11 @@ struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type,
 static int object_name(struct import *im, const struct wire_field *message)
 {
     MESSAGE(object, OBJECT_NAME, message);
-    const struct wire_field *name = &object[OBJECT_NAME];
+    struct wire_field name = gpu_text(object[OBJECT_NAME]);
     struct map64 *names = names_of(im, (int32_t)field_u64(&object[OBJECT_TYPE]));
     if (!names) // of no kind that anything is shown with
         return 0;
-    uint32_t id = strset_add(&im->strings, field_text(name), name->size);
+    uint32_t id = strset_add(&im->strings, field_text(&name), name.size);
     return id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object[OBJECT_HANDLE]), id);
 }
 
