@@ -4,18 +4,11 @@
 // failed, 2 usage.
 #pragma once
 
-#include <stddef.h>
+#include "common/program.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_DONE = PROGRAM_DONE, EXIT_FAILED = PROGRAM_FAILED, EXIT_USAGE = PROGRAM_USAGE };
 
-struct verb {
-    const char *name;
-    const char *arguments; // for the overview
-    const char *summary;
-    int (*run)(int argc, char **argv); // argv[0] is the verb
-};
-
-extern const struct verb verb_convert, verb_flamegraph, verb_memory, verb_pprof, verb_query,
+extern const struct program_verb verb_convert, verb_flamegraph, verb_memory, verb_pprof, verb_query,
     verb_tables;
 
 // Says what is wrong with the arguments, and where to read more. Returns EXIT_USAGE.

@@ -26,6 +26,7 @@
 #include "converter/symbols/symbolize.h"
 #include "converter/tables/bulk.h"
 #include "converter/tables/database.h"
+#include "converter/tables/indexes.h"
 #include "converter/tables/join.h"
 #include "converter/tables/rows.h"
 
@@ -490,7 +491,8 @@ static int files_import(struct run *run, sqlite3 *handle)
 static int rest_import(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
-    if (!run->waiting.n && !run->has_maps && !conversion->append && !conversion->symbolize)
+    if (!run->waiting.n && !run->has_maps && !conversion->append && !conversion->symbolize &&
+        run->n_traces < 2)
         return 0;
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     int r = handle_open(run, run->working, &handle);
@@ -505,6 +507,8 @@ static int rest_import(struct run *run)
         r = perf_map_frames_name(handle, run->err);
     if (r == 0)
         r = sql_run(handle, "COMMIT", run->conversion->output, run->err);
+    if (r == 0)
+        r = sql_run(handle, analyze_sql, run->conversion->output, run->err);
     return r;
 }
 

@@ -189,7 +189,7 @@ static int run_convert(int argc, char **argv)
     return damaged ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct verb verb_convert = {
+const struct program_verb verb_convert = {
     .name = "convert",
     .arguments = "FILE... -o DB",
     .summary = "convert traces, and other files, into an SQLite database",

@@ -320,7 +320,7 @@ static int run_flamegraph(int argc, char **argv)
     return flamegraph_run(&options);
 }
 
-const struct verb verb_flamegraph = {
+const struct program_verb verb_flamegraph = {
     .name = "flamegraph",
     .arguments = "[OPTION]... DB|TRACE -o FILE.svg",
     .summary = "draw heap profiles or Java allocations as a flame graph",

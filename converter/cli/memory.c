@@ -167,7 +167,7 @@ static int run_memory(int argc, char **argv)
     return memory_run(&options);
 }
 
-const struct verb verb_memory = {
+const struct program_verb verb_memory = {
     .name = "memory",
     .arguments = "[OPTION]... DB|TRACE",
     .summary = "compare heap profiles with what processes have in memory",

@@ -390,7 +390,7 @@ static int run_pprof(int argc, char **argv)
     return pprof_run(&options);
 }
 
-const struct verb verb_pprof = {
+const struct program_verb verb_pprof = {
     .name = "pprof",
     .arguments = "[OPTION]... DB|TRACE -o FILE.pb.gz",
     .summary = "write heap profiles for pprof",

@@ -232,7 +232,7 @@ static int run_query(int argc, char **argv)
     return query_run(&query);
 }
 
-const struct verb verb_query = {
+const struct program_verb verb_query = {
     .name = "query",
     .arguments = "[--csv|--json] DB|TRACE [SQL]",
     .summary = "run SQL on a database or a trace, or ask for it",

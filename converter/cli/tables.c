@@ -146,7 +146,7 @@ static int run_tables(int argc, char **argv)
     return EXIT_DONE;
 }
 
-const struct verb verb_tables = {
+const struct program_verb verb_tables = {
     .name = "tables",
     .arguments = "[NAME]",
     .summary = "explain the tables and their columns",

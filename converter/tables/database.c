@@ -24,9 +24,8 @@
 #include "converter/tables/indexes.h"
 #include "converter/tables/writer.h"
 
-#define CACHE_KIB      8192
-#define ANALYSIS_LIMIT 1000   // entries of an index that SQLite reads
-#define WATCH_STEPS    100000 // of SQLite's machine, some milliseconds
+#define CACHE_KIB   8192
+#define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
 
 static const struct selection everything;
 
@@ -368,8 +367,8 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
                       const struct writer_result *written)
 {
     bool indexed[N_TABLES] = {false};
-    strbuf_addf(sql, "PRAGMA analysis_limit=%d; ANALYZE sqlite_master; ", ANALYSIS_LIMIT);
     strbuf_add_str(sql, small_indexes_analyze_sql);
+    strbuf_add_str(sql, "ANALYZE sqlite_master;"); // makes the table, if nothing did
     for (size_t i = 0; i < N_INDEXES; i++)
         if (!(indexed[index_defs[i].table] = written->indexes[i].root))
             strbuf_addf(sql, "ANALYZE %s;", table_defs[index_defs[i].table].stored_name);

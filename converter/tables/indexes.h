@@ -39,6 +39,9 @@ extern const struct index_def index_defs[N_INDEXES];
 // Adds the statement that makes it.
 void index_sql(struct strbuf *sql, const struct index_def *def);
 
-// Indexes of smaller tables, which SQLite makes, and what it then has to ANALYZE.
+// Indexes of smaller tables, which SQLite makes, and what has it ANALYZE them.
 extern const char small_indexes_sql[];
 extern const char small_indexes_analyze_sql[];
+
+// Has SQLite look at all tables again, after rows have come that the figures do not know.
+extern const char analyze_sql[];

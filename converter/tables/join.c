@@ -154,35 +154,25 @@ struct offsets {
     int64_t machines, snapshots, symbol_sets, counter_sets, track_groups;
 };
 
-static int64_t number_f(struct sqlite3 *handle, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *sql = sqlite3_vmprintf(format, args);
-    va_end(args);
-    int64_t number = sql ? sql_number(handle, sql, 0) : 0;
-    sqlite3_free(sql);
-    return number;
-}
-
 static struct offsets offsets_find(struct sqlite3 *handle)
 {
     struct offsets offsets = {0};
-    for (size_t i = 0; i < N_TABLES; i++)
-        if (table_defs[i].columns[0].key)
-            offsets.rows[i] = number_f(handle, "SELECT max(\"%w\") + 1 FROM main.\"%w\"",
-                                       table_defs[i].columns[0].name, table_defs[i].stored_name);
+    for (enum table_id table = 0; table < N_TABLES; table++)
+        offsets.rows[table] = table_next_id(handle, table);
     offsets.machines =
-        number_f(handle, "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
-                         "SELECT max(machine_id) FROM main.process UNION ALL "
-                         "SELECT max(machine_id) FROM main.cpu UNION ALL "
-                         "SELECT max(machine_id) FROM main.trace_machine)");
-    offsets.snapshots = number_f(handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot");
+        sql_number(handle,
+                   "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
+                   "SELECT max(machine_id) FROM main.process UNION ALL "
+                   "SELECT max(machine_id) FROM main.cpu UNION ALL "
+                   "SELECT max(machine_id) FROM main.trace_machine)",
+                   0);
+    offsets.snapshots =
+        sql_number(handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot", 0);
     offsets.symbol_sets =
-        number_f(handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol");
+        sql_number(handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol", 0);
     offsets.counter_sets =
-        number_f(handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set");
-    offsets.track_groups = number_f(handle, "SELECT max(track_group_id) + 1 FROM main._track");
+        sql_number(handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set", 0);
+    offsets.track_groups = sql_number(handle, "SELECT max(track_group_id) + 1 FROM main._track", 0);
     return offsets;
 }
 

@@ -44,12 +44,7 @@ int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, st
         sqlite3_prepare_v3(handle, sql.text, -1, SQLITE_PREPARE_PERSISTENT, &rows->insert, NULL);
     if (rows->code != SQLITE_OK)
         return err_set(err, -EIO, "%s: %s", def->name, sqlite3_errmsg(handle));
-    if (def->columns[0].key) {
-        strbuf_clear(&sql);
-        strbuf_addf(&sql, "SELECT max(\"%s\") + 1 FROM main.\"%s\"", def->columns[0].name,
-                    def->stored_name);
-        rows->next_id = sql.failed ? 0 : sql_number(handle, sql.text, 0);
-    }
+    rows->next_id = table_next_id(handle, table);
     return 0;
 }
 
@@ -172,4 +167,15 @@ int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise)
         number = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return number;
+}
+
+int64_t table_next_id(struct sqlite3 *handle, enum table_id table)
+{
+    const struct table_def *def = &table_defs[table];
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    if (!def->columns[0].key)
+        return 0;
+    strbuf_addf(&sql, "SELECT max(\"%s\") + 1 FROM main.\"%s\"", def->columns[0].name,
+                def->stored_name);
+    return sql.failed ? 0 : sql_number(handle, sql.text, 0);
 }

@@ -55,3 +55,6 @@ int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct er
 
 // The number that `sql` returns, or `otherwise` if that is NULL or there is no row.
 int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise);
+
+// The id behind those that the table has; 0 if it has none.
+int64_t table_next_id(struct sqlite3 *handle, enum table_id table);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "converter/import/args.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/database_fixture.h"
 
 static char folder[64], path[96];
 
@@ -30,16 +30,6 @@ static int teardown(void **state)
     return rmdir(folder); // fails if anything else was left
 }
 
-static int64_t query_int(sqlite3 *handle, const char *sql)
-{
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-}
-
 static void file_write(const char *text)
 {
     FILE *file = fopen(path, "w");
@@ -51,9 +41,7 @@ static void file_write(const char *text)
 static void batches_lose_nothing(void **state)
 {
     (void)state;
-    struct err err = {0};
-    struct database *db;
-    assert_int_equal(database_create(NULL, &err, &db), 0);
+    struct database *db = create();
     enum { N = 2000 }; // several batches and a part
     for (int i = 0; i < N; i++) {
         int64_t id;
@@ -63,8 +51,7 @@ static void batches_lose_nothing(void **state)
         cell_real(row, COL_counter_value, i * 0.5);
     }
     assert_int_equal(database_n_rows(db, TABLE_counter), N);
-    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
-    sqlite3 *handle = database_handle(db);
+    sqlite3 *handle = finish(db);
     assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), N);
     assert_int_equal(query_int(handle, "SELECT sum(ts) FROM counter"), 10 * (N - 1) * N / 2);
     assert_int_equal(query_int(handle, "SELECT sum(value = id * 0.5) FROM counter"), N);
@@ -75,17 +62,14 @@ static void batches_lose_nothing(void **state)
 static void texts_keep_their_bytes(void **state)
 {
     (void)state;
-    struct err err = {0};
-    struct database *db;
-    assert_int_equal(database_create(NULL, &err, &db), 0);
+    struct database *db = create();
     char text[] = "caf\xc3\xa9 'q' \"d\"";
     struct cell *row = database_row(db, TABLE_metadata, NULL);
     cell_bytes(row, COL_metadata_name, database_copy(db, text, 5), 5);
     cell_bytes(row, COL_metadata_str_value, database_copy(db, text, sizeof(text) - 1),
                sizeof(text) - 1);
     memset(text, 0, sizeof(text));
-    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
-    assert_int_equal(query_int(database_handle(db),
+    assert_int_equal(query_int(finish(db),
                                "SELECT name = 'caf' || char(233) AND str_value = 'caf' || "
                                "char(233) || ' ''q'' \"d\"' FROM metadata"),
                      1);
@@ -95,16 +79,12 @@ static void texts_keep_their_bytes(void **state)
 static void ids_may_be_taken_before_rows(void **state)
 {
     (void)state;
-    struct err err = {0};
-    struct database *db;
-    assert_int_equal(database_create(NULL, &err, &db), 0);
+    struct database *db = create();
     int64_t outer = database_reserve_id(db, TABLE_slice), inner;
     database_row(db, TABLE_slice, &inner);
     assert_int_equal(inner, outer + 1);
     database_row_with_id(db, TABLE_slice, outer);
-    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
-    assert_int_equal(
-        query_int(database_handle(db), "SELECT count(*) FROM slice WHERE id IN (0, 1)"), 2);
+    assert_int_equal(query_int(finish(db), "SELECT count(*) FROM slice WHERE id IN (0, 1)"), 2);
     database_free(db);
 }
 
@@ -177,8 +157,7 @@ static void equal_sets_of_args_are_one(void **state)
     int64_t last = args_add(&args, twice, 2);
     assert_int_equal(args_add(&args, a, 0), ARG_SET_NONE);
     args_done(&args);
-    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
-    sqlite3 *handle = database_handle(db);
+    sqlite3 *handle = finish(db);
     assert_int_equal(query_int(handle, "SELECT count(*) FROM args"), 5);
     char sql[96];
     snprintf(sql, sizeof(sql), "SELECT int_value FROM args WHERE arg_set_id = %d", (int)last);

@@ -7,33 +7,7 @@
 #include <unistd.h>
 
 #include "converter/tables/bulk.h"
-#include "converter/tables/database.h"
-#include "tests/unit/unit.h"
-
-static struct database *create(void)
-{
-    struct err err = {0};
-    struct database *db;
-    assert_int_equal(database_create(NULL, &err, &db), 0);
-    return db;
-}
-
-static sqlite3 *finish(struct database *db)
-{
-    struct err err = {0};
-    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
-    return database_handle(db);
-}
-
-static int64_t query_int(sqlite3 *handle, const char *sql)
-{
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-}
+#include "tests/unit/database_fixture.h"
 
 static void expect_integrity(sqlite3 *handle)
 {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Databases without a path, and questions about them.
+#pragma once
+
+#include <sqlite3.h>
+
+#include "converter/tables/database.h"
+#include "tests/unit/unit.h"
+
+static inline struct database *create(void)
+{
+    struct err err = {0};
+    struct database *db;
+    assert_int_equal(database_create(NULL, &err, &db), 0);
+    return db;
+}
+
+// The handle lives as long as the database.
+static inline sqlite3 *finish(struct database *db)
+{
+    struct err err = {0};
+    assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
+    return database_handle(db);
+}
+
+// The first number of the first row.
+static inline int64_t query_int(sqlite3 *handle, const char *sql)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
