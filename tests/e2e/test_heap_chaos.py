@@ -382,6 +382,20 @@ class Odd(Programs):
             self.assertEqual(self.attach(process.pid).returncode, 0)
         self.assertEqual(process.wait(20), 0)
 
+    def test_one_that_executes_others_all_the_time(self):
+        """With threads that end meanwhile: it has to wait for each, and so has who has stopped one."""
+        process = self.start_piped(self.compile(
+            "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+            "static void *run(void *p) { for (;;) { free(malloc(1000)); usleep(10); } return p; }\n"
+            "int main(int argc, char **argv) {\n    pthread_t t;\n    char number[16];\n"
+            "    for (int i = 0; i < 8; i++) if (pthread_create(&t, NULL, run, NULL) != 0) return 2;\n"
+            "    if (argc < 2 || atoi(argv[1]) == 0) return puts(\"as ever\") < 0;\n"
+            "    snprintf(number, sizeof(number), \"%d\", atoi(argv[1]) - 1);\n"
+            "    return execl(\"/proc/self/exe\", argv[0], number, NULL);\n}\n"), 3000)
+        while process.poll() is None:
+            self.attach(process.pid, ms=10)
+        self.assertEqual((process.returncode, process.stdout.read()), (0, "as ever\n"))
+
     def test_between_vfork_and_execve(self):
         process = self.start(self.compile(
             "#include <unistd.h>\n#include <sys/wait.h>\n"

@@ -147,6 +147,30 @@ class Pools(Base):
         (allocated,), = self.query("select sum(max(size, 0)) from heap_profile_allocation")
         self.assertTrue(100000 <= allocated < 1 << 30, allocated)
 
+    def test_libraries_with_heaps_come_and_go_and_there_are_too_many(self):
+        library = self.dir / "library.c"
+        library.write_text(
+            "#include <mmheap.h>\nvoid use(int n);\nvoid use(int n)\n{\n    static char memory[1000];\n"
+            '    struct mmheap *heap = mmheap_register("of.library", NULL, NULL);\n    for (int i = 0; i < n; i++)\n'
+            "        mmheap_report_alloc(heap, memory + i, 10);\n    mmheap_report_free_range(heap, memory, n / 2);\n}\n")
+        result = run("cc", "-shared", "-fPIC", "-I", ROOT / "producer" / "agents" / "heap" / "api", library,
+                     AGENT / "libmmheap.a", "-o", self.dir / "library.so")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        program = self.write(
+            "#include <dlfcn.h>\nint main(int argc, char **argv)\n{\n    static char memory[100], name[16];\n"
+            "    for (int round = 0; round < argc * 50; round++) {\n        void *handle = dlopen(argv[1], RTLD_NOW);\n"
+            '        void (*use)(int) = handle ? (void (*)(int))dlsym(handle, "use") : NULL;\n'
+            "        if (!use)\n            return 2;\n        use(100);\n        dlclose(handle);\n    }\n"
+            '    for (int i = 0; i < 100; i++) {\n        snprintf(name, sizeof(name), "own.%d", i);\n'
+            "        mmheap_report_alloc(mmheap_register(name, NULL, NULL), memory + i, 7);\n    }\n}\n")
+        self.profile(program, self.dir / "library.so", options=("--all-heaps", "-i", "1"))
+        (allocated, freed), = self.query("select sum(max(size, 0)), -sum(min(size, 0)) from heap_profile_allocation"
+                                         " where heap_name = 'of.library'")
+        self.assertEqual(allocated, 100 * 100 * 10)
+        # What is at an address that is given out again has been freed unseen.
+        self.assertIn(freed, range(allocated // 2, allocated - 499))
+        self.assertEqual(self.heaps() - {"libc.malloc"}, {"of.library", *(f"own.{i}" for i in range(62))})
+
     def test_an_interval_that_has_doubled_often(self):
         """Large allocations are still in proportion to it."""
         program = self.write(

@@ -41,6 +41,7 @@
 #define ANSWER_TIME    (60 * NSEC_PER_MSEC)
 #define FIRST_QUESTION 1
 #define NOW            2 // RTLD_NOW
+#define LIFE_SECONDS   15
 
 // Of the library.
 enum function { FUNCTION_ATTACH, FUNCTION_ANSWER, FUNCTION_DETACH, FUNCTIONS_N };
@@ -242,6 +243,8 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
         tracee_release(&a->tracee);
     }
     priority_restore(a->priority);
+    if (r == -EPERM && !target_may_stop(&a->target, tid))
+        return 0; // it has just ended
     return r == -ESRCH ? 0 : r;
 }
 
@@ -412,13 +415,16 @@ int main(int argc, char **argv)
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &children, NULL);
+    sigprocmask(SIG_SETMASK, &children, NULL);
     if (detach && (wait_for_child() || leaves_by_itself()))
         return 0;
     a.library = argv[2];
     if (!detach &&
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
+    // Should the kernel not come back: a thread that was borrowed goes on without us.
+    signal(SIGALRM, SIG_DFL);
+    alarm(LIFE_SECONDS);
     int r = attach_to(&a, (int)pid, detach, &err);
     if (!detach)
         answer(r, a.longest, r == 0 ? a.ring_fd : -1, err.text);

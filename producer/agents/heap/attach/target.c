@@ -376,7 +376,7 @@ bool target_may_stop(const struct target *target, int tid)
     struct strbuf status CLEANUP(strbuf_done) = {0};
     snprintf(name, sizeof(name), "task/%d/status", tid);
     return read_text(target->pid, name, STATUS_MAX, &status) == 0 &&
-           status_value(&status, "\nState:")[0] != 'D' &&
+           !strchr("DZX", status_value(&status, "\nState:")[0]) &&
            atoi(status_value(&status, "\nSeccomp:")) == 0;
 }
 

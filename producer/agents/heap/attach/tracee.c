@@ -37,6 +37,7 @@
 #define SYSCALL_SIZE   2 // bytes of the instruction
 #define SIGRETURN_SIZE 9 // and of those of sigreturn_address
 #define RED_ZONE       128
+#define END_TIME       (500 * NSEC_PER_MSEC)
 #define STATE_ALIGN    64
 #define STATUS_MAX     ((size_t)64 << 10)
 
@@ -165,6 +166,20 @@ static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
     registers->rip -= SYSCALL_SIZE;
 }
 
+// A thread that is killed meanwhile cannot be let go, but has to be waited for: its process may
+// execute another program, and waits for its threads; and who would trace another one then, would
+// wait for the process.
+static void let_go(struct tracee *tracee)
+{
+    int event;
+    if (ptrace(PTRACE_DETACH, tracee->tid, 0, 0) == 0)
+        return;
+    tracee->deadline = nsec_now(CLOCK_MONOTONIC) + END_TIME;
+    while (wait_for_stop(tracee, &event) >= 0)
+        if (ptrace(PTRACE_DETACH, tracee->tid, 0, 0) == 0)
+            return;
+}
+
 int tracee_stop(int tid, nsec_t deadline, struct tracee *ret)
 {
     *ret = (struct tracee){.tid = tid, .deadline = deadline};
@@ -179,7 +194,7 @@ int tracee_stop(int tid, nsec_t deadline, struct tracee *ret)
             r = -errno;
     }
     if (r < 0)
-        ptrace(PTRACE_DETACH, tid, 0, 0);
+        let_go(ret);
     return r;
 }
 
@@ -397,6 +412,6 @@ void tracee_release(struct tracee *tracee)
         leave_alone(tracee);
     else if (tracee->changed)
         give_back(tracee);
-    ptrace(PTRACE_DETACH, tracee->tid, 0, 0);
+    let_go(tracee);
     tracee->changed = false;
 }
