@@ -83,6 +83,7 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
         if (r < 0)
             return r;
     }
+    spill_finish(&input->spill);
     input->bytes = input->spill.bytes;
     input->size = input->spill.size;
     return 0;
@@ -155,6 +156,7 @@ static int gzip_replace(struct input *input, const char *folder, struct err *err
         munmap(input->map, input->map_size);
     input->map = NULL;
     spill_done(&input->spill);
+    spill_finish(&inflated);
     input->spill = inflated;
     input->bytes = inflated.bytes;
     input->size = inflated.size;
@@ -214,6 +216,7 @@ int input_from_reader(const char *spill_folder,
         }
         r = spill_append(&input->spill, chunk, (size_t)n, err);
     }
+    spill_finish(&input->spill);
     input->bytes = input->spill.bytes;
     input->size = input->spill.size;
     if (r == 0 && is_gzip(input))

@@ -86,6 +86,17 @@ int spill_append(struct spill *spill, const void *bytes, size_t size, struct err
     return 0;
 }
 
+void spill_finish(struct spill *spill)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t used = (spill->size + page - 1) / page * page;
+    if (!used || used >= spill->mapped)
+        return;
+    munmap((void *)(uintptr_t)(spill->bytes + used), spill->mapped - used);
+    spill->mapped = used;
+    spill->fd = close_fd(spill->fd);
+}
+
 void spill_forget(const struct spill *spill)
 {
     if (spill->bytes && spill->size)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives that nobody packs by mistake: bombs, lies about sizes, names that lead elsewhere."""
+import pathlib
+import struct
+import unittest
+import zipfile
+import zlib
+
+import lib
+from test_inputs import PRESSURE, SCHED, Case
+
+
+class HostileArchives(Case):
+    def zip(self, name, entries, method=zipfile.ZIP_DEFLATED):
+        path = self.dir / name
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for entry, content in entries.items():
+                archive.writestr(entry, content)
+        return path
+
+    def entries_archive(self, entries):
+        """A zip of (name, method, flags, crc, packed, size to tell, offset or None for an entry of its own)."""
+        data, directory = b"", b""
+        for name, method, flags, crc, packed, size, offset in entries:
+            common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(packed), size, len(name), 0)
+            if offset is None:
+                offset = len(data)
+                data += b"PK\x03\x04" + common + name + packed
+            directory += b"PK\x01\x02\x14\x00" + common + struct.pack("<HHHII", 0, 0, 0, 0, offset) + name
+        n = len(entries)
+        return data + directory + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, n & 0xffff, n & 0xffff, len(directory), len(data), 0)
+
+    @staticmethod
+    def deflated(content):
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        return packer.compress(content) + packer.flush()
+
+    def test_entries_that_share_their_bytes(self):
+        """However often an archive names the same bytes, what they inflate to counts each time."""
+        content = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(64 << 20)
+        packed, crc = self.deflated(content), zlib.crc32(content)
+        one = (b"t", 8, 0, crc, packed, len(content))
+        path = self.write("overlap.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 40))
+        self.assertIn("overlap.zip!t: it inflates to far more", self.convert(path, code=1))
+        self.nothing_left("overlap.zip")
+
+    def test_archives_in_archives(self):
+        """An archive is no trace: what is in one within it is not looked for."""
+        inner = self.zip("inner.zip", {"t": PRESSURE.read_bytes()}).read_bytes()
+        path = self.zip("outer.zip", {"inner.zip": inner})
+        self.assertIn("no trace in this archive", self.convert(path, code=1))
+        path = self.zip("both.zip", {"inner.zip": inner, "t": SCHED.read_bytes()})
+        self.convert(path)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
+
+    def test_sizes_that_lie(self):
+        content = PRESSURE.read_bytes()
+        packed, crc = self.deflated(content), zlib.crc32(content)
+        for size, why in ((1, "no trace in this archive"), (len(content) - 1, "lie.zip!t: the data is damaged")):
+            path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed, size, None)]))
+            self.assertIn(why, self.convert(path, code=1))
+            self.nothing_left("lie.zip")
+        for size in (len(content) + 1, 0xfffffffe):  # the checksum says that nothing is missing
+            self.convert(self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed, size, None)])))
+            self.assertEqual(self.query("SELECT int_value FROM metadata WHERE name = 'trace_size_bytes'"), [(len(content),)])
+        path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc ^ 1, packed, len(content), None)]))
+        self.assertIn("its checksum is wrong", self.convert(path, code=1))
+        path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed[:1000], len(content), None)]))
+        self.assertIn("the data is damaged", self.convert(path, code=1))
+
+    def test_methods(self):
+        for method, known in ((zipfile.ZIP_STORED, True), (zipfile.ZIP_DEFLATED, True), (zipfile.ZIP_LZMA, False)):
+            path = self.zip("m.zip", {"t": PRESSURE.read_bytes()}, method)
+            said = self.convert(path, code=0 if known else 1)
+            if not known:
+                self.assertIn("m.zip!t: its method of compression or encryption is not supported", said)
+        content = PRESSURE.read_bytes()
+        path = self.write("m.zip", self.entries_archive([(b"t", 77, 0, zlib.crc32(content), content, len(content), None)]))
+        self.assertIn("m.zip!t: its method", self.convert(path, code=1))
+
+    def test_zip64(self):
+        path = self.dir / "64.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t", "w", force_zip64=True) as entry:
+            entry.write(PRESSURE.read_bytes())
+        self.convert(path)
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
+
+    def test_names_lead_nowhere(self):
+        """Names are only shown: nothing is written where they point, and nothing of them reaches the terminal."""
+        names = ("../../outside", "/tmp/absolute-outside", "a\x1b[31m\x07b", "x" * 3000)
+        path = self.zip("n.zip", {name: PRESSURE.read_bytes() for name in names})
+        self.convert(path)
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(4,)])
+        self.assertFalse((self.dir.parent.parent / "outside").exists() or pathlib.Path("/tmp/absolute-outside").exists())
+        path = self.zip("n.zip", {"../\x1b[31mred": b"\x0a\xff\xff\xff\x7f\x08" + bytes(10)}, zipfile.ZIP_STORED)
+        self.assertNotIn("\x1b", self.convert(path, code=1))
+
+    def test_thousands_of_entries(self):
+        content = PRESSURE.read_bytes()
+        notes = [(b"n%d" % i, 0, 0, zlib.crc32(b"text"), b"text", 4, None) for i in range(20000)]
+        trace = (b"t", 0, 0, zlib.crc32(content), content, len(content), None)
+        self.convert(self.write("many.zip", self.entries_archive(notes + [trace])))
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
+        small = b"\x0a\x04\x08\x01\x50\x01"
+        traces = [(b"t%d" % i, 0, 0, zlib.crc32(small), small, len(small), None) for i in range(4097)]
+        self.assertIn("more than 4096 files", self.convert(self.write("many.zip", self.entries_archive(traces)), code=1))
+        self.nothing_left("many.zip", "out.db")
+
+    def test_directory_that_lies(self):
+        content = PRESSURE.read_bytes()
+        whole = self.entries_archive([(b"t", 0, 0, zlib.crc32(content), content, len(content), None)])
+        end = whole.rindex(b"PK\x05\x06")
+        for at, form, value in ((8, "<H", 9), (10, "<H", 9), (10, "<H", 0), (12, "<I", 0), (12, "<I", 2**32 - 1),
+                                (16, "<I", 0), (16, "<I", 2**32 - 1), (20, "<H", 500)):
+            with self.subTest(at=at, value=value):
+                bad = bytearray(whole)
+                struct.pack_into(form, bad, end + at, value)
+                done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o", self.db)
+                self.assertIn(done.returncode, (0, 1), done.stderr)
+                if done.returncode:
+                    self.assertIn("bad.zip", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
