@@ -167,6 +167,15 @@ class EveryField(Hostile):
                 yield kind.name, b"".join(packet(kind.number, body) for body in bodies)
         self.assertGreater(self.convert_all(make()), 25)
 
+    def test_lengths_beyond_the_end(self):
+        """Each field in turn claims more bytes than its message has: one more, and as many as can be said."""
+        def make():
+            for kind in self.traces.packet_kinds():
+                bodies = self.traces.variants(kind.type, lambda f: [
+                    varint(f.number << 3 | BYTES) + varint(n) + b"ab" for n in (3, 2**31, 2**63, 2**64 - 1)])
+                yield kind.name, b"".join(packet(kind.number, body) for body in bodies)
+        self.assertGreater(self.convert_all(make()), 25)
+
     def test_times_that_jump(self):
         """Packets of all kinds at all times, forwards and back."""
         kinds = [(kind.number, self.traces.whole(kind.type)) for kind in self.traces.packet_kinds()]
