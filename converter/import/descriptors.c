@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names are kept in the conversion's strings, everything else in three maps, so that the order in
-// which files, messages and extensions come does not matter.
+// which files, messages and extensions come does not matter. A few bytes can stand for a
+// description of any size, and a message's name has those of all that it is in: how much is read,
+// and how long a name may be, is bounded.
 #include "converter/import/descriptors.h"
 
 #include <errno.h>
@@ -14,8 +16,10 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define NESTING_MAX  16
-#define INFLATED_MAX (16u << 20) // bytes of a set of descriptions
+#define NESTING_MAX   16
+#define FULL_NAME_MAX 4096        // bytes
+#define INFLATED_MAX  (16u << 20) // bytes of a set of descriptions
+#define READ_MAX      (64u << 20) // bytes of all sets
 
 extern const unsigned char track_event_descriptors[];
 extern const size_t track_event_descriptors_size;
@@ -72,12 +76,14 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
         all->failure = -ENOMEM;
 }
 
-static void enum_add(struct import *im, const struct strbuf *scope,
+static bool enum_add(struct import *im, const struct strbuf *scope,
                      const struct wire_field *message)
 {
     struct descriptors *all = &im->descriptors;
     MESSAGE(head, PB_EnumDescriptorProto_name, message);
     const struct wire_field *name = &head[PB_EnumDescriptorProto_name];
+    if (scope->size + name->size > FULL_NAME_MAX)
+        return false;
     CLEANUP(strbuf_done) struct strbuf full = {0};
     strbuf_add(&full, scope->text ? scope->text : "", scope->size);
     strbuf_add_char(&full, '.');
@@ -96,6 +102,7 @@ static void enum_add(struct import *im, const struct strbuf *scope,
                               strset_add(&im->strings, field_text(text), text->size), &is_new))
             all->failure = -ENOMEM;
     }
+    return !reader.error;
 }
 
 static bool message_add(struct import *im, struct strbuf *scope, const struct wire_field *message,
@@ -104,6 +111,8 @@ static bool message_add(struct import *im, struct strbuf *scope, const struct wi
     MESSAGE(head, PB_DescriptorProto_name, message);
     const struct wire_field *name = &head[PB_DescriptorProto_name];
     size_t scope_size = scope->size;
+    if (scope_size + name->size > FULL_NAME_MAX)
+        return false;
     strbuf_add_char(scope, '.');
     strbuf_add(scope, field_text(name), name->size);
     uint32_t type = type_get(im, strset_add(&im->strings, scope->text, scope->size));
@@ -116,7 +125,7 @@ static bool message_add(struct import *im, struct strbuf *scope, const struct wi
         else if (field.number == PB_DescriptorProto_extension)
             field_add(im, type, &field, true);
         else if (field.number == PB_DescriptorProto_enum_type)
-            enum_add(im, scope, &field);
+            whole &= enum_add(im, scope, &field);
         else if (field.number == PB_DescriptorProto_nested_type)
             whole &= depth < NESTING_MAX && message_add(im, scope, &field, depth + 1);
     }
@@ -132,6 +141,8 @@ static bool file_add(struct import *im, const struct wire_field *file)
     MESSAGE(head, PB_FileDescriptorProto_package, file);
     const struct wire_field *package = &head[PB_FileDescriptorProto_package];
     CLEANUP(strbuf_done) struct strbuf scope = {0};
+    if (package->size > FULL_NAME_MAX)
+        return false;
     if (package->size) {
         strbuf_add_char(&scope, '.');
         strbuf_add(&scope, package->data, package->size);
@@ -143,7 +154,7 @@ static bool file_add(struct import *im, const struct wire_field *file)
         if (field.number == PB_FileDescriptorProto_message_type)
             whole &= message_add(im, &scope, &field, 0);
         else if (field.number == PB_FileDescriptorProto_enum_type)
-            enum_add(im, &scope, &field);
+            whole &= enum_add(im, &scope, &field);
         else if (field.number == PB_FileDescriptorProto_extension)
             field_add(im, TYPE_NONE, &field, true);
     }
@@ -154,6 +165,9 @@ bool descriptors_add(struct import *im, struct wire_reader set)
 {
     struct wire_field field;
     bool whole = true;
+    im->descriptors.read_bytes += (uint64_t)(set.end - set.pos);
+    if (im->descriptors.read_bytes > READ_MAX)
+        return false;
     wire_foreach(&set, &field) {
         if (field.number == PB_FileDescriptorSet_file)
             whole &= file_add(im, &field);
@@ -204,7 +218,8 @@ void descriptors_done(struct descriptors *descriptors)
     described_field_vec_done(&descriptors->items);
 }
 
-// The set as a gzip stream, into *ret, which the caller frees. NULL: damaged or too large.
+// The set of a gzip stream, which the caller frees. NULL: it is damaged or too large; *ret_size are
+// the bytes that it has come to in any case.
 static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
 {
     uint8_t *set = malloc(INFLATED_MAX);
@@ -234,9 +249,13 @@ static int extension_now(struct import *im, void *state, const struct packet *pa
     const struct wire_field *zipped = &part[PB_ExtensionDescriptor_extension_set_gzip];
     struct wire_reader set = wire_sub(&part[PB_ExtensionDescriptor_extension_set]);
     size_t size = 0;
-    uint8_t *inflated = field_present(zipped) ? set_inflate(zipped, &size) : NULL;
+    uint8_t *inflated = field_present(zipped) && im->descriptors.read_bytes < READ_MAX
+                            ? set_inflate(zipped, &size)
+                            : NULL;
     if (inflated)
         set = wire_reader_over(inflated, size);
+    else
+        im->descriptors.read_bytes += size;
     bool whole = (!field_present(zipped) || inflated) && descriptors_add(im, set);
     free(inflated);
     if (!whole)

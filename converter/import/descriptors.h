@@ -49,7 +49,8 @@ struct descriptors {
     struct map64 values; // type and value of an enum -> name, in strings
     struct described_field_vec items;
     uint32_t n_types;
-    int failure; // negative errno of the first failure
+    uint64_t read_bytes; // of all sets that the trace has, unpacked
+    int failure;         // negative errno of the first failure
 };
 
 #define TYPE_NONE UINT32_MAX
@@ -59,7 +60,8 @@ struct import;
 // Knows the types of track events.
 int descriptors_init(struct import *im);
 
-// Adds a FileDescriptorSet. What is known already stays. False: it is damaged.
+// Adds a FileDescriptorSet. What is known already stays. False: it is damaged, or more than is
+// believed.
 bool descriptors_add(struct import *im, struct wire_reader set);
 
 // The type called ".package.Name", or TYPE_NONE.

@@ -8,6 +8,7 @@ these watch, too.
 import collections
 import contextlib
 import csv
+import gzip
 import pathlib
 import shutil
 import sqlite3
@@ -270,6 +271,37 @@ class Shapes(unittest.TestCase):
         self.convert(packet(72, text(1, text(1, file))) + self.track(1, 0, b"t") + packet(11, event))
         self.assertEqual(self.query("SELECT name FROM slice"), [("e",)])
         self.assertLess(self.query("SELECT coalesce(max(length(key)), 0) FROM args")[0][0], 4096)
+
+    def test_descriptions_without_end(self):
+        """Names that repeat a long one, and sets that unpack to much more: counted, and not kept."""
+        messages = b"".join(text(4, text(1, b"M%d" % i)) for i in range(100000))
+        long_names = text(1, text(2, b"p" * (1 << 20)) + messages)
+        nested = text(1, b"N" * 4000)
+        for _ in range(10):
+            nested = text(1, b"N" * 4000) + text(3, nested)
+        bomb = gzip.compress(text(1, text(2, bytes(15 << 20))))
+        event = number(9, 3) + number(11, 1) + text(23, b"e")
+        said = self.convert(packet(72, text(1, long_names)) + packet(72, text(1, text(1, text(4, nested)))) +
+                            packet(72, text(2, bomb)) * 200 + self.track(1, 0, b"t") + packet(11, event))
+        self.assertEqual(said, "")
+        self.assertGreaterEqual(self.stat("mmsql_extension_descriptors_damaged"), 190)
+        self.assertEqual(self.query("SELECT name FROM slice"), [("e",)])
+
+    def test_clocks_that_lead_nowhere(self):
+        """Very many clocks, and very many times of one that none of them knows."""
+        clocks = b"".join(text(1, number(10, i) + text(6, text(1, number(1, 6) + number(2, 1000)) +
+                                                       text(1, number(1, 64) + number(2, 5)))) for i in range(1, 1000))
+        apart = text(1, number(10, 1) + text(6, text(1, number(1, 1) + number(2, 9)) + text(1, number(1, 3) + number(2, 9))))
+        times = b"".join(text(1, number(8, i) + number(58, 3) + number(10, 1) + text(11, number(9, 3))) for i in range(50000))
+        self.convert(clocks + apart + times)
+        self.assertEqual(self.stat("clock_sync_failure_no_path"), 50000)
+
+    def test_facts_without_end(self):
+        attributes = [text(1, number(8, 1) + number(10, 1) + text(126, text(1, text(1, b"k%d" % i) + number(2, i))))
+                      for i in range(70000)]
+        self.convert(b"".join(attributes) * 2)
+        n_facts = self.query("SELECT count(*) FROM metadata WHERE name LIKE 'trace_attribute.%'")[0][0]
+        self.assertGreater(n_facts, 60000)
 
     def test_pids_that_wrap(self):
         """The 32 bits of a pid count, and a pid that comes back is another process."""
