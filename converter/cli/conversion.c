@@ -286,13 +286,19 @@ static int part_join(struct run *run, const char *part, const char *name)
     return r < 0 ? r : sql_run(handle, sql, name, run->err);
 }
 
+static int content_empty(struct run *run, const struct content *content)
+{
+    const char *damage = input_damage(content->input);
+    return err_set(run->err, -EINVAL, "%s: %s", content->name, damage ? damage : "empty");
+}
+
 static int trace_convert(struct run *run, const struct content *content)
 {
     struct trace_result result = {0};
     CLEANUP(freep) char *part = NULL;
     CLEANUP(freep) struct id_shifts *shifts = NULL;
     if (!input_size(content->input))
-        return err_set(run->err, -EINVAL, "%s: empty", content->name);
+        return content_empty(run, content);
     int r = run->has_base ? working_file_make(&run->beside, "part", run->err, &part) : 0;
     const char *path = part ? part : run->working;
     if (r == 0 && part)
@@ -424,7 +430,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     const char *damage = input_damage(content->input);
     size_t size = input_size(content->input);
     if (!size)
-        return err_set(run->err, -EINVAL, "%s: empty", content->name);
+        return content_empty(run, content);
     int r = content->format->import(&in, input_bytes(content->input), size, run->err);
     if (r < 0)
         return r;

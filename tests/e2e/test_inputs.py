@@ -148,6 +148,16 @@ class Append(Case):
         self.assertIn("not a database made by mmsql", self.convert("-a", SCHED, code=1))
         self.assertEqual(self.db.read_bytes(), before)
 
+    def test_damaged_databases_are_refused(self):
+        self.convert(PRESSURE)
+        whole = self.db.read_bytes()
+        for size in (50, 5000, len(whole) // 2, len(whole) - 1):
+            self.db.write_bytes(whole[:size])
+            said = self.convert("-a", HEAP, code=1)
+            self.assertTrue(said.startswith(f"mmsql: {self.db}: "), said)
+            self.assertEqual(self.db.read_bytes(), whole[:size])
+            self.nothing_left("out.db")
+
     def test_databases_of_other_versions_are_refused(self):
         self.convert(PRESSURE)
         with sqlite3.connect(self.db) as handle:

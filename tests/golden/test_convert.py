@@ -119,6 +119,26 @@ class Inputs(Case):
         self.assertIn(f"the 4 bytes from offset {len(packed) + 20} on", said)
         self.assertEqual(self.dump(), self.want)
 
+    def test_gzip_with_nothing_in_it(self):
+        self.db.unlink()
+        packed = gzip.compress(b"")
+        self.assertEqual(self.convert("-", input=packed, code=1), "mmsql: standard input: empty\n")
+        self.assertIn("gzip data ends or breaks at offset 15: truncated", self.convert("-", input=packed[:15], code=1))
+        self.assertFalse(self.db.exists())
+
+    def test_packed_and_plain_one_behind_the_other(self):
+        data = self.trace.read_bytes()
+        packed = gzip.compress(data)
+        said = self.convert("-", input=packed + data, code=1)
+        self.assertIn(f"the {len(data)} bytes from offset {len(packed)} on", said)
+        self.assertEqual(self.dump(), self.want)
+        said = self.convert("-", input=data + packed, code=1)
+        self.assertIn(f"breaks at offset {len(data)}, ", said)
+        rows = "SELECT count(*), max(ts) FROM ftrace_event"
+        got = self.query(rows)
+        self.convert(self.trace)
+        self.assertEqual(got, self.query(rows))
+
     def test_gzip_of_several_members_through_a_pipe(self):
         data = self.trace.read_bytes()
         self.convert("-", input=gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
