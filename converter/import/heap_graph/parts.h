@@ -53,8 +53,9 @@ struct graph_type {
     uint32_t location_name;    // string
     uint32_t super;            // class, NOTHING: unknown
     uint32_t loader;           // object
+    uint32_t above;            // the nearest type upwards, itself included, that has fields
     uint8_t kind;
-    bool has_location, is_known;
+    bool has_location, is_known, has_above;
 };
 VEC_DEFINE(graph_type_vec, struct graph_type);
 

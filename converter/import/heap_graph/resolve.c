@@ -33,22 +33,38 @@ static uint32_t referred(const struct graph *graph, uint32_t object, uint32_t na
     return NOTHING;
 }
 
-static const struct graph_type *superclass_of(struct import *im, const struct graph *graph,
-                                              const struct graph_type *type)
+static uint32_t superclass_of(const struct graph *graph, uint32_t type)
 {
-    const uint64_t *index =
-        type->superclass ? map64_find(&graph->type_ids, type->superclass) : NULL;
-    if (index && graph->types.items[*index].is_known)
-        return &graph->types.items[*index];
-    graph_malformed(im, graph);
-    return NULL;
+    uint64_t id = graph->types.items[type].superclass;
+    const uint64_t *index = id ? map64_find(&graph->type_ids, id) : NULL;
+    return index && graph->types.items[*index].is_known ? (uint32_t)*index : NOTHING;
+}
+
+// The nearest type from this one upwards that has fields, which all on the way remember: a long way
+// is gone once, not by each object. NOTHING: there is none, or they go in a circle.
+static uint32_t type_with_fields(struct graph *graph, uint32_t type)
+{
+    struct graph_type *types = graph->types.items;
+    uint32_t found = type;
+    size_t n = 0;
+    for (; found != NOTHING && !types[found].n_fields && !types[found].has_above; n++)
+        found = n < SUPERCLASSES_MAX ? superclass_of(graph, found) : NOTHING;
+    if (found != NOTHING && !types[found].n_fields)
+        found = types[found].above;
+    for (uint32_t at = type; n > 0 && at != NOTHING; n--) {
+        types[at].above = found;
+        types[at].has_above = true;
+        at = superclass_of(graph, at);
+    }
+    return found;
 }
 
 // Names of references that have none: fields of the type, then of the types above it.
 static void fields_apply(struct import *im, struct graph *graph, const struct graph_object *object)
 {
-    const struct graph_type *type = &graph->types.items[object->type];
-    if (type->kind == KIND_NOREFERENCES || type->kind == KIND_ARRAY || type->kind == KIND_STRING)
+    uint32_t type = object->type;
+    uint8_t kind = graph->types.items[type].kind;
+    if (kind == KIND_NOREFERENCES || kind == KIND_ARRAY || kind == KIND_STRING)
         return;
     uint32_t at = 0;
     size_t steps = 0;
@@ -56,13 +72,16 @@ static void fields_apply(struct import *im, struct graph *graph, const struct gr
         struct graph_ref *ref = &graph->refs.items[object->refs + i];
         if (ref->field != NOTHING)
             return; // internals of the runtime end the list
-        while (type && at >= type->n_fields) {
-            at -= type->n_fields;
-            type = ++steps < SUPERCLASSES_MAX ? superclass_of(im, graph, type) : NULL;
+        while (type != NOTHING && at >= graph->types.items[type].n_fields) {
+            at -= graph->types.items[type].n_fields;
+            type = ++steps < SUPERCLASSES_MAX ? superclass_of(graph, type) : NOTHING;
+            type = type == NOTHING ? NOTHING : type_with_fields(graph, type);
         }
-        if (!type)
+        if (type == NOTHING) {
+            graph_malformed(im, graph);
             return;
-        uint32_t field = graph->fields_of_types.items[type->fields + at++];
+        }
+        uint32_t field = graph->fields_of_types.items[graph->types.items[type].fields + at++];
         if (field == NOTHING || graph->fields.items[field].name == STRSET_NONE)
             graph_malformed(im, graph);
         else
