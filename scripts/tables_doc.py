@@ -90,6 +90,9 @@ meant to differ:
 - Counters of processes have no long description. As in newer versions, a sample that a thread made has it as
   the arg utid.
 - Names are not cut off at 127 bytes. Paths in log messages have slashes only.
+- Names of tracks, of what GPUs ran and of mappings end after 4 KiB. Longer interned texts are whole, until
+  256 MiB of the database are copies of them: the stat mmsql_interned_data_withheld counts those left out.
+- Samples of one call chain that stand twice in a dump of a heap are added up.
 - A debug annotation in JSON that is damaged, or longer than 1 MiB, is kept as one text, and a number by itself as
   such. One whose type nothing describes is kept in base64, and does not make the event an error.
 - Events of a track whose parent is unknown are kept. States of state tracks are slices.
