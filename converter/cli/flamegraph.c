@@ -96,7 +96,6 @@ static const char up_sql[] = "SELECT c.parent_id, coalesce(j.function, n.functio
                              "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
                              "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1";
 
-// As people write it, where a runtime wrote Lpackage/Class;::method(I)V.
 static const char *name_keep(struct arena *arena, const char *text)
 {
     char name[NAME_MAX_BYTES];
@@ -105,6 +104,33 @@ static const char *name_keep(struct arena *arena, const char *text)
         text = name;
     }
     return arena_strndup(arena, text, strlen(text));
+}
+
+static char *last_arrow(char *text)
+{
+    char *last = NULL;
+    for (char *at = text; (at = strstr(at, "->")); at += 2)
+        last = at;
+    return last;
+}
+
+// As people write it, where a runtime wrote Lpackage/Class;::method(I)V. Methods that were inlined
+// stand in one name, behind those that they were inlined into, and are frames of their own. The
+// innermost first. Returns how many.
+static size_t names_keep(struct arena *arena, const char *text, const char **names, size_t room)
+{
+    char chain[NAME_MAX_BYTES], *arrow;
+    size_t n = 0;
+    if (text[0] == 'L' && strstr(text, ";::") && strlen(text) < sizeof(chain)) {
+        strcpy(chain, text);
+        for (text = chain; n < room && (arrow = last_arrow(chain)); n += names[n] != NULL) {
+            names[n] = name_keep(arena, arrow + 2);
+            *arrow = 0;
+        }
+    }
+    if (n < room && (names[n] = name_keep(arena, text)))
+        n++;
+    return n;
 }
 
 // The names from `callsite` out, innermost first, in `arena`. Returns how many.
@@ -118,8 +144,7 @@ static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena 
         if (more) {
             const char *text = (const char *)sqlite3_column_text(up, 1);
             text = text && *text ? text : "[unknown]";
-            names[n] = name_keep(arena, text);
-            n += names[n] != NULL;
+            n += names_keep(arena, text, names + n, MAX_FRAMES - n);
             more = sqlite3_column_type(up, 0) != SQLITE_NULL;
             callsite = sqlite3_column_int64(up, 0);
         }

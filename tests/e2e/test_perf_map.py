@@ -121,6 +121,27 @@ class Jvm(Case):
         folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
         self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
 
+    def test_methods_that_were_inlined(self):
+        """They have names of their own in the map, behind those of the methods that they are in, and are frames in flame graphs."""
+        (self.dir / "Native.java").write_text(JAVA)
+        self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp", "-XX:+PreserveFramePointer",
+                   "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Native::*",
+                   f"-agentpath:{AGENT}=1000000,50,{self.dir}/log,perfmap,inlined", "Native", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.convert()
+        [(path, n_bad)] = self.query("SELECT path, n_bad_lines FROM perf_map")
+        pathlib.Path(path).unlink()
+        pathlib.Path(path + ".times").unlink()
+        self.assertEqual(n_bad, 0)
+        [(size,)] = self.query("SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 AND id IN (SELECT sample_id FROM "
+                               "call_stack_frame WHERE kind = 'heap profile' AND source = 'perf map' "
+                               "AND function GLOB '*LNative;::outer(I)V->LNative;::hungry(I)V')")
+        self.assertTrue(600 * 260e3 < size < 600 * 290e3, size)
+        folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
+        self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
+        self.assertNotIn("->", folded)
+
 
 @needs_root
 class Source(Case):

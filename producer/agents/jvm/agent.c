@@ -32,6 +32,7 @@
 
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/draw.h"
+#include "producer/agents/jvm/inlined_code.h"
 #include "producer/agents/jvm/live_set.h"
 #include "producer/agents/jvm/perf_map.h"
 #include "producer/agents/jvm/quiet_thread.h"
@@ -407,6 +408,34 @@ static int64_t code_ts(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+struct code_request {
+    struct agent *agent;
+    JNIEnv *jni;
+    int64_t ts;
+};
+
+// OUTER->INNER, as readers of such maps know it. Of a long row the innermost methods stay.
+static void inlined_put(void *userdata, const struct inlined_part *part)
+{
+    const struct code_request *request = userdata;
+    struct vm_method_style style = {0};
+    char chain[2 * SAMPLE_TEXT_MAX], text[SAMPLE_TEXT_MAX], *at = chain + sizeof(chain);
+    for (size_t i = 0; i < part->n_methods; i++) {
+        size_t n = vm_method_name(request->agent->jvmti, request->jni, part->methods[i], 0, style,
+                                  text, sizeof(text));
+        if (n + 2 > (size_t)(at - chain))
+            break;
+        if (i > 0) {
+            at -= 2;
+            memcpy(at, "->", 2);
+        }
+        at -= n;
+        memcpy(at, text, n);
+    }
+    perf_map_add(request->agent->perf_map, request->ts, (const void *)part->from,
+                 part->to - part->from, at, (size_t)(chain + sizeof(chain) - at));
+}
+
 static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, const void *address,
                                 jint map_length, const jvmtiAddrLocationMap *map, const void *info)
 {
@@ -416,7 +445,6 @@ static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, co
     int64_t ts = code_ts();
     (void)map_length;
     (void)map;
-    (void)info;
     if (!agent || agent->jvmti != jvmti || !agent->perf_map)
         return;
     // Local references need the thread's own JNI environment.
@@ -425,6 +453,9 @@ static void JNICALL on_compiled(jvmtiEnv *jvmti, jmethodID method, jint size, co
     size_t n =
         vm_method_name(jvmti, jni, method, 0, (struct vm_method_style){0}, text, sizeof(text));
     perf_map_add(agent->perf_map, ts, address, (size_t)size, text, n);
+    struct code_request request = {agent, jni, ts};
+    if (agent->options.inlined)
+        inlined_code_each(info, address, (size_t)size, inlined_put, &request);
 }
 
 static void JNICALL on_code_gone(jvmtiEnv *jvmti, jmethodID method, const void *address)

@@ -80,6 +80,7 @@ static bool item_take(struct agent_options *o, unsigned int *place, const char *
     bool *flag = strcmp(item, "lines") == 0     ? &o->lines
                  : strcmp(item, "short") == 0   ? &o->short_names
                  : strcmp(item, "perfmap") == 0 ? &o->perf_map
+                 : strcmp(item, "inlined") == 0 ? &o->inlined
                  : strcmp(item, "stop") == 0    ? &o->stop
                  : strcmp(item, "live") == 0    ? &o->live
                  : strcmp(item, "once") == 0    ? &o->once
@@ -94,6 +95,8 @@ static int combination_check(const struct agent_options *o, char *why, size_t wh
     if (o->trace && (o->has_log || o->bytes || o->live))
         snprintf(why, why_size,
                  "with trace there is no log: no SAMPLE_RATE, LOG_PATH, bytes, live");
+    else if (o->inlined && !o->perf_map)
+        snprintf(why, why_size, "inlined goes with perfmap");
     else if (o->once && !o->trace)
         snprintf(why, why_size, "once goes with trace");
     else

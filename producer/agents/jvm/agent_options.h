@@ -16,8 +16,8 @@
 #define AGENT_PERF_MAP_MAX ((uint64_t)256 << 20) // bytes of a perf map with its times, if unsaid
 
 #define AGENT_OPTIONS_USAGE                                                                        \
-    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap=N,trace=SOCKET,once," \
-    "stop"
+    "SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH,bytes=N,live,lines,short,perfmap=N,inlined,"           \
+    "trace=SOCKET,once,stop"
 
 struct agent_options {
     uint32_t sample_rate; // every so many-th allocation; unused with bytes
@@ -27,6 +27,7 @@ struct agent_options {
     bool lines;           // frames have file and line
     bool short_names;     // frames have no class
     bool perf_map;        // also write /tmp/perf-PID.map
+    bool inlined;         // in it, also the methods that were inlined into others
     uint64_t perf_map_max_bytes;
     bool trace;   // samples go to recorders, at their intervals
     bool once;    // to the one that records now, if there is one
