@@ -84,19 +84,34 @@ static void heading_print(const char *layer)
 struct place {
     int64_t upid; // -1: before the first
     char layer[32];
+    bool was_looked_at; // the process has rows of its own memory
 };
+
+// Of the process that is shown last.
+static void end_print(const struct place *place)
+{
+    if (place->upid < 0 || place->was_looked_at)
+        return;
+    heading_print("process");
+    printf("    %-18s %10s  ", "not known", "");
+    wrapped_print(
+        "the trace has no look at it: perhaps it had ended by then; with more dumps (mmtrace "
+        "heap -c) it is looked at more often");
+}
 
 static void line_print(sqlite3_stmt *row, struct place *place)
 {
     char name[256], part[64];
     const char *layer = text_of(row, 4);
     if (sqlite3_column_int64(row, 0) != place->upid) {
+        end_print(place);
         str_printable(name, sizeof(name), text_of(row, 2), strlen(text_of(row, 2)));
         printf("%s%s (%lld), %.3f s after the recording began, in kB\n",
                place->upid < 0 ? "" : "\n", *name ? name : "process",
                (long long)sqlite3_column_int64(row, 1), sqlite3_column_double(row, 8));
-        place->layer[0] = 0;
+        *place = (struct place){0};
     }
+    place->was_looked_at |= str_eq(layer, "process");
     place->upid = sqlite3_column_int64(row, 0);
     if (!str_eq(place->layer, layer))
         heading_print(layer);
@@ -117,6 +132,7 @@ static int memory_print(sqlite3 *handle, const struct options *options, struct p
     sqlite3_bind_int64(row, 3, options->at);
     while ((code = sqlite3_step(row)) == SQLITE_ROW)
         line_print(row, place);
+    end_print(place);
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 

@@ -97,6 +97,9 @@ class Memory(Service):
     def test_what_is_not_there(self):
         target = self.start("sleep", "30")
         self.assertEqual(run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "300", "-p", target.pid).returncode, 0)
+        self.assertNotIn("not known", run(MMSQL, "memory", self.trace).stdout)
+        run(MMTRACE, "heap", "-q", "-i", "1", "-o", self.dir / "ended", "--", "sleep", "0.1")
+        self.assertIn("the trace has no look at it", run(MMSQL, "memory", self.dir / "ended").stdout)
         for argv, code, text in ((["--pid", "1", self.trace], 1, "no heap profile that matches"),
                                  (["--pid", "x", self.trace], 2, "not a number"), ([], 2, "one database")):
             done = run(MMSQL, "memory", *argv)
