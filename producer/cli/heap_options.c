@@ -38,7 +38,9 @@ enum {
     OPTION_QUIET,
     OPTION_HELP,
     OPTION_OUTPUT,
-    OPTION_NOTHING_TO_DO,
+    OPTION_NO_START,
+    OPTION_NO_FORK_TEARDOWN,
+    OPTION_NO_ANNOTATIONS,
     OPTION_IDLE,
 };
 
@@ -81,9 +83,9 @@ static const struct cli_option options_table[] = {
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct heap_options, help)},
     // As heap_profile has them. What they ask for is so anyway.
     {OPTION_OUTPUT, 0, "output", "FILE", NULL},
-    {OPTION_NOTHING_TO_DO, 0, "no-start", NULL, NULL},
-    {OPTION_NOTHING_TO_DO, 0, "disable-fork-teardown", NULL, NULL},
-    {OPTION_NOTHING_TO_DO, 0, "no-annotations", NULL, NULL},
+    {OPTION_NO_START, 0, "no-start", NULL, NULL},
+    {OPTION_NO_FORK_TEARDOWN, 0, "disable-fork-teardown", NULL, NULL},
+    {OPTION_NO_ANNOTATIONS, 0, "no-annotations", NULL, NULL},
     {OPTION_IDLE, 0, "idle-allocations", NULL, NULL,
      .refusal = "whether memory is used is not recorded, only that it is allocated"},
     {0},
