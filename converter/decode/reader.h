@@ -21,7 +21,7 @@ struct deferred {
 // The fields of a packet that say where it belongs, and those that a handler wants.
 struct header {
     struct wire_reader fields;
-    bool has_timestamp, cleared, dropped, is_first, needs_state, compressed, other_compression;
+    bool has_timestamp, cleared, dropped, is_first, needs_state;
     int64_t timestamp;
     uint32_t clock_id, sequence_id, raw_machine;
     bool is_marker;

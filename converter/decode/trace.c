@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "common/cleanup.h"
+#include "converter/decode/inflate.h"
 #include "converter/decode/message.h"
 #include "converter/decode/reader.h"
 #include "protos/fields.h"
@@ -27,7 +27,6 @@
 #define CPU_MAX            4095
 #define PACKET_MAX         ((size_t)512 << 20)
 #define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
-#define INFLATE_CHUNK      ((size_t)64 << 10)
 #define FORGET_BYTES       ((size_t)16 << 20)
 #define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
@@ -140,11 +139,8 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             header->is_marker = true;
             break;
         case PB_TracePacket_compressed_packets:
-            header->packets = field;
-            header->compressed = true;
-            break;
         case PB_TracePacket_zstd_compressed_packets:
-            header->other_compression = true;
+            header->packets = field;
             break;
         case PB_TracePacket_trusted_uid:
         case PB_TracePacket_trusted_pid:
@@ -433,27 +429,19 @@ static int packet_place(struct reader *reader, const struct header *header, uint
 
 static int packets_walk(struct reader *reader, struct wire_reader trace, bool outermost);
 
-static int packets_inflate(struct reader *reader, const struct wire_field *field)
+static int compressed_read(struct reader *reader, const struct header *header)
 {
-    CLEANUP(freep) uint8_t *chunk = malloc(INFLATE_CHUNK);
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)field->data, .avail_in = (uInt)field->size};
-    if (!chunk || inflateInit(&z) != Z_OK)
-        return -ENOMEM;
     uint64_t inflated_max = input_inflated_max(input_size(reader->input)); // of all packets
     size_t start = reader->spill.size;
-    int code = Z_OK, r = 0;
-    while (r == 0 && code == Z_OK && reader->spill.size - start <= INFLATED_MAX &&
-           reader->spill.size <= inflated_max) {
-        z.next_out = chunk;
-        z.avail_out = (uInt)INFLATE_CHUNK;
-        code = inflate(&z, Z_NO_FLUSH);
-        r = spill_append(&reader->spill, chunk, INFLATE_CHUNK - z.avail_out, reader->err);
-    }
-    inflateEnd(&z);
-    if (r < 0)
-        return r;
-    if (code != Z_STREAM_END)
+    uint64_t left = inflated_max > start ? inflated_max - start : 0;
+    int r = packets_inflate(&header->packets, left < INFLATED_MAX ? left : INFLATED_MAX,
+                            &reader->spill, reader->err);
+    if (r == -EBADMSG)
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
+    else if (r == -EOPNOTSUPP)
+        packet_damaged(reader, PROBLEM_COMPRESSED_UNSUPPORTED);
+    else if (r < 0)
+        return r;
     size_t size = reader->spill.size - start;
     if (!size)
         return 0;
@@ -467,12 +455,10 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
         return 0;
     }
-    if (header.other_compression)
-        packet_damaged(reader, PROBLEM_COMPRESSED_UNSUPPORTED);
-    if (header.compressed && !outermost) // would allow bombs
+    if (header.packets.data && !outermost) // would allow bombs
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
-    else if (header.compressed)
-        return packets_inflate(reader, &header.packets);
+    else if (header.packets.data)
+        return compressed_read(reader, &header);
     uint32_t machine = machines_get(&reader->machines, header.raw_machine, header.is_marker);
     if (machine == MACHINE_NONE) {
         reader_problem(reader, PROBLEM_MACHINES_MANY, 0);

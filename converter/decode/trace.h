@@ -51,7 +51,7 @@ enum field_interest {
 enum trace_problem {
     PROBLEM_PACKET_DAMAGED,         // its fields cannot be read
     PROBLEM_COMPRESSED_DAMAGED,     // compressed packets cannot be inflated
-    PROBLEM_COMPRESSED_UNSUPPORTED, // another compression than deflate
+    PROBLEM_COMPRESSED_UNSUPPORTED, // by what this build cannot inflate
     PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that no snapshot has
     PROBLEM_CLOCK_UNRELATED,        // that nothing connects with the trace's
     PROBLEM_TIME_NEGATIVE,          // before the trace's clock began

@@ -393,6 +393,48 @@ static void compressed_packets_stand_in_place(void **state)
     seen_free(seen);
 }
 
+// A frame of one block that is not compressed, behind what it comes to.
+static size_t zstd_frame(uint8_t *to, const void *bytes, size_t size)
+{
+    assert_in_range(size, 1, 255);
+    const uint8_t head[] = {
+        0x28, 0xb5, 0x2f, 0xfd, 0x20, (uint8_t)size, (uint8_t)(size << 3 | 1), (uint8_t)(size >> 5),
+        0};
+    memcpy(to, head, sizeof(head));
+    memcpy(to + sizeof(head), bytes, size);
+    return sizeof(head) + size;
+}
+
+static void zstd_packets_stand_in_place(void **state)
+{
+    (void)state;
+    struct writer first, second, writer;
+    uint8_t frames[1024];
+    writer_start(&first);
+    writer_start(&second);
+    writer_start(&writer);
+    write_sample(&first.w, (struct sample){.ts = 20, .id = 2});
+    write_sample(&second.w, (struct sample){.ts = 10, .id = 3});
+    size_t n = zstd_frame(frames, first.bytes, wire_size(&first.w));
+    n += zstd_frame(frames + n, second.bytes, wire_size(&second.w));
+    write_sample(&writer.w, (struct sample){.ts = 20, .id = 1});
+    for (size_t cut = 0; cut < 2; cut++) {
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+        wire_bytes(&writer.w, PB_TracePacket_zstd_compressed_packets, frames, n - cut);
+        wire_end(&writer.w, packet);
+    }
+    struct seen *seen = read_all(&writer);
+    assert_int_equal(seen->result.n_damaged,
+                     seen->problems[PROBLEM_COMPRESSED_UNSUPPORTED] ? 2 : 1);
+    if (!seen->problems[PROBLEM_COMPRESSED_UNSUPPORTED]) {
+        assert_non_null(strstr(seen->log.text, "| p3@10 "));
+        assert_non_null(strstr(seen->log.text, "p1@20 p2@20 "));
+        assert_int_equal(seen->result.first_damaged_packet, 2);
+        assert_true(seen->problems[PROBLEM_COMPRESSED_DAMAGED] >= 1);
+    }
+    seen_free(seen);
+}
+
 static void a_damaged_packet_is_skipped(void **state)
 {
     (void)state;
@@ -497,6 +539,7 @@ int main(void)
         cmocka_unit_test(interned_data_holds_for_a_generation),
         cmocka_unit_test(a_gap_invalidates_state),
         cmocka_unit_test(compressed_packets_stand_in_place),
+        cmocka_unit_test(zstd_packets_stand_in_place),
         cmocka_unit_test(a_damaged_packet_is_skipped),
         cmocka_unit_test(every_cut_is_found),
         cmocka_unit_test(packets_without_time_stay_behind_the_latest),
