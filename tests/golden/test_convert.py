@@ -60,7 +60,8 @@ class Damage(Case):
             with self.subTest(trace.stem):
                 self.db.unlink(missing_ok=True)
                 said = self.convert(trace, code=1).replace(str(trace), "TRACE")
-                self.assertEqual(said, trace.with_suffix(".stderr").read_text())
+                wanted = [file.read_text() for file in trace.parent.glob(f"{trace.stem}.*stderr")]
+                self.assertIn(said, wanted)  # builds differ in what they can inflate
                 self.assertEqual(self.db.exists(), trace.stem not in self.nothing_to_read)
                 if self.db.exists():
                     self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
