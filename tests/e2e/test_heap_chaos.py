@@ -93,7 +93,7 @@ class FullRing(Service):
 
 class Many(Service):
     def test_processes_that_have_ended_take_no_descriptors(self):
-        script = "for i in $(seq 150); do sleep 0.005; done; echo as ever"
+        script = "for i in $(seq 150); do sleep 0.02; done; echo as ever"
         result = run("prlimit", "--nofile=100", MMTRACE, "heap", "-o", self.trace, "-i", "1", "--", "sh", "-c", script)
         self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
         self.assertNotIn("open files", result.stderr)
@@ -320,7 +320,7 @@ class Bomb(Programs):
         """127 of them, half of them at the same time, each with a ring of its own."""
         script = self.dir / "bomb"
         script.write_text('#!/bin/sh\n[ $1 = 0 ] && exit 0\nsh $0 $(($1 - 1)) & sh $0 $(($1 - 1)) & wait\n')
-        result = self.profile("sh", script, "6", options=("--shmem-size", "65536"))
+        result = self.profile("sh", script, "6", options=("--shmem-size", "65536", "-i", "256"))
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
         self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
         (n,), = self.query("select count(distinct pid) from process where upid in (select upid from heap_profile_allocation)")
