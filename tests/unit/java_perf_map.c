@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "producer/agents/jvm/line_file.h"
 #include "producer/agents/jvm/perf_map.h"
 
 static char path[PERF_MAP_PATH_MAX], times_path[PERF_MAP_PATH_MAX + 8];
@@ -119,12 +120,33 @@ static void places_of_others_are_refused(void **state)
     unlink(path);
 }
 
+static void a_file_with_another_name_keeps_what_it_has(void **state)
+{
+    char name[sizeof(path) + 8], text[16];
+    (void)state;
+    snprintf(name, sizeof(name), "%s.other", path);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "precious", 8), 8);
+    close(fd);
+    unlink(path);
+    assert_int_equal(link(name, path), 0);
+    assert_int_equal(line_file_take(path), -EINVAL);
+    assert_int_equal(file_read(name, text, sizeof(text)), 8);
+    unlink(name);
+    fd = line_file_take(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(file_read(path, text, sizeof(text)), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_and_their_times),
         cmocka_unit_test(the_limit_leaves_whole_pairs),
         cmocka_unit_test(places_of_others_are_refused),
+        cmocka_unit_test(a_file_with_another_name_keeps_what_it_has),
         cmocka_unit_test(full_disk_ends_it),
     };
     perf_map_path(getpid(), path);

@@ -10,9 +10,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int line_file_open(struct line_file *file, const char *path)
+int line_file_take(const char *path)
 {
     struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+    if (r == 0 && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
+        r = -EINVAL;
+    if (r == 0 && ftruncate(fd, 0) < 0)
+        r = -errno;
+    if (r < 0 && fd >= 0)
+        close(fd);
+    return r < 0 ? r : fd;
+}
+
+int line_file_open(struct line_file *file, const char *path)
+{
     file->size = 0;
     file->n_buffer = 0;
     file->failure = 0;
@@ -20,18 +33,14 @@ int line_file_open(struct line_file *file, const char *path)
     file->buffer = malloc(LINE_FILE_BUFFER);
     if (!file->buffer)
         return -ENOMEM;
-    file->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    int r = file->fd < 0 || fstat(file->fd, &st) < 0 ? -errno : 0;
-    if (r == 0 && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
-        r = -EINVAL;
-    if (r == 0 && ftruncate(file->fd, 0) < 0)
-        r = -errno;
-    if (r < 0) {
-        line_file_close(file);
+    int fd = line_file_take(path);
+    if (fd < 0) {
         free(file->buffer);
         file->buffer = NULL;
+        return fd;
     }
-    return r;
+    file->fd = fd;
+    return 0;
 }
 
 bool line_file_flush(struct line_file *file)

@@ -18,6 +18,10 @@ struct line_file {
     char *buffer; // owned; NULL: closed
 };
 
+// The descriptor of an empty file, which takes the place of a plain one with no other name; a link
+// of any kind is refused, and left as it is. Or a negative errno.
+int line_file_take(const char *path);
+
 // Replaces the file; a link of any kind is refused. 0 or negative errno.
 int line_file_open(struct line_file *file, const char *path);
 

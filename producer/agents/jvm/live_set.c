@@ -9,7 +9,6 @@
 #include "producer/agents/jvm/live_set.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -17,8 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "producer/agents/jvm/line_file.h"
 
 #define OBJECTS_MIN 4096
 #define OBJECTS_MAX (1u << 20)
@@ -76,6 +76,8 @@ static bool room_make(struct live_set *live, JNIEnv *env)
 void live_set_add(struct live_set *live, JNIEnv *env, jobject object, uint64_t stack_key)
 {
     jweak weak = (*env)->NewWeakGlobalRef(env, object);
+    if (!weak)
+        (*env)->ExceptionClear(env); // it is not the program's
     pthread_mutex_lock(&live->lock);
     bool has_room = weak && !live->ended && room_make(live, env);
     if (has_room)
@@ -101,14 +103,14 @@ static int definitions_copy(FILE *from, FILE *to)
 
 static int file_open(const char *path, FILE **ret)
 {
-    struct stat st;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (*ret = fdopen(fd, "w")))
+    int fd = line_file_take(path);
+    if (fd < 0)
+        return fd;
+    *ret = fdopen(fd, "w");
+    if (*ret)
         return 0;
-    int r = fd < 0 ? -errno : -EINVAL;
-    if (fd >= 0)
-        close(fd);
-    return r;
+    close(fd);
+    return -ENOMEM;
 }
 
 static int live_put(struct live_set *live, JNIEnv *env, const char *log_path, FILE *to)
