@@ -157,7 +157,10 @@ static int out_path(const struct java_options *o, char *ret, size_t size, bool *
     snprintf(folder, sizeof(folder), "%.*s/.", (int)(slash - ret), ret);
     *ret_is_elsewhere = !vm_process_sees(&vm, folder);
     vm_process_close(&vm);
-    return n < (int)size ? 0 : err_errno(err, -ENAMETOOLONG, "%s", o->out);
+    if (n >= (int)size)
+        return err_errno(err, -ENAMETOOLONG, "%s", o->out);
+    // Also in the name of the folder that we are in.
+    return strchr(ret, ',') ? err_set(err, -EINVAL, "%s: a comma ends the name", ret) : 0;
 }
 
 static int agent_load(const struct java_options *o, const char *out, const sigset_t *waiting,

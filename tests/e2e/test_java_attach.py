@@ -175,6 +175,15 @@ class Vms(JavaTest):
         self.assertEqual(self.java(f"1,50,{self.log},live", "both", "100").returncode, 0)
         self.assertEqual(victim.read_text(), "precious")
 
+    def test_a_file_with_another_name_is_not_emptied(self):
+        victim = self.dir / "victim"
+        victim.write_text("precious")
+        pathlib.Path(f"{self.log}.live").hardlink_to(victim)
+        result = self.java(f"1,50,{self.log},live", "both", "100")
+        self.assertEqual((result.returncode, result.stderr.count(".live: ")), (0, 1), result.stderr)
+        self.assertEqual(victim.read_text(), "precious")
+        self.assertEqual(self.count(self.samples(), 416), 100)
+
     def test_wrong_options(self):
         for options in ("ten", "0", "10,0", "10,50,x,bites=5", "1,9999", "bytes=-1", "bytes=99999999999"):
             with self.subTest(options):
@@ -226,6 +235,12 @@ class Attach(JavaTest):
         result = self.attach(vm, "-o", "/nonexistent/log")
         self.assertEqual(result.returncode, 1)
         self.assertIn("the agent refuses", result.stderr)
+        folder = self.dir / "a,stop"
+        folder.mkdir()
+        result = run(MMTRACE, "java", vm.pid, "-o", "log", cwd=folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("a comma ends the name", result.stderr)
+        self.assertEqual(list(folder.iterdir()), [])
         self.assertIsNone(vm.poll())
 
     def test_what_is_no_vm_is_left_alone(self):

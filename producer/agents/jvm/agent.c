@@ -242,7 +242,7 @@ static void *flush_run(void *userdata)
     pthread_mutex_lock(&agent->lock);
     while ((log_open || map_open) && atomic_load(&agent->running)) {
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += FLUSH_PERIOD_S;
         pthread_cond_timedwait(&agent->stopped, &agent->lock, &until);
         if (!atomic_load(&agent->running))
@@ -549,6 +549,31 @@ static bool outputs_open(struct agent *agent)
     return true;
 }
 
+// Of one that never began: no callback knows it.
+static void agent_drop(struct agent *agent)
+{
+    if (agent->log)
+        sample_log_close(agent->log);
+    if (agent->perf_map)
+        perf_map_close(agent->perf_map);
+    if (agent->link)
+        trace_link_drop(agent->link);
+    (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
+    free(agent->log);
+    free(agent->perf_map);
+    free(agent->live);
+    free(agent);
+}
+
+static void stopped_init(pthread_cond_t *stopped)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(stopped, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 // Ready to begin, or NULL after a message.
 static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
 {
@@ -571,17 +596,14 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
     agent->vm = vm;
     agent->options = *options;
     pthread_mutex_init(&agent->lock, NULL);
-    pthread_cond_init(&agent->stopped, NULL);
+    stopped_init(&agent->stopped);
     if (!outputs_open(agent)) {
-        (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
-        free(agent);
+        agent_drop(agent);
         return NULL;
     }
     if (!capabilities_take(agent)) {
         say("this VM does not tell of allocations, or another agent has them");
-        if (agent->log)
-            sample_log_close(agent->log);
-        (*agent->jvmti)->DisposeEnvironment(agent->jvmti);
+        agent_drop(agent);
         return NULL;
     }
     (*agent->jvmti)->SetEventCallbacks(agent->jvmti, &callbacks, sizeof(callbacks));

@@ -36,9 +36,9 @@ struct trace_link {
     struct trace_ring *ring;
     _Atomic uint64_t interval_bytes;
     atomic_bool ended, disposes;
-    bool begins_with_profile; // of the thread
-    int wake_fd;
-    pthread_mutex_t lock;                                   // of the names
+    bool begins_with_profile;                               // of the thread
+    int wake_fd;                                            // owned; -1: the thread has ended
+    pthread_mutex_t lock;                                   // of the names, and of waking
     char socket[AGENT_SOCKET_MAX], visit[AGENT_SOCKET_MAX]; // empty: none
 };
 
@@ -152,6 +152,24 @@ static void profile_run(struct trace_link *link)
     trace_ring_disconnect(link->ring);
 }
 
+// Nobody is woken any more.
+static void wake_close(struct trace_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    close(link->wake_fd);
+    link->wake_fd = -1;
+    pthread_mutex_unlock(&link->lock);
+}
+
+static void link_wake(struct trace_link *link)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&link->lock);
+    if (link->wake_fd >= 0)
+        (void)!write(link->wake_fd, &one, sizeof(one));
+    pthread_mutex_unlock(&link->lock);
+}
+
 static void *link_run(void *userdata)
 {
     struct trace_link *link = userdata;
@@ -160,6 +178,7 @@ static void *link_run(void *userdata)
     JNIEnv *jni;
     if ((*link->vm)->AttachCurrentThreadAsDaemon(link->vm, (void **)&jni, &args) != JNI_OK) {
         trace_ring_disconnect(link->ring);
+        wake_close(link);
         return NULL;
     }
     bool has_profile = link->begins_with_profile;
@@ -171,6 +190,7 @@ static void *link_run(void *userdata)
         has_profile = !atomic_load(&link->ended) && recorder_find(link);
     }
     trace_ring_disconnect(link->ring); // one that began while it ended
+    wake_close(link);
     if (atomic_load(&link->disposes))
         (*link->jvmti)->DisposeEnvironment(link->jvmti);
     (*link->vm)->DetachCurrentThread(link->vm);
@@ -196,6 +216,13 @@ struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agen
     return link;
 }
 
+void trace_link_drop(struct trace_link *link)
+{
+    close(link->wake_fd);
+    free(link->ring);
+    free(link);
+}
+
 bool trace_link_begin(struct trace_link *link, bool at_start)
 {
     link->begins_with_profile = at_start && recorder_find(link);
@@ -204,12 +231,6 @@ bool trace_link_begin(struct trace_link *link, bool at_start)
     events_set(link, false);
     trace_ring_disconnect(link->ring);
     return false;
-}
-
-static void link_wake(struct trace_link *link)
-{
-    const uint64_t one = 1;
-    (void)!write(link->wake_fd, &one, sizeof(one));
 }
 
 void trace_link_end(struct trace_link *link, bool disposes)

@@ -14,8 +14,9 @@
 struct trace_link;
 
 // The capabilities must be there: of allocations, can_tag_objects, can_generate_object_free_events.
-// NULL: out of memory. Never freed.
+// NULL: out of memory. Never freed, once it has begun.
 struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agent_options *options);
+void trace_link_drop(struct trace_link *link); // that has not begun
 
 // Once the VM is live. `at_start`: what the program allocates first is in the profile; that may
 // take two seconds where a recorder is there and does not answer. False: there is no thread to be
