@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/nsec.h"
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/attach/vm_process.h"
 
@@ -116,7 +117,8 @@ static int vm_wake(const struct request *request, const char *file, struct err *
         return err_errno(err, r, "%d: /tmp/%s", (int)vm->pid, file);
     if ((r = vm_signal(vm, SIGQUIT)) == 0)
         r = -ENOENT;
-    for (int ms = 0; is_not_there(r) && ms < READY_MS; ms += STEP_MS) {
+    const nsec_t end = nsec_now(CLOCK_MONOTONIC) + READY_MS * NSEC_PER_MSEC;
+    while (is_not_there(r) && nsec_now(CLOCK_MONOTONIC) < end) {
         r = wait_for(request, NULL, STEP_MS);
         if (r == 0 && (r = vm_signal(vm, 0)) == 0)
             r = vm_connect(vm);
@@ -149,9 +151,11 @@ static int request_send(int fd, const char *library, const char *options)
 static int answer_receive(const struct request *request, int fd, char *text, size_t size)
 {
     size_t n = 0;
+    const nsec_t end = nsec_now(CLOCK_MONOTONIC) + ANSWER_MS * NSEC_PER_MSEC;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (n < size - 1) {
-        int r = wait_for(request, &ready, ANSWER_MS);
+        nsec_t left = end - nsec_now(CLOCK_MONOTONIC);
+        int r = left > 0 ? wait_for(request, &ready, (int)(left / NSEC_PER_MSEC)) : 0;
         if (r <= 0)
             return r < 0 ? r : -ETIMEDOUT;
         ssize_t got = read(fd, text + n, size - 1 - n);
