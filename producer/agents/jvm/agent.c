@@ -47,6 +47,7 @@ _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 #define STALE_TRIES                 4   // names are forgotten every 64 MB
 #define SMALL_INTERVAL              (256 << 10)
 #define EVEN_RATE_MIN               64 // from which on the VM passes over allocations itself
+#define EVEN_JAVA_MIN               17 // see draw.c
 #define SMALLEST_BYTES              16 // an object, as HotSpot nearly always has it
 #define CAN_SUPPORT_VIRTUAL_THREADS 44 // place among the capabilities; newer than some jvmti.h
 
@@ -474,17 +475,28 @@ static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const voi
         perf_map_add(agent->perf_map, code_ts(), address, (size_t)size, name, strlen(name));
 }
 
+// Empty where the VM has none.
+static void property_get(const struct agent *agent, const char *name, char *text, size_t size)
+{
+    char *value = NULL;
+    bool is_there =
+        (*agent->jvmti)->GetSystemProperty(agent->jvmti, name, &value) == JVMTI_ERROR_NONE && value;
+    snprintf(text, size, "%s", is_there ? value : "");
+    if (is_there)
+        (*agent->jvmti)->Deallocate(agent->jvmti, (unsigned char *)value);
+}
+
 // Whether a rate can be left to the VM: to HotSpot, which draws the distances between samples.
 static bool draws_bytes(const struct agent *agent)
 {
-    char *name = NULL;
+    char name[128], version[16];
     if (!agent->vm_samples || agent->link || agent->options.bytes ||
-        agent->options.sample_rate < EVEN_RATE_MIN ||
-        (*agent->jvmti)->GetSystemProperty(agent->jvmti, "java.vm.name", &name) != JVMTI_ERROR_NONE)
+        agent->options.sample_rate < EVEN_RATE_MIN)
         return false;
-    bool is_hotspot = strstr(name, "HotSpot") || strstr(name, "OpenJDK");
-    (*agent->jvmti)->Deallocate(agent->jvmti, (unsigned char *)name);
-    return is_hotspot;
+    property_get(agent, "java.vm.name", name, sizeof(name));
+    property_get(agent, "java.vm.specification.version", version, sizeof(version));
+    return (strstr(name, "HotSpot") || strstr(name, "OpenJDK")) &&
+           strtol(version, NULL, 10) >= EVEN_JAVA_MIN;
 }
 
 static bool capability_has(const jvmtiCapabilities *all, unsigned int place)

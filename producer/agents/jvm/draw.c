@@ -4,6 +4,10 @@
 // interval). With an interval that is small enough, that is never less than one in `rate`, and
 // what is too much for large objects is left out here. So the VM itself passes over nearly all
 // allocations, at full speed, and still each has the same chance.
+//
+// HotSpot of Java 11 has another chance: what an object reaches beyond the place that was drawn is
+// taken from the next distance, unless that place is in the object, too. What comes after large
+// objects comes up too often there.
 #include "producer/agents/jvm/draw.h"
 
 #include <math.h>
