@@ -131,6 +131,18 @@ class Growth(unittest.TestCase):
         self.assertEqual(self.query("SELECT count(*) FROM slice"), [(n,)])
         self.assertGreater(self.stat("mmsql_interned_data_withheld"), n - 100)
 
+    def test_long_keys_of_the_recorders_work(self):
+        """Each element of an array has a key of its own: of too many the rest is left out, and counted."""
+        n = 100000
+        names = text(10, number(1, 1) + text(2, b"k" * 4000)) + text(10, number(1, 2) + text(2, b"short"))
+        few = text(7, number(3, 2) + text(2, b"a")) + text(7, number(3, 2) + text(2, b"b"))
+        many = text(7, number(3, 1) + number(4, 2)) * n
+        self.convert(packet(49, names) + packet(49, text(8, b"many") + many, ts=2000) +
+                     packet(49, text(8, b"few") + few, ts=2001), size_max=8 << 20)
+        self.assertEqual(self.query("SELECT key, string_value FROM args WHERE flat_key = 'short' ORDER BY key"),
+                         [("short[0]", "a"), ("short[1]", "b")])
+        self.assertEqual(self.stat("mmsql_interned_data_withheld"), 1)
+
     def test_long_texts_of_a_modem(self):
         n = 20000
         texts = (b"TOKENS\0\0" + b"\1\0\0\0" + bytes(4) + b"\1\0\0\0\xff\xff\xff\xff" + b"%31d" * 2**18 + b"\0")

@@ -13,6 +13,8 @@
 
 #define LONG_BYTES     4096
 #define LONG_BYTES_MAX (UINT64_C(64) << 20) // of long texts, written again for whoever names them
+#define ARGS_MAX       4096                 // of one event
+#define KEY_BYTES_MAX  ((size_t)64 << 10)   // the same
 
 struct metatrace {
     struct map64 texts;    // iid -> text, in im->strings
@@ -166,9 +168,15 @@ static int args_read(struct import *im, struct metatrace *state, const struct wi
     CLEANUP(pair_vec_done) struct pair_vec pairs = {0};
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
+    size_t key_bytes = 0;
     wire_foreach(&reader, &field) {
         if (field.number != PB_PerfettoMetatrace_args)
             continue;
+        // A few bytes can name a long key, which is made anew for each element of an array.
+        if (pairs.n == ARGS_MAX || key_bytes > KEY_BYTES_MAX) {
+            stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
+            break;
+        }
         MESSAGE(part, PB_PerfettoMetatrace_Arg_value_iid, &field);
         const struct wire_field *key_iid = &part[PB_PerfettoMetatrace_Arg_key_iid];
         const struct wire_field *value_iid = &part[PB_PerfettoMetatrace_Arg_value_iid];
@@ -181,6 +189,7 @@ static int args_read(struct import *im, struct metatrace *state, const struct wi
         };
         if (pair_vec_push(&pairs, pair) < 0)
             return -ENOMEM;
+        key_bytes += pair.key.size;
     }
     if (pairs.n)
         qsort(pairs.items, pairs.n, sizeof(*pairs.items), pair_compare);
