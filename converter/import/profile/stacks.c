@@ -341,7 +341,9 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid)
 {
-    return generation_entry(source->state, source->callstacks, callstack_iid) != NULL;
+    struct generation state = *source->state;
+    state.use = NULL; // to look is no use: what is not there may still come
+    return generation_entry(&state, source->callstacks, callstack_iid) != NULL;
 }
 
 // Goes on until the end, or to a frame that is missing. False: it is.

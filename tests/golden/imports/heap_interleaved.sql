@@ -5,4 +5,4 @@ JOIN stack_profile_callsite c ON c.id = a.callsite_id JOIN stack_profile_frame f
 
 SELECT f.name, f.rel_pc, m.build_id, m.exact_offset, m.start_offset, m.start, m."end", m.load_bias, m.name FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping;
 
-SELECT name, idx, value FROM stats WHERE value AND (name LIKE 'heapprofd%' OR name LIKE 'stackprofile%') ORDER BY name, idx;
+SELECT name, idx, value FROM stats WHERE value AND (name LIKE 'heapprofd%' OR name LIKE 'stackprofile%' OR name = 'interned_data_tokenizer_errors') ORDER BY name, idx;
