@@ -455,9 +455,10 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
         return 0;
     }
-    if (header.packets.data && !outermost) // would allow bombs
+    bool is_compressed = field_present(&header.packets); // of whatever type
+    if (is_compressed && !outermost)                     // would allow bombs
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
-    else if (header.packets.data)
+    else if (is_compressed)
         return compressed_read(reader, &header);
     uint32_t machine = machines_get(&reader->machines, header.raw_machine, header.is_marker);
     if (machine == MACHINE_NONE) {

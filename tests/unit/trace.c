@@ -393,6 +393,22 @@ static void compressed_packets_stand_in_place(void **state)
     seen_free(seen);
 }
 
+static void compressed_packets_of_another_type_are_damaged(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_uint(&writer.w, PB_TracePacket_compressed_packets, 7);
+    wire_end(&writer.w, packet);
+    write_sample(&writer.w, (struct sample){.ts = 20, .id = 1});
+    struct seen *seen = read_all(&writer);
+    assert_non_null(strstr(seen->log.text, "p1@20 "));
+    assert_int_equal(seen->problems[PROBLEM_COMPRESSED_DAMAGED], 1);
+    assert_int_equal(seen->result.n_damaged, 1);
+    seen_free(seen);
+}
+
 // A frame of one block that is not compressed, behind what it comes to.
 static size_t zstd_frame(uint8_t *to, const void *bytes, size_t size)
 {
@@ -539,6 +555,7 @@ int main(void)
         cmocka_unit_test(interned_data_holds_for_a_generation),
         cmocka_unit_test(a_gap_invalidates_state),
         cmocka_unit_test(compressed_packets_stand_in_place),
+        cmocka_unit_test(compressed_packets_of_another_type_are_damaged),
         cmocka_unit_test(zstd_packets_stand_in_place),
         cmocka_unit_test(a_damaged_packet_is_skipped),
         cmocka_unit_test(every_cut_is_found),
