@@ -208,13 +208,35 @@ static int hook_prctl(int option, long a, long b, long c, long d)
 
 typedef long (*syscall_fn)(long, long, long, long, long, long, long);
 
-static long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
+// What does the call.
+__attribute__((used)) static syscall_fn syscall_begins(long number, long a)
 {
     if ((number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)) ||
         (number == SYS_prctl && a == PR_SET_SECCOMP))
         client_enter_jail();
-    return REAL(REAL_SYSCALL, syscall_fn)(number, a, b, c, d, e, f);
+    return REAL(REAL_SYSCALL, syscall_fn);
 }
+
+#if defined(__x86_64__)
+// The last argument is on the stack. Where there are fewer, the caller's own variables are there,
+// which other threads may write to: a function in C would read that place and write it again.
+__attribute__((naked)) static long hook_syscall(void)
+{
+    __asm__("push %rdi\n push %rsi\n push %rdx\n push %rcx\n push %r8\n push %r9\n"
+            "sub $8, %rsp\n"
+            ".cfi_adjust_cfa_offset 56\n"
+            "call syscall_begins\n"
+            "add $8, %rsp\n"
+            "pop %r9\n pop %r8\n pop %rcx\n pop %rdx\n pop %rsi\n pop %rdi\n"
+            ".cfi_adjust_cfa_offset -56\n"
+            "jmp *%rax\n");
+}
+#else
+static long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    return syscall_begins(number, a)(number, a, b, c, d, e, f);
+}
+#endif
 
 #define HOOK(function)                                                                             \
     {                                                                                              \
