@@ -152,10 +152,15 @@ static void count_report(struct thread_state *thread, uint32_t epoch,
         send_sample(report->heap, report->key, weight);
 }
 
-static void do_what_is_due(void)
+static void look_for_objects(void)
 {
     if (client_objects_pending() && room_is_there_for_objects())
         client_objects_changed();
+}
+
+// Not for who may have interrupted the allocator, whose locks are taken.
+static void tell_of_arenas(void)
+{
     if (arenas_are_asked_for(client_lasting.window.ring.header))
         arenas_tell(&client->arenas, &client_lasting.window.ring, false);
 }
@@ -185,7 +190,8 @@ void client_allocated(void *p, size_t size)
         client_rest();
     } else if (goes_on(epoch)) {
         count_allocation(thread, epoch, (uint64_t)(uintptr_t)p, size);
-        do_what_is_due();
+        look_for_objects();
+        tell_of_arenas();
     }
     client_leave(thread);
     if (__builtin_expect(atomic_load_explicit(&client_lasting.summons, memory_order_relaxed) != 0,
@@ -208,7 +214,7 @@ bool client_reported(const struct client_report *report)
     uint32_t epoch = client_enter(thread);
     if (goes_on(epoch)) {
         count_report(thread, epoch, report);
-        do_what_is_due();
+        look_for_objects();
     }
     client_leave(thread);
     thread->inside--;
