@@ -8,6 +8,7 @@
 #include "producer/agents/heap/dormant.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,15 +53,17 @@ int dormant_answer(uint64_t summons)
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-    int saved = errno;
+    int saved = errno, cancel;
     uint64_t summons = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
     (void)number;
     (void)context;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); // here nobody expects to be cancelled
     if (info->si_code == SI_QUEUE && summons && !client_summon(summons)) {
         int fd = connect_summoner(summons, HEAP_SUMMONS_BUSY);
         if (fd >= 0)
             close(fd);
     }
+    pthread_setcancelstate(cancel, NULL);
     errno = saved;
 }
 

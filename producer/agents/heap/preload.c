@@ -5,6 +5,7 @@
 // descriptor or a thread behind, and a failure leaves the program as it was.
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,14 +76,35 @@ __attribute__((destructor)) static void end_program(void)
     client_finish();
 }
 
+// A thread that is borrowed for a call from outside may be anywhere in the program: it is not to
+// end there because it was cancelled, nor to find another errno than it had.
+struct borrowed {
+    int error, cancel;
+};
+
+static struct borrowed borrow(void)
+{
+    struct borrowed borrowed = {.error = errno};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &borrowed.cancel);
+    return borrowed;
+}
+
+static void give_back(const struct borrowed *borrowed)
+{
+    pthread_setcancelstate(borrowed->cancel, NULL);
+    errno = borrowed->error;
+}
+
 // Begins a profile with the ring behind `fd`, which is closed. 0 or a negative errno, which goes to
 // *ret_result, too: who calls it from outside does not see what it returns.
 __attribute__((visibility("default"))) int mmheap_attach(int fd, int *ret_result);
 int mmheap_attach(int fd, int *ret_result)
 {
+    struct borrowed borrowed = borrow();
     int r = client_start(fd);
     close(fd);
     *ret_result = r;
+    give_back(&borrowed);
     return r;
 }
 
@@ -91,8 +113,10 @@ __attribute__((visibility("default"))) int mmheap_detach(int unused, int *ret_re
 int mmheap_detach(int unused, int *ret_result)
 {
     (void)unused;
+    struct borrowed borrowed = borrow();
     client_stop();
     *ret_result = 0;
+    give_back(&borrowed);
     return 0;
 }
 
@@ -101,7 +125,9 @@ __attribute__((visibility("default"))) int mmheap_answer(int unused, int *ret_re
 int mmheap_answer(int unused, int *ret_result)
 {
     (void)unused;
+    struct borrowed borrowed = borrow();
     client_answer();
     *ret_result = 0;
+    give_back(&borrowed);
     return 0;
 }
