@@ -15,6 +15,7 @@
 #include "producer/agents/heap/dormant_signal.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,7 +37,7 @@ typedef int (*sigaction_fn)(int, const struct sigaction *, struct sigaction *);
 typedef handler_fn (*signal_fn)(int, handler_fn);
 
 static struct {
-    int number; // 0: none
+    atomic_int number; // 0: none
     pid_t pid;
     void *mark;
     void (*handler)(int, siginfo_t *, void *);
@@ -62,8 +63,9 @@ static int real_sigaction(int number, const struct sigaction *action, struct sig
 static bool has_our_handler(int number)
 {
     struct sigaction now;
-    return number != 0 && number == taken.number && real_sigaction(number, NULL, &now) == 0 &&
-           (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == taken.handler;
+    return number != 0 && number == atomic_load(&taken.number) &&
+           real_sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+           now.sa_sigaction == taken.handler;
 }
 
 // True: nothing is to be done for it.
@@ -76,8 +78,9 @@ static void give_up(void)
 {
     if (getpid() != taken.pid)
         return;
-    taken.number = 0;
-    munmap(taken.mark, MARK_BYTES);
+    // Another thread may do so as well, and somebody else may have the mark's place by then.
+    if (atomic_exchange(&taken.number, 0) != 0)
+        munmap(taken.mark, MARK_BYTES);
 }
 
 static int hook_sigaction(int number, const struct sigaction *action, struct sigaction *former)
@@ -174,11 +177,11 @@ bool dormant_signal_take(int number, void (*handler)(int, siginfo_t *, void *))
         return false;
     taken.handler = handler;
     taken.pid = getpid();
-    taken.number = number;
+    atomic_store(&taken.number, number);
     take_calls();
     if (show_mark(number))
         return true;
-    taken.number = 0;
+    atomic_store(&taken.number, 0);
     sigaction(number, &former, NULL);
     return false;
 }
