@@ -20,6 +20,7 @@
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
+#include "common/pages.h"
 #include "producer/agents/heap/client_state.h"
 #include "producer/agents/heap/dormant.h"
 #include "producer/agents/heap/first_objects.h"
@@ -141,7 +142,7 @@ bool client_objects_pending(void)
 // `n_own`: how often the caller itself is counted. Who comes from now on finds no profile.
 static void drop_ring(unsigned n_own)
 {
-    madvise(&client_table.counts, sizeof(client_table.counts), MADV_DONTNEED);
+    pages_give_back(&client_table.counts, sizeof(client_table.counts));
     window_leave(&client_lasting.window, n_present() != n_own);
 }
 
