@@ -4,6 +4,9 @@
 #include "producer/sources/heap/heap_wake.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +24,29 @@ static void take_nothing(int number)
     (void)number;
 }
 
+// A thread in a jail that forbids nothing.
+static void *stay_in_jail(void *written_fd)
+{
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog jail = {.len = 1, .filter = &allow};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &jail) < 0 ||
+        write(*(int *)written_fd, "", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static bool begin_jail(int written_fd)
+{
+    static pthread_t thread;
+    static int fd;
+    fd = written_fd;
+    return pthread_create(&thread, NULL, stay_in_jail, &fd) == 0;
+}
+
 // A child that has mapped `mark` and a handler for the default signal.
-static pid_t start_dormant(const char *mark)
+static pid_t start_dormant(const char *mark, bool jailed)
 {
     int fds[2];
     char byte;
@@ -33,7 +57,7 @@ static pid_t start_dormant(const char *mark)
         signal(HEAP_SIGNAL_DEFAULT, take_nothing);
         int fd = memfd_create(mark, MFD_CLOEXEC);
         if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ||
-            write(fds[1], "", 1) != 1)
+            !(jailed ? begin_jail(fds[1]) : write(fds[1], "", 1) == 1))
             _exit(1);
         for (;;)
             pause();
@@ -86,7 +110,7 @@ static void one_that_ends_is_not_waited_for(void **state)
     struct err err = {0};
     assert_int_equal(loop_new(&loop), 0);
     snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
-    pid_t pid = start_dormant(mark);
+    pid_t pid = start_dormant(mark, false);
     assert_int_equal(begin(loop, pid, &answers, &wake, &err), 0);
     run_until(loop, &answers, 1);
     assert_int_equal(answers.results[0], -ETIMEDOUT);
@@ -113,7 +137,7 @@ static void one_of_another_version_is_not_woken(void **state)
         else
             snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT,
                      HEAP_ABI_VERSION + 1);
-        pid_t pid = start_dormant(mark);
+        pid_t pid = start_dormant(mark, false);
         assert_int_equal(begin(loop, pid, &answers, &wake, &err), -EPROTO);
         assert_string_equal(err.text,
                             "it has another version of libmmheap.so, until it is started anew");
@@ -131,8 +155,25 @@ static void one_that_shows_no_mark_is_none(void **state)
     struct heap_wake *wake = NULL;
     struct err err = {0};
     assert_int_equal(loop_new(&loop), 0);
-    pid_t pid = start_dormant("something-else");
+    pid_t pid = start_dormant("something-else", false);
     assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
+    end(pid);
+    loop_free(loop);
+}
+
+static void one_with_a_thread_in_a_jail_is_left_alone(void **state)
+{
+    (void)state;
+    char mark[32];
+    struct loop *loop;
+    struct answers answers = {0};
+    struct heap_wake *wake = NULL;
+    struct err err = {0};
+    assert_int_equal(loop_new(&loop), 0);
+    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
+    pid_t pid = start_dormant(mark, true);
+    assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
+    assert_null(wake);
     end(pid);
     loop_free(loop);
 }
@@ -143,6 +184,7 @@ int main(void)
         cmocka_unit_test(one_that_ends_is_not_waited_for),
         cmocka_unit_test(one_of_another_version_is_not_woken),
         cmocka_unit_test(one_that_shows_no_mark_is_none),
+        cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

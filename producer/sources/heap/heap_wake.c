@@ -153,25 +153,31 @@ static bool takes_signal(const struct thread_status *status, int number)
            strchr("RSDI", status->state);
 }
 
-// The thread itself, or 0.
-static int32_t find_thread(const struct heap_wake *wake, bool runs)
+// A thread that takes the signal, or 0. Any thread may be the next that allocates: where one has
+// put itself into a jail, none is the right one.
+static int32_t find_thread(const struct heap_wake *wake)
 {
     char path[64], below[64];
     struct thread_status status;
     int32_t found = 0;
+    bool runs = false, jailed = false;
     snprintf(path, sizeof(path), "%s/%d/task", wake->proc, wake->pid);
     DIR *dir = opendir(path);
     int n = 0;
-    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+    for (const struct dirent *entry; dir && !jailed && (entry = readdir(dir));) {
         int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
         snprintf(below, sizeof(below), "/%d/task/%d/status", wake->pid, tid);
-        if (tid > 0 && n++ < THREADS_MAX && read_status(wake->proc, below, &status) == 0 &&
-            takes_signal(&status, wake->signal) && (!runs || status.state == 'R'))
+        if (tid <= 0 || n++ >= THREADS_MAX || read_status(wake->proc, below, &status) < 0)
+            continue;
+        jailed = is_jailed(wake->proc, wake->pid, &status);
+        if (takes_signal(&status, wake->signal) && !runs && (!found || status.state == 'R')) {
             found = tid;
+            runs = status.state == 'R';
+        }
     }
     if (dir)
         closedir(dir);
-    return found;
+    return jailed ? 0 : found;
 }
 
 static int send_signal(const struct heap_wake *wake)
@@ -183,9 +189,7 @@ static int send_signal(const struct heap_wake *wake)
     int version;
     if (marked_signal(wake->proc, wake->pid, &version) != wake->signal)
         return -ENOENT;
-    int32_t tid = find_thread(wake, true);
-    if (tid == 0)
-        tid = find_thread(wake, false);
+    int32_t tid = find_thread(wake);
     if (tid == 0)
         return -ENOENT;
     return syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, &info) < 0 ? -errno : 0;
