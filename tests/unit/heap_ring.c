@@ -287,6 +287,7 @@ static void what_the_header_says_stays_when_the_memory_goes(void **state)
     ring_reader_close(&reader);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
     assert_int_equal(reader.fd, -1);
+    assert_int_equal((uintptr_t)reader.header % _Alignof(struct heap_header), 0);
     assert_int_equal(atomic_load(&reader.header->n_lost_allocs), 7);
 }
 

@@ -255,9 +255,9 @@ void heap_client_end(struct heap_client *client, bool disconnected)
     client->pidfd = close_fd(client->pidfd);
     client->socket_fd = close_fd(client->socket_fd);
     client->ended = true;
-    client->disconnected = disconnected;
+    client->disconnected = disconnected || exited;
     // Where hooks are still to be taken out, the ring is what tells whether they are.
-    if (exited || disconnected)
+    if (client->disconnected)
         ring_reader_close(&client->ring);
 }
 

@@ -317,7 +317,8 @@ void ring_reader_release(struct ring_reader *ring)
 
 void ring_reader_close(struct ring_reader *ring)
 {
-    struct heap_header *copy = ring->closed ? NULL : malloc(sizeof(*copy));
+    struct heap_header *copy =
+        ring->closed ? NULL : aligned_alloc(_Alignof(struct heap_header), sizeof(*copy));
     if (!copy)
         return; // later, with the rest
     memcpy(copy, ring->header, sizeof(*copy));
