@@ -93,12 +93,13 @@ static int compare_starts(const void *left, const void *right)
     return a->size < b->size ? -1 : a->size > b->size;
 }
 
-// Versions of symbols are no part of a function's name ("memcpy@GLIBC_2.2.5").
-static void cut_version(char *name)
+// Versions of symbols are no part of a function's name ("memcpy@GLIBC_2.2.5"). All names at once:
+// one by one they may share a text of any length.
+static void cut_versions(char *strings, size_t size)
 {
-    char *at = name[0] ? strchr(name + 1, '@') : NULL;
-    if (at)
-        *at = 0;
+    for (size_t i = 1; i < size; i++)
+        if (strings[i] == '@' && strings[i - 1])
+            strings[i] = 0;
 }
 
 static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *ret)
@@ -111,7 +112,6 @@ static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *
         if ((type != STT_FUNC && type != STT_GNU_IFUNC) || table[i].st_shndx == SHN_UNDEF ||
             table[i].st_value == 0 || table[i].st_name >= ret->strings_size)
             continue;
-        cut_version(ret->strings + table[i].st_name);
         ret->items[ret->n++] =
             (struct elf_symbol){table[i].st_value, table[i].st_size, table[i].st_name};
     }
@@ -143,6 +143,7 @@ int elf_symbols_read(int fd, struct elf_symbols *ret)
     ret->strings = strings;
     ret->strings_size = names->sh_size;
     ret->is_whole = symbols->sh_type == SHT_SYMTAB;
+    cut_versions(strings, names->sh_size);
     find_build_id(fd, sections, header.e_shnum, ret);
     r = take_functions(table, symbols->sh_size / sizeof(Elf64_Sym), ret);
     if (r < 0)

@@ -84,9 +84,10 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
             return 0;
         }
     }
-    // Addresses that belonged to nothing may be in it.
-    forget_addresses(book);
-    return push_mapping(book, &mapping);
+    r = push_mapping(book, &mapping);
+    if (r == 0)
+        forget_addresses(book); // those that belonged to nothing may be in it
+    return r;
 }
 
 int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from)
