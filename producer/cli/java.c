@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "producer/agents/jvm/agent_options.h"
@@ -203,14 +205,16 @@ static void signals_keep(sigset_t *ret_waiting)
     sigprocmask(SIG_BLOCK, &set, ret_waiting);
 }
 
-// The time is over, or somebody ends it.
-static void wait_for_end(nsec_t duration, const sigset_t *waiting)
+// The time is over, somebody ends it, or the VM ends: then true. Its number may be another
+// process's by now.
+static bool wait_for_end(int pidfd, nsec_t duration, const sigset_t *waiting)
 {
+    struct pollfd vm = {.fd = pidfd, .events = POLLIN}; // none: is passed over
     struct timespec time = {
         .tv_sec = (time_t)(duration / NSEC_PER_SEC),
         .tv_nsec = (long)(duration % NSEC_PER_SEC),
     };
-    ppoll(NULL, 0, &time, waiting);
+    return ppoll(&vm, 1, &time, waiting) > 0;
 }
 
 static void tell_begin(const struct java_options *o, const char *out, bool is_elsewhere)
@@ -230,6 +234,7 @@ static int run(const struct java_options *o, struct err *err)
     signals_keep(&waiting);
     if (o->stop)
         return agent_stop(o, &waiting, err);
+    int pidfd CLEANUP(close_fdp) = (int)syscall(SYS_pidfd_open, o->pid, 0);
     int r = out_path(o, out, sizeof(out), &is_elsewhere, err);
     if (r == 0)
         r = agent_load(o, out, &waiting, err);
@@ -239,7 +244,10 @@ static int run(const struct java_options *o, struct err *err)
         tell_begin(o, out, is_elsewhere);
     if (!o->duration)
         return 0;
-    wait_for_end(o->duration, &waiting);
+    if (wait_for_end(pidfd, o->duration, &waiting)) {
+        fprintf(stderr, CLI_PROGRAM ": %d: has ended before its time was over\n", (int)o->pid);
+        return 0;
+    }
     return agent_stop(o, &waiting, err);
 }
 

@@ -225,6 +225,18 @@ class Attach(JavaTest):
             self.assertGreater(sum(row[4] for row in self.samples(log)), 10)
         self.assertIsNone(vm.poll())
 
+    def test_the_program_ends_before_its_time(self):
+        vm = self.start()
+        recorder = subprocess.Popen([MMTRACE, "java", str(vm.pid), "-t", "2m", "-r", "10", "-o", self.log],
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.kill)
+        self.assertIn("samples go to", recorder.stderr.readline())
+        time.sleep(0.5)
+        vm.terminate()
+        self.assertIn("has ended before its time", recorder.communicate(timeout=30)[1])
+        self.assertEqual(recorder.returncode, 0)
+        self.assertGreater(self.count(self.samples(), 416), 10)
+
     def test_stop_without_start_is_told(self):
         result = self.attach(self.start(), "--stop")
         self.assertEqual(result.returncode, 1)
