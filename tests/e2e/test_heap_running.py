@@ -155,6 +155,7 @@ class Running(Heap):
         out, n = self.attach_often(["xz", "-T4", "-1", "--block-size=256KiB", "-c"], piece)
         self.assertTrue(lzma.decompress(out) == piece * n)
 
+    @unittest.skipUnless(shutil.which("git"), "git is not here")
     def test_git(self):
         folder = self.dir / "repository"
         folder.mkdir()
