@@ -72,7 +72,7 @@ struct packet_buffer {
 
 DEFINE_CLEANUP(packet_buffer_freep, struct packet_buffer, packet_buffer_free);
 
-static size_t round_up(size_t size, size_t unit)
+static uint64_t round_up(uint64_t size, uint64_t unit)
 {
     return (size + unit - 1) / unit * unit;
 }
@@ -355,7 +355,7 @@ uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer)
         struct retained_store_stats retained = retained_store_get_stats(buffer->store);
         size += retained.bytes + retained.packets * (sizeof(struct record) + ALIGNMENT);
     }
-    size = (size + buffer->page_size - 1) / buffer->page_size * buffer->page_size;
+    size = round_up(size, buffer->page_size);
     return size > SIZE_MIN ? size : SIZE_MIN;
 }
 

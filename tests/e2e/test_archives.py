@@ -11,13 +11,6 @@ from test_inputs import PRESSURE, SCHED, Case
 
 
 class HostileArchives(Case):
-    def zip(self, name, entries, method=zipfile.ZIP_DEFLATED):
-        path = self.dir / name
-        with zipfile.ZipFile(path, "w", method) as archive:
-            for entry, content in entries.items():
-                archive.writestr(entry, content)
-        return path
-
     def entries_archive(self, entries):
         """A zip of (name, method, flags, crc, packed, size to tell, offset or None for an entry of its own)."""
         data, directory = b"", b""

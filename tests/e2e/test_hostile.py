@@ -185,13 +185,24 @@ class EveryField(Hostile):
         self.convert_all([("forth", trace)])
 
 
-class Shapes(unittest.TestCase):
-    """Messages that are well formed, with contents that no recorder writes; what comes of them is looked at."""
+class Converted(unittest.TestCase):
+    """A trace of the test's own, converted; what came of it is asked of the database."""
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.db = self.dir / "out.db"
+
+    def query(self, sql):
+        with contextlib.closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as handle:
+            return handle.execute(sql).fetchall()
+
+    def stat(self, name):
+        return self.query(f"SELECT sum(value) FROM stats WHERE name = '{name}'")[0][0]
+
+
+class Shapes(Converted):
+    """Messages that are well formed, with contents that no recorder writes; what comes of them is looked at."""
 
     def convert(self, trace, code=0):
         path = self.dir / "trace"
@@ -200,13 +211,6 @@ class Shapes(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
         return done.stderr
-
-    def query(self, sql):
-        with contextlib.closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as handle:
-            return handle.execute(sql).fetchall()
-
-    def stat(self, name):
-        return self.query(f"SELECT sum(value) FROM stats WHERE name = '{name}'")[0][0]
 
     @staticmethod
     def track(uuid, parent, name):

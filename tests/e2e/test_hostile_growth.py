@@ -4,15 +4,10 @@
 What each packet refers to must not be read, searched or written anew for it: the time and the size of the database
 grow with the trace, not with its square.
 """
-import contextlib
-import pathlib
-import shutil
-import sqlite3
-import tempfile
 import unittest
 
 import lib
-from test_hostile import START, number, packet, text, varint
+from test_hostile import START, Converted, number, packet, text, varint
 
 CPU_MAX_S = 15  # sanitizers are slow; without bounds these traces take more, mostly minutes
 PERF_SAMPLE, PROFILE, RENDER_STAGE, SYMBOLS, DEOBFUSCATION = 66, 37, 53, 61, 64
@@ -36,25 +31,13 @@ MAPPING = text(PATHS, number(1, 1) + text(2, b"lib")) + text(MAPPINGS, number(1,
 NAME = text(FUNCTION_NAMES, number(1, 1) + text(2, b"f"))
 
 
-class Growth(unittest.TestCase):
-    def setUp(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="growth-"))
-        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
-        self.db = self.dir / "out.db"
-
+class Growth(Converted):
     def convert(self, trace, size_max=64 << 20):
         path = self.dir / "trace"
         path.write_bytes(START + trace)
         done = lib.run("prlimit", f"--cpu={CPU_MAX_S}", lib.MMSQL, "convert", "-q", path, "-o", self.db, timeout_s=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(self.db.stat().st_size, size_max)
-
-    def query(self, sql):
-        with contextlib.closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as handle:
-            return handle.execute(sql).fetchall()
-
-    def stat(self, name):
-        return self.query(f"SELECT sum(value) FROM stats WHERE name = '{name}'")[0][0]
 
     @staticmethod
     def samples(n, callstack, first_ts=2000):

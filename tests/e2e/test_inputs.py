@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import io
-import json
 import os
 import pathlib
 import shutil
@@ -44,6 +43,13 @@ class Case(unittest.TestCase):
     def write(self, name, content):
         path = self.dir / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def zip(self, name, entries, method=zipfile.ZIP_DEFLATED):
+        path = self.dir / name
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for entry, content in entries.items():
+                archive.writestr(entry, content)
         return path
 
     def nothing_left(self, *expected):
@@ -298,13 +304,6 @@ class Append(Case):
 
 
 class Archives(Case):
-    def zip(self, name, entries, method=zipfile.ZIP_DEFLATED):
-        path = self.dir / name
-        with zipfile.ZipFile(path, "w", method) as archive:
-            for entry, content in entries.items():
-                archive.writestr(entry, content)
-        return path
-
     def test_bugreport(self):
         path = self.zip("bugreport.zip", {
             "version.txt": "2.0", "main_entry.txt": "dumpstate.txt", "dumpstate.txt": "file a\n" * 1000,

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 
 #include "common/wire.h"
-#include "converter/import/import.h"
-#include "converter/input/input.h"
 #include "converter/symbols/perf_map_frames.h"
 #include "protos/fields.h"
+#include "tests/fuzz/trace.h"
 
 #define ADDRESSES 16
 #define TIMES     8
@@ -119,18 +118,9 @@ static void expect(sqlite3 *handle, const char *sql, int64_t want)
     sqlite3_finalize(statement);
 }
 
-static void failed(const struct err *err)
-{
-    fprintf(stderr, "conversion failed: %s\n", err->text);
-    abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err err = {0};
-    struct input *input = NULL;
-    struct database *db = NULL;
-    struct trace_result result;
     size_t room = size + ROOM;
     uint8_t *trace = malloc(room);
     if (!trace)
@@ -139,21 +129,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stacks_put(&w);
     map_put(&w, data, size);
     samples_put(&w);
-    int r = w.overflow ? -1 : input_from_memory(trace, wire_size(&w), &err, &input);
-    if (r == 0)
-        r = database_create(NULL, &err, &db);
-    if (r == 0)
-        r = import_trace(db, input, NULL, NULL, NULL, &err, &result);
-    if (r == 0)
-        r = database_finish(db, NULL, NULL, &err);
-    if (r == 0)
-        r = perf_map_frames_name(database_handle(db), &err);
-    if (r < 0)
-        failed(&err);
+    if (w.overflow)
+        abort();
+    struct database *db = fuzz_convert(trace, wire_size(&w));
+    if (perf_map_frames_name(database_handle(db), &err) < 0) {
+        fprintf(stderr, "naming frames failed: %s\n", err.text);
+        abort();
+    }
     expect(database_handle(db), "SELECT count(*) FROM perf_sample", ADDRESSES * TIMES);
     expect(database_handle(db), wrong_sql, 0);
     database_free(db);
-    input_free(input);
     free(trace);
     return 0;
 }

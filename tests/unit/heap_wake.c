@@ -68,6 +68,14 @@ static pid_t start_dormant(const char *mark, bool jailed)
     return pid;
 }
 
+// One that the recorder can wake.
+static pid_t start_dormant_now(bool jailed)
+{
+    char mark[32];
+    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
+    return start_dormant(mark, jailed);
+}
+
 static void end(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -103,14 +111,12 @@ static int begin(struct loop *loop, pid_t pid, struct answers *answers, struct h
 static void one_that_ends_is_not_waited_for(void **state)
 {
     (void)state;
-    char mark[32];
     struct loop *loop;
     struct answers answers = {0};
     struct heap_wake *wake = NULL;
     struct err err = {0};
     assert_int_equal(loop_new(&loop), 0);
-    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
-    pid_t pid = start_dormant(mark, false);
+    pid_t pid = start_dormant_now(false);
     assert_int_equal(begin(loop, pid, &answers, &wake, &err), 0);
     run_until(loop, &answers, 1);
     assert_int_equal(answers.results[0], -ETIMEDOUT);
@@ -164,14 +170,12 @@ static void one_that_shows_no_mark_is_none(void **state)
 static void one_with_a_thread_in_a_jail_is_left_alone(void **state)
 {
     (void)state;
-    char mark[32];
     struct loop *loop;
     struct answers answers = {0};
     struct heap_wake *wake = NULL;
     struct err err = {0};
     assert_int_equal(loop_new(&loop), 0);
-    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
-    pid_t pid = start_dormant(mark, true);
+    pid_t pid = start_dormant_now(true);
     assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
     assert_null(wake);
     end(pid);
