@@ -1,79 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two loads of ./quickstart: a harmless one, and real memory pressure that always ends.
+"""The two loads of ./quickstart and of the tests: a harmless one, and real memory pressure.
 
-Pressure raises vm.min_free_kbytes beyond the brink: where the largest memory zone has less free than its minimum.
-Then the next allocation makes the kernel reclaim page cache, of which a file was read into that zone before: what is
-reclaimed there lifts it above its minimum again, so that the kernel always finds enough and never has to kill.
-The other zones are brought to the same level by a ballast. kswapd, which anybody may wake, frees a file of half a GiB
-within milliseconds: what lacks must be a good part of the file, or it is there again before the allocation
-looks for it.
-The old value comes back three times over:
-after every burst, on every way out of the with block, and from a child process that waits for its
-parent to go away or for the time limit, whatever killed it. Only one process at a time does this, or one
-would take another's raised value for the one to put back: a lock lies on the kernel's file itself, and
-the child holds it, too, until the value is back.
+Pressure is page cache that cannot fit. Two readers go through sparse files that are together larger
+than the memory. Each page that they read is a page of zeros in the page cache, so that the kernel
+wakes kswapd, and the readers soon have to reclaim on their own. Nothing needs a disk, a sysctl or
+an assumption about memory zones, and every page can be dropped at any time.
+
+The memory is that of the machine, or what a memory cgroup leaves of it. In such a group the readers
+reclaim within the group, and kswapd sleeps on.
+
+Pressure ends by itself: when the kernel has reclaimed enough, or after a time limit. The files have
+no name any more when the reading begins. The readers are the first that the kernel would kill, they
+end with their parent, and nothing is left behind whatever ends them.
 """
-import collections
 import contextlib
-import fcntl
+import ctypes
 import mmap
 import os
 import pathlib
 import signal
-import sys
+import struct
+import tempfile
 import time
 
 MIB = 1 << 20
-PAGE_KB = mmap.PAGESIZE // 1024
-MIN_FREE = pathlib.Path("/proc/sys/vm/min_free_kbytes")
+MEMINFO = pathlib.Path("/proc/meminfo")
+VMSTAT = pathlib.Path("/proc/vmstat")
 COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
 OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
-ZONEINFO = pathlib.Path("/proc/zoneinfo")
-BURST_LIMIT_S = 3
-BEYOND_BYTES = 256 * MIB
-BALLAST_LIMIT_BYTES = 3 << 30
-LOW_WATERMARK = 1.249  # of the minimum; the kernel's is 1.25
-RECLAIMABLE_BYTES = 448 * MIB
-N_STEPS = 8
-STEP_BYTES = 32 * MIB
-WATCH_LIMIT_S = 60
-
-Zone = collections.namedtuple("Zone", "managed free cached")  # pages; free is what lies above its protection
-
-
-def zones():
-    """The memory zones, the largest first."""
-    found = []
-    for line in ZONEINFO.read_text().splitlines():
-        words = line.replace("(", " ").replace(")", " ").replace(",", " ").split()
-        if words[:2] == ["pages", "free"]:
-            free, cached = int(words[2]), 0
-        elif words[:1] == ["managed"]:
-            managed = int(words[1])
-        elif words[:1] in (["nr_zone_inactive_file"], ["nr_zone_active_file"]):
-            cached += int(words[1])
-        elif words[:1] == ["protection:"]:
-            protection = max(map(int, words[1:]))
-        elif words[:1] == ["start_pfn:"] and managed:
-            found.append(Zone(managed, max(0, free - protection), cached))
-    return sorted(found, reverse=True)
-
-
-def brink_kb(beyond_bytes):
-    """The vm.min_free_kbytes that puts the largest zone's minimum `beyond_bytes` above what it has free.
-
-    The kernel gives each zone a part of min_free_kbytes as its minimum, by the zone's size.
-    """
-    found = zones()
-    minimum = found[0].free + beyond_bytes // mmap.PAGESIZE
-    return int(minimum * sum(zone.managed for zone in found) / found[0].managed) * PAGE_KB
-
-
-def ballast_bytes():
-    """What the other zones have free beyond the share that the largest zone has."""
-    largest, *others = zones()
-    share = largest.free / largest.managed
-    return sum(max(0, int(zone.free - share * zone.managed)) for zone in others) * mmap.PAGESIZE
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+N_READERS = 2
+BEYOND = 1.15  # of the memory: what each round of the readers reads together
+N_STALLS = 50  # direct reclaims that are enough
+N_ROUNDS = 3  # more of them bring nothing: the file system keeps no pages of holes
+LIMIT_S = 150  # a few seconds do, but not where all processors are busy
+PR_SET_PDEATHSIG = 1
 
 
 def make_file(path, size):
@@ -115,115 +76,139 @@ def step_harmless(path, n):
         drop_pages(path, (n // 2 % 4) * quarter, (n // 2 % 4 + 1) * quarter)
         compact()
     else:
-        read_file(path, ((n // 2 + 2) % 4) * quarter, ((n // 2 + 2) % 4) * quarter + quarter // 2)
+        begin = ((n // 2 + 2) % 4) * quarter
+        read_file(path, begin, begin + quarter // 2)
 
 
-def lock_min_free():
-    """Waits until nobody has the value raised; the file, which holds the lock until it is closed."""
-    file = open(MIN_FREE)
-    fcntl.flock(file, fcntl.LOCK_EX)
-    return file
+def machine_bytes():
+    """The memory that this machine can have: in a young virtual machine MemTotal still grows."""
+    for line in MEMINFO.read_text().splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{MEMINFO}: no MemTotal")
 
 
-def settled_min_free_kb():
-    """The value while nobody has it raised."""
-    with lock_min_free() as file:
-        return int(file.read())
+def group_folders():
+    """(folder, name of the limit) of this process's memory cgroup and of each that it is in."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            roots, name = (CGROUPS, CGROUPS / "unified"), "memory.max"
+        elif "memory" in controllers.split(","):
+            roots, name = (CGROUPS / "memory",), "memory.limit_in_bytes"
+        else:
+            continue
+        for root in roots:
+            folder = root / path.strip("/")
+            yield from ((each, name) for each in (folder, *folder.parents)
+                        if each == root or root in each.parents)
+
+
+def group_bytes():
+    """The least limit of the memory cgroups that this process is in; None where there is none."""
+    limits = []
+    for folder, name in group_folders():
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int((folder / name).read_text()))
+    return min(limits, default=None)
+
+
+def n_stalls():
+    """How many times a process had to reclaim on its own since boot, groups left out."""
+    return sum(int(line.split()[1]) for line in VMSTAT.read_text().splitlines()
+               if line.startswith("allocstall"))
+
+
+def sparse_file(folder, size):
+    """A file without a name and without blocks, as long as `size`. The caller closes it."""
+    fd, name = tempfile.mkstemp(prefix="mmtrace-pressure-", dir=folder)
+    os.unlink(name)
+    try:
+        os.ftruncate(fd, size)
+    except OSError as error:
+        os.close(fd)
+        raise OSError(f"{folder}: no sparse file of {size} bytes: {error.strerror}"
+                      " (choose a folder on another file system)") from error
+    return fd
+
+
+def read_until_killed(fd, done, n):
+    """The child: read the file again and again, and count the bytes in `done[n]`."""
+    buffer, total = bytearray(MIB), 0
+    while True:
+        size = os.readv(fd, [buffer])
+        if size == 0:
+            os.lseek(fd, 0, os.SEEK_SET)
+        total += size
+        struct.pack_into("Q", done, 8 * n, total)
 
 
 @contextlib.contextmanager
-def restored_min_free():
-    """Yields the present value and puts it back, even if this process is killed. Waits for others who do the same."""
-    with lock_min_free() as file:
-        old = file.read()
-        read_end, write_end = os.pipe()
-        watcher = os.fork()
-        if watcher == 0:
-            watch(read_end, write_end, old)
-        os.close(read_end)
-        try:
-            yield int(old)
-        finally:
-            MIN_FREE.write_text(old)
-            os.close(write_end)
-            os.waitpid(watcher, 0)
-
-
-def watch(read_end, write_end, old):
-    """The child: restore when the other end of the pipe closes, or after the time limit."""
-    import select
-
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
-    os.close(write_end)
-    select.select([read_end], [], [], WATCH_LIMIT_S)
-    MIN_FREE.write_text(old)
-    os._exit(0)
-
-
-def burst(path, old_kb):
-    """Reclaim for real, for BURST_LIMIT_S and a step more at most; returns the process that did it.
-
-    It is a process of its own, so that the kernel, should it have to kill after all, takes that one.
-    """
+def reading(fd, done, n):
+    """A process that reads the file meanwhile; its pid."""
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
-        status = 1
         try:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             OOM_SCORE.write_text("1000")
-            reclaim(path, old_kb)
-            status = 0
-        except OSError as error:
-            print(f"memory pressure: {error}", file=sys.stderr)
+            if os.getppid() == parent:
+                read_until_killed(fd, done, n)
         finally:
-            MIN_FREE.write_text(str(old_kb))
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    MIN_FREE.write_text(str(old_kb))
-    if status != 0:
-        raise OSError("the process that was to cause memory pressure did not end well")
-    return child
+            os._exit(1)
+    try:
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
-def reclaim(path, old_kb):
-    """Allocate beyond the brink, again and again.
+def is_going_on(pids):
+    """False when the kernel has ended a reader, which is still there to be waited for."""
+    return not any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) for pid in pids)
 
-    What is allocated is kept meanwhile: the kernel would put it on the lists of the processor, which grow with
-    min_free_kbytes, and give it back from there. Others take and free memory, too, so the brink is found anew
-    for each step, and the file, most of which each step reclaims, is read again.
+
+class Goal:
+    """How much the readers read, and when that is enough."""
+
+    def __init__(self, n_wanted):
+        memory, limit = machine_bytes(), group_bytes()
+        self.is_group = limit is not None and limit < memory
+        self.limit = limit if self.is_group else memory
+        self.round = int(self.limit * BEYOND)
+        self.wanted = n_stalls() + n_wanted
+
+    def is_reached(self, n_bytes):
+        if self.is_group:
+            return n_bytes > (self.limit + self.round) // 2
+        return n_stalls() >= self.wanted
+
+
+def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
+    """Reclaim for real, with files in `folder`; returns the pids of the readers.
+
+    Ends when processes of the whole machine have reclaimed on their own `n_wanted` times; within a
+    memory cgroup, when the readers have read more than the group may have. Raises OSError when that
+    takes longer than `limit_s`, or where the folder's file system keeps no pages of holes (tmpfs).
     """
-    deadline = time.monotonic() + BURST_LIMIT_S
-    read_anew(path)
-    ballast = ballast_bytes()
-    if ballast > BALLAST_LIMIT_BYTES:
-        raise OSError("the memory zones differ too much in what they have free")
-    with contextlib.ExitStack() as kept:
-        MIN_FREE.write_text(str(max(old_kb, int(brink_kb(0) / LOW_WATERMARK))))
-        kept.enter_context(allocated(ballast))
-        for _ in range(N_STEPS):
-            if zones()[0].cached < RECLAIMABLE_BYTES // mmap.PAGESIZE:
-                MIN_FREE.write_text(str(old_kb))
-                read_anew(path)
-            MIN_FREE.write_text(str(max(old_kb, brink_kb(BEYOND_BYTES))))
-            kept.enter_context(allocated(STEP_BYTES))
+    goal, deadline = Goal(n_wanted), time.monotonic() + limit_s
+    n_bytes = 0
+    with contextlib.ExitStack() as stack:
+        done = stack.enter_context(mmap.mmap(-1, mmap.PAGESIZE))
+        pids = []
+        for n in range(N_READERS):
+            fd = sparse_file(folder, goal.round // N_READERS)
+            stack.callback(os.close, fd)
+            pids.append(stack.enter_context(reading(fd, done, n)))
+        while n_bytes < N_ROUNDS * goal.round and is_going_on(pids):
+            n_bytes = sum(struct.unpack_from(f"{N_READERS}Q", done))
+            if goal.is_reached(n_bytes):
+                return pids
             if time.monotonic() > deadline:
                 break
-
-
-def read_anew(path):
-    """Have the file's pages in the largest zone, from which the kernel takes first while it has enough."""
-    drop_pages(path, 0, os.path.getsize(path))
-    read_file(path)
-    if zones()[0].cached < RECLAIMABLE_BYTES // mmap.PAGESIZE:
-        raise OSError("the largest memory zone has too little page cache to reclaim")
-
-
-@contextlib.contextmanager
-def allocated(size):
-    """Have the kernel find that much memory at once, and give it back at the end."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0x8000)
-    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
-    try:
-        yield
-    finally:
-        memory.close()
+            time.sleep(0.02)
+    raise OSError(f"{folder}: the kernel did not have to reclaim for {n_bytes // MIB} MiB of sparse files"
+                  f" that were read in up to {limit_s:g} s (a tmpfs keeps no pages of holes: choose a"
+                  " folder on a disk)")

@@ -3,10 +3,13 @@
 
 usage: ./quickstart [--pressure] [--seconds N] [--output DIR]
 
-A harmless load runs meanwhile: it reads a demo file, drops parts of it from the page cache and asks the
-kernel to compact memory. With --pressure the kernel is made to reclaim memory for real, in bursts of
-seconds: vm.min_free_kbytes is raised and restored, whatever happens. The trace, the database and the
-config stay in DIR (default: a new directory below /var/tmp).
+A harmless load runs meanwhile: it reads a demo file, drops parts of it from the page cache and asks
+the kernel to compact memory. With --pressure the kernel has to reclaim memory for real: sparse files
+that are larger than the memory are read, which takes seconds and pushes other files out of the page
+cache. No setting of the kernel changes. The recording lasts until the kernel has reclaimed.
+
+The trace, the database and the config stay in DIR (default: a new directory below /var/tmp). With
+--pressure, DIR must be on a disk: a tmpfs keeps no pages of holes.
 """
 import argparse
 import contextlib
@@ -24,7 +27,6 @@ import load
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEMO_MIB = 64
-PRESSURE_MIB = 512
 BAR = 40
 MAX_BARS = 12
 
@@ -41,6 +43,8 @@ data_sources {{
       ftrace_events: "vmscan/mm_vmscan_kswapd_wake"
       ftrace_events: "vmscan/mm_vmscan_direct_reclaim_begin"
       ftrace_events: "vmscan/mm_vmscan_direct_reclaim_end"
+      ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin"
+      ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_end"
       ftrace_events: "compaction/mm_compaction_begin"
       ftrace_events: "compaction/mm_compaction_end"
     }}
@@ -70,7 +74,6 @@ data_sources {{
     page_residency_config {{ paths: "{demo}" period_ms: 500 detail: DETAIL_RANGES }}
   }}
 }}
-duration_ms: {duration_ms}
 """
 
 VMSTAT = """nr_free_pages nr_slab_reclaimable nr_slab_unreclaimable nr_active_file nr_inactive_file
@@ -129,18 +132,17 @@ def duration_text(ns):
     return f"{ns:.0f} ns"
 
 
-def run_load(recorder, demo, seconds, old_kb):
-    """Until the recorder is done, with pressure if `old_kb`. The recorder's own progress line is the show."""
+def run_load(recorder, demo, seconds, pressure):
+    """For `seconds`, and until the pressure is over. The recorder's own progress line is the show."""
     started = time.monotonic()
     n = 0
-    bursts_at = [seconds * 0.3, seconds * 0.65] if old_kb else []
     while recorder.poll() is None:
         elapsed = time.monotonic() - started
-        if elapsed > seconds + 30:
-            raise Failure("mmtrace did not end in time")
-        if bursts_at and elapsed > bursts_at[0]:
-            bursts_at.pop(0)
-            load.burst(demo, old_kb)
+        if pressure and elapsed > seconds * 0.3:
+            pressure = False
+            load.pressure(demo.parent)
+        elif elapsed >= seconds:
+            return
         elif elapsed < seconds - 0.5:
             load.step_harmless(demo, n)
             n += 1
@@ -148,14 +150,18 @@ def run_load(recorder, demo, seconds, old_kb):
 
 
 def record(mmtrace, config, trace, demo, seconds, pressure):
-    with load.restored_min_free() if pressure else contextlib.nullcontext() as old_kb:
-        recorder = subprocess.Popen([mmtrace, "record", "--no-daemon", "-c", config, "-o", trace])
+    argv = [mmtrace, "record", "--no-daemon", "-c", config, "-o", trace]
+    recorder = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    try:
+        run_load(recorder, demo, seconds, pressure)
+    finally:
+        if recorder.poll() is None:
+            recorder.send_signal(signal.SIGTERM)
         try:
-            run_load(recorder, demo, seconds, old_kb)
-        finally:
-            if recorder.poll() is None:
-                recorder.send_signal(signal.SIGTERM)
-                recorder.wait(30)
+            recorder.wait(60)
+        except subprocess.TimeoutExpired:
+            recorder.kill()
+            raise Failure("mmtrace record did not end within 60 seconds") from None
     if recorder.returncode != 0:
         raise Failure(f"mmtrace record ended with exit code {recorder.returncode}")
 
@@ -193,11 +199,13 @@ def show_events(db):
 
 
 RECLAIM_SQL = """
-    SELECT 'direct reclaim', coalesce(t.name, p.name, 'thread ' || t.tid), count(*), sum(s.dur), max(s.dur)
+    SELECT iif(s.name GLOB '*memcg*', 'reclaim in its group', 'direct reclaim'),
+           coalesce(t.name, p.name, 'thread ' || t.tid), count(*),
+           sum(s.dur), max(s.dur)
     FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid)
     LEFT JOIN process p USING (upid)
-    WHERE s.name = 'mm_vmscan_direct_reclaim' AND s.dur >= 0
-    GROUP BY 2 ORDER BY 4 DESC LIMIT 6"""
+    WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim') AND s.dur >= 0
+    GROUP BY 1, 2 ORDER BY 4 DESC LIMIT 6"""
 COMPACTION_SQL = """
     WITH e AS (
       SELECT utid, ts, name, lead(ts) OVER w AS next_ts, lead(name) OVER w AS next_name
@@ -342,10 +350,9 @@ def main():
     out = make_output(options)
     demo, config = out / "demo.bin", out / "quickstart.cfg"
     trace, database = out / "quickstart.pftrace", out / "quickstart.db"
-    load.make_file(demo, (PRESSURE_MIB if options.pressure else DEMO_MIB) * load.MIB)
+    load.make_file(demo, DEMO_MIB * load.MIB)
     config.write_text(CONFIG.format(
-        demo=demo, duration_ms=int(options.seconds * 1000),
-        vmstat="\n".join(f"      vmstat_counters: VMSTAT_{name.upper()}"
+        demo=demo, vmstat="\n".join(f"      vmstat_counters: VMSTAT_{name.upper()}"
                          for name in present_counters())))
 
     doing = "with real memory pressure" if options.pressure else "with a harmless load"

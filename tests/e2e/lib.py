@@ -4,9 +4,12 @@
 MMTRACE_BUILD names the build directory to test (default: build/ in the source tree).
 """
 import codecs
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
+import time
 import unittest
 import zlib
 
@@ -21,6 +24,12 @@ TRACEFS = pathlib.Path("/sys/kernel/tracing")
 os.environ["PERFETTO_CONSUMER_SOCK_NAME"] = "/nonexistent/mmtrace-test-consumer"
 os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 
+# A parent may have ignored signals, as nohup does and a shell for what it runs in the background.
+# Programs under test inherit that, and would not end when a test asks them to.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
 
 def run(*argv, timeout_s=60, **options):
     """Run a program to its end; stdout and stderr are text. Never raises for an exit code."""
@@ -28,6 +37,61 @@ def run(*argv, timeout_s=60, **options):
     return subprocess.run(
         [str(arg) for arg in argv], capture_output=True, timeout=timeout_s, **options
     )
+
+
+def wait_for(condition, what, timeout_s=60):
+    """The value of `condition` as soon as it is true; an AssertionError that names `what` if it never is."""
+    end = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def memory_cgroup(limit_bytes):
+    """A memory cgroup with a limit; yields a function that moves the calling process into it.
+
+    The group goes at the end, and what is still in it then moves to the group above. SkipTest where
+    this user can make none.
+    """
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"),
+                        ("/sys/fs/cgroup/unified", "memory.max")):
+        group = pathlib.Path(root, f"mmtrace-test-{os.getpid()}-{time.monotonic_ns()}")
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / limit).write_text(str(limit_bytes))
+            break
+        except OSError:
+            group.rmdir()
+    else:
+        raise unittest.SkipTest("no memory cgroup can be made here")
+    try:
+        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+    finally:
+        with contextlib.suppress(OSError):
+            for pid in (group / "cgroup.procs").read_text().split():
+                (group.parent / "cgroup.procs").write_text(pid)
+        wait_for(lambda: _is_removed(group), f"the end of {group}")
+
+
+def _is_removed(folder):
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
+
+
+def long_test(test):
+    """Skip what takes minutes, except in ./check --long."""
+    if os.environ.get("MMTRACE_LONG") == "1":
+        return test
+    return unittest.skip("takes minutes: ./check --long runs it")(test)
 
 
 def end_vm(vm):

@@ -113,13 +113,12 @@ class Pressure(unittest.TestCase):
         root = pathlib.Path(cls.tmp.name)
         (root / "armed").mkdir()
         (root / "armed" / "mm_events.cfg").write_text(mm_events())
-        load.make_file(root / "demo", 512 * load.MIB)
         sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind) for kind in ("CONSUMER", "PRODUCER")}
-        with load.restored_min_free() as old_kb, running(root, env=sockets, ipc=True) as daemon:
+        with running(root, env=sockets, ipc=True) as daemon:
             daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
             cls.idle(daemon)
             if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
-                load.burst(root / "demo", old_kb)
+                load.pressure(root, n_wanted=5)
             daemon.wait(lambda: "kmem_activity:" in daemon.said())
             time.sleep(1)
             cls.bugreport = lib.run(lib.MMTRACE, "bugreport", "-o", root / "report.zip",
@@ -128,7 +127,7 @@ class Pressure(unittest.TestCase):
             with zipfile.ZipFile(root / "report.zip") as report:
                 cls.reported = lib.decode(report.read(REPORTED))
             cls.instances_after = daemon.wait(lambda: len(daemon.instances()) == 2)
-            load.burst(root / "demo", old_kb)
+            load.pressure(root, n_wanted=5)
             time.sleep(5)
             cls.files = daemon.files()
             cls.hits = daemon.said().count("kmem_activity:")

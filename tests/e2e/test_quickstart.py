@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """./quickstart behind its build step, and that memory pressure always ends."""
+import contextlib
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import lib
@@ -15,13 +15,12 @@ SCRIPTS = lib.ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 import load  # noqa: E402
 
-MIN_FREE = pathlib.Path("/proc/sys/vm/min_free_kbytes")
-RAISED_KB = 256
+GROUP_MIB = 256
 
 
-def quickstart(output, *arguments):
+def quickstart(output, *arguments, **options):
     return lib.run(sys.executable, "-B", SCRIPTS / "quickstart.py", "--build", lib.BUILD,
-                   "--output", output, *arguments, timeout_s=300)
+                   "--output", output, *arguments, timeout_s=300, **options)
 
 
 @lib.needs_root
@@ -31,10 +30,6 @@ class Quickstart(unittest.TestCase):
         self.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
         self.addCleanup(self.tmp.cleanup)
         self.out = pathlib.Path(self.tmp.name)
-        self.min_free_kb = load.settled_min_free_kb()
-
-    def tearDown(self):
-        self.assertEqual(load.settled_min_free_kb(), self.min_free_kb)
 
     def check_output(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -51,10 +46,17 @@ class Quickstart(unittest.TestCase):
         self.assertIn("compaction by", done.stdout)
 
     def test_pressure(self):
-        done = quickstart(self.out, "--seconds", "12", "--pressure")
+        done = quickstart(self.out, "--seconds", "4", "--pressure")
         self.check_output(done)
         self.assertIn("direct reclaim by", done.stdout)
         self.assertIn("mm_vmscan_kswapd_wake", done.stdout)
+
+    def test_pressure_in_a_memory_cgroup(self):
+        with lib.memory_cgroup(GROUP_MIB << 20) as join:
+            done = quickstart(self.out, "--seconds", "4", "--pressure", preexec_fn=join)
+        self.check_output(done)
+        self.assertIn("reclaim in its group by", done.stdout)
+        self.assertIn("mm_vmscan_memcg_reclaim_begin", done.stdout)
 
     def test_unwritable_output(self):
         done = quickstart("/proc/nowhere", "--seconds", "3")
@@ -63,42 +65,39 @@ class Quickstart(unittest.TestCase):
         self.assertNotIn("Traceback", done.stderr)
 
 
-@lib.needs_root
-class Restore(unittest.TestCase):
-    """The raised value comes back however the process ends; a small raise is enough to see it."""
+def readers(folder):
+    """The processes that read a sparse file of the folder."""
+    found = []
+    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(link).startswith(f"{folder}/mmtrace-pressure-"):
+                found.append(int(link.parts[2]))
+    return set(found)
 
-    def start(self, old_kb):
-        code = ("import load, sys, time\n"
-                "with load.restored_min_free() as old:\n"
-                f"    load.MIN_FREE.write_text(str(old + {RAISED_KB}))\n"
-                "    print('raised', flush=True)\n"
-                "    time.sleep(30)\n")
-        child = subprocess.Popen([sys.executable, "-B", "-c", code], cwd=SCRIPTS, text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.addCleanup(child.stdout.close)
-        self.assertEqual(child.stdout.readline().strip(), "raised")
-        self.assertEqual(int(MIN_FREE.read_text()), old_kb + RAISED_KB)
+
+class Pressure(unittest.TestCase):
+    """However pressure ends, no file and no process is left."""
+
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        self.addCleanup(self.tmp.cleanup)
+        self.folder = pathlib.Path(self.tmp.name).resolve()
+
+    def start(self):
+        code = f"import load\nload.pressure('{self.folder}', n_wanted=1 << 40)\n"
+        child = subprocess.Popen([sys.executable, "-B", "-c", code], cwd=SCRIPTS,
+                                 stderr=subprocess.DEVNULL)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        lib.wait_for(lambda: len(readers(self.folder)) > load.N_READERS, "the readers")
+        self.assertEqual(list(self.folder.iterdir()), [])
         return child
 
     def check_signal(self, number):
-        old_kb = load.settled_min_free_kb()
-        child = self.start(old_kb)
-        os.kill(child.pid, number)
+        child = self.start()
+        child.send_signal(number)
         child.wait(60)
-        self.assertEqual(load.settled_min_free_kb(), old_kb)
-
-    def test_one_after_the_other(self):
-        """The second waits, and does not take the first one's raised value for the one to put back."""
-        old_kb = load.settled_min_free_kb()
-        first = self.start(old_kb)
-        code = "import load\nprint(load.settled_min_free_kb())\n"
-        with subprocess.Popen([sys.executable, "-B", "-c", code], cwd=SCRIPTS, text=True,
-                              stdout=subprocess.PIPE) as second:
-            with self.assertRaises(subprocess.TimeoutExpired):
-                second.wait(0.5)
-            first.kill()
-            first.wait(60)
-            self.assertEqual(int(second.stdout.read()), old_kb)
+        lib.wait_for(lambda: not readers(self.folder), "the end of the readers")
 
     def test_interrupt(self):
         self.check_signal(signal.SIGINT)
@@ -108,6 +107,15 @@ class Restore(unittest.TestCase):
 
     def test_kill(self):
         self.check_signal(signal.SIGKILL)
+
+    def test_time_limit(self):
+        with self.assertRaisesRegex(OSError, "did not have to reclaim"):
+            load.pressure(self.folder, limit_s=0.2, n_wanted=1 << 40)
+        self.assertEqual(readers(self.folder), set())
+
+    def test_no_room_for_a_name(self):
+        with self.assertRaises(OSError):
+            load.pressure("/proc")
 
 
 if __name__ == "__main__":
