@@ -583,8 +583,8 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     if (r == 0 && !conversion->quiet)
         fprintf(stderr,
                 "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
-                conversion->output, run.n_packets, (double)run.n_bytes / 1e6, run.n_rows,
-                (double)file_size(conversion->output) / 1e6,
+                conversion->shown ? conversion->shown : conversion->output, run.n_packets,
+                (double)run.n_bytes / 1e6, run.n_rows, (double)file_size(conversion->output) / 1e6,
                 (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
     *ret_damaged = run.damaged;
     vec_foreach(&run.waiting, content)

@@ -24,6 +24,7 @@ VEC_DEFINE(path_vec, const char *);
 struct conversion {
     struct conversion_files files;
     const char *output;      // borrowed
+    const char *shown;       // borrowed; `output` as the summary names it; NULL: as it is
     struct sqlite3 **opened; // not NULL: instead of taking that name, the database is opened for
                              // reading, and its file is gone
     struct path_vec symbols; // folders with ELF files, borrowed

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/err.h"
@@ -13,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
+#include "converter/cli/streams.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -27,7 +29,7 @@ static const char help[] =
     "are recognised by their content. DB is replaced if mmsql made it; no other file is ever\n"
     "overwritten, and DB appears, or changes, only when the conversion is through.\n"
     "\n"
-    "  -o, --output DB              the database to write\n"
+    "  -o, --output DB              the database to write; '-' is standard output\n"
     "  -a, --append                 add to DB if it exists\n"
     "      --merge-clocks           bring all traces onto the clock of the first, by real time\n"
     "      --perf-map FILE          names of code made at run time; FILE is called perf-PID.map\n"
@@ -166,6 +168,37 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
     return conversion->files.n && conversion->output;
 }
 
+// What is wrong with "-" among the names, or NULL.
+static const char *stream_conflict(const struct conversion *conversion)
+{
+    size_t n = 0;
+    vec_foreach(&conversion->files, file)
+        n += str_eq(file->path, "-");
+    if (n > 1)
+        return "standard input can be read once only: '-' is there several times";
+    if (!str_eq(conversion->output, "-"))
+        return NULL;
+    if (conversion->append)
+        return "--append needs a file: standard output has no database to add to";
+    if (isatty(STDOUT_FILENO))
+        return "a database is nothing for a terminal: redirect standard output, or name a file";
+    return NULL;
+}
+
+static int convert(struct conversion *conversion, bool *ret_damaged, struct err *err)
+{
+    CLEANUP(stream_file_done) struct stream_file stream = {0};
+    if (!str_eq(conversion->output, "-"))
+        return conversion_run(conversion, ret_damaged, err);
+    int r = stream_file_make(&stream, err);
+    if (r < 0)
+        return r;
+    conversion->output = stream.file;
+    conversion->shown = "standard output";
+    r = conversion_run(conversion, ret_damaged, err);
+    return r < 0 ? r : stream_file_pour(&stream, err);
+}
+
 static int run_convert(int argc, char **argv)
 {
     CLEANUP(conversion_done) struct conversion conversion = {.goes_on = interrupts_none};
@@ -174,6 +207,9 @@ static int run_convert(int argc, char **argv)
     int code;
     if (!options_read(argc, argv, &conversion, &code))
         return code;
+    const char *conflict = stream_conflict(&conversion);
+    if (conflict)
+        return usage_error("convert", "%s", conflict);
     if (conversion.symbolize && !symbolize_is_built_in()) {
         fprintf(stderr,
                 "mmsql: this mmsql is built without libdw and cannot read symbols (leave out "
@@ -182,7 +218,7 @@ static int run_convert(int argc, char **argv)
     }
     interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
-    if (conversion_run(&conversion, &damaged, &err) < 0) {
+    if (convert(&conversion, &damaged, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }

@@ -80,8 +80,7 @@ static int failed(const char *what, const char *why)
     return -1;
 }
 
-// Behind blanks and comments.
-static const char *blanks_skip(const char *at)
+const char *sql_blanks_skip(const char *at)
 {
     for (;;) {
         if (isspace((unsigned char)*at)) {
@@ -104,7 +103,7 @@ static bool is_name(char c)
 
 static bool word_eat(const char **cursor, const char *word)
 {
-    const char *at = blanks_skip(*cursor);
+    const char *at = sql_blanks_skip(*cursor);
     size_t n = strlen(word);
     if (strncasecmp(at, word, n) != 0 || (is_name(word[0]) && is_name(at[n])))
         return false;
@@ -115,7 +114,7 @@ static bool word_eat(const char **cursor, const char *word)
 // A name, with dots and wildcards if it is a module's.
 static bool name_eat(const char **cursor, bool is_module, char *ret)
 {
-    const char *at = blanks_skip(*cursor);
+    const char *at = sql_blanks_skip(*cursor);
     size_t n = 0;
     while (is_name(at[n]) || (is_module && (at[n] == '.' || at[n] == '*')))
         n++;
@@ -130,7 +129,7 @@ static bool name_eat(const char **cursor, bool is_module, char *ret)
 // Behind a quoted text or name, a comment, or one character.
 static const char *token_skip(const char *at)
 {
-    const char *behind = blanks_skip(at);
+    const char *behind = sql_blanks_skip(at);
     if (behind != at)
         return behind;
     if (*at == '\'' || *at == '"' || *at == '`') {
@@ -153,7 +152,7 @@ static char *body_take(const char **cursor)
 // Behind a list in parentheses.
 static bool parentheses_skip(const char **cursor)
 {
-    const char *at = blanks_skip(*cursor);
+    const char *at = sql_blanks_skip(*cursor);
     int depth = 0;
     if (*at != '(')
         return false;
@@ -217,7 +216,7 @@ static bool signature_read(const char **cursor, struct signature *ret)
             !name_eat(cursor, false, type))
             return false;
         parentheses_skip(cursor); // of types like ID(table.column)
-        if (!word_eat(cursor, ",") && *blanks_skip(*cursor) != ')')
+        if (!word_eat(cursor, ",") && *sql_blanks_skip(*cursor) != ')')
             return false;
     }
     if (!word_eat(cursor, "RETURNS"))

@@ -29,7 +29,7 @@ static const char help[] =
     "(click)\n"
     "and searches ('/').\n"
     "\n"
-    "  -o, --output FILE    write there (default: standard output)\n"
+    "  -o, --output FILE    write there; '-', the default, is standard output\n"
     "      --folded         text instead: a line per stack and its weight\n"
     "      --total          all that was allocated, freed or not (default: what is retained)\n"
     "      --count          count allocations instead of bytes\n"
@@ -313,7 +313,7 @@ static int run_flamegraph(int argc, char **argv)
         if (option == 'h')
             return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
         else if (option == 'o')
-            options.output = optarg;
+            options.output = str_eq(optarg, "-") ? NULL : optarg;
         else if (option == PROCESS)
             options.process = optarg;
         else if (option == HEAP)

@@ -29,7 +29,8 @@ static const char help[] =
     "Writes heap profiles for pprof: alloc_objects, alloc_space, inuse_objects and inuse_space\n"
     "of each call stack, labelled with pid, process and heap.\n"
     "\n"
-    "  -o, --output FILE    write there (default: standard output, if it is no terminal)\n"
+    "  -o, --output FILE    write there; '-', the default, is standard output, which must not be\n"
+    "                       a terminal\n"
     "      --pid PIDS       of these processes, separated by commas\n"
     "      --process NAME   of processes that match (* and ?)\n"
     "      --heap NAME      of this heap, such as libc.malloc\n"
@@ -340,7 +341,7 @@ static bool take_option(int option, struct options *options)
 {
     switch (option) {
     case 'o':
-        options->output = optarg;
+        options->output = str_eq(optarg, "-") ? NULL : optarg;
         return true;
     case 'n':
         options->process = optarg;

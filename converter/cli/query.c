@@ -21,24 +21,28 @@
 #include "converter/cli/query.h"
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
+#include "converter/cli/streams.h"
 #include "converter/functions/functions.h"
 #include "converter/input/spill.h"
 
 static const char help[] =
     "usage: mmsql query [OPTION]... DB|TRACE [SQL]\n"
     "\n"
-    "Runs SQL on a database, or on a trace (or whatever 'mmsql convert' reads), and prints what "
-    "it\n"
-    "returns. SQL may be several statements; '-' reads them from standard input. Without SQL a\n"
-    "prompt asks for it. The database is never changed.\n"
+    "Runs SQL on a database and prints the rows. A trace, or any other file that 'mmsql convert'\n"
+    "reads, is converted first. SQL may be several statements. Without SQL a prompt asks for it.\n"
+    "The database is never changed. '-' is standard input, for the database, the trace or the "
+    "SQL.\n"
     "\n"
     "  -f, --file FILE   read the SQL from FILE\n"
     "      --csv         comma-separated values with a header line\n"
-    "      --json        an array of objects, a row each\n"
+    "      --json        an array of objects, one for each row; of several result sets, an array\n"
+    "                    of such arrays\n"
+    "      --json-lines  one object for each row, on a line of its own\n"
     "      --timing      how long each statement took\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -h, --help        this text\n"
     "\n"
+    "A blank line separates several result sets, except with --json.\n"
     "Functions of Perfetto (EXTRACT_ARG, ancestor_slice, ...) and CREATE PERFETTO TABLE, VIEW and\n"
     "FUNCTION are built in. Other programs get the functions from the extension "
     "mmsql_functions.so.\n";
@@ -143,8 +147,24 @@ void statement_finalizep(sqlite3_stmt **statement)
     sqlite3_finalize(*statement);
 }
 
+// SQLite has it open when its name goes.
+static int stdin_open(sqlite3 **ret)
+{
+    CLEANUP(stream_file_done) struct stream_file stream = {0};
+    struct err err = {0};
+    int r = stream_file_make(&stream, &err);
+    if (r == 0)
+        r = stream_file_fill(&stream, &err);
+    if (r == 0)
+        return database_open(stream.file, ret);
+    err_print(&err, "mmsql");
+    return SQLITE_CANTOPEN;
+}
+
 int question_open(const char *path, sqlite3 **ret)
 {
+    if (str_eq(path, "-") && stdin_is_database())
+        return stdin_open(ret);
     return is_database(path) ? database_open(path, ret) : trace_open(path, ret);
 }
 
@@ -168,7 +188,8 @@ static int query_run(const struct query *query)
     }
     const char *sql = read ? read : query->sql;
     const struct result_form form = {.format = query->format};
-    return sql ? statements_run(handle, sql, &form, query->timing)
+    struct result_sets sets = {.form = &form};
+    return sql ? statements_run(handle, sql, &sets, query->timing)
                : shell_run(handle, query->path, query->format, query->timing);
 }
 
@@ -181,10 +202,11 @@ static int functions_print(void)
 
 static int run_query(int argc, char **argv)
 {
-    enum { OPTION_CSV = 256, OPTION_JSON, OPTION_TIMING, OPTION_FUNCTIONS };
+    enum { OPTION_CSV = 256, OPTION_JSON, OPTION_JSON_LINES, OPTION_TIMING, OPTION_FUNCTIONS };
     static const struct option options[] = {
         {"csv", no_argument, NULL, OPTION_CSV},
         {"json", no_argument, NULL, OPTION_JSON},
+        {"json-lines", no_argument, NULL, OPTION_JSON_LINES},
         {"timing", no_argument, NULL, OPTION_TIMING},
         {"functions", no_argument, NULL, OPTION_FUNCTIONS},
         {"file", required_argument, NULL, 'f'},
@@ -201,6 +223,9 @@ static int run_query(int argc, char **argv)
             break;
         case OPTION_JSON:
             query.format = FORMAT_JSON;
+            break;
+        case OPTION_JSON_LINES:
+            query.format = FORMAT_JSON_LINES;
             break;
         case OPTION_TIMING:
             query.timing = true;
@@ -229,12 +254,16 @@ static int run_query(int argc, char **argv)
     query.sql = n == 2 ? argv[optind + 1] : NULL;
     if (query.sql && str_eq(query.sql, "-"))
         query.file = "-";
+    if (str_eq(query.path, "-") && !query.sql && !query.file)
+        return usage_error("query", "SQL is needed where standard input has the database or trace");
+    if (str_eq(query.path, "-") && query.file && str_eq(query.file, "-"))
+        return usage_error("query", "standard input can be read once only: '-' is there twice");
     return query_run(&query);
 }
 
 const struct program_verb verb_query = {
     .name = "query",
-    .arguments = "[--csv|--json] DB|TRACE [SQL]",
+    .arguments = "[--csv|--json|--json-lines] DB|TRACE [SQL]",
     .summary = "run SQL on a database or a trace, or ask for it",
     .run = run_query,
 };

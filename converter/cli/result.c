@@ -102,13 +102,21 @@ static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
     return r;
 }
 
+static FILE *output_of(const struct result_form *form)
+{
+    return form->out ? form->out : stdout;
+}
+
 static void output_begin(const struct result_form *form)
 {
     if (form->begin)
         form->begin(form->userdata);
+    if (form->apart)
+        fputc('\n', output_of(form));
 }
 
 struct table_form {
+    FILE *out; // borrowed
     size_t n_columns;
     size_t *widths; // owned
     bool with_head;
@@ -125,13 +133,13 @@ static void table_print(struct table_form *form, struct cell_vec *cells)
         size_t column = i % form->n_columns;
         int pad = (int)(form->widths[column] - cell->width);
         bool last = column + 1 == form->n_columns;
-        printf("%*s%s%*s%s", cell->right ? pad : 0, "", cell->text, cell->right || last ? 0 : pad,
-               "", last ? "\n" : "  ");
+        fprintf(form->out, "%*s%s%*s%s", cell->right ? pad : 0, "", cell->text,
+                cell->right || last ? 0 : pad, "", last ? "\n" : "  ");
         free(cell->text);
         for (size_t k = 0; last && form->with_head && k < form->n_columns; k++) {
             for (size_t n = 0; n < form->widths[k]; n++)
-                putchar('-');
-            fputs(k + 1 == form->n_columns ? "\n" : "  ", stdout);
+                fputc('-', form->out);
+            fputs(k + 1 == form->n_columns ? "\n" : "  ", form->out);
         }
         form->with_head &= !last;
     }
@@ -152,7 +160,8 @@ static int row_take(sqlite3_stmt *statement, struct cell_vec *cells)
 
 static int table_run(sqlite3_stmt *statement, const struct result_form *form)
 {
-    struct table_form table = {.n_columns = (size_t)sqlite3_column_count(statement),
+    struct table_form table = {.out = output_of(form),
+                               .n_columns = (size_t)sqlite3_column_count(statement),
                                .with_head = true};
     struct cell_vec cells = {0};
     int r = 0, code = SQLITE_ROW;
@@ -165,7 +174,7 @@ static int table_run(sqlite3_stmt *statement, const struct result_form *form)
         r = cell_push(&cells, &name, false);
     }
     bool begun = false;
-    while (r == 0 && !ferror(stdout) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (r == 0 && !ferror(table.out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         r = row_take(statement, &cells);
         if (r < 0 || cells.n < (begun ? 1 : HELD_CELLS))
             continue;
@@ -182,7 +191,7 @@ static int table_run(sqlite3_stmt *statement, const struct result_form *form)
         free(cell->text);
     cell_vec_done(&cells);
     free(table.widths);
-    return r < 0 ? SQLITE_NOMEM : ferror(stdout) ? SQLITE_DONE : code;
+    return r < 0 ? SQLITE_NOMEM : ferror(table.out) ? SQLITE_DONE : code;
 }
 
 static void csv_text(struct strbuf *out, const char *text)
@@ -264,45 +273,69 @@ static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
     }
 }
 
-static int rows_run(sqlite3_stmt *statement, const struct result_form *form)
+static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
 {
-    int n = sqlite3_column_count(statement), code;
+    int n = sqlite3_column_count(statement), code = SQLITE_DONE;
     CLEANUP(strbuf_done) struct strbuf line = {0};
-    bool csv = form->format == FORMAT_CSV, first = true;
+    FILE *out = output_of(form);
     output_begin(form);
-    for (int i = 0; csv && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         strbuf_add_str(&line, i ? "," : "");
         csv_text(&line, sqlite3_column_name(statement, i));
     }
-    if (csv)
-        puts(line.text ? line.text : "");
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    strbuf_add_char(&line, '\n');
+    fputs(line.text ? line.text : "", out);
+    while (!ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         strbuf_clear(&line);
-        strbuf_add_str(&line, csv ? "" : first ? "[\n{" : ",\n{");
-        first = false;
         for (int i = 0; i < n; i++) {
             strbuf_add_str(&line, i ? "," : "");
-            if (csv) {
-                csv_cell(statement, i, &line);
-                continue;
-            }
-            json_text(&line, sqlite3_column_name(statement, i));
-            strbuf_add_char(&line, ':');
-            json_cell(statement, i, &line);
+            csv_cell(statement, i, &line);
         }
+        strbuf_add_char(&line, '\n');
         if (line.failed)
             return SQLITE_NOMEM;
-        fputs(line.text ? line.text : "", stdout);
-        fputs(csv ? "\n" : "}", stdout);
-        if (ferror(stdout))
-            return SQLITE_DONE;
+        fputs(line.text, out);
     }
-    if (!csv)
-        fputs(first ? "[]\n" : "\n]\n", stdout);
-    return code;
+    return ferror(out) ? SQLITE_DONE : code;
+}
+
+static void json_row(sqlite3_stmt *statement, struct strbuf *out)
+{
+    strbuf_add_char(out, '{');
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        strbuf_add_str(out, i ? "," : "");
+        json_text(out, sqlite3_column_name(statement, i));
+        strbuf_add_char(out, ':');
+        json_cell(statement, i, out);
+    }
+    strbuf_add_char(out, '}');
+}
+
+static int json_run(sqlite3_stmt *statement, const struct result_form *form)
+{
+    CLEANUP(strbuf_done) struct strbuf line = {0};
+    FILE *out = output_of(form);
+    bool lines = form->format == FORMAT_JSON_LINES, first = true;
+    int code = SQLITE_DONE;
+    output_begin(form);
+    while (!ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        strbuf_clear(&line);
+        strbuf_add_str(&line, lines ? "" : first ? "[\n" : ",\n");
+        json_row(statement, &line);
+        strbuf_add_str(&line, lines ? "\n" : "");
+        if (line.failed)
+            return SQLITE_NOMEM;
+        fputs(line.text, out);
+        first = false;
+    }
+    if (!lines)
+        fputs(first ? "[]\n" : "\n]\n", out);
+    return ferror(out) ? SQLITE_DONE : code;
 }
 
 int result_print(struct sqlite3_stmt *statement, const struct result_form *form)
 {
-    return form->format == FORMAT_TABLE ? table_run(statement, form) : rows_run(statement, form);
+    if (form->format == FORMAT_TABLE)
+        return table_run(statement, form);
+    return form->format == FORMAT_CSV ? csv_run(statement, form) : json_run(statement, form);
 }

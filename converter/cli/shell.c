@@ -32,8 +32,9 @@ VEC_DEFINE(word_vec, const char *);
 
 struct shell {
     sqlite3 *handle; // borrowed
-    enum format format;
-    bool timing, pages, failed;
+    struct result_form form;
+    struct result_sets sets; // of all statements that come from a file or a pipe
+    bool timing, pages, failed, asks;
     FILE *pager;  // owned; NULL: none runs
     int terminal; // owned while one runs: what standard output was
     struct strbuf statement;
@@ -47,7 +48,7 @@ static const char help[] =
     "SQL, ended by ';', or one of:\n"
     "  .tables [NAME]          tables and views, or the columns of one\n"
     "  .functions              functions beside SQLite's own\n"
-    "  .mode table|csv|json    how rows are printed\n"
+    "  .mode FORM              print rows as table, csv, json or json-lines\n"
     "  .timer on|off           how long statements take\n"
     "  .pager on|off           long output through $PAGER (less)\n"
     "  .read FILE              run the SQL of a file\n"
@@ -206,11 +207,10 @@ static void pager_end(struct shell *shell)
 
 static void statement_execute(struct shell *shell, const char *sql)
 {
-    struct result_form form = {.format = shell->format, .userdata = shell};
+    struct result_sets sets = {.form = &shell->form};
     interrupted = 0;
-    if (isatty(STDOUT_FILENO))
-        form.begin = pager_begin;
-    int code = statements_run(shell->handle, sql, &form, shell->timing);
+    int code =
+        statements_run(shell->handle, sql, shell->asks ? &sets : &shell->sets, shell->timing);
     shell->failed |= code != EXIT_DONE;
     pager_end(shell);
     words_gather_temporary(shell);
@@ -257,10 +257,10 @@ static bool flag_set(const char *value, bool *ret)
 
 static bool mode_set(struct shell *shell, const char *value)
 {
-    static const char *const modes[] = {"table", "csv", "json"};
-    for (size_t i = 0; i < 3; i++)
+    static const char *const modes[] = {"table", "csv", "json", "json-lines"};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (str_eq(modes[i], value)) {
-            shell->format = (enum format)i;
+            shell->form.format = (enum format)i;
             return true;
         }
     return false;
@@ -346,7 +346,14 @@ static void shell_close(struct shell *shell)
 int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool timing)
 {
     CLEANUP(shell_close)
-    struct shell shell = {.handle = handle, .format = format, .timing = timing, .pages = true};
+    struct shell shell = {.handle = handle,
+                          .form = {.format = format, .userdata = &shell},
+                          .timing = timing,
+                          .pages = true,
+                          .asks = isatty(STDIN_FILENO)};
+    shell.sets.form = &shell.form;
+    if (isatty(STDOUT_FILENO))
+        shell.form.begin = pager_begin;
     CLEANUP(freep) char *history = history_path();
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
@@ -354,8 +361,7 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
     sqlite3_progress_handler(handle, WATCH_STEPS, statement_watch, NULL);
     words_gather(&shell);
     line_editor_open(shell.words.items, history);
-    bool asks = isatty(STDIN_FILENO);
-    if (asks)
+    if (shell.asks)
         printf("%s: .help helps, .tables lists what there is, Ctrl-D ends\n", name);
     bool goes_on = true;
     while (goes_on) {
@@ -375,7 +381,7 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
     }
     if (shell.statement.size) // without its semicolon
         statement_execute(&shell, shell.statement.text);
-    if (goes_on && asks)
+    if (goes_on && shell.asks)
         putchar('\n');
-    return shell.failed && !asks ? EXIT_FAILED : EXIT_DONE;
+    return shell.failed && !shell.asks ? EXIT_FAILED : EXIT_DONE;
 }

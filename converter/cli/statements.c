@@ -33,44 +33,70 @@ static void sql_error_print(sqlite3 *handle, const char *sql, const char *statem
     fprintf(stderr, "%.*s\n%*s^\n", (int)strcspn(line, "\n"), line, prefix + (int)(at - line), "");
 }
 
-int statements_run(struct sqlite3 *handle, const char *sql, const struct result_form *form,
-                   bool timing)
+static bool more_follows(const char *rest)
+{
+    while (*(rest = sql_blanks_skip(rest)) == ';')
+        rest++;
+    return *rest;
+}
+
+// The plain SQL at *rest. 1: it was run; 0: there were only blanks; -1: it failed, and the error is
+// on stderr.
+static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
+                         struct result_sets *sets)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *begin = *rest;
+    int code = sqlite3_prepare_v2(handle, begin, -1, &statement, rest);
+    if (code != SQLITE_OK) {
+        sql_error_print(handle, sql, begin);
+        return -1;
+    }
+    if (!statement)
+        return 0;
+    if (!sqlite3_column_count(statement))
+        code = sqlite3_step(statement);
+    else
+        code = result_sets_print(sets, statement, more_follows(*rest));
+    int why = errno;
+    sqlite3_finalize(statement);
+    if (code == SQLITE_DONE)
+        return 1;
+    fprintf(stderr, "mmsql: %s\n",
+            sets->failed           ? strerror(why)
+            : code == SQLITE_NOMEM ? "out of memory"
+                                   : sqlite3_errmsg(handle));
+    return -1;
+}
+
+static int all_run(sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing)
 {
     const char *rest = sql;
     while (*rest && !ferror(stdout)) {
-        sqlite3_stmt *statement = NULL;
-        const char *begin = rest;
         nsec_t start = nsec_now(CLOCK_MONOTONIC);
-        int dialect = dialect_run(handle, &rest);
-        if (dialect < 0)
-            return EXIT_FAILED;
-        if (dialect > 0)
+        int r = dialect_run(handle, &rest);
+        if (r > 0)
             continue;
-        int code = sqlite3_prepare_v2(handle, rest, -1, &statement, &rest);
-        if (code != SQLITE_OK) {
-            sql_error_print(handle, sql, begin);
+        if (r == 0)
+            r = statement_run(handle, sql, &rest, sets);
+        if (r < 0)
             return EXIT_FAILED;
-        }
-        if (!statement) // blanks or a comment
-            continue;
-        if (!sqlite3_column_count(statement))
-            code = sqlite3_step(statement);
-        else
-            code = result_print(statement, form);
-        sqlite3_finalize(statement);
-        if (code != SQLITE_DONE) {
-            fprintf(stderr, "mmsql: %s\n",
-                    code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
-            return EXIT_FAILED;
-        }
-        if (timing) {
+        if (timing && r > 0) {
             fflush(stdout);
-            fprintf(form->begin ? stdout : stderr, "%.3f s\n",
+            fprintf(sets->form->begin ? stdout : stderr, "%.3f s\n",
                     (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
         }
     }
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || form->begin) // a pager may go when it likes
-        return EXIT_DONE;
+    return EXIT_DONE;
+}
+
+int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing)
+{
+    int code = all_run(handle, sql, sets, timing);
+    result_sets_finish(sets);
+    if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
+        sets->form->begin) // a pager may go when it likes
+        return code;
     fprintf(stderr, "mmsql: standard output: %s\n", strerror(errno));
     return EXIT_FAILED;
 }

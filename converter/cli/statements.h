@@ -5,11 +5,11 @@
 
 #include <stdbool.h>
 
-#include "converter/cli/result.h"
+#include "converter/cli/result_sets.h"
 
 struct sqlite3;
 
-// Runs what `sql` says and prints what it returns. Returns an exit code; the error is on stderr.
+// Runs what `sql` says, prints what it returns, and finishes `sets`. Returns an exit code; the
+// error is on stderr.
 // `timing`: how long each statement took, to stderr; behind the rows where the form has begin().
-int statements_run(struct sqlite3 *handle, const char *sql, const struct result_form *form,
-                   bool timing);
+int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing);

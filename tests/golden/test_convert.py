@@ -411,9 +411,44 @@ class Query(Case):
     def test_sql_from_file_and_standard_input(self):
         file = self.tmp / "q.sql"
         file.write_text("-- a comment\nSELECT 1 AS a;\nSELECT 2 AS b;\n")
-        want = "a\n1\nb\n2\n"
+        want = "a\n1\n\nb\n2\n"
         self.assertEqual(self.ask("--csv", self.db, "-f", file), want)
         self.assertEqual(self.ask("--csv", self.db, "-", input=file.read_text()), want)
+
+    several = "SELECT 1 a UNION SELECT 2; CREATE TABLE x(y); SELECT y FROM x; SELECT 3 c; -- the end"
+
+    def test_several_result_sets_are_apart(self):
+        self.assertEqual(self.ask("--csv", self.db, self.several), "a\n1\n2\n\ny\n\nc\n3\n")
+        self.assertEqual(self.ask(self.db, self.several), "a\n-\n1\n2\n\ny\n-\n\nc\n-\n3\n")
+        self.assertEqual(self.ask("--csv", self.db, input=self.several), "a\n1\n2\n\ny\n\nc\n3\n")
+
+    def test_several_result_sets_in_json(self):
+        self.assertEqual(json.loads(self.ask("--json", self.db, self.several)), [[{"a": 1}, {"a": 2}], [], [{"c": 3}]])
+        for alone in ("SELECT 1 a;; -- one", "SELECT 1 a; CREATE TABLE x(y)", "CREATE TABLE x(y); SELECT 1 a"):
+            self.assertEqual(json.loads(self.ask("--json", self.db, alone)), [{"a": 1}], alone)
+        large = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) " \
+                "SELECT printf('%01000d', i) v FROM n"
+        first, second = json.loads(self.ask("--json", self.db, f"{large}; {large} WHERE 0"))
+        self.assertEqual([int(row["v"]) for row in first], list(range(1, 2001)))
+        self.assertEqual(second, [])
+
+    def test_json_is_whole_if_a_later_statement_fails(self):
+        for sql, want in (("SELECT 1 a; SELECT nope", [{"a": 1}]),
+                          ("SELECT 1 a; SELECT 2 b; SELECT nope", [[{"a": 1}], [{"b": 2}]])):
+            done = run("query", "--json", self.db, sql, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(json.loads(done.stdout), want)
+
+    def test_json_lines(self):
+        said = self.ask("--json-lines", self.db, self.several)
+        self.assertEqual(said, '{"a":1}\n{"a":2}\n\n\n{"c":3}\n')
+        rows = [json.loads(line) for line in self.ask("--json-lines", self.db, self.sql).splitlines()]
+        self.assertEqual(rows, json.loads(self.ask("--json", self.db, self.sql)))
+
+    def test_first_json_result_set_that_cannot_be_held_back(self):
+        done = run("query", "--json", self.db, self.several, text=True, env={"TMPDIR": "/nonexistent"})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("No such file", done.stderr)
 
     def test_errors_say_where(self):
         said = self.ask(self.db, "SELECT 1;\nSELECT nme FROM slice", code=1)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is in a pipe can be looked at without taking it out: tee(2) copies it into another pipe. It
+// may give fewer bytes than the begin of a database has, if the writer wrote fewer; then more are
+// waited for, but not without end, since a writer may be slow on purpose, or write less than that.
+#include "converter/cli/streams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "converter/input/spill.h"
+
+#define MAGIC        "SQLite format 3"
+#define MAGIC_BYTES  16
+#define COPY_BYTES   ((size_t)256 << 10)
+#define LOOKS_MAX    100
+#define LOOK_WAIT_MS 10
+
+int stream_file_make(struct stream_file *stream, struct err *err)
+{
+    *stream = (struct stream_file){0};
+    const char *folder = temporary_folder(NULL);
+    if (asprintf(&stream->folder, "%s/mmsql.XXXXXX", folder) < 0) {
+        stream->folder = NULL;
+        return err_errno(err, -ENOMEM, "temporary file");
+    }
+    if (!mkdtemp(stream->folder)) {
+        free(STEAL(stream->folder));
+        return err_errno(err, -errno, "temporary file in %s", folder);
+    }
+    if (asprintf(&stream->file, "%s/database", stream->folder) < 0) {
+        stream->file = NULL;
+        return err_errno(err, -ENOMEM, "temporary file");
+    }
+    return 0;
+}
+
+void stream_file_done(struct stream_file *stream)
+{
+    int why = errno;
+    if (stream->file)
+        unlink(stream->file);
+    if (stream->folder)
+        rmdir(stream->folder);
+    free(stream->file);
+    free(stream->folder);
+    *stream = (struct stream_file){0};
+    errno = why;
+}
+
+// The first bytes of the pipe at descriptor 0, at most `size`.
+static ssize_t pipe_peek(char *ret, size_t size)
+{
+    int pair[2];
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -1;
+    CLEANUP(close_fdp) int from = pair[0];
+    CLEANUP(close_fdp) int to = pair[1];
+    ssize_t n = tee(STDIN_FILENO, to, size, 0); // waits for the first byte, or the end
+    return n > 0 ? read(from, ret, (size_t)n) : n;
+}
+
+bool stdin_is_database(void)
+{
+    char head[MAGIC_BYTES] = {0};
+    struct stat st;
+    if (fstat(STDIN_FILENO, &st) < 0)
+        return false;
+    if (S_ISREG(st.st_mode)) {
+        off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+        return pread(STDIN_FILENO, head, sizeof(head), at) == (ssize_t)sizeof(head) &&
+               memcmp(head, MAGIC, sizeof(head)) == 0;
+    }
+    ssize_t n = S_ISFIFO(st.st_mode) ? pipe_peek(head, sizeof(head)) : -1;
+    for (int i = 0; i < LOOKS_MAX && n > 0 && n < MAGIC_BYTES; i++) {
+        if (memcmp(head, MAGIC, (size_t)n) != 0)
+            return false;
+        poll(NULL, 0, LOOK_WAIT_MS);
+        n = pipe_peek(head, sizeof(head));
+    }
+    return n == MAGIC_BYTES && memcmp(head, MAGIC, sizeof(head)) == 0;
+}
+
+static int copy(int from, int to, const char *from_name, const char *to_name, struct err *err)
+{
+    CLEANUP(freep) char *chunk = malloc(COPY_BYTES);
+    if (!chunk)
+        return err_errno(err, -ENOMEM, "%s", to_name);
+    for (;;) {
+        ssize_t n = read(from, chunk, COPY_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, -errno, "%s", from_name);
+        if (n == 0)
+            return 0;
+        int r = fd_write_all(to, chunk, (size_t)n);
+        if (r < 0)
+            return err_errno(err, r, "%s", to_name);
+    }
+}
+
+int stream_file_fill(const struct stream_file *stream, struct err *err)
+{
+    CLEANUP(close_fdp)
+    int fd = open(stream->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", stream->file);
+    return copy(STDIN_FILENO, fd, "standard input", stream->file, err);
+}
+
+int stream_file_pour(struct stream_file *stream, struct err *err)
+{
+    CLEANUP(close_fdp) int fd = open(stream->file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", stream->file);
+    stream_file_done(stream);
+    return copy(fd, STDOUT_FILENO, "temporary file", "standard output", err);
+}
