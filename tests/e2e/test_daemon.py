@@ -350,6 +350,23 @@ class Crash(unittest.TestCase):
             self.assertEqual(done.returncode, 0, f"{file}: {done.stderr}")
             (root / "trace.db").unlink()
 
+    def test_killed_and_not_reaped(self):
+        tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        self.addCleanup(tmp.cleanup)
+        root = pathlib.Path(tmp.name)
+        dead = Daemon(root)
+        dead.wait(dead.instances)
+        dead.process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # this process is the parent that does not reap
+        self.addCleanup(dead.end)
+        self.assertEqual(len(dead.instances()), 1)
+        with running(root) as daemon:
+            daemon.wait(daemon.instances)
+            self.assertEqual(dead.instances(), [])
+            self.assertEqual([path.name for path in (root / "run").glob(f"ftrace-{dead.pid}-*")], [])
+            self.assertIn(f"undid what process {dead.pid}-", daemon.said())
+            self.assertEqual(daemon.end(), 0, daemon.said())
+
 
 if __name__ == "__main__":
     unittest.main()

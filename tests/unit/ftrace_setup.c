@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/setup.h"
 #include "producer/sources/ftrace/syscalls.h"
+#include "producer/sources/process_life.h"
 #include "tests/unit/unit.h"
 
 #define COMMON                                                                                     \
@@ -374,6 +376,46 @@ static void what_the_dead_left_is_swept(void **state)
     assert_true(exists(f, "run/other"));
 }
 
+// A process that has ended and is not reaped keeps its id.
+static void the_dead_need_not_be_reaped(void **state)
+{
+    struct fixture *f = *state;
+    struct process_life life;
+    char instance[96], journal[96];
+    siginfo_t info;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true(process_life_read("/proc", pid, &life));
+    snprintf(instance, sizeof(instance), "tracefs/instances/mmtrace-%d-%llu-0", pid,
+             (unsigned long long)life.start_ticks);
+    make_dir(f, instance);
+    make_dir(f, "tracefs/instances/named");
+    make_dir(f, "run");
+    snprintf(journal, sizeof(journal), "run/ftrace-%d-%llu-0", pid,
+             (unsigned long long)life.start_ticks);
+    put_file(f, journal, "rmdir\tinstances/named\t\n");
+    assert_int_equal(tracefs_sweep(f->tracefs, "/proc", f->run, &f->log), 2);
+    assert_false(exists(f, instance));
+    assert_false(exists(f, "tracefs/instances/named"));
+    assert_false(exists(f, journal));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+// Nobody holds the journal, whatever /proc says of its name.
+static void the_lock_decides(void **state)
+{
+    struct fixture *f = *state;
+    char journal[96];
+    make_dir(f, "run");
+    make_dir(f, "tracefs/instances/named");
+    snprintf(journal, sizeof(journal), "run/ftrace-%d-777-0", getpid());
+    put_file(f, journal, "rmdir\tinstances/named\t\n");
+    assert_int_equal(tracefs_sweep(f->tracefs, f->proc, f->run, &f->log), 1);
+    assert_false(exists(f, "tracefs/instances/named"));
+}
+
 static void a_journal_that_is_held_stays(void **state)
 {
     struct fixture *f = *state;
@@ -434,6 +476,8 @@ int main(void)
         TEST(what_is_kept_keeps_its_size),
         TEST(own_instances_come_and_go),
         TEST(what_the_dead_left_is_swept),
+        TEST(the_dead_need_not_be_reaped),
+        TEST(the_lock_decides),
         TEST(a_journal_that_is_held_stays),
         TEST(bad_names_are_refused),
         cmocka_unit_test(buffer_sizes_follow_the_memory),

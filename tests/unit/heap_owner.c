@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "producer/sources/process_life.h"
 #include "tests/unit/unit.h"
 
 static void who_is_there_is_not_gone(void **state)
@@ -35,6 +36,12 @@ static void who_has_ended_is_gone(void **state)
     owner.pid = fork();
     if (owner.pid == 0)
         _exit(0);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)owner.pid, &info, WEXITED | WNOWAIT), 0);
+    struct process_life life;
+    assert_true(process_life_read("/proc", owner.pid, &life));
+    owner.start_ticks = life.start_ticks;
+    assert_true(heap_owner_is_gone("/proc", &owner)); // not reaped yet
     assert_int_equal(waitpid(owner.pid, NULL, 0), owner.pid);
     assert_true(heap_owner_is_gone("/proc", &owner));
     owner.pid_namespace++; // where ids mean something else

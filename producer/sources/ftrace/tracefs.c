@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances of our own carry the process in their name: mmtrace-PID-STARTTIME-N. The start time
-// tells a process from a later one with the same id. An instance whose process is gone can be
-// removed by anybody; if its process only looks gone (another pid namespace), its open files keep
-// the kernel from removing it.
+// Everything that would outlive a crash is written to a journal before it is done. Its writer holds
+// the journal by a lock, which the kernel drops at the moment of the writer's end. So a journal
+// whose lock is free was left, and nothing else is asked: the process id of the writer is taken
+// until the parent reaps it, which may be never, and means nothing in another pid namespace.
 //
-// Everything else that would outlive a crash is written to a journal before it is done. A journal
-// is held by a lock as long as its writer lives, so that it can be told from one that was left.
+// Instances of our own carry the process in their name, too: mmtrace-PID-STARTTIME-N. By this name
+// a sweep finds those whose journal is in another folder, or was never written. Here the process
+// is asked for; if it only looks gone (another pid namespace), its open files keep the kernel from
+// removing the instance.
 #include "producer/sources/ftrace/tracefs.h"
 
 #include <dirent.h>
@@ -22,6 +24,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/nsec.h"
+#include "producer/sources/process_life.h"
 
 #define INSTANCE_PREFIX "mmtrace-"
 #define JOURNAL_PREFIX  "ftrace-"
@@ -29,6 +32,8 @@
 #define INSTANCES_MAX   64 // of one process
 #define MEMORY_TRIES    5
 #define MEMORY_PAUSE    (20 * NSEC_PER_MSEC)
+#define CLOSING_TRIES   25
+#define CLOSING_PAUSE   (20 * NSEC_PER_MSEC)
 
 static void undo_release(struct tracefs_undo *entry)
 {
@@ -119,32 +124,18 @@ static int read_restorable(const char *path, struct strbuf *ret)
 
 // -- processes --
 
-// Field 22 of /proc/PID/stat, behind the name, which may hold anything. 0: no such process.
-static uint64_t start_time_of(const char *proc, uint64_t pid)
-{
-    CLEANUP(freep) char *path = NULL;
-    CLEANUP(strbuf_done) struct strbuf text = {0};
-    if (asprintf(&path, "%s/%llu/stat", proc, (unsigned long long)pid) < 0 ||
-        read_file(path, &text) < 0 || !text.text)
-        return 0;
-    const char *cursor = strrchr(text.text, ')');
-    for (int field = 2; cursor && field < 22; field++) {
-        cursor = strchr(cursor, ' ');
-        cursor = cursor ? cursor + 1 : NULL;
-    }
-    uint64_t start;
-    return cursor && str_scan_u64(&cursor, text.text + text.size, &start) ? start : 0;
-}
-
-// "PID-STARTTIME-N" of a live process? `ours` is false for names that are not of that form.
-static bool is_left_behind(const char *proc, const char *name)
+// Whether `name`, "PID-STARTTIME-N", is of a process that has ended, reaped or not. False for names
+// of another form.
+static bool is_of_the_dead(const char *proc, const char *name)
 {
     unsigned long long pid, start;
     unsigned n;
     char rest;
+    struct process_life life;
     if (sscanf(name, "%llu-%llu-%u%c", &pid, &start, &n, &rest) != 3)
         return false;
-    return start_time_of(proc, pid) != start;
+    return pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) ||
+           life.start_ticks != start || life.ended;
 }
 
 // -- the journal --
@@ -185,6 +176,15 @@ static char *unescape(const char *text, size_t size)
     return ret.failed ? NULL : strbuf_steal(&ret);
 }
 
+// The writer's lock. A sweep that comes between the making of the journal and this takes the empty
+// journal for one that was left, and removes it.
+static bool hold(int journal_fd)
+{
+    struct stat st;
+    return flock(journal_fd, LOCK_EX | LOCK_NB) == 0 && fstat(journal_fd, &st) == 0 &&
+           st.st_nlink > 0;
+}
+
 static void open_journal(struct tracefs *fs, const char *state_dir, uint64_t start)
 {
     if (mkdir(state_dir, 0700) < 0 && errno != EEXIST)
@@ -197,10 +197,12 @@ static void open_journal(struct tracefs *fs, const char *state_dir, uint64_t sta
         fs->journal_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
         if (fs->journal_fd < 0 && errno != EEXIST)
             return;
-        if (fs->journal_fd >= 0) {
-            flock(fs->journal_fd, LOCK_EX | LOCK_NB);
+        if (fs->journal_fd < 0)
+            continue;
+        if (hold(fs->journal_fd))
             fs->journal = STEAL(path);
-        }
+        else
+            fs->journal_fd = close_fd(fs->journal_fd);
     }
 }
 
@@ -241,6 +243,19 @@ static void forget(struct tracefs *fs)
     undo_release(last);
 }
 
+// The kernel may still be closing files of a process that has just ended.
+static int remove_instance(const char *path)
+{
+    const struct timespec pause = nsec_to_timespec(CLOSING_PAUSE);
+    for (unsigned try = 1;; try++) {
+        if (rmdir(path) == 0)
+            return 0;
+        if (errno != EBUSY || try == CLOSING_TRIES)
+            return -errno;
+        nanosleep(&pause, NULL);
+    }
+}
+
 static int undo_one(const char *root, const struct tracefs_undo *entry)
 {
     if (strstr(entry->path, "..")) // journals name files of tracefs only
@@ -249,7 +264,7 @@ static int undo_one(const char *root, const struct tracefs_undo *entry)
     if (!path)
         return -ENOMEM;
     if (!entry->value)
-        return rmdir(path) < 0 ? -errno : 0;
+        return remove_instance(path);
     return entry->append ? write_file(path, entry->value, O_APPEND)
                          : write_setting(path, entry->value);
 }
@@ -349,7 +364,9 @@ int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, str
     struct tracefs fs = {.journal_fd = -1, .root = strdup(options->root)};
     if (!fs.root)
         return -ENOMEM;
-    uint64_t start = start_time_of(options->proc, (uint64_t)getpid());
+    struct process_life self;
+    process_life_read(options->proc, getpid(), &self);
+    uint64_t start = self.start_ticks;
     CLEANUP(freep) char *instances = join(fs.root, "instances");
     int r = instances ? 0 : -ENOMEM;
     if (!r && access(instances, options->main_buffer ? X_OK : W_OK) < 0)
@@ -500,7 +517,7 @@ static bool sweep_journal(const struct sweep *sweep, const char *path, const cha
 
 static bool sweep_instance(const struct sweep *sweep, const char *path, const char *process)
 {
-    if (rmdir(path) < 0)
+    if (!is_of_the_dead(sweep->proc, process) || rmdir(path) < 0)
         return false;
     log_info(sweep->log,
              "ftrace: removed instance " INSTANCE_PREFIX "%s, left by a process that is gone",
@@ -508,7 +525,7 @@ static bool sweep_instance(const struct sweep *sweep, const char *path, const ch
     return true;
 }
 
-// Everything in the folder whose name is `prefix` and a process that is gone.
+// Everything in the folder whose name is `prefix` and a process.
 static unsigned sweep_folder(const struct sweep *sweep, const char *folder, const char *prefix,
                              sweep_func sweep_one)
 {
@@ -520,11 +537,8 @@ static unsigned sweep_folder(const struct sweep *sweep, const char *folder, cons
     while ((entry = readdir(dir))) {
         if (!str_starts_with(entry->d_name, prefix))
             continue;
-        const char *process = entry->d_name + strlen(prefix);
-        if (!is_left_behind(sweep->proc, process))
-            continue;
         CLEANUP(freep) char *path = join(folder, entry->d_name);
-        if (path && sweep_one(sweep, path, process))
+        if (path && sweep_one(sweep, path, entry->d_name + strlen(prefix)))
             n++;
     }
     closedir(dir);

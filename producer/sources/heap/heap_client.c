@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
+#include "producer/sources/process_life.h"
 
 #define RECORDS_A_LOOK (1u << 18)
 #define LOOK_MAX       (200 * NSEC_PER_MSEC)
@@ -132,8 +133,11 @@ struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java)
 bool heap_client_has_exited(const struct heap_client *client)
 {
     struct pollfd poll_fd = {.fd = client->pidfd, .events = POLLIN};
+    struct process_life life;
     if (client->pidfd < 0)
-        return kill(client->pid, 0) < 0 && errno == ESRCH;
+        return process_life_read("/proc", client->pid, &life)
+                   ? life.ended
+                   : kill(client->pid, 0) < 0 && errno == ESRCH;
     return poll(&poll_fd, 1, 0) == 1;
 }
 

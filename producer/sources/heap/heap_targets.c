@@ -12,33 +12,17 @@
 #include "common/str.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/proc_text.h"
+#include "producer/sources/process_life.h"
 
 #define TEXT_MAX 4096
 
-// Field 22 of /proc/PID/stat; what is in parentheses may hold anything.
-static uint64_t start_time(const char *proc, int32_t pid)
-{
-    char text[TEXT_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/stat", pid);
-    text[n > 0 ? n : 0] = 0;
-    const char *rest = strrchr(text, ')');
-    if (!rest)
-        return 0;
-    struct span span = span_over(rest + 1, strlen(rest + 1)), word;
-    for (int field = 3; field < 22; field++)
-        if (!span_take_word(&span, &word))
-            return 0;
-    uint64_t ticks = 0;
-    span_take_u64(&span, &ticks);
-    return ticks + 1;
-}
-
 nsec_t heap_targets_began(const char *proc, int32_t pid)
 {
-    uint64_t started = start_time(proc, pid), ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK);
-    if (started == 0 || started > UINT64_MAX / NSEC_PER_SEC)
+    struct process_life life;
+    uint64_t ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+    if (!process_life_read(proc, pid, &life) || life.start_ticks > UINT64_MAX / NSEC_PER_SEC)
         return 0;
-    return (nsec_t)((started - 1) * NSEC_PER_SEC / ticks_a_second);
+    return (nsec_t)(life.start_ticks * NSEC_PER_SEC / ticks_a_second);
 }
 
 static uint64_t anonymous_kb(const char *proc, int32_t pid)
@@ -78,12 +62,13 @@ bool heap_targets_look(struct heap_targets *targets, const struct heap_settings 
         int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
         if (pid <= 0 || pid == getpid() || !is_target(settings, proc, pid))
             continue;
-        uint64_t started = start_time(proc, pid);
+        struct process_life life;
         const uint64_t *seen = map64_find(&targets->seen, (uint64_t)pid);
-        if (started == 0 || (seen && *seen == started))
+        if (!process_life_read(proc, pid, &life) || life.ended ||
+            (seen && *seen == life.start_ticks))
             continue;
         if (found(userdata, pid) == HEAP_TARGET_DONE)
-            map64_set(&targets->seen, (uint64_t)pid, started);
+            map64_set(&targets->seen, (uint64_t)pid, life.start_ticks);
         else
             all_done = false;
     }
