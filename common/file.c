@@ -55,6 +55,24 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
+int fd_copy(int from, int to, bool *ret_write)
+{
+    char chunk[CHUNK_BYTES];
+    *ret_write = false;
+    for (;;) {
+        ssize_t n = read(from, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        int r = fd_write_all(to, chunk, (size_t)n);
+        if (r < 0) {
+            *ret_write = true;
+            return r;
+        }
+    }
+}
+
 int folder_make(const char *path, mode_t mode)
 {
     CLEANUP(freep) char *copy = strdup(path);

@@ -3,6 +3,7 @@
 // Files as a whole, and the folders that they are in.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -15,6 +16,10 @@ int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret);
 
 // 0, or write's errno; some of it may be written then.
 int fd_write_all(int fd, const void *bytes, size_t size);
+
+// Copies what there is to read, from where `from` stands, to `to`. 0, or a negative errno; then
+// *ret_write says whether it is that of writing.
+int fd_copy(int from, int to, bool *ret_write);
 
 // Makes the folder, with `mode`, and those above it, with 0755, where they do not exist. 0 or a
 // negative errno.

@@ -21,7 +21,6 @@
 
 #define MAGIC        "SQLite format 3"
 #define MAGIC_BYTES  16
-#define COPY_BYTES   ((size_t)256 << 10)
 #define LOOKS_MAX    100
 #define LOOK_WAIT_MS 10
 
@@ -92,21 +91,9 @@ bool stdin_is_database(void)
 
 static int copy(int from, int to, const char *from_name, const char *to_name, struct err *err)
 {
-    CLEANUP(freep) char *chunk = malloc(COPY_BYTES);
-    if (!chunk)
-        return err_errno(err, -ENOMEM, "%s", to_name);
-    for (;;) {
-        ssize_t n = read(from, chunk, COPY_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, -errno, "%s", from_name);
-        if (n == 0)
-            return 0;
-        int r = fd_write_all(to, chunk, (size_t)n);
-        if (r < 0)
-            return err_errno(err, r, "%s", to_name);
-    }
+    bool write;
+    int r = fd_copy(from, to, &write);
+    return r < 0 ? err_errno(err, r, "%s", write ? to_name : from_name) : 0;
 }
 
 int stream_file_fill(const struct stream_file *stream, struct err *err)

@@ -120,6 +120,10 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         o->armed_is_default = false;
         return 0;
     case OPTION_OUTPUT:
+        if (str_eq(value, "-")) {
+            err_set(err, -EINVAL, "-o -: traces cannot go to standard output: there are several");
+            return err_hint(err, -EINVAL, "name a folder");
+        }
         free(o->output_folder);
         o->output_folder = strdup(value);
         return o->output_folder ? 0 : err_errno(err, -ENOMEM, "--output-dir");

@@ -8,6 +8,7 @@
 // nothing is left behind. Its signals are its own: Ctrl-C reaches both, the recorder waits for the
 // program's end.
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/agents/heap/heap_abi.h"
@@ -53,6 +55,8 @@ struct heap_run {
     int child_status;
     char socket_name[64];
     char library[PATH_MAX];
+    int stream_fd; // owned; the trace while it is recorded for standard output, or -1
+    char stream_path[32];
 };
 
 static void write_log(void *userdata, enum log_level level, const char *line)
@@ -142,6 +146,41 @@ static int make_host(struct heap_run *run, struct err *err)
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;
 }
 
+static const char *out_name(const struct heap_run *run)
+{
+    return run->stream_fd >= 0 ? "<stdout>" : run->options.out_path;
+}
+
+// The summary reads the trace again, which standard output does not allow: what goes there is in a
+// file without a name until the end.
+static int open_stream(struct heap_run *run, struct err *err)
+{
+    const char *folder = getenv("TMPDIR");
+    if (!str_eq(run->options.out_path, "-"))
+        return 0;
+    if (isatty(STDOUT_FILENO)) {
+        err_set(err, -EINVAL, "standard output is a terminal, a trace is binary");
+        return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
+    }
+    folder = folder && *folder ? folder : "/tmp";
+    run->stream_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (run->stream_fd < 0)
+        return err_errno(err, -errno, "temporary file in %s", folder);
+    snprintf(run->stream_path, sizeof(run->stream_path), "/proc/self/fd/%d", run->stream_fd);
+    return 0;
+}
+
+static int pour_stream(const struct heap_run *run, struct err *err)
+{
+    bool write;
+    if (run->stream_fd < 0)
+        return 0;
+    int r = lseek(run->stream_fd, 0, SEEK_SET) < 0 ? -errno : 0;
+    if (r == 0)
+        r = fd_copy(run->stream_fd, STDOUT_FILENO, &write);
+    return r < 0 ? err_errno(err, r, "standard output") : 0;
+}
+
 static int open_session(struct heap_run *run, struct err *err)
 {
     struct session_env env = {
@@ -157,11 +196,13 @@ static int open_session(struct heap_run *run, struct err *err)
     };
     int r = session_new(&env, &run->config, &run->session, err);
     int fd CLEANUP(close_fdp) = -1;
-    if (r == 0)
+    if (r == 0 && run->stream_fd >= 0)
+        r = (fd = fcntl(run->stream_fd, F_DUPFD_CLOEXEC, 3)) < 0 ? -errno : 0;
+    else if (r == 0)
         r = readout_open(run->options.out_path, false, &fd, err);
     if (r < 0)
         return r;
-    struct trace_file_options options = {.name = run->options.out_path};
+    struct trace_file_options options = {.name = out_name(run)};
     struct trace_file *file;
     r = trace_file_new(fd, &options, &file, err);
     if (r == 0) {
@@ -217,6 +258,8 @@ static int start_child(struct heap_run *run, struct err *err)
         return 0;
     sigprocmask(SIG_SETMASK, &run->former_mask, NULL);
     signal(SIGPIPE, SIG_DFL);
+    if (run->stream_fd >= 0) // standard output has the trace alone
+        dup2(STDERR_FILENO, STDOUT_FILENO);
     if (set_environment(run) == 0)
         execvp(run->options.command[0], run->options.command);
     fprintf(stderr, CLI_PROGRAM ": %s: %s\n", run->options.command[0], strerror(errno));
@@ -265,6 +308,7 @@ static void run_done(struct heap_run *run)
         run->signal_io = loop_remove_io(run->signal_io);
     run->loop = loop_free(run->loop);
     run->signal_fd = close_fd(run->signal_fd);
+    run->stream_fd = close_fd(run->stream_fd);
     config_done(&run->config);
     heap_options_done(&run->options);
 }
@@ -288,16 +332,19 @@ static int profile(struct heap_run *run, struct err *err)
         return CLI_FAILED;
     if (run->options.print_config)
         return print_config(run);
-    if (record(run, err) < 0)
+    if (open_stream(run, err) < 0 || record(run, err) < 0)
         return CLI_FAILED;
     bool quiet = run->options.quiet;
     size_t n_processes;
     if (!quiet && run->options.command)
         tell_end(run);
     run->session = session_free(run->session); // the file is complete
+    if (pour_stream(run, err) < 0)
+        return CLI_FAILED;
     if (!quiet)
-        fprintf(stderr, CLI_PROGRAM ": %s\n", run->options.out_path);
-    if (heap_summary_print(run->options.out_path, quiet ? NULL : stderr, &n_processes, err) < 0)
+        fprintf(stderr, CLI_PROGRAM ": %s\n", out_name(run));
+    const char *trace = run->stream_fd >= 0 ? run->stream_path : run->options.out_path;
+    if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0)
         return CLI_FAILED;
     if (n_processes > 0)
         return CLI_DONE;
@@ -338,7 +385,7 @@ static int ask_snapshot(const struct heap_options *o, struct err *err)
 
 int cli_heap(int argc, char **argv)
 {
-    struct heap_run run = {.signal_fd = -1};
+    struct heap_run run = {.signal_fd = -1, .stream_fd = -1};
     struct err err = {0};
     int code = CLI_USAGE;
     run.log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = &run};

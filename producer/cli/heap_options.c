@@ -77,7 +77,9 @@ static const struct cli_option options_table[] = {
      .sets = CLI_SETS(struct heap_options, snapshot)},
     {OPTION_PRINT_CONFIG, 0, "print-config", NULL, "print the trace config and do nothing",
      .sets = CLI_SETS(struct heap_options, print_config)},
-    {OPTION_OUT, 'o', "out", "FILE", "the trace (default heap_profile.pftrace)"},
+    {OPTION_OUT, 'o', "out", "FILE",
+     "the trace (default heap_profile.pftrace); - is standard\noutput, and the command's own "
+     "output goes to standard\nerror then"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct heap_options, quiet)},
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct heap_options, help)},

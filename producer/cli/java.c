@@ -79,6 +79,10 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     switch (id) {
     case OPTION_OUT:
         o->out = value;
+        if (str_eq(value, "-"))
+            return err_set(err, -EINVAL,
+                           "-o -: the VM itself writes the log, so it cannot go to standard "
+                           "output: name a file");
         return strchr(value, ',') ? err_set(err, -EINVAL, "-o %s: a comma ends the name", value)
                                   : 0;
     case OPTION_BYTES:

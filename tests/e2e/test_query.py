@@ -448,7 +448,7 @@ class Shell(Case):
 
     def test_pipe(self):
         done = lib.run(lib.MMSQL, "query", "--csv", self.db, input="SELECT 1 AS a;\nSELECT 2\nAS b")
-        self.assertEqual((done.returncode, done.stdout), (0, "a\n1\nb\n2\n"))
+        self.assertEqual((done.returncode, done.stdout), (0, "a\n1\n\nb\n2\n"))
         done = lib.run(lib.MMSQL, "query", self.db, input="SELECT x;\n")
         self.assertEqual(done.returncode, 1)
 

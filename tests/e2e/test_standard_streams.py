@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """'-' behind -o is standard output, '-' as an input is standard input: every verb of every program."""
 import gzip
+import io
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -8,11 +10,16 @@ import subprocess
 import tempfile
 import time
 import unittest
+import zipfile
 
 import lib
 
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
 HEAP = lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace"
+HEAP_LIBRARY = lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
+CONFIG = """buffers { size_kb: 512 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100 } } }
+"""
 
 
 class Case(unittest.TestCase):
@@ -33,6 +40,67 @@ class Case(unittest.TestCase):
         said = self.run_bytes(program, *argv, code=code, **options)
         self.assertIn(because, said.stderr.decode())
         self.assertEqual(said.stdout, b"")
+
+
+class Mmtrace(Case):
+    service = None
+
+    def mmtrace(self, *argv, **options):
+        return self.run_bytes(lib.MMTRACE, *argv, **options)
+
+    def start_service(self):
+        """A service with one recording session that a bugreport takes; its environment."""
+        env = dict(os.environ, PERFETTO_CONSUMER_SOCK_NAME=str(self.dir / "consumer"),
+                   PERFETTO_PRODUCER_SOCK_NAME=str(self.dir / "producer"))
+        armed = self.dir / "armed"
+        armed.mkdir()
+        (armed / "s.cfg").write_text(f'''{CONFIG} unique_session_name: "s" bugreport_score: 9 trigger_config {{
+            trigger_mode: STOP_TRACING trigger_timeout_ms: 60000 triggers {{ name: "t" stop_delay_ms: 1 }} }}''')
+        daemon = subprocess.Popen([lib.MMTRACE, "daemon", "-a", armed, "-o", self.dir / "traces", "--state-dir",
+                                   self.dir / "state", "--run-dir", self.dir / "run", "--kmem-events", "none"],
+                                  env=env, stderr=subprocess.DEVNULL)
+        self.addCleanup(daemon.wait, 20)
+        self.addCleanup(daemon.terminate)
+        deadline = time.monotonic() + 30
+        while '"STARTED"' not in lib.run(lib.MMTRACE, "status", "--json", env=env).stdout:
+            self.assertIsNone(daemon.poll(), "the service has ended")
+            self.assertLess(time.monotonic(), deadline, "the session does not start")
+            time.sleep(0.05)
+        return env
+
+    def decode(self, data):
+        path = self.dir / "got.pftrace"
+        path.write_bytes(data)
+        return lib.decode(path)
+
+    def test_record(self):
+        done = self.mmtrace("record", "-c", "-", "-t", "300ms", "-o", "-", stdin=CONFIG.encode())
+        self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "sys_stats")), 1)
+        self.refuse(lib.MMTRACE, "record", "-c", "-", "-d", "-o", "-", because="standard output")
+
+    @lib.needs_root
+    def test_clone_and_bugreport(self):
+        env = self.start_service()
+        done = self.mmtrace("clone", "s", "-o", "-", env=env)
+        self.assertGreater(len(self.decode(done.stdout)), 3)
+        done = self.mmtrace("bugreport", "-o", "-", env=env)
+        with zipfile.ZipFile(io.BytesIO(done.stdout)) as report:
+            self.assertIsNone(report.testzip())
+            self.assertIn("index.txt", " ".join(report.namelist()))
+
+    @unittest.skipUnless(HEAP_LIBRARY.exists(), "libmmheap.so is not in this build")
+    def test_heap(self):
+        done = self.mmtrace("heap", "-o", "-", "--", "sh", "-c", "echo seen $((40 + 2)); ls / > /dev/null",
+                            env=dict(os.environ, TMPDIR=str(self.dir)))
+        self.assertIn(b"seen 42", done.stderr)
+        self.assertIn(b"Not freed:", done.stderr)
+        self.assertNotIn(b"seen 42", done.stdout)
+        self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "profile_packet")), 0)
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["got.pftrace"])
+
+    def test_outputs_that_cannot_be_one_stream(self):
+        self.refuse(lib.MMTRACE, "java", os.getpid(), "-o", "-", because="name a file")
+        self.refuse(lib.MMTRACE, "daemon", "-o", "-", because="name a folder")
 
 
 class Mmsql(Case):
