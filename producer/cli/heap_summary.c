@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace file is what counts, so the table is made from it and from nothing else. Each dump
-// begins its sequence's state anew: what was gathered before is forgotten then, and what is there
-// at the end is the last dump.
+// The trace file is what counts, so the table is made from it and from nothing else. A dump has the
+// totals since the profile began. Where the next dump begins, the totals that were gathered are
+// forgotten; so at the end the last dump is there. Interned data stays for as long as the state of
+// the sequence.
 //
 // A function gets what was allocated in it and in what it called, once per stack however often it
 // is in it; what it allocated itself is the stack's last frame.
@@ -79,24 +80,13 @@ struct summary {
     uint64_t lost_flags;
     size_t n_stacks_seen;
     struct map64 pids;
-    uint32_t sequence;
+    bool is_whole; // the dump that was gathered: what comes next begins another one
     bool at_max;
 };
 
 static void forget_dump(struct summary *s)
 {
-    text_vec_clear(&s->functions);
-    text_vec_clear(&s->paths);
-    frame_vec_clear(&s->frames);
-    stack_vec_clear(&s->stacks);
-    id_vec_clear(&s->frame_ids);
-    id_vec_clear(&s->mappings);
     row_vec_clear(&s->rows);
-    map64_clear(&s->function_ids);
-    map64_clear(&s->path_ids);
-    map64_clear(&s->frame_at);
-    map64_clear(&s->stack_at);
-    map64_clear(&s->mapping_ids);
     strset_done(&s->names);
     s->names = (struct strset){0};
     strset_done(&s->heaps);
@@ -104,6 +94,22 @@ static void forget_dump(struct summary *s)
     heap_total_vec_clear(&s->totals);
     map64_clear(&s->pids);
     s->lost_flags = 0;
+    s->is_whole = false;
+}
+
+static void forget_interned(struct summary *s)
+{
+    text_vec_clear(&s->functions);
+    text_vec_clear(&s->paths);
+    frame_vec_clear(&s->frames);
+    stack_vec_clear(&s->stacks);
+    id_vec_clear(&s->frame_ids);
+    id_vec_clear(&s->mappings);
+    map64_clear(&s->function_ids);
+    map64_clear(&s->path_ids);
+    map64_clear(&s->frame_at);
+    map64_clear(&s->stack_at);
+    map64_clear(&s->mapping_ids);
 }
 
 static void summary_done(struct summary *s)
@@ -366,25 +372,39 @@ static int read_process(struct summary *s, const struct wire_field *message)
     return r;
 }
 
+static int read_profile(struct summary *s, const struct wire_field *message)
+{
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field f;
+    uint64_t goes_on = 0;
+    int r = 0;
+    if (s->is_whole)
+        forget_dump(s);
+    while (r == 0 && wire_next(&reader, &f))
+        if (f.number == PB_ProfilePacket_process_dumps)
+            r = read_process(s, &f);
+        else if (f.number == PB_ProfilePacket_continued)
+            goes_on = f.value;
+    s->is_whole = !goes_on;
+    return r;
+}
+
 static int read_packet(struct summary *s, struct wire_reader packet)
 {
     struct wire_reader reader = packet;
     struct wire_field f;
     int r = 0;
     wire_foreach(&reader, &f) {
-        if (f.number == PB_TracePacket_sequence_flags && (f.value & 1))
-            forget_dump(s);
+        if (f.number == PB_TracePacket_sequence_flags && (f.value & 1)) {
+            forget_dump(s); // one that is not whole never will be
+            forget_interned(s);
+        }
     }
     while (r == 0 && wire_next(&packet, &f)) {
         if (f.number == PB_TracePacket_interned_data)
             r = read_interned(s, &f);
-        if (f.number != PB_TracePacket_profile_packet)
-            continue;
-        struct wire_reader profile = wire_sub(&f);
-        struct wire_field dump;
-        while (r == 0 && wire_next(&profile, &dump))
-            if (dump.number == PB_ProfilePacket_process_dumps)
-                r = read_process(s, &dump);
+        else if (f.number == PB_TracePacket_profile_packet)
+            r = read_profile(s, &f);
     }
     return r;
 }

@@ -100,6 +100,16 @@ static void advance(const struct packet_buffer *buffer, struct place *place, siz
         place->offset = 0;
 }
 
+static size_t store_bytes(size_t capacity)
+{
+    return capacity / 4 > STORE_MIN ? capacity / 4 : STORE_MIN;
+}
+
+uint64_t packet_buffer_retainable_bytes(const struct packet_buffer *buffer)
+{
+    return buffer->store ? store_bytes(buffer->capacity) : UINT64_MAX;
+}
+
 int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                       struct packet_buffer **ret, struct err *err)
 {
@@ -121,8 +131,7 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
         return err_errno(err, -errno, "Buffer of %zu bytes", buffer->capacity);
     buffer->memory = memory;
     if (policy == PACKET_BUFFER_RING) {
-        size_t quarter = buffer->capacity / 4;
-        int r = retained_store_new(quarter > STORE_MIN ? quarter : STORE_MIN, &buffer->store, err);
+        int r = retained_store_new(store_bytes(buffer->capacity), &buffer->store, err);
         if (r < 0)
             return r;
     }

@@ -61,6 +61,9 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                       struct packet_buffer **ret, struct err *err);
 struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer);
 
+// What all writers together may have kept beside a ring. UINT64_MAX: the buffer forgets nothing.
+uint64_t packet_buffer_retainable_bytes(const struct packet_buffer *buffer);
+
 // At least `min` and at most `want` contiguous bytes to write one packet into, `*ret_size` says how
 // many. A ring passes over its oldest packets for them, but for what goes beyond `min` it gives up
 // at most a sixteenth of its size. NULL when the packet must be refused (it is counted). One

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, needs_namespaces, run
+from lib import BUILD, MMSQL, MMTRACE, decode, needs_namespaces, of_kind, run
 
 TRUTH = BUILD / "tests" / "tools" / "heap_truth"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
@@ -122,6 +122,15 @@ class GroundTruth(Heap):
         )
         real = 100 * 40 * ROUNDS
         self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
+        # Perfetto forgets the totals of the dump before where the state begins anew; each name is there once.
+        packets = decode(self.trace)
+        heap = of_kind(packets, "profile_packet")[0].one("trusted_packet_sequence_id")
+        of_heap = [p for p in packets if p.one("trusted_packet_sequence_id") == heap]
+        self.assertEqual([p.one("sequence_flags") for p in of_heap].count(1), 1)
+        for kind in ("frames", "callstacks", "mappings", "function_names"):
+            iids = [entry.one("iid") for p in of_heap for entry in p.all("interned_data", kind)]
+            self.assertTrue(iids)
+            self.assertEqual(len(iids), len(set(iids)), kind)
 
     def test_most_is_freed(self):
         """What holds memory comes first, then who took most of it."""

@@ -49,6 +49,7 @@ struct book_site {
     // When the heap was at its largest; valid for the book's peak of that number.
     uint64_t bytes_at_peak, n_at_peak;
     uint32_t peak;
+    uint32_t iid; // free for the writer
 };
 
 VEC_DEFINE(book_mapping_vec, struct book_mapping);
@@ -73,7 +74,8 @@ struct heap_book {
     uint64_t total, peak_total;
     uint32_t peak; // counts peaks
     bool below_peak;
-    uint64_t n_dropped; // samples that the book had no room for
+    uint64_t n_dropped;          // samples that the book had no room for
+    uint64_t state, nowhere_iid; // free for the writer
 };
 
 // 0, or -ENOMEM.

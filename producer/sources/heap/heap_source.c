@@ -623,6 +623,7 @@ static struct source *heap_close(struct source *source)
         heap_client_free(*client);
     heap_client_vec_done(&heap->clients);
     heap_names_done(&heap->names);
+    profile_writer_done(&heap->profile);
     free(heap);
     return NULL;
 }

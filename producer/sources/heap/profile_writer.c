@@ -4,8 +4,15 @@
 // packets once has everything that a sample names. A dump is cut into packets where one is full;
 // all but its last ProfilePacket say that it goes on.
 //
-// Ids are given out as they are needed and count from 1 through all processes of the dump. The iid
-// of a call site is its number in its book behind those of the books before.
+// Samples are totals since the profile began. trace_processor subtracts the totals of the dump
+// before, and forgets these totals where the sequence's state begins anew. So the state begins once
+// in a recording: the ids of texts, mappings, frames and callstacks stay, and a dump brings the
+// interned data that no dump before had. A ring keeps all interned data beside itself.
+//
+// The state has to begin anew in two cases. After a loss, readers take nothing until then. And the
+// interned data may outgrow its part of the room beside the ring; it would push out the process
+// names of other sources, and its own beginning. The packets beyond this part are not kept, and the
+// next dump begins anew.
 #include "producer/sources/heap/profile_writer.h"
 
 #include <string.h>
@@ -15,13 +22,14 @@
 
 #define PACKET_ROOM     (64u << 10)
 #define PACKET_ROOM_MIN 16384 // one callstack, or one path
+#define KEY_INTERNED    1     // of what outlives the ring
+#define PART_OF_STORE   2     // one in so many bytes of the room beside the ring
+#define SITE_IIDS       (UINT32_MAX / 2)
 
-enum text_kind { TEXT_BUILD_ID, TEXT_PATH, TEXT_FUNCTION, N_TEXT_KINDS };
-
-static const uint32_t text_fields[N_TEXT_KINDS] = {
-    [TEXT_BUILD_ID] = PB_InternedData_build_ids,
-    [TEXT_PATH] = PB_InternedData_mapping_paths,
-    [TEXT_FUNCTION] = PB_InternedData_function_names,
+static const uint32_t text_fields[PROFILE_TEXT_KINDS] = {
+    [PROFILE_BUILD_ID] = PB_InternedData_build_ids,
+    [PROFILE_PATH] = PB_InternedData_mapping_paths,
+    [PROFILE_FUNCTION] = PB_InternedData_function_names,
 };
 
 struct dump {
@@ -29,8 +37,6 @@ struct dump {
     struct packet_writer *writer;
     struct wire_writer *w; // of the open packet; NULL: none is open
     size_t mark;           // of its interned_data
-    struct strset texts[N_TEXT_KINDS];
-    uint64_t next_mapping, next_frame, site_base;
     nsec_t now, now_coarse;
     bool failed;
 };
@@ -48,12 +54,29 @@ static bool begin_interned(struct dump *dump)
     return true;
 }
 
+static uint64_t interned_max(const struct profile_writer *profile)
+{
+    uint64_t retainable = packet_buffer_retainable_bytes(profile->writer->buffer);
+    return retainable / PART_OF_STORE;
+}
+
+// Counts the open packet.
+static enum packet_retain retain_rule(struct dump *dump)
+{
+    struct profile_writer *profile = dump->profile;
+    bool is_first = profile->interned_bytes == 0;
+    profile->interned_bytes += wire_size(dump->w);
+    if (profile->interned_bytes > interned_max(profile))
+        return PACKET_PLAIN;
+    return is_first ? PACKET_RETAIN_REPLACE : PACKET_RETAIN_APPEND;
+}
+
 static void end_interned(struct dump *dump)
 {
     if (!dump->w)
         return;
     wire_end(dump->w, dump->mark);
-    dump->failed |= !packet_writer_end(dump->writer);
+    dump->failed |= !packet_writer_end_retained(dump->writer, retain_rule(dump), KEY_INTERNED);
     dump->w = NULL;
 }
 
@@ -78,15 +101,17 @@ static void put_text(struct wire_writer *w, uint32_t field, uint64_t iid, const 
     wire_end(w, mark);
 }
 
-static uint64_t intern_text(struct dump *dump, enum text_kind kind, const char *text, size_t size)
+static uint64_t intern_text(struct dump *dump, enum profile_text kind, const char *text,
+                            size_t size)
 {
-    size_t n = dump->texts[kind].n;
-    uint32_t id = strset_add(&dump->texts[kind], text, size);
+    struct strset *texts = &dump->profile->texts[kind];
+    size_t n = texts->n;
+    uint32_t id = strset_add(texts, text, size);
     if (id == STRSET_NONE) {
         dump->failed = true;
         return 0;
     }
-    if (dump->texts[kind].n > n)
+    if (texts->n > n)
         WRITE_INTERNED(dump, put_text(dump->w, text_fields[kind], id + 1, text, size));
     return id + 1;
 }
@@ -99,7 +124,7 @@ static size_t intern_path(struct dump *dump, const char *path, uint64_t *parts)
     while (*path && n < PARTS_MAX) {
         size_t size = strcspn(path, "/");
         if (size > 0)
-            parts[n++] = intern_text(dump, TEXT_PATH, path, size);
+            parts[n++] = intern_text(dump, PROFILE_PATH, path, size);
         path += size + (path[size] == '/');
     }
     return n;
@@ -128,24 +153,24 @@ static uint64_t intern_mapping(struct dump *dump, struct heap_book *book,
         return mapping->iid;
     uint64_t parts[PARTS_MAX];
     const struct strset_entry *id = &book->texts.entries[mapping->build_id];
-    uint64_t build_id = intern_text(dump, TEXT_BUILD_ID, id->text, id->size);
+    uint64_t build_id = intern_text(dump, PROFILE_BUILD_ID, id->text, id->size);
     size_t n = intern_path(dump, strset_text(&book->texts, mapping->path), parts);
-    mapping->iid = ++dump->next_mapping;
+    mapping->iid = ++dump->profile->n_mappings;
     WRITE_INTERNED(dump, put_mapping(dump->w, mapping, build_id, parts, n));
     return mapping->iid;
 }
 
 // Of code that belongs to no file: it spans everything, so that its frames keep their addresses.
-static uint64_t intern_nowhere(struct dump *dump, const char *path, uint64_t *iid)
+static uint64_t intern_nowhere(struct dump *dump, struct heap_book *book, const char *path)
 {
-    if (*iid)
-        return *iid;
-    struct book_mapping nowhere = {.end = UINT64_C(1) << 63, .iid = ++dump->next_mapping};
-    uint64_t build_id = intern_text(dump, TEXT_BUILD_ID, "", 0);
-    uint64_t part = intern_text(dump, TEXT_PATH, path, strlen(path));
+    if (book->nowhere_iid)
+        return book->nowhere_iid;
+    struct book_mapping nowhere = {.end = UINT64_C(1) << 63, .iid = ++dump->profile->n_mappings};
+    uint64_t build_id = intern_text(dump, PROFILE_BUILD_ID, "", 0);
+    uint64_t part = intern_text(dump, PROFILE_PATH, path, strlen(path));
     WRITE_INTERNED(dump, put_mapping(dump->w, &nowhere, build_id, &part, 1));
-    *iid = nowhere.iid;
-    return *iid;
+    book->nowhere_iid = nowhere.iid;
+    return nowhere.iid;
 }
 
 static void put_frame(struct wire_writer *w, const struct book_frame *frame, uint64_t mapping,
@@ -160,7 +185,7 @@ static void put_frame(struct wire_writer *w, const struct book_frame *frame, uin
 }
 
 static void intern_frame(struct dump *dump, const struct profile_process *process,
-                         struct book_frame *frame, uint64_t *nowhere)
+                         struct book_frame *frame)
 {
     if (frame->iid)
         return;
@@ -168,18 +193,19 @@ static void intern_frame(struct dump *dump, const struct profile_process *proces
     const char *name = NULL;
     uint64_t mapping;
     if (frame->mapping == BOOK_METHOD) {
-        mapping = intern_nowhere(dump, "[anon:jit]", nowhere);
+        mapping = intern_nowhere(dump, book, "[anon:jit]");
         name = frame->name == STRSET_NONE ? NULL : strset_text(&book->texts, frame->name);
     } else if (frame->mapping == BOOK_NO_MAPPING) {
-        mapping = intern_nowhere(dump, "[anon]", nowhere);
+        mapping = intern_nowhere(dump, book, "[anon]");
     } else {
         struct book_mapping *of = &book->mappings.items[frame->mapping];
         mapping = intern_mapping(dump, book, of);
         if (dump->profile->name)
             name = dump->profile->name(dump->profile->userdata, process, of, frame->rel_pc);
     }
-    uint64_t function = intern_text(dump, TEXT_FUNCTION, name ? name : "", name ? strlen(name) : 0);
-    frame->iid = ++dump->next_frame;
+    uint64_t function =
+        intern_text(dump, PROFILE_FUNCTION, name ? name : "", name ? strlen(name) : 0);
+    frame->iid = ++dump->profile->n_frames;
     WRITE_INTERNED(dump, put_frame(dump->w, frame, mapping, function));
 }
 
@@ -199,28 +225,42 @@ static bool has_samples(const struct book_site *site)
     return site->n_allocs > 0;
 }
 
-static void intern_sites(struct dump *dump, const struct profile_process *process)
+// Ids of an earlier state mean nothing in this one.
+static void forget_ids(const struct profile_writer *profile, struct heap_book *book)
 {
-    struct heap_book *book = process->book;
-    uint32_t sites[HEAP_FRAMES_MAX];
-    uint64_t nowhere = 0;
+    if (book->state == profile->state)
+        return;
+    book->state = profile->state;
+    book->nowhere_iid = 0;
     vec_foreach(&book->frames, frame)
         frame->iid = 0;
     vec_foreach(&book->mappings, mapping)
         mapping->iid = 0;
-    for (size_t i = 0; i < book->sites.n && !dump->failed; i++) {
-        size_t n = 0;
-        if (!has_samples(&book->sites.items[i]))
-            continue;
-        for (uint32_t at = (uint32_t)i; at && n < HEAP_FRAMES_MAX;
-             at = book->sites.items[at].parent)
-            sites[n++] = at;
-        for (size_t k = 0; k < n; k++)
-            intern_frame(dump, process, &book->frames.items[book->sites.items[sites[k]].frame],
-                         &nowhere);
-        WRITE_INTERNED(dump, put_callstack(dump->w, book, dump->site_base + i + 1, sites, n));
-    }
-    dump->site_base += book->sites.n;
+    vec_foreach(&book->sites, site)
+        site->iid = 0;
+}
+
+static void intern_site(struct dump *dump, const struct profile_process *process, uint32_t site)
+{
+    struct heap_book *book = process->book;
+    uint32_t sites[HEAP_FRAMES_MAX];
+    size_t n = 0;
+    for (uint32_t at = site; at && n < HEAP_FRAMES_MAX; at = book->sites.items[at].parent)
+        sites[n++] = at;
+    for (size_t i = 0; i < n; i++)
+        intern_frame(dump, process, &book->frames.items[book->sites.items[sites[i]].frame]);
+    uint32_t iid = ++dump->profile->n_sites;
+    book->sites.items[site].iid = iid;
+    WRITE_INTERNED(dump, put_callstack(dump->w, book, iid, sites, n));
+}
+
+static void intern_sites(struct dump *dump, const struct profile_process *process)
+{
+    const struct book_site_vec *sites = &process->book->sites;
+    forget_ids(dump->profile, process->book);
+    for (size_t i = 0; i < sites->n && !dump->failed; i++)
+        if (has_samples(&sites->items[i]) && !sites->items[i].iid)
+            intern_site(dump, process, (uint32_t)i);
 }
 
 // Samples.
@@ -291,10 +331,10 @@ static void put_head(const struct dump *dump, struct wire_writer *w,
 }
 
 static void put_sample(const struct dump *dump, struct wire_writer *w, const struct heap_book *book,
-                       const struct book_site *site, uint64_t iid)
+                       const struct book_site *site)
 {
     size_t mark = wire_begin(w, PB_ProfilePacket_ProcessHeapSamples_samples);
-    wire_uint(w, PB_ProfilePacket_HeapSample_callstack_id, iid);
+    wire_uint(w, PB_ProfilePacket_HeapSample_callstack_id, site->iid);
     if (dump->profile->dump_at_max) {
         struct book_peak peak = heap_book_at_peak(book, site);
         wire_uint(w, PB_ProfilePacket_HeapSample_self_max, peak.bytes);
@@ -327,7 +367,7 @@ static bool write_part(struct dump *dump, const struct profile_process *process,
             continue;
         if (wire_room(w) < 128)
             break;
-        put_sample(dump, w, book, site, dump->site_base + *at + 1);
+        put_sample(dump, w, book, site);
     }
     wire_end(w, mark);
     if (*at < book->sites.n || !is_last_process)
@@ -345,7 +385,32 @@ static void write_samples(struct dump *dump, const struct profile_process *proce
             return;
         }
     } while (at < process->book->sites.n);
-    dump->site_base += process->book->sites.n;
+}
+
+static void forget_texts(struct profile_writer *profile)
+{
+    for (int i = 0; i < PROFILE_TEXT_KINDS; i++) {
+        strset_done(&profile->texts[i]);
+        profile->texts[i] = (struct strset){0};
+    }
+}
+
+static void begin_state(struct profile_writer *profile)
+{
+    forget_texts(profile);
+    profile->state++;
+    profile->n_mappings = profile->n_frames = profile->interned_bytes = 0;
+    profile->n_sites = 0;
+    profile->n_dropped = profile->writer->packets_dropped;
+    packet_writer_clear_state(profile->writer);
+}
+
+// The writer may have dropped packets of others that share its sequence.
+static bool is_state_good(const struct profile_writer *profile)
+{
+    return profile->state && !profile->failed && profile->n_sites < SITE_IIDS &&
+           profile->n_dropped == profile->writer->packets_dropped &&
+           profile->interned_bytes <= interned_max(profile);
 }
 
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
@@ -357,14 +422,18 @@ bool profile_write(struct profile_writer *profile, const struct profile_process 
         .now = nsec_now(CLOCK_BOOTTIME),
         .now_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
     };
-    packet_writer_clear_state(profile->writer);
+    if (!is_state_good(profile))
+        begin_state(profile);
     for (size_t i = 0; i < n; i++)
         intern_sites(&dump, &processes[i]);
     end_interned(&dump);
-    dump.site_base = 0;
     for (size_t i = 0; i < n && !dump.failed; i++)
         write_samples(&dump, &processes[i], i == n - 1);
-    for (int i = 0; i < N_TEXT_KINDS; i++)
-        strset_done(&dump.texts[i]);
+    profile->failed = dump.failed;
     return !dump.failed;
+}
+
+void profile_writer_done(struct profile_writer *profile)
+{
+    forget_texts(profile);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One dump: the books of all heaps as ProfilePackets with the interned data that explains them. It
-// begins the sequence's state anew, so each dump stands for itself, also when a ring has passed
-// over the ones before.
+// Dumps: the books of all heaps as ProfilePackets, with the interned data that no dump before had.
+// The interned data outlives a ring, so each dump that is still in the ring can be read.
 #pragma once
 
 #include <stdbool.h>
@@ -27,16 +26,28 @@ struct profile_process {
     nsec_t start_coarse;            // CLOCK_MONOTONIC_COARSE
 };
 
+enum profile_text { PROFILE_BUILD_ID, PROFILE_PATH, PROFILE_FUNCTION, PROFILE_TEXT_KINDS };
+
+// All zero but for what its user sets.
 struct profile_writer {
     struct packet_writer *writer; // borrowed
-    uint64_t next_index;          // of ProfilePackets
     bool dump_at_max;
     // The function at `rel_pc` of a mapping of `book`, or NULL. May be NULL.
     const char *(*name)(void *userdata, const struct profile_process *process,
                         const struct book_mapping *mapping, uint64_t rel_pc);
     void *userdata;
+
+    // Since the state of the sequence began:
+    struct strset texts[PROFILE_TEXT_KINDS]; // that have been interned; their ids count from 1
+    uint64_t n_mappings, n_frames, interned_bytes;
+    uint32_t n_sites;
+    uint64_t n_dropped;  // what the writer had dropped before
+    uint64_t state;      // counts beginnings; 0: there was none
+    uint64_t next_index; // of ProfilePackets
+    bool failed;         // the last dump is not whole
 };
 
 // False: something was refused by the buffer; the dump is not whole.
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
                    size_t n);
+void profile_writer_done(struct profile_writer *profile);
