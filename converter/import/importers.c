@@ -45,6 +45,7 @@ extern const struct importer importer_metatrace;
 extern const struct importer importer_journald;
 extern const struct importer importer_kernel_wakelocks;
 extern const struct importer importer_malloc_info;
+extern const struct importer importer_recording_cut;
 extern const struct importer importer_memory_snapshot;
 extern const struct importer importer_modem_events;
 extern const struct importer importer_modem_texts;
@@ -101,6 +102,7 @@ const struct importer *const importers[] = {
     &importer_generic_task_rename,
     &importer_generic_task_state,
     &importer_profile_packet,
+    &importer_recording_cut,
     &importer_service_event,
     &importer_sys_stats,
     &importer_system_info,

@@ -39,7 +39,8 @@
 #define NAMES_MAX     256
 #define FDS_WANTED    4096
 #define END_PERIOD    (20 * NSEC_PER_MSEC)
-#define END_TIMEOUT   (10 * NSEC_PER_SEC)
+#define END_TIMEOUT   (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
+#define READ_PATIENCE (3 * NSEC_PER_SEC)       // with a client that does not read
 #define PRODUCER_NAME "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
 
 struct daemon {
@@ -105,7 +106,8 @@ static int take_lock(struct daemon *daemon, struct err *err)
 
 // -- the end --
 
-// Looks from time to time whether everything is written.
+// Looks from time to time whether everything is written, and read by the clients whose recordings
+// are in this process alone.
 static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct daemon *daemon = userdata;
@@ -113,11 +115,17 @@ static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
     bool late = due >= daemon->deadline;
     bool writing =
         service_disable_all(daemon->service) > 0 || (daemon->armed && !daemon->armed_ended);
+    bool reading = service_count_unread(daemon->service, READ_PATIENCE) > 0;
     if (writing && late)
         log_warning(&daemon->log,
                     "sessions did not end in time, what they have not written is lost");
-    if (!writing || late)
+    if ((!writing && !reading) || late) {
+        size_t n_unread = service_count_unread(daemon->service, NSEC_MAX);
+        if (n_unread > 0)
+            log_warning(&daemon->log, "recordings that were not read in time: %zu, they are lost",
+                        n_unread);
         loop_quit(daemon->loop);
+    }
 }
 
 static void armed_ended(void *userdata)

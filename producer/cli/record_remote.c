@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "producer/cli/remote.h"
 #include "producer/service/session/session_settings.h"
 #include "producer/sources/source.h"
+#include "producer/trace/trace_repair.h"
 
 #define ASK_PERIOD (2 * PROGRESS_PERIOD) // the service has better things to do
 
@@ -404,6 +406,32 @@ static int run_session(struct run *run)
     return r < 0 ? r : finish(run);
 }
 
+// The service died in the middle of the recording. What it had written into the file is closed
+// here; what it had in memory is gone.
+static void explain_loss(const struct run *run, int r)
+{
+    const struct record_remote *remote = run->remote;
+    struct trace_repair repair = {0};
+    char name[PATH_MAX];
+    str_printable(name, sizeof(name), remote->out_name, strlen(remote->out_name));
+    if (remote->config->trace->write_into_file && !remote->options->detach_key &&
+        trace_repair(remote->output_fd, 0, &repair) == 0 && repair.bytes > 0) {
+        err_set(run->err, r,
+                "%s: the tracing service died; the %" PRIu64
+                " bytes that it had written are a readable trace",
+                name, repair.bytes);
+        return;
+    }
+    err_set(run->err, r, "%s: no trace: the tracing service died, and the recording with it", name);
+    err_hint(run->err, r,
+             "-s SIZE, or write_into_file in a config, has it written while it is recorded");
+}
+
+static bool is_lost(int r)
+{
+    return r == -ECONNRESET || r == -EPIPE;
+}
+
 int record_remote_run(struct ipc_client *client, struct record_remote *remote, struct err *err)
 {
     struct run run = {
@@ -416,6 +444,8 @@ int record_remote_run(struct ipc_client *client, struct record_remote *remote, s
         .began = nsec_now(CLOCK_MONOTONIC),
     };
     int r = run_session(&run);
+    if (is_lost(r) && !run.ended)
+        explain_loss(&run, r);
     remote->output_fd = close_fd(remote->output_fd);
     if (!remote->options->detach_key || r < 0)
         readout_remove_empty(remote->out_path);

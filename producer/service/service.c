@@ -79,6 +79,7 @@ static void tell_end(struct member *member)
     struct err err = {0};
     int result = session_result(member->session, &err);
     member->ended_told = member->consumer && member->announces;
+    member->moved_at = boot_now(member->service);
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
@@ -306,6 +307,8 @@ int service_enable(struct service *service, const struct service_consumer *consu
 {
     int fd CLEANUP(close_fdp) = request->output_fd;
     CLEANUP(member_freep) struct member *member = NULL;
+    if (service->ending)
+        return err_set(err, -ESHUTDOWN, "the tracing service ends");
     int r = service_check_request(service, request->config->trace, consumer->uid, err);
     if (r == 0)
         r = member_new(service, consumer, &member, err);
@@ -372,6 +375,10 @@ size_t service_disable_all(struct service *service)
 {
     struct member *member;
     size_t n_writing = 0;
+    nsec_t now = boot_now(service);
+    for (size_t i = 0; !service->ending && i < service->members.n; i++)
+        service->members.items[i]->moved_at = now;
+    service->ending = true;
     // By id: what ends may take others along.
     for (uint64_t id = 0; (member = next_member(service, id));) {
         id = member->id;
@@ -381,6 +388,17 @@ size_t service_disable_all(struct service *service)
         n_writing += member && session_get_state(member->session) == SESSION_STOPPING;
     }
     return n_writing;
+}
+
+size_t service_count_unread(const struct service *service, nsec_t patience)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < service->members.n; i++) {
+        const struct member *member = service->members.items[i];
+        n += member->consumer && session_get_state(member->session) == SESSION_DONE &&
+             boot_now(service) - member->moved_at < patience;
+    }
+    return n;
 }
 
 int service_destroy(struct service *service, uint64_t session_id)
@@ -474,6 +492,7 @@ int service_read_begin(struct service *service, uint64_t session_id, struct err 
     if (session_get_settings(member->session)->write_into_file && !member->is_clone)
         return err_set(err, -EINVAL, "session %" PRIu64 " writes into a file, which holds it all",
                        session_id);
+    member->moved_at = boot_now(service);
     session_read_begin(member->session);
     return 0;
 }
@@ -487,8 +506,11 @@ bool service_read_peek(struct service *service, uint64_t session_id, struct pack
 void service_read_advance(struct service *service, uint64_t session_id)
 {
     struct member *member = find(service, session_id);
-    if (member)
-        session_read_advance(member->session);
+    if (!member)
+        return;
+    if (service->ending)
+        member->moved_at = boot_now(service);
+    session_read_advance(member->session);
 }
 
 // Time, for owners without a loop.

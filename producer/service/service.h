@@ -92,8 +92,12 @@ int service_flush(struct service *service, uint64_t session_id, struct err *err)
 void service_dump_all(struct service *service);
 // Stops recording. SERVICE_EVENT_ENDED follows, at once or when the file is written.
 int service_disable(struct service *service, uint64_t session_id, struct err *err);
-// The same for all sessions. How many are still writing: none, when a process may end.
+// The same for all sessions, from now on: service_enable() fails with -ESHUTDOWN. How many are
+// still writing.
 size_t service_disable_all(struct service *service);
+// After service_disable_all(): how many sessions have ended and wait for their consumers to read
+// them or to let them go. A consumer that does nothing for `patience` is not waited for any more.
+size_t service_count_unread(const struct service *service, nsec_t patience);
 // The session is gone after this, without notice. What it has recorded for a regular file is still
 // written there.
 int service_destroy(struct service *service, uint64_t session_id);

@@ -35,6 +35,7 @@ struct member {
     bool ended_told; // the consumer knows that the session has ended
     bool announces;  // events reach the consumer: service_enable() is over the point of no return
     nsec_t started_realtime;
+    nsec_t moved_at; // its consumer has last done something about it, while the service ends
 };
 
 VEC_DEFINE(member_vec, struct member *);
@@ -46,6 +47,7 @@ struct service {
     struct member_vec graveyard; // gone, to be freed when nobody is inside them
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
+    bool ending; // makes no more sessions
     struct trigger_history history;
 };
 

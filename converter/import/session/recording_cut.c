@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecordingCut: the recorder died before the end of the trace, and its file was closed afterwards.
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+static int recording_cut_now(struct import *im, void *state, const struct packet *packet,
+                             const struct wire_field *message)
+{
+    (void)state;
+    (void)packet;
+    (void)message;
+    stats_add(&im->stats, STAT_mmsql_recording_cut, 1);
+    return 0;
+}
+
+const struct importer importer_recording_cut = {
+    .field = PB_TracePacket_recording_cut,
+    .now = recording_cut_now,
+};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that is killed tears the packet that it was writing. A machine that loses power may
+// leave more: blocks that belong to the file but were never written read as zeros. So frames are
+// not only counted: what a packet consists of has to be well-formed fields, as far as it fits into
+// the window. The first packet that is not ends the trace.
+#include "producer/trace/trace_repair.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/nsec.h"
+#include "common/wire.h"
+#include "producer/trace/trace_file.h"
+#include "protos/fields.h"
+
+#define WINDOW     ((size_t)1 << 20)
+#define HEADER_MAX (1 + WIRE_VARINT_MAX)
+#define PACKET_TAG (PB_Trace_packet << 3 | WIRE_BYTES)
+#define MARK_MAX   64
+
+// What a compressed packet may need beyond the largest packet.
+#define BODY_MAX (TRACE_FILE_PACKET_MAX + ((size_t)1 << 20))
+
+static ssize_t read_window(int fd, uint8_t *window, uint64_t offset)
+{
+    size_t size = 0;
+    while (size < WINDOW) {
+        ssize_t n = pread(fd, window + size, WINDOW - size, (off_t)(offset + size));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        size += (size_t)n;
+    }
+    return (ssize_t)size;
+}
+
+static bool is_well_formed(const uint8_t *body, size_t size)
+{
+    struct wire_reader reader = wire_reader_over(body, size);
+    struct wire_field field;
+    wire_foreach(&reader, &field)
+        ;
+    return !reader.error;
+}
+
+// The size of the frame that `p` begins with, of a file that has `left` bytes from there; 0: it is
+// none. `end` is that of the window.
+static uint64_t frame_at(const uint8_t *p, const uint8_t *end, uint64_t left)
+{
+    const uint8_t *start = p;
+    uint64_t size;
+    if (p == end || *p++ != PACKET_TAG || !wire_get_varint(&p, end, &size) || size > BODY_MAX)
+        return 0;
+    uint64_t header = (uint64_t)(p - start);
+    if (header + size > left)
+        return 0;
+    if (size <= (uint64_t)(end - p) && !is_well_formed(p, (size_t)size))
+        return 0;
+    return header + size;
+}
+
+static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *ret)
+{
+    CLEANUP(freep) uint8_t *window = malloc(WINDOW);
+    if (!window)
+        return -ENOMEM;
+    uint64_t at = start;
+    while (at < size) {
+        ssize_t n = read_window(fd, window, at);
+        if (n < 0)
+            return (int)n;
+        const uint8_t *p = window, *end = window + n;
+        uint64_t frame = 1;
+        // A frame that the window cuts is looked at again from its beginning.
+        while (p < end && (frame = frame_at(p, end, size - at)) && frame <= (uint64_t)(end - p)) {
+            p += frame;
+            at += frame;
+            ret->packets++;
+        }
+        if (frame == 0 && (size_t)(end - p) < HEADER_MAX && p > window &&
+            at + (uint64_t)(end - p) < size)
+            continue; // perhaps only its header is cut
+        if (frame == 0 || n == 0)
+            break;
+        if (p == window) { // larger than a window
+            at += frame;
+            ret->packets++;
+        }
+    }
+    ret->bytes = at - start;
+    ret->cut_bytes = size - at;
+    return 0;
+}
+
+static void add_mark(int fd, uint64_t end, uint64_t cut_bytes)
+{
+    uint8_t bytes[MARK_MAX];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    size_t packet = wire_begin(&w, PB_Trace_packet);
+    size_t mark = wire_begin(&w, PB_TracePacket_recording_cut);
+    wire_uint(&w, PB_RecordingCut_cut_bytes, cut_bytes);
+    wire_int(&w, PB_RecordingCut_found_realtime_ns, nsec_now(CLOCK_REALTIME));
+    wire_end(&w, mark);
+    wire_end(&w, packet);
+    if (!w.overflow && pwrite(fd, bytes, wire_size(&w), (off_t)end) != (ssize_t)wire_size(&w))
+        (void)!ftruncate(fd, (off_t)end);
+}
+
+int trace_repair(int fd, uint64_t start, struct trace_repair *ret)
+{
+    struct stat st;
+    *ret = (struct trace_repair){0};
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    uint64_t size = (uint64_t)st.st_size;
+    if (!S_ISREG(st.st_mode) || size < start)
+        return -EINVAL;
+    int r = find_end(fd, start, size, ret);
+    if (r < 0)
+        return r;
+    if (ret->cut_bytes && ftruncate(fd, (off_t)(start + ret->bytes)) < 0)
+        return -errno;
+    if (ret->bytes)
+        add_mark(fd, start + ret->bytes, ret->cut_bytes);
+    return 0;
+}
