@@ -17,12 +17,14 @@
 
 enum {
     OPTION_OUT = 1,
+    OPTION_SOCKET,
     OPTION_QUIET,
     OPTION_HELP,
 };
 
 static const struct cli_option options[] = {
     {OPTION_OUT, 'o', "out", "FILE", "the zip; - writes to standard output"},
+    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
@@ -38,6 +40,8 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     struct command_line *line = userdata;
     if (id == 0)
         return err_set(err, -EINVAL, "\"%s\": bugreport takes no arguments", value);
+    if (id == OPTION_SOCKET)
+        return remote_take_socket(value, err);
     if (id == OPTION_OUT)
         line->out_path = value;
     line->quiet |= id == OPTION_QUIET;

@@ -58,6 +58,7 @@ enum {
     OPTION_NAME,
     OPTION_NO_CLOBBER,
     OPTION_BUGREPORT,
+    OPTION_SOCKET,
     OPTION_QUIET,
     OPTION_HELP,
 };
@@ -67,6 +68,7 @@ static const struct cli_option options[] = {
     {OPTION_NAME, 0, "name", "NAME", "the session's unique_session_name, also if it is a number"},
     {OPTION_BUGREPORT, 0, "bugreport", NULL, "the session with the highest bugreport_score"},
     {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists"},
+    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
@@ -113,6 +115,8 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     case OPTION_NO_CLOBBER:
         o->no_clobber = true;
         return 0;
+    case OPTION_SOCKET:
+        return remote_take_socket(value, err);
     case OPTION_QUIET:
         o->quiet = true;
         return 0;

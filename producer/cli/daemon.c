@@ -179,10 +179,12 @@ static void memory_is_short(void *userdata, const struct kmem_watch_hit *hit)
 {
     struct daemon *daemon = userdata;
     nsec_t woken = nsec_now(CLOCK_BOOTTIME);
-    int n = service_activate_trigger(daemon->service, KMEM_WATCH_TRIGGER, PRODUCER_NAME, geteuid());
+    uint32_t n =
+        service_activate_trigger(daemon->service, KMEM_WATCH_TRIGGER, PRODUCER_NAME, geteuid())
+            .acted;
     nsec_t acted = nsec_now(CLOCK_BOOTTIME);
     log_info(&daemon->log,
-             KMEM_WATCH_TRIGGER ": %s; noticed after %lld us, %d sessions told after %lld us",
+             KMEM_WATCH_TRIGGER ": %s; noticed after %lld us, %u sessions told after %lld us",
              hit->what, (long long)((woken - hit->time) / NSEC_PER_USEC), n,
              (long long)((acted - hit->time) / NSEC_PER_USEC));
 }
@@ -273,6 +275,8 @@ static int start_endpoint(struct daemon *daemon, struct err *err)
         .memory_bytes = config_machine_memory_bytes(),
         .consumer_group = daemon->options.consumer_group,
         .save_folder = daemon->options.output_folder,
+        .control_folder = daemon->options.run_folder,
+        .no_perfetto_sockets = daemon->options.no_perfetto_sockets,
     };
     return ipc_endpoint_new(&options, &daemon->endpoint, err);
 }

@@ -24,7 +24,7 @@ struct daemon_options {
     uint32_t keep_files;
     uint64_t keep_bytes;
     const char *consumer_group; // NULL: root alone
-    bool no_ipc, quiet, help;
+    bool no_ipc, no_perfetto_sockets, quiet, help;
 };
 
 int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err);

@@ -32,6 +32,7 @@
 #include "producer/cli/record_options.h"
 #include "producer/cli/record_remote.h"
 #include "producer/cli/remote.h"
+#include "producer/cli/trigger.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
@@ -472,8 +473,7 @@ static int load_and_record(struct record *record, struct err *err)
         return CLI_FAILED;
     const Pb__TraceConfig *trace = record->config.trace;
     if (trace->n_activate_triggers > 0 && !o->check)
-        return remote_activate_triggers(trace->activate_triggers, trace->n_activate_triggers, err) <
-                       0
+        return trigger_tell(trace->activate_triggers, trace->n_activate_triggers, false, err) < 0
                    ? CLI_FAILED
                    : CLI_DONE;
     if (!o->check && record_remote_find(o, &record->config, &record->log, &record->client,

@@ -12,6 +12,7 @@
 
 #include "common/str.h"
 #include "producer/cli/options.h"
+#include "producer/cli/remote.h"
 
 enum {
     OPTION_CONFIG = 1,
@@ -26,6 +27,7 @@ enum {
     OPTION_QUIET,
     OPTION_NO_GUARDRAILS,
     OPTION_NO_DAEMON,
+    OPTION_SOCKET,
     OPTION_BACKGROUND,
     OPTION_BACKGROUND_WAIT,
     OPTION_NOTIFY_FD,
@@ -97,6 +99,7 @@ static const struct cli_option options[] = {
     {OPTION_LONG, 0, "long", NULL, NULL},
     {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process even where a service runs",
      .sets = CLI_SETS(struct record_options, no_daemon)},
+    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_CHECK, 0, "check", NULL,
      "check the config, print it as it was understood, record nothing"},
@@ -219,6 +222,8 @@ static int take_service_option(struct record_options *o, int id, const char *val
     switch (id) {
     case OPTION_NOTIFY_FD:
         return take_notify_fd(o, value, err);
+    case OPTION_SOCKET:
+        return remote_take_socket(value, err);
     case OPTION_DETACH:
         return take_key(&o->detach_key, value, err);
     case OPTION_ATTACH:

@@ -5,22 +5,47 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/str.h"
 #include "producer/service/ipc/socket.h"
 
 #define PRODUCER_NAME "mmtrace_trigger"
+#define SERVICES_MAX  16
 
 bool remote_nobody_there(int r)
 {
     return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR;
 }
 
-static int connect_to(const struct ipc_service *service, const char *socket_name,
+int remote_take_socket(const char *folder, struct err *err)
+{
+    if (!*folder)
+        return err_set(err, -EINVAL, "--socket takes a folder");
+    return setenv(IPC_CONTROL_VARIABLE, folder, true) < 0 ? err_errno(err, -errno, "--socket") : 0;
+}
+
+// -- connecting --
+
+struct kind {
+    const struct ipc_service *service;
+    const char *control_name;
+    const char *variable; // for Perfetto's name
+};
+
+static const struct kind consumer_kind = {&ipc_consumer_service, IPC_CONTROL_CONSUMER,
+                                          "PERFETTO_CONSUMER_SOCK_NAME"};
+static const struct kind producer_kind = {&ipc_producer_service, IPC_CONTROL_PRODUCER,
+                                          "PERFETTO_PRODUCER_SOCK_NAME"};
+
+static int connect_to(const struct kind *kind, const char *socket_name, bool is_control,
                       struct ipc_client **ret, struct err *err)
 {
     signal(SIGPIPE, SIG_IGN);
-    int r = ipc_client_connect(service, socket_name, REMOTE_TIMEOUT, ret, err);
+    int r = (is_control ? ipc_client_connect_to_root
+                        : ipc_client_connect)(kind->service, socket_name, REMOTE_TIMEOUT, ret, err);
     if (remote_nobody_there(r)) {
         err_set(err, r, "no tracing service answers at %s", socket_name);
         err_hint(err, r, "start one with mmtrace daemon");
@@ -28,47 +53,124 @@ static int connect_to(const struct ipc_service *service, const char *socket_name
     return r;
 }
 
+// The daemon's own socket. *ret_only: no other is to be tried.
+static int connect_to_control(const struct kind *kind, struct ipc_client **ret, bool *ret_only,
+                              struct err *err)
+{
+    const char *folder = ipc_control_folder(kind->variable, ret_only);
+    char *path CLEANUP(freep) = NULL;
+    if (!folder)
+        return -ENOENT;
+    if (asprintf(&path, "%s/%s", folder, kind->control_name) < 0) {
+        path = NULL;
+        return err_errno(err, -ENOMEM, "%s", folder);
+    }
+    return connect_to(kind, path, true, ret, err);
+}
+
 int remote_connect_consumer(struct ipc_client **ret, struct err *err)
 {
-    return connect_to(&ipc_consumer_service, ipc_consumer_socket_name(), ret, err);
+    bool only;
+    int r = connect_to_control(&consumer_kind, ret, &only, err);
+    return only || !remote_nobody_there(r)
+               ? r
+               : connect_to(&consumer_kind, ipc_consumer_socket_name(), false, ret, err);
 }
 
-static int activate_at(const char *socket_name, char *const *names, size_t n_names, struct err *err)
+// -- triggers --
+
+struct telling {
+    char *const *names;
+    size_t n_names;
+    struct remote_trigger_answer *answers;
+    int32_t pids[SERVICES_MAX]; // of mmtrace's daemons that were told
+    size_t n_pids, n_told;
+};
+
+// Each of our daemons says who it is. One may have several sockets, and the kernel does not tell
+// its pid where a service manager made them.
+static bool was_told(struct telling *telling, const Pb__InitializeConnectionResponse *hello)
+{
+    for (size_t i = 0; hello->has_service_pid && i < telling->n_pids; i++)
+        if (telling->pids[i] == hello->service_pid)
+            return true;
+    if (hello->has_service_pid && telling->n_pids < SERVICES_MAX)
+        telling->pids[telling->n_pids++] = hello->service_pid;
+    return false;
+}
+
+static void note_answers(struct telling *telling, const Pb__ActivateTriggersResponse *response)
+{
+    telling->n_told++;
+    for (size_t i = 0; i < telling->n_names; i++) {
+        struct remote_trigger_answer *answer = &telling->answers[i];
+        answer->told++;
+        if (i >= response->n_answers) {
+            answer->silent++;
+            continue;
+        }
+        answer->sessions += response->answers[i]->sessions;
+        answer->acted += response->answers[i]->acted;
+        answer->held_back += response->answers[i]->held_back;
+    }
+}
+
+static int tell(struct ipc_client *client, struct telling *telling, struct err *err)
+{
+    Pb__InitializeConnectionRequest hello = PB__INITIALIZE_CONNECTION_REQUEST__INIT;
+    ProtobufCMessage *reply;
+    hello.producer_name = (char *)(uintptr_t)PRODUCER_NAME;
+    int r = ipc_client_call(client, IPC_PRODUCER_INITIALIZE_CONNECTION, &hello.base, -1,
+                            REMOTE_TIMEOUT, &reply, err);
+    if (r < 0)
+        return r;
+    bool told = was_told(telling, (const Pb__InitializeConnectionResponse *)reply);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    if (told)
+        return 0;
+    Pb__ActivateTriggersRequest triggers = PB__ACTIVATE_TRIGGERS_REQUEST__INIT;
+    triggers.trigger_names = (char **)(uintptr_t)telling->names;
+    triggers.n_trigger_names = telling->n_names;
+    r = ipc_client_call(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &triggers.base, -1, REMOTE_TIMEOUT,
+                        &reply, err);
+    if (r < 0)
+        return r;
+    note_answers(telling, (const Pb__ActivateTriggersResponse *)reply);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return 0;
+}
+
+static int tell_at(const char *socket_name, struct telling *telling, struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
-    int r = connect_to(&ipc_producer_service, socket_name, &client, err);
-    if (r < 0)
-        return r;
-    Pb__InitializeConnectionRequest hello = PB__INITIALIZE_CONNECTION_REQUEST__INIT;
-    hello.producer_name = (char *)(uintptr_t)PRODUCER_NAME;
-    r = ipc_client_call(client, IPC_PRODUCER_INITIALIZE_CONNECTION, &hello.base, -1, REMOTE_TIMEOUT,
-                        NULL, err);
-    if (r < 0)
-        return r;
-    Pb__ActivateTriggersRequest triggers = PB__ACTIVATE_TRIGGERS_REQUEST__INIT;
-    triggers.trigger_names = (char **)(uintptr_t)names;
-    triggers.n_trigger_names = n_names;
-    return ipc_client_call(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &triggers.base, -1,
-                           REMOTE_TIMEOUT, NULL, err);
+    int r = connect_to(&producer_kind, socket_name, false, &client, err);
+    return r < 0 ? r : tell(client, telling, err);
 }
 
-int remote_activate_triggers(char *const *names, size_t n_names, struct err *err)
+static int tell_daemon(struct telling *telling, bool *ret_only, struct err *err)
 {
+    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
+    int r = connect_to_control(&producer_kind, &client, ret_only, err);
+    return r < 0 ? r : tell(client, telling, err);
+}
+
+int remote_activate_triggers(char *const *names, size_t n_names,
+                             struct remote_trigger_answer *ret_answers, struct err *err)
+{
+    struct telling telling = {.names = names, .n_names = n_names, .answers = ret_answers};
     const char *sockets = ipc_producer_socket_names();
     char name[256];
-    size_t n_told = 0;
-    int worst = -ENOENT;
-    for (size_t i = 0; ipc_socket_list_get(sockets, i, name, sizeof(name)); i++) {
-        int r = activate_at(name, names, n_names, err);
-        if (r == 0)
-            n_told++;
-        else if (!remote_nobody_there(r))
-            return r;
-        else
-            worst = r;
-    }
-    return n_told > 0 ? 0 : worst;
+    bool only;
+    memset(ret_answers, 0, n_names * sizeof(ret_answers[0]));
+    int r = tell_daemon(&telling, &only, err);
+    for (size_t i = 0; !only && (r == 0 || remote_nobody_there(r)) &&
+                       ipc_socket_list_get(sockets, i, name, sizeof(name));
+         i++)
+        r = tell_at(name, &telling, err);
+    return telling.n_told > 0 && remote_nobody_there(r) ? 0 : r;
 }
+
+// -- snapshots --
 
 static void set_trigger(Pb__CloneSessionRequest *request,
                         const Pb__ObservableEvents__CloneTriggerHit *hit)

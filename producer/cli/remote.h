@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the verbs that speak with a tracing service share: `mmtrace daemon` or Perfetto's traced,
-// wherever Perfetto's environment variables or defaults say that its sockets are.
+// What the verbs that speak with a tracing service share: `mmtrace daemon` or Perfetto's traced.
+// The daemon's own sockets come first, then those where Perfetto's environment variables or
+// defaults say that they are. A process that serves our own socket must be root's.
 #pragma once
 
 #include <stdbool.h>
@@ -22,8 +23,25 @@ DEFINE_CLEANUP(ipc_client_freep, struct ipc_client, ipc_client_free);
 // Ignores SIGPIPE from here on.
 int remote_connect_consumer(struct ipc_client **ret, struct err *err);
 
-// Tells the service at each of the producer sockets. 0 if all that answered took them.
-int remote_activate_triggers(char *const *names, size_t n_names, struct err *err);
+// The option --socket DIR, the same in each verb: the folder of the daemon's own sockets, and of no
+// others. Kept in the environment, so that it holds for the process in the background, too.
+#define REMOTE_SOCKET_OPTION(id)                                                                   \
+    {                                                                                              \
+        id, 0, "socket", "DIR", "the daemon whose --run-dir is DIR, and no other service"          \
+    }
+int remote_take_socket(const char *folder, struct err *err);
+
+// What became of a trigger in all services together. `told`: services that took it, of which
+// `silent` do not say what they did, as traced.
+struct remote_trigger_answer {
+    uint32_t sessions, acted, held_back; // as in struct service_trigger_result
+    uint32_t told, silent;
+};
+
+// Tells each service that is there, once. 0 if all that answered took them; ret_answers[n_names] is
+// filled then.
+int remote_activate_triggers(char *const *names, size_t n_names,
+                             struct remote_trigger_answer *ret_answers, struct err *err);
 
 // Whether `r` of remote_connect_consumer() means that no service runs here.
 bool remote_nobody_there(int r);

@@ -16,12 +16,14 @@
 enum {
     OPTION_JSON = 1,
     OPTION_RAW,
+    OPTION_SOCKET,
     OPTION_HELP,
 };
 
 static const struct cli_option options[] = {
     {OPTION_JSON, 0, "json", NULL, "one JSON object, for scripts"},
     {OPTION_RAW, 0, "raw", NULL, "the service's answer as it is, a TracingServiceState message"},
+    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
 };
@@ -35,6 +37,8 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     struct command_line *line = userdata;
     if (id == 0)
         return err_set(err, -EINVAL, "\"%s\": status takes no arguments", value);
+    if (id == OPTION_SOCKET)
+        return remote_take_socket(value, err);
     line->json |= id == OPTION_JSON;
     line->raw |= id == OPTION_RAW;
     line->help |= id == OPTION_HELP;
@@ -98,7 +102,7 @@ static int ask_and_print(const struct command_line *line, struct err *err)
 
 static void print_help(void)
 {
-    printf("usage: mmtrace status [--json]\n"
+    printf("usage: mmtrace status [--json] [--socket DIR]\n"
            "\n"
            "Shows the tracing service, mmtrace daemon or traced, and its sessions.\n"
            "\n");

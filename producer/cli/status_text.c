@@ -56,15 +56,37 @@ static void set_bytes(struct row *row, enum column column, uint64_t bytes)
         SET(row, column, "%" PRIu64 " MB", bytes >> 20);
 }
 
-static void set_time(struct row *row, enum column column, nsec_t time)
+static void add_time(char cell[CELL_MAX], nsec_t time)
 {
     uint64_t seconds = time > 0 ? (uint64_t)(time / NSEC_PER_SEC) : 0;
+    size_t used = strlen(cell);
+    char *to = cell + used;
     if (seconds < 60)
-        SET(row, column, "%" PRIu64 "s", seconds);
+        snprintf(to, CELL_MAX - used, "%" PRIu64 "s", seconds);
     else if (seconds < 3600)
-        SET(row, column, "%" PRIu64 "m%02us", seconds / 60, (unsigned)(seconds % 60));
+        snprintf(to, CELL_MAX - used, "%" PRIu64 "m%02us", seconds / 60, (unsigned)(seconds % 60));
     else
-        SET(row, column, "%" PRIu64 "h%02um", seconds / 3600, (unsigned)(seconds / 60 % 60));
+        snprintf(to, CELL_MAX - used, "%" PRIu64 "h%02um", seconds / 3600,
+                 (unsigned)(seconds / 60 % 60));
+}
+
+static void set_time(struct row *row, enum column column, nsec_t time)
+{
+    row->cells[column][0] = '\0';
+    add_time(row->cells[column], time);
+}
+
+// "kmem_activity 12s ago". The time is kept where the name is long.
+static void set_trigger(struct row *row, const struct status *status, const Details *details)
+{
+    char *cell = row->cells[COLUMN_LAST_TRIGGER];
+    set_text(row, COLUMN_LAST_TRIGGER, details->last_trigger);
+    if (!details->last_trigger || !details->has_last_trigger_ns)
+        return;
+    cell[CELL_MAX - 1 - sizeof(" 99999h59m ago")] = '\0';
+    strcat(cell, " ");
+    add_time(cell, status->now - details->last_trigger_ns);
+    strncat(cell, " ago", CELL_MAX - 1 - strlen(cell));
 }
 
 static uint64_t buffer_bytes(const Session *session)
@@ -89,7 +111,7 @@ static void set_details(struct row *row, const struct status *status, const Deta
             details->events_lost > 0 ? details->events_lost : details->packets_discarded);
     if (details->has_triggers_received)
         SET(row, COLUMN_TRIGGERS, "%u", details->triggers_received);
-    set_text(row, COLUMN_LAST_TRIGGER, details->last_trigger);
+    set_trigger(row, status, details);
     if (details->has_next_due_ns)
         set_time(row, COLUMN_ENDS, details->next_due_ns - status->now);
     if (details->detached)
@@ -228,7 +250,7 @@ static void add_bool(struct strbuf *out, const char *key, bool value)
     strbuf_add_str(out, value ? "true" : "false");
 }
 
-static void add_json_details(struct strbuf *out, const Details *d)
+static void add_json_details(const struct status *status, struct strbuf *out, const Details *d)
 {
     add_string(out, "consumer", d->consumer);
     add_string(out, "activity", d->state);
@@ -245,10 +267,20 @@ static void add_json_details(struct strbuf *out, const Details *d)
     add_number(out, "triggers_received", d->has_triggers_received, d->triggers_received);
     add_string(out, "last_trigger", d->last_trigger);
     add_number(out, "last_trigger_boot_ns", d->has_last_trigger_ns, d->last_trigger_ns);
+    add_number(out, "last_trigger_realtime_ns", d->has_last_trigger_ns,
+               status->now_realtime_ns - status->now + d->last_trigger_ns);
     add_number(out, "next_due_boot_ns", d->has_next_due_ns, d->next_due_ns);
+    add_key(out, "hears");
+    strbuf_add_char(out, '[');
+    for (size_t i = 0; i < d->n_hears; i++) {
+        if (i > 0)
+            strbuf_add_char(out, ',');
+        add_json_string(out, d->hears[i]);
+    }
+    strbuf_add_char(out, ']');
 }
 
-static void add_json_session(struct strbuf *out, const Session *s)
+static void add_json_session(const struct status *status, struct strbuf *out, const Session *s)
 {
     strbuf_add_char(out, '{');
     add_number(out, "id", true, (int64_t)s->id);
@@ -264,7 +296,7 @@ static void add_json_session(struct strbuf *out, const Session *s)
     add_number(out, "bugreport_score", s->bugreport_score > 0, s->bugreport_score);
     add_string(out, "bugreport_filename", s->bugreport_filename);
     if (s->details)
-        add_json_details(out, s->details);
+        add_json_details(status, out, s->details);
     strbuf_add_char(out, '}');
 }
 
@@ -300,7 +332,7 @@ void status_add_json(const struct status *status, struct strbuf *out)
     for (size_t i = 0; i < state->n_tracing_sessions; i++) {
         if (i > 0)
             strbuf_add_char(out, ',');
-        add_json_session(out, state->tracing_sessions[i]);
+        add_json_session(status, out, state->tracing_sessions[i]);
     }
     strbuf_add_str(out, "]}\n");
 }

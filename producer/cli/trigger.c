@@ -1,21 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace trigger`: what `trigger_perfetto` does.
+// `mmtrace trigger`: what `trigger_perfetto` does, and what became of it. A mistyped name costs the
+// evidence that it was meant to save, so a trigger that no session waits for is a failure. Only
+// mmtrace's daemon tells; of traced nothing is known.
+#include "producer/cli/trigger.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/options.h"
 #include "producer/cli/remote.h"
 
-#define NAMES_MAX 64
+#define NAMES_MAX  64
+#define KNOWN_MAX  256
+#define QUOTED_MAX 128
+
+// -- what became of it --
+
+// The nearest trigger that a session hears, as a hint. Only those who may record are told.
+static void suggest(const char *name, struct err *err)
+{
+    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
+    Pb__TracingServiceState *state;
+    const char *known[KNOWN_MAX];
+    char quoted[QUOTED_MAX];
+    size_t n = 0;
+    err_hint(err, 0, "mmtrace status --json names the triggers that each session hears");
+    if (remote_connect_consumer(&client, NULL) < 0 ||
+        ipc_client_query_state(client, true, REMOTE_TIMEOUT, &state, NULL) < 0)
+        return;
+    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
+        const Pb__TracingServiceState__SessionDetails *details =
+            state->tracing_sessions[i]->details;
+        for (size_t t = 0; details && t < details->n_hears && n < KNOWN_MAX; t++)
+            known[n++] = details->hears[t];
+    }
+    const char *nearest = str_nearest(name, known, n);
+    if (nearest)
+        err_hint(err, 0, "did you mean \"%s\"?",
+                 str_printable(quoted, sizeof(quoted), nearest, strlen(nearest)));
+    pb__tracing_service_state__free_unpacked(state, NULL);
+}
+
+// False: nobody waits for it.
+static bool report(const char *name, const struct remote_trigger_answer *answer,
+                   bool other_services)
+{
+    struct err err = {0};
+    char quoted[QUOTED_MAX];
+    str_printable(quoted, sizeof(quoted), name, strlen(name));
+    bool unheard = answer->sessions == 0 && answer->silent == 0;
+    if (unheard) {
+        err_set(&err, 0, "trigger \"%s\": no session waits for it, nothing happened", quoted);
+        suggest(name, &err);
+    } else if (answer->sessions == 0 && other_services) {
+        err_set(&err, 0,
+                "trigger \"%s\": no session of mmtrace's daemon waits for it; traced was told, and "
+                "does not say what it did",
+                quoted);
+    } else if (answer->sessions > 0 && answer->held_back == answer->sessions) {
+        err_set(&err, 0,
+                "trigger \"%s\": held back in %u sessions by max_per_24_h or skip_probability",
+                quoted, answer->held_back);
+    } else if (answer->sessions > 0 && answer->acted == 0) {
+        err_set(&err, 0, "trigger \"%s\": nothing changes, its sessions were triggered before",
+                quoted);
+    }
+    if (err.text[0])
+        err_print(&err, CLI_PROGRAM);
+    return !unheard;
+}
+
+int trigger_tell(char *const *names, size_t n_names, bool optional, struct err *err)
+{
+    struct remote_trigger_answer *answers CLEANUP(freep) = calloc(n_names + 1, sizeof(*answers));
+    if (!answers)
+        return err_errno(err, -ENOMEM, "triggers");
+    int r = remote_activate_triggers(names, n_names, answers, err);
+    if (r < 0)
+        return r;
+    bool heard = true;
+    for (size_t i = 0; i < n_names; i++)
+        if (!optional && !report(names[i], &answers[i], answers[i].silent < answers[i].told))
+            heard = false;
+    return heard ? 0 : TRIGGER_UNHEARD;
+}
+
+// -- the verb --
 
 enum {
-    OPTION_HELP = 1,
+    OPTION_OPTIONAL = 1,
+    OPTION_SOCKET,
+    OPTION_HELP,
 };
 
 static const struct cli_option options[] = {
+    {OPTION_OPTIONAL, 0, "optional", NULL,
+     "it is all the same whether a session waits for the trigger: say\n"
+     "nothing, and exit with 0"},
+    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
 };
@@ -23,14 +110,17 @@ static const struct cli_option options[] = {
 struct trigger_options {
     char *names[NAMES_MAX]; // borrowed
     size_t n_names;
-    bool help;
+    bool optional, help;
 };
 
 static int take(void *userdata, int id, const char *value, struct err *err)
 {
     struct trigger_options *o = userdata;
-    if (id == OPTION_HELP) {
-        o->help = true;
+    if (id == OPTION_SOCKET)
+        return remote_take_socket(value, err);
+    if (id != 0) {
+        o->optional |= id == OPTION_OPTIONAL;
+        o->help |= id == OPTION_HELP;
         return 0;
     }
     if (!value[0])
@@ -43,15 +133,16 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 
 static void print_help(void)
 {
-    printf("usage: mmtrace trigger NAME...\n"
+    printf("usage: mmtrace trigger [--optional] NAME...\n"
            "\n"
-           "Tells the tracing service, mmtrace daemon or traced, that something has happened: the\n"
-           "sessions whose config has a trigger of that name start, stop, or are snapshot.\n"
-           "Whether any session waits for the trigger is not told; see mmtrace status.\n"
+           "Tells the tracing services, mmtrace daemon and traced, that something has happened:\n"
+           "the sessions whose config has a trigger of that name start, stop, or are snapshot.\n"
+           "A trigger that no session waits for is named, and is a failure. traced does not tell.\n"
            "\n");
     cli_options_print(options, stdout);
     printf("\n"
-           "Exit code: 0 told, 1 failed, 2 wrong usage.\n"
+           "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of the\n"
+           "triggers; 2 wrong usage.\n"
            "\n"
            "Example:\n"
            "  mmtrace trigger kmem_activity\n");
@@ -74,9 +165,8 @@ int cli_trigger(int argc, char **argv)
         print_help();
         return CLI_DONE;
     }
-    if (remote_activate_triggers(o.names, o.n_names, &err) < 0) {
+    r = trigger_tell(o.names, o.n_names, o.optional, &err);
+    if (r < 0)
         err_print(&err, CLI_PROGRAM);
-        return CLI_FAILED;
-    }
-    return CLI_DONE;
+    return r == 0 ? CLI_DONE : CLI_FAILED;
 }

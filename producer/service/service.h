@@ -150,9 +150,17 @@ int service_clone(struct service *service, const struct service_consumer *consum
                   const struct service_clone_request *request, struct service_clone_result *ret,
                   struct err *err);
 
-// A trigger has happened. Returns how many sessions it started, stopped or snapshot.
-int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
-                             uid_t producer_uid);
+// What became of a trigger. `sessions` are those that live and have one of this name for this
+// producer. The others are parts of them: those that it started, stopped or snapshot, and those
+// whose max_per_24_h or skip_probability held it back. The rest had been triggered before.
+struct service_trigger_result {
+    uint32_t sessions, acted, held_back;
+};
+
+// A trigger has happened.
+struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
+                                                       const char *producer_name,
+                                                       uid_t producer_uid);
 
 // New messages; free with pb__..._free_unpacked(). NULL: no memory. The state has the sessions of
 // all users: who shows it to others than root leaves out those whose consumer_uid is not theirs.

@@ -117,5 +117,7 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 // service_triggers.c
 
 void service_load_history(struct service *service);
+// Whether a trigger may still do something to the session, if it has one of that name.
+bool service_hears_triggers(const struct member *member);
 // The triggers that the config wants fired when it starts.
 void service_fire_own_triggers(struct service *service, uint64_t session_id);

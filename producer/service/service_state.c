@@ -196,6 +196,19 @@ static uint64_t bytes_buffered(const struct member *member)
     return bytes;
 }
 
+static void fill_hears(bool *ok, const struct member *member,
+                       Pb__TracingServiceState__SessionDetails *details)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers =
+        session_get_config(member->session)->trigger_config;
+    if (!triggers || !service_hears_triggers(member))
+        return;
+    details->hears = new_array(ok, triggers->n_triggers, sizeof(details->hears[0]));
+    for (size_t i = 0; *ok && i < triggers->n_triggers; i++)
+        if (triggers->triggers[i]->name)
+            details->hears[details->n_hears++] = new_string(ok, triggers->triggers[i]->name);
+}
+
 static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const struct member *member)
 {
     Pb__TracingServiceState__SessionDetails *details =
@@ -227,6 +240,7 @@ static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const str
     details->last_trigger_ns = info.last_trigger_at;
     if (info.last_trigger)
         details->last_trigger = new_string(ok, info.last_trigger);
+    fill_hears(ok, member, details);
     return details;
 }
 

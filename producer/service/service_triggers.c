@@ -61,11 +61,11 @@ static void remember_trigger(struct member *member, const struct service_trigger
 struct activation {
     struct service_trigger_hit hit;
     size_t n_before; // in the last 24 hours
-    int n_acted;     // sessions
-    bool limited;    // a session that heard it has a limit
+    struct service_trigger_result result;
+    bool limited; // a session that heard it has a limit
 };
 
-static bool hears_triggers(const struct member *member)
+bool service_hears_triggers(const struct member *member)
 {
     enum session_state state = session_get_state(member->session);
     return !member->is_clone && (state & (SESSION_ARMED | SESSION_RECORDING));
@@ -76,21 +76,26 @@ static void activate_member(struct service *service, struct member *member,
 {
     struct service_trigger_hit hit = activation->hit;
     const Pb__TraceConfig__TriggerConfig__Trigger *trigger;
-    if (!hears_triggers(member))
+    if (!service_hears_triggers(member))
         return;
-    if (trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
-                            activation->n_before, &trigger) != TRIGGER_HEARD)
+    enum trigger_verdict verdict =
+        trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
+                            activation->n_before, &trigger);
+    activation->result.sessions += verdict != TRIGGER_UNKNOWN;
+    activation->result.held_back += verdict == TRIGGER_SKIPPED || verdict == TRIGGER_TOO_MANY;
+    if (verdict != TRIGGER_HEARD)
         return;
     activation->limited |= trigger->max_per_24_h > 0;
     hit.stop_delay_ms = trigger->stop_delay_ms;
     remember_trigger(member, &hit);
     member->hit = &hit;
-    activation->n_acted += session_trigger(member->session, &hit);
+    activation->result.acted += session_trigger(member->session, &hit);
     member->hit = NULL;
 }
 
-int service_activate_trigger(struct service *service, const char *name, const char *producer_name,
-                             uid_t producer_uid)
+struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
+                                                       const char *producer_name,
+                                                       uid_t producer_uid)
 {
     struct trigger_now now = trigger_now(service);
     struct activation activation = {
@@ -109,7 +114,7 @@ int service_activate_trigger(struct service *service, const char *name, const ch
     // The sessions come first: they are in a hurry, the file is not.
     if (activation.limited && trigger_history_add(&service->history, name, now) == 0)
         save_history(service);
-    return activation.n_acted;
+    return activation.result;
 }
 
 void service_fire_own_triggers(struct service *service, uint64_t session_id)

@@ -381,7 +381,7 @@ class ServiceTests:
         child = self.spawn("record", "-c", "config", "-o", "trace")
         self.wait_until(self.sessions, "no session")
         time.sleep(0.3)
-        self.succeed("trigger", "unheard-of", "go")
+        self.succeed("trigger", "--optional", "unheard-of", "go")
         _, stderr = child.communicate(timeout=20)
         self.assertEqual(child.returncode, 0, stderr)
         packets = lib.decode(self.dir / "trace")

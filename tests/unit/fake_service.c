@@ -219,12 +219,15 @@ int service_clone(struct service *s, const struct service_consumer *consumer,
     return 0;
 }
 
-int service_activate_trigger(struct service *s, const char *name, const char *producer_name,
-                             uid_t producer_uid)
+struct service_trigger_result service_activate_trigger(struct service *s, const char *name,
+                                                       const char *producer_name,
+                                                       uid_t producer_uid)
 {
     (void)s;
     note("%s by %s of %d;", name, producer_name, producer_uid == geteuid());
-    return 1;
+    bool known = str_eq(name, "one");
+    return (struct service_trigger_result){
+        .sessions = 3u * known, .acted = known, .held_back = known};
 }
 
 Pb__TraceStats *service_get_stats(struct service *s, uint64_t session_id)

@@ -562,7 +562,17 @@ static void producers_activate_triggers(void **state)
     ipc_client_send(client, IPC_PRODUCER_GET_ASYNC_COMMAND, &commands.base, -1, &stream, NULL);
     Pb__RegisterDataSourceRequest source = PB__REGISTER_DATA_SOURCE_REQUEST__INIT;
     assert_int_equal(simple(client, IPC_PRODUCER_REGISTER_DATA_SOURCE, &source), 0);
-    assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), 0);
+    ProtobufCMessage *reply = NULL;
+    r = ipc_client_call(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate.base, -1, TIMEOUT, &reply,
+                        NULL);
+    assert_int_equal(r, 0);
+    const Pb__ActivateTriggersResponse *told = (const Pb__ActivateTriggersResponse *)reply;
+    assert_int_equal(told->n_answers, 2);
+    assert_int_equal(told->answers[0]->sessions, 3);
+    assert_int_equal(told->answers[0]->acted, 1);
+    assert_int_equal(told->answers[0]->held_back, 1);
+    assert_int_equal(told->answers[1]->sessions, 0);
+    protobuf_c_message_free_unpacked(reply, NULL);
     char *many[257];
     for (size_t i = 0; i < 257; i++)
         many[i] = "many";
@@ -571,8 +581,8 @@ static void producers_activate_triggers(void **state)
     assert_int_equal(simple(client, IPC_PRODUCER_ACTIVATE_TRIGGERS, &activate), -EREMOTEIO);
     Pb__SyncRequest sync = PB__SYNC_REQUEST__INIT;
     assert_int_equal(simple(client, IPC_PRODUCER_SYNC, &sync), 0);
-    struct ipc_reply reply;
-    assert_int_equal(ipc_client_receive(client, stream, 0, &reply, NULL), -ETIMEDOUT);
+    struct ipc_reply late;
+    assert_int_equal(ipc_client_receive(client, stream, 0, &late, NULL), -ETIMEDOUT);
     ipc_client_free(client);
     diary_becomes("one by probe of 1;two by probe of 1;");
 }

@@ -138,7 +138,7 @@ static void rules_select_triggers(void **state)
                                       "triggers { name: 'v' skip_probability: 0.5 }"));
     assert_int_equal(fire("t"), 1);
     assert_int_equal(fire("u"), 0);
-    assert_int_equal(service_activate_trigger(t.service, "u", "pro", 0), 1);
+    assert_int_equal(service_activate_trigger(t.service, "u", "pro", 0).acted, 1);
     assert_int_equal(fire("v"), 1);
     t.random = 0.49;
     assert_int_equal(fire("v"), 0);

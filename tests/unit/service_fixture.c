@@ -210,7 +210,7 @@ void pass(nsec_t time)
 
 int fire(const char *name)
 {
-    return service_activate_trigger(t.service, name, "producer", 7);
+    return (int)service_activate_trigger(t.service, name, "producer", 7).acted;
 }
 
 const char *read_letters(uint64_t id)

@@ -31,6 +31,11 @@ static struct status make_status(Pb__TracingServiceState *state)
     details.has_events_lost = details.has_triggers_received = details.has_next_due_ns = true;
     details.triggers_received = 2;
     details.last_trigger = "kmem_activity";
+    details.has_last_trigger_ns = true;
+    details.last_trigger_ns = 35 * NSEC_PER_SEC;
+    static char *hears[] = {"kmem_activity", "oom\n"};
+    details.hears = hears;
+    details.n_hears = 2;
     details.next_due_ns = 7300 * NSEC_PER_SEC;
     bare.id = 12;
     bare.state = "CONFIGURED";
@@ -41,7 +46,10 @@ static struct status make_status(Pb__TracingServiceState *state)
     state->num_sessions_started = 1;
     state->tracing_sessions = sessions;
     state->n_tracing_sessions = 2;
-    return (struct status){.state = state, .pid = 7, .now = 100 * NSEC_PER_SEC};
+    return (struct status){.state = state,
+                           .pid = 7,
+                           .now = 100 * NSEC_PER_SEC,
+                           .now_realtime_ns = 1000 * NSEC_PER_SEC};
 }
 
 static void columns_are_aligned(void **state)
@@ -57,11 +65,11 @@ static void columns_are_aligned(void **state)
                    "sources   none\n"
                    "\n"
                    "ID  NAME     STATE       UID  TIME   BUFFERS  USED   EVENTS  LOST  TRIGGERS  "
-                   "LAST TRIGGER   ENDS IN  SCORE\n"
+                   "LAST TRIGGER             ENDS IN  SCORE\n"
                    "3   mm \"1\"?  triggered   0    1m15s  1536 KB  98 KB  4321    0     2         "
-                   "kmem_activity  2h00m    100\n"
+                   "kmem_activity 1m05s ago  2h00m    100\n"
                    "12  -        CONFIGURED  0    -      0 KB     -      -       -     -         "
-                   "-              -        -\n");
+                   "-                        -        -\n");
     strbuf_done(&text);
 }
 
@@ -75,6 +83,8 @@ static void json_is_escaped(void **state)
     assert_non_null(strstr(text.text, "{\"service\":\"traced \\ufffd\",\"pid\":7,"));
     assert_non_null(strstr(text.text, "\"name\":\"mm \\\"1\\\"\\u001b\""));
     assert_non_null(strstr(text.text, "\"last_trigger\":\"kmem_activity\""));
+    assert_non_null(strstr(text.text, "\"last_trigger_realtime_ns\":935000000000,"));
+    assert_non_null(strstr(text.text, "\"hears\":[\"kmem_activity\",\"oom\\u000a\"]"));
     assert_non_null(strstr(text.text, "},{\"id\":12,\"state\":\"CONFIGURED\","));
     assert_string_equal(text.text + text.size - 4, "}]}\n");
     strbuf_done(&text);

@@ -8,6 +8,7 @@
 #include "producer/service/ipc/endpoint.h"
 
 #include <grp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -27,7 +28,7 @@ struct ipc_endpoint {
     struct config_check_env check;
     struct consumer_port consumers;
     struct producer_port producers;
-    char *made[2 * SOCKETS_MAX]; // owned: names to remove at the end
+    char *made[2 * (SOCKETS_MAX + 1)]; // owned: names to remove at the end
     size_t n_made;
 };
 
@@ -35,8 +36,9 @@ DEFINE_CLEANUP(endpoint_freep, struct ipc_endpoint, ipc_endpoint_free);
 
 // What one kind of socket needs.
 struct kind {
-    const char *passed_name; // in LISTEN_FDNAMES
-    const char *names;       // with commas
+    const char *passed_name;  // in LISTEN_FDNAMES
+    const char *names;        // with commas
+    const char *control_name; // in the control folder
     mode_t mode;
     struct ipc_access access;
     const struct ipc_port *port;
@@ -105,6 +107,48 @@ static int open_sockets(struct ipc_endpoint *endpoint, const struct kind *kind, 
                             : r;
 }
 
+static int make_control_socket(struct ipc_endpoint *endpoint, const struct kind *kind,
+                               const char *folder, struct err *err)
+{
+    CLEANUP(freep) char *path = NULL;
+    if (asprintf(&path, "%s/%s", folder, kind->control_name) < 0) {
+        path = NULL;
+        return err_errno(err, -ENOMEM, "socket of the %ss", kind->passed_name);
+    }
+    return make_socket(endpoint, kind, path, err);
+}
+
+static int serve_kinds(struct ipc_endpoint *endpoint, const struct ipc_endpoint_options *options,
+                       gid_t group, struct err *err)
+{
+    const struct kind kinds[] = {
+        {
+            .passed_name = "consumer",
+            .names = ipc_consumer_socket_name(),
+            .control_name = IPC_CONTROL_CONSUMER,
+            .mode = group == IPC_GROUP_NONE ? 0600 : CONSUMER_MODE,
+            .access = {.group = group},
+            .port = &endpoint->consumers.port,
+        },
+        {
+            .passed_name = "producer",
+            .names = ipc_producer_socket_names(),
+            .control_name = IPC_CONTROL_PRODUCER,
+            .mode = PRODUCER_MODE,
+            .access = {.everyone = true, .group = IPC_GROUP_NONE},
+            .port = &endpoint->producers.port,
+        },
+    };
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (!options->no_perfetto_sockets)
+            r = open_sockets(endpoint, &kinds[i], err);
+        if (r == 0 && options->control_folder)
+            r = make_control_socket(endpoint, &kinds[i], options->control_folder, err);
+    }
+    return r;
+}
+
 int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endpoint **ret,
                      struct err *err)
 {
@@ -131,24 +175,9 @@ int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endp
     r = ipc_server_new(&env, &endpoint->server);
     if (r < 0)
         return err_errno(err, r, "sockets");
-    ipc_socket_make_directory();
-    struct kind consumers = {
-        .passed_name = "consumer",
-        .names = ipc_consumer_socket_name(),
-        .mode = group == IPC_GROUP_NONE ? 0600 : CONSUMER_MODE,
-        .access = {.group = group},
-        .port = &endpoint->consumers.port,
-    };
-    struct kind producers = {
-        .passed_name = "producer",
-        .names = ipc_producer_socket_names(),
-        .mode = PRODUCER_MODE,
-        .access = {.everyone = true, .group = IPC_GROUP_NONE},
-        .port = &endpoint->producers.port,
-    };
-    r = open_sockets(endpoint, &consumers, err);
-    if (r == 0)
-        r = open_sockets(endpoint, &producers, err);
+    if (!options->no_perfetto_sockets)
+        ipc_socket_make_directory();
+    r = serve_kinds(endpoint, options, group, err);
     if (r < 0)
         return r;
     *ret = STEAL(endpoint);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both sockets of a daemon, where clients look for them.
+// The sockets of a daemon, where clients look for them: Perfetto's, and control sockets of our own
+// (socket.h), which serve the same.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -21,11 +23,14 @@ struct ipc_endpoint_options {
     uint64_t memory_bytes;           // of the machine
     const char *consumer_group; // whose members may record, by name or number; NULL: root alone
     const char *save_folder;    // for SaveTraceForBugreport; NULL: none
+    const char *control_folder; // of the control sockets; NULL: none
+    bool no_perfetto_sockets;   // somebody else serves them
     struct ipc_server_limits limits;
 };
 
-// Takes the sockets called "consumer" and "producer" that the service manager passed, and makes
-// those that it did not pass under their usual names. -EADDRINUSE: another service has them.
+// Makes the control sockets. Takes the sockets called "consumer" and "producer" that the service
+// manager passed, and makes those that it did not pass under their usual names. -EADDRINUSE:
+// another service has them.
 int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endpoint **ret,
                      struct err *err);
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PRODUCER_NAME_MAX 256
 #define TRIGGERS_MAX      256 // in one call
@@ -36,18 +37,36 @@ static void initialize(struct producer *producer, const struct ipc_call *call)
     response.has_direct_smb_patching_supported = true;
     response.direct_smb_patching_supported = true;
     response.has_use_shmem_emulation = true;
+    response.has_service_pid = true;
+    response.service_pid = (int32_t)getpid();
     ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
 }
 
-static int activate(struct producer *producer, const Pb__ActivateTriggersRequest *request)
+// Perfetto's own clients expect an empty answer, and skip what they do not know.
+static void activate(struct producer *producer, const struct ipc_call *call)
 {
-    if (request->n_trigger_names > TRIGGERS_MAX)
-        return -E2BIG;
+    typedef Pb__ActivateTriggersResponse__Answer Answer;
+    const Pb__ActivateTriggersRequest *request = (const void *)call->request;
+    Answer answers[TRIGGERS_MAX], *pointers[TRIGGERS_MAX];
+    Pb__ActivateTriggersResponse response = PB__ACTIVATE_TRIGGERS_RESPONSE__INIT;
+    if (request->n_trigger_names > TRIGGERS_MAX) {
+        ipc_peer_reply(producer->peer, &call->ticket, NULL, false);
+        return;
+    }
+    response.answers = pointers;
     uid_t uid = ipc_peer_credentials(producer->peer)->uid;
-    for (size_t i = 0; i < request->n_trigger_names; i++)
-        service_activate_trigger(producer->port->service, request->trigger_names[i], producer->name,
-                                 uid);
-    return 0;
+    for (; response.n_answers < request->n_trigger_names; response.n_answers++) {
+        struct service_trigger_result result = service_activate_trigger(
+            producer->port->service, request->trigger_names[response.n_answers], producer->name,
+            uid);
+        Answer *answer = pointers[response.n_answers] = &answers[response.n_answers];
+        *answer = (Answer)PB__ACTIVATE_TRIGGERS_RESPONSE__ANSWER__INIT;
+        answer->has_sessions = answer->has_acted = answer->has_held_back = true;
+        answer->sessions = result.sessions;
+        answer->acted = result.acted;
+        answer->held_back = result.held_back;
+    }
+    ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
 }
 
 static void invoke(void *state, const struct ipc_call *call)
@@ -65,9 +84,8 @@ static void invoke(void *state, const struct ipc_call *call)
         producer->commands = call->ticket;
         return;
     }
-    if (call->method == IPC_PRODUCER_ACTIVATE_TRIGGERS &&
-        activate(producer, (const void *)call->request) < 0) {
-        ipc_peer_reply(producer->peer, &call->ticket, NULL, false);
+    if (call->method == IPC_PRODUCER_ACTIVATE_TRIGGERS) {
+        activate(producer, call);
         return;
     }
     ipc_peer_reply_bytes(producer->peer, &call->ticket, NULL, 0, false);

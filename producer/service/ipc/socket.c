@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
+#include "producer/sources/run_folder.h"
 
 #define RUN_DIRECTORY    "/run/perfetto/"
 #define GROUPS_MAX       65536
@@ -46,6 +47,27 @@ const char *ipc_producer_socket_names(void)
 {
     return name_or_default("PERFETTO_PRODUCER_SOCK_NAME", "/dev/socket/traced_producer",
                            RUN_DIRECTORY "traced-producer.sock", "/tmp/perfetto-producer");
+}
+
+const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only)
+{
+    const char *folder = getenv(IPC_CONTROL_VARIABLE), *perfetto = getenv(perfetto_variable);
+    *ret_only = folder && *folder;
+    if (*ret_only)
+        return folder;
+    return perfetto && *perfetto ? NULL : RUN_FOLDER;
+}
+
+int ipc_socket_check_owner(int fd, const char *name, struct err *err)
+{
+    struct ipc_credentials credentials;
+    int r = ipc_socket_credentials(fd, &credentials);
+    if (r < 0)
+        return err_errno(err, r, "socket '%s'", name);
+    if (credentials.uid == 0 || credentials.uid == geteuid())
+        return 0;
+    err_set(err, -EPERM, "socket '%s': user %u serves it, not root", name, credentials.uid);
+    return err_hint(err, -EPERM, "nobody but root should be able to make files in its folder");
 }
 
 void ipc_socket_make_directory(void)
@@ -92,8 +114,8 @@ int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, s
     if (r == -EADDRINUSE && *name != '@') {
         err_set(err, r, "socket '%s': another service listens there", name);
         return err_hint(err, r,
-                        "stop it, or set PERFETTO_CONSUMER_SOCK_NAME and "
-                        "PERFETTO_PRODUCER_SOCK_NAME");
+                        "stop it, leave those sockets to it with --no-perfetto-sockets, or set "
+                        "PERFETTO_CONSUMER_SOCK_NAME and PERFETTO_PRODUCER_SOCK_NAME");
     }
     return r < 0 ? err_errno(err, r, "socket '%s': cannot listen", name) : 0;
 }

@@ -18,6 +18,21 @@
 const char *ipc_consumer_socket_name(void);
 const char *ipc_producer_socket_names(void);
 
+// Sockets of our own, beside Perfetto's, so that a daemon can be reached where traced holds those:
+// "consumer.sock" and "producer.sock" in the daemon's run folder. Only root can make files there.
+#define IPC_CONTROL_CONSUMER "consumer.sock"
+#define IPC_CONTROL_PRODUCER "producer.sock"
+#define IPC_CONTROL_VARIABLE "MMTRACE_SOCKETS"
+
+// The folder whose control sockets a client tries. *ret_only: nothing else is to be tried. NULL:
+// no folder, since the variable for Perfetto's socket says where the service is. A folder that
+// MMTRACE_SOCKETS names comes first.
+const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only);
+
+// 0, or -EPERM with text: the process behind the connected socket `name` is neither root's nor of
+// this process's user, so somebody else has taken the name.
+int ipc_socket_check_owner(int fd, const char *name, struct err *err);
+
 // For a daemon before it listens: makes /run/perfetto if that is where the default names belong and
 // it may. Errors show when it listens.
 void ipc_socket_make_directory(void);

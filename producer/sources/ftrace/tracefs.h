@@ -16,8 +16,9 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "common/vec.h"
+#include "producer/sources/run_folder.h"
 
-#define TRACEFS_STATE_DIR "/run/mmtrace" // where journals are, unless a test says otherwise
+#define TRACEFS_STATE_DIR RUN_FOLDER // where journals are, unless a test says otherwise
 
 struct tracefs_undo {
     char *path;  // owned, below the root
