@@ -4,6 +4,10 @@
 // name when all is well. The first trace is written there directly. Others are converted into files
 // of their own and joined; what is no trace is added last, because it refers to processes and
 // frames. So the old database is never touched, and whoever is killed leaves it as it was.
+//
+// Nothing is loaded twice (sources.h): bytes that are in the database already are not looked at,
+// and a part that turns out to be a recording that is there is not joined. If nothing is left, the
+// old database keeps its place.
 #include "converter/cli/conversion.h"
 
 #include <errno.h>
@@ -17,9 +21,11 @@
 #include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "converter/cli/sources.h"
 #include "converter/cli/working_file.h"
 #include "converter/import/import.h"
 #include "converter/input/archive.h"
+#include "converter/input/content_hash.h"
 #include "converter/input/input.h"
 #include "converter/input/recognise.h"
 #include "converter/symbols/perf_map_frames.h"
@@ -53,6 +59,9 @@ struct run {
     bool has_maps; // a trace had perf maps
     bool has_base; // there is a database in it
     struct content_vec waiting;
+    struct sources sources;
+    size_t n_skipped; // files that repeat others
+    bool unchanged;   // nothing came to the database that is there
     bool damaged;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
@@ -178,7 +187,8 @@ static int base_copy(struct run *run)
     sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
     run->n_traces = sql_number(to, "SELECT max(id) + 1 FROM trace", 0);
-    return database_same_schema(to, output, run->err);
+    int r = database_same_schema(to, output, run->err);
+    return r < 0 ? r : sources_load(&run->sources, to, run->err);
 }
 
 static void damage_print(struct run *run, const char *trace, const struct input *input,
@@ -257,6 +267,67 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
     return 0;
 }
 
+// -- what is there already --
+
+static struct source source_of(const char *name, const struct input *input,
+                               const struct file_format *format, const char *argument)
+{
+    return (struct source){
+        .path = (char *)(uintptr_t)name,
+        .format = (char *)(uintptr_t)(format ? format->name : SOURCE_TRACE),
+        .argument = (char *)(uintptr_t)argument,
+        .size_bytes = input_size(input),
+        .hash = content_hash(input),
+        .trace_id = -1,
+    };
+}
+
+static void skip(struct run *run, const char *name, const char *why)
+{
+    progress_wipe(run);
+    fprintf(stderr, "mmsql: %s: left out, %s\n", name, why);
+    run->n_skipped++;
+}
+
+// Whether the same is loaded; says so.
+static bool source_skips(struct run *run, const struct source *source,
+                         const struct file_format *format)
+{
+    const struct source *same = sources_find(&run->sources, source, format);
+    CLEANUP(strbuf_done) struct strbuf why = {0};
+    if (!same)
+        return false;
+    bool is_stored = (size_t)(same - run->sources.all.items) < run->sources.n_stored;
+    if (str_eq(same->path, source->path))
+        strbuf_addf(&why, is_stored ? "the database has it already" : "it is given twice");
+    else
+        strbuf_addf(&why, "%s has the same content%s", same->path,
+                    is_stored ? ", and the database has that already" : "");
+    skip(run, source->path, why.text ? why.text : "a repetition");
+    return true;
+}
+
+static int source_taken(struct run *run, const struct source *source)
+{
+    int r = sources_add(&run->sources, source);
+    return r < 0 ? err_errno(run->err, r, "%s", source->path) : 0;
+}
+
+// Whether the part is a recording that is there; says so, or that times overlap.
+static int part_skips(struct run *run, const char *part, const char *name, bool *ret)
+{
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    CLEANUP(freep) char *text = NULL;
+    int r = handle_open(run, run->working, &handle);
+    if (r == 0)
+        r = trace_compare(handle, part, ret, &text, run->err);
+    if (r == 0 && *ret)
+        skip(run, name, text);
+    else if (r == 0 && text)
+        fprintf(stderr, "mmsql: %s: %s\n", name, text);
+    return r;
+}
+
 // What ids of the next trace grow by.
 static int shifts_find(struct run *run, struct id_shifts **ret)
 {
@@ -292,11 +363,12 @@ static int content_empty(struct run *run, const struct content *content)
     return err_set(run->err, -EINVAL, "%s: %s", content->name, damage ? damage : "empty");
 }
 
-static int trace_convert(struct run *run, const struct content *content)
+static int trace_convert(struct run *run, const struct content *content, struct source *source)
 {
     struct trace_result result = {0};
     CLEANUP(freep) char *part = NULL;
     CLEANUP(freep) struct id_shifts *shifts = NULL;
+    bool repeats = false;
     if (!input_size(content->input))
         return content_empty(run, content);
     int r = run->has_base ? working_file_make(&run->beside, "part", run->err, &part) : 0;
@@ -306,17 +378,19 @@ static int trace_convert(struct run *run, const struct content *content)
     if (r == 0)
         r = trace_import(run, content, path, shifts, &result);
     if (r == 0 && part)
+        r = part_skips(run, part, content->name, &repeats);
+    if (r == 0 && part && !repeats)
         r = part_join(run, part, content->name);
     if (part)
         unlink(part);
-    if (r < 0)
+    if (r < 0 || repeats)
         return r;
     run->has_base = true;
-    run->n_traces++;
+    source->trace_id = run->n_traces++;
     run->n_packets += result.n_packets;
     run->n_bytes += input_size(content->input);
     damage_print(run, content->name, content->input, &result);
-    return 0;
+    return source_taken(run, source);
 }
 
 static void content_done(struct content *content)
@@ -332,13 +406,20 @@ static int content_take(struct run *run, struct content content)
     size_t size = input_size(content.input);
     if (!content.format && size && !trace_recognise(bytes, size))
         content.format = file_format_recognise(content.name, bytes, size);
-    int r;
+    struct source source = source_of(content.name, content.input, content.format, content.argument);
+    int r = 0;
+    if (source_skips(run, &source, content.format)) {
+        content_done(&content);
+        return 0;
+    }
     if (content.format) {
-        r = content_vec_push(&run->waiting, content);
+        r = source_taken(run, &source);
+        if (r == 0)
+            r = content_vec_push(&run->waiting, content);
         if (r == 0)
             return 0;
     } else {
-        r = trace_convert(run, &content);
+        r = trace_convert(run, &content, &source);
     }
     content_done(&content);
     return r;
@@ -363,6 +444,10 @@ static int archive_take(struct run *run, struct input *archive, const struct con
                         const char *name)
 {
     CLEANUP(archive_files_free) struct archive_files files = {0};
+    struct source source = source_of(name, archive, NULL, NULL);
+    source.format = (char *)(uintptr_t)SOURCE_ARCHIVE;
+    if (source_skips(run, &source, NULL))
+        return 0;
     int r =
         archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err, &files);
     vec_foreach(&files, entry) {
@@ -378,7 +463,7 @@ static int archive_take(struct run *run, struct input *archive, const struct con
         else
             content_done(&content);
     }
-    return r;
+    return r < 0 ? r : source_taken(run, &source);
 }
 
 static int file_take(struct run *run, const struct conversion_file *file)
@@ -533,6 +618,19 @@ static int empty_base_make(struct run *run)
                            run->err);
 }
 
+static int sources_note(struct run *run)
+{
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    int r = handle_open(run, run->working, &handle);
+    return r < 0 ? r : sources_write(&run->sources, handle, run->err);
+}
+
+static bool nothing_new(const struct run *run)
+{
+    return run->conversion->append && run->n_skipped && !run->conversion->symbolize &&
+           run->sources.all.n == run->sources.n_stored;
+}
+
 static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
@@ -547,11 +645,14 @@ static int everything_convert(struct run *run)
         r = base_copy(run);
     for (size_t i = 0; i < conversion->files.n && r == 0; i++)
         r = file_take(run, &conversion->files.items[i]);
-    if (r == 0 && !run->has_base)
+    run->unchanged = r == 0 && nothing_new(run);
+    if (r < 0 || run->unchanged)
+        return r;
+    if (!run->has_base)
         r = empty_base_make(run);
     if (r == 0)
         r = rest_import(run);
-    return r;
+    return r < 0 ? r : sources_note(run);
 }
 
 // SQLite opens the file when something is read.
@@ -575,12 +676,15 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     progress_wipe(&run);
     if (r == 0 && conversion->opened)
         r = working_open(&run, conversion->opened);
-    else if (r == 0)
+    else if (r == 0 && !run.unchanged)
         r = working_file_publish(run.working, conversion->output, conversion->append, err);
     working_folder_remove(&run.beside);
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
-    if (r == 0 && !conversion->quiet)
+    if (run.unchanged)
+        fprintf(stderr, "mmsql: %s: unchanged, because all files were left out\n",
+                conversion->output);
+    else if (r == 0 && !conversion->quiet)
         fprintf(stderr,
                 "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
                 conversion->shown ? conversion->shown : conversion->output, run.n_packets,
@@ -590,6 +694,7 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     vec_foreach(&run.waiting, content)
         content_done(content);
     content_vec_done(&run.waiting);
+    sources_done(&run.sources);
     free(run.folder);
     free(run.working);
     return r;

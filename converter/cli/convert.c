@@ -30,7 +30,7 @@ static const char help[] =
     "overwritten, and DB appears, or changes, only when the conversion is through.\n"
     "\n"
     "  -o, --output DB              the database to write; '-' is standard output\n"
-    "  -a, --append                 add to DB if it exists\n"
+    "  -a, --append                 add to DB if it exists; what it has already is left out\n"
     "      --merge-clocks           bring all traces onto the clock of the first, by real time\n"
     "      --perf-map FILE          names of code made at run time; FILE is called perf-PID.map\n"
     "      --pinlist FILE[=TARGET]  pinned ranges (pinlist.meta) of the file TARGET\n"

@@ -248,6 +248,7 @@ static void trace_write(struct import *im)
     struct cell *row = database_row(im->db, TABLE_trace, NULL);
     const char *name = input_name(im->input);
     cell_text(row, COL_trace_path, database_copy(im->db, name, strlen(name)));
+    cell_text(row, COL_trace_uuid, metadata_get_text(&im->metadata, "trace_uuid"));
     cell_int(row, COL_trace_size_bytes, (int64_t)input_size(im->input));
     cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
     cell_int(row, COL_trace_start_ts, im->has_bounds ? im->start_ts : 0);

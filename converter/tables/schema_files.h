@@ -11,6 +11,7 @@
     T(alloc_log_stack, "Call stacks of allocation logs, and how often each was sampled.")          \
     T(_alloc_log_stack_frame,                                                                      \
       "The methods of the stacks of allocation logs, one stack behind the other.")                 \
+    T(input_file, "The files that this database is made from; none is loaded twice.")              \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
@@ -57,6 +58,15 @@
 #define COLUMNS__alloc_log_stack_frame(K, C, G)                                                    \
     K(_alloc_log_stack_frame, id, "Row.")                                                          \
     C(_alloc_log_stack_frame, frame_id, INT, "Method, see alloc_log_frame.")
+
+#define COLUMNS_input_file(K, C, G)                                                                \
+    K(input_file, id, "Row, in the order of loading.")                                             \
+    C(input_file, path, TEXT, "File; of what is in an archive, archive!name.")                     \
+    C(input_file, format, TEXT, "Kind: trace, archive, perf map, pinlist and others.")             \
+    C(input_file, argument, TEXT, "What the command line said of it: the target of a pinlist.")    \
+    C(input_file, size_bytes, INT, "Size, inflated (bytes); of an archive, as it is.")             \
+    C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
+    C(input_file, trace_id, INT, "Trace, see trace; NULL: it is none.")
 
 #define COLUMNS_perf_map(K, C, G)                                                                  \
     K(perf_map, id, "Row.")                                                                        \
@@ -117,6 +127,8 @@
 #define COLUMNS_trace(K, C, G)                                                                     \
     K(trace, id, "Row; trace_id of other tables.")                                                 \
     C(trace, path, TEXT, "File; of a trace in an archive, archive!name.")                          \
+    C(trace, uuid, TEXT,                                                                           \
+      "Name of the recording, if it has one; snapshots of one session share the second half.")     \
     C(trace, size_bytes, INT, "Size, inflated (bytes).")                                           \
     C(trace, n_packets, INT, "Packets in it.")                                                     \
     C(trace, start_ts, INT, "First moment with data (ns), as other tables have it.")               \

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 
 import lib
-from test_inputs import PRESSURE, SCHED, Case
+from test_inputs import PRESSURE, SCHED, Case, recording
 
 
 class HostileArchives(Case):
@@ -81,7 +81,7 @@ class HostileArchives(Case):
     def test_names_lead_nowhere(self):
         """Names are only shown: nothing is written where they point, and nothing of them reaches the terminal."""
         names = ("../../outside", "/tmp/absolute-outside", "a\x1b[31m\x07b", "x" * 3000)
-        path = self.zip("n.zip", {name: PRESSURE.read_bytes() for name in names})
+        path = self.zip("n.zip", {name: recording(PRESSURE, i) for i, name in enumerate(names, 1)})
         self.convert(path)
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(4,)])
         self.assertFalse((self.dir.parent.parent / "outside").exists() or pathlib.Path("/tmp/absolute-outside").exists())

@@ -25,6 +25,12 @@ HEAP = GOLDEN / "heap_continuous.pftrace"
 BUGREPORT_TRACE = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
 
 
+def recording(trace, session, snapshot=1):
+    """The bytes of `trace` as another recording: a TraceUuid behind the others, which counts."""
+    uuid = bytes([8, snapshot, 16, session])
+    return trace.read_bytes() + bytes([10, len(uuid) + 3, 0xca, 5, len(uuid)]) + uuid
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="inputs-"))
@@ -102,7 +108,7 @@ class SeveralTraces(Case):
         self.convert(HEAP)
         alone = self.query(sql)
         self.assertTrue(alone)
-        self.convert(HEAP, HEAP)
+        self.convert(HEAP, self.write("again.pftrace", recording(HEAP, 9)))
         self.assertEqual(self.query(sql), alone * 2)
 
     def test_clocks_are_merged_by_real_time(self):
@@ -122,6 +128,80 @@ class SeveralTraces(Case):
         said = self.convert("--merge-clocks", PRESSURE, trace, code=1)
         self.assertIn("bare.pftrace: nothing tells its clock", said)
         self.assertFalse(self.db.exists())
+
+
+class Repetitions(Case):
+    """Nothing counts twice."""
+
+    def counts(self):
+        return self.query("SELECT (SELECT count(*) FROM trace), (SELECT count(*) FROM counter), (SELECT count(*) FROM process)")
+
+    def test_the_same_file_twice(self):
+        self.convert(PRESSURE)
+        alone = self.counts()
+        said = self.convert(PRESSURE, self.write("copy.gz", gzip.compress(PRESSURE.read_bytes())), PRESSURE)
+        self.assertIn(f"copy.gz: left out, {PRESSURE} has the same content\n", said)
+        self.assertIn(f"{PRESSURE}: left out, it is given twice\n", said)
+        self.assertEqual(self.counts(), alone)
+        said = self.convert(PRESSURE, self.zip("a.zip", {"t": PRESSURE.read_bytes(), "u": PRESSURE.read_bytes()}))
+        self.assertEqual(said.count("left out"), 2, said)
+        self.assertEqual(self.counts(), alone)
+
+    def test_appending_the_same_changes_nothing(self):
+        archive = self.zip("a.zip", {"t": SCHED.read_bytes(), "perf-7.map": "1000 10 f\n"})
+        pinlist = self.write("pinlist.meta", struct.pack(">II", 0, 4096))
+        files = (PRESSURE, archive, "--pinlist", f"{pinlist}=/x")
+        self.convert(*files)
+        before, changed = self.db.read_bytes(), self.db.stat().st_mtime_ns
+        said = self.convert("--append", *files)
+        self.assertEqual(said.count("left out, the database has it already\n"), 3, said)
+        self.assertIn("out.db: unchanged", said)
+        self.assertEqual((self.db.read_bytes(), self.db.stat().st_mtime_ns), (before, changed))
+        self.nothing_left("a.zip", "out.db", "pinlist.meta")
+
+    def test_what_is_new_is_appended_beside_it(self):
+        self.convert(PRESSURE)
+        said = self.convert("--append", PRESSURE, SCHED)
+        self.assertIn("left out", said)
+        self.assertEqual(self.query("SELECT i.path, t.id FROM input_file i JOIN trace t ON t.id = i.trace_id"),
+                         [(str(PRESSURE), 0), (str(SCHED), 1)])
+
+    def test_a_recording_in_other_bytes(self):
+        """Cut, or with more behind it: the trace_uuid tells; without one only the bytes can."""
+        cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
+        said = self.convert(PRESSURE, cut)
+        self.assertRegex(said, r"cut.pftrace: left out, it is the same recording as \S+ \(trace_uuid \S+\), of which that "
+                               r"has 86 packets and this \d+\n")
+        self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
+        said = self.convert(self.write("a", b"\x0a\x04\x08\x01\x50\x01"), self.write("b", b"\x0a\x04\x08\x02\x50\x01"))
+        self.assertEqual((said, self.query("SELECT uuid FROM trace")), ("", [(None,), (None,)]))
+
+    def test_one_uuid_for_several_recordings(self):
+        """A config may name the uuid: at other times it is another recording."""
+        said = self.convert(self.write("a", recording(PRESSURE, 9)), self.write("b", recording(SCHED, 9)))
+        self.assertEqual((said, self.query("SELECT count(*), count(DISTINCT uuid) FROM trace")), ("", [(2, 1)]))
+
+    def test_snapshots_of_one_session(self):
+        """Both are loaded, and that they overlap is said, once for each that comes later."""
+        files = [self.write(f"{i}.pftrace", recording(PRESSURE, 9, i)) for i in (1, 2, 3)]
+        said = self.convert(*files)
+        self.assertEqual(self.query("SELECT count(*), count(DISTINCT uuid), count(DISTINCT substr(uuid, 20)) FROM trace"),
+                         [(3, 3, 1)])
+        lines = said.splitlines()
+        self.assertEqual(len(lines), 2, said)
+        self.assertRegex(lines[0], r"2.pftrace: a snapshot of the same session as \S+/1.pftrace; 7.7 s are in both, and counted")
+        self.assertIn("in 1 more", lines[1])
+
+    def test_files_that_are_alike_and_about_something_else(self):
+        text = "1000 10 f\n"
+        (self.dir / "other").mkdir()
+        maps = [self.write(name, text) for name in ("perf-7.map", "perf-8.map", "other/perf-7.map")]
+        said = self.convert(*maps)
+        self.assertEqual(self.query("SELECT pid FROM perf_map"), [(7,), (8,)])
+        self.assertIn("other/perf-7.map: left out", said)
+        pinlist = self.write("pinlist.meta", struct.pack(">II", 0, 4096))
+        self.convert("--pinlist", f"{pinlist}=/a", "--pinlist", f"{pinlist}=/b")
+        self.assertEqual(self.query("SELECT target FROM pinlist"), [("/a",), ("/b",)])
 
 
 class Append(Case):

@@ -49,7 +49,8 @@ class Case(unittest.TestCase):
     def dump(self):
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
             # All but where the trace came from.
-            return "\n".join(line for line in db.iterdump() if not line.startswith('INSERT INTO "trace"'))
+            sources = ('INSERT INTO "trace"', 'INSERT INTO "input_file"')
+            return "\n".join(line for line in db.iterdump() if not line.startswith(sources))
 
 
 class Damage(Case):

@@ -42,6 +42,8 @@ struct file_format {
     // Tables that it fills in bulk: all that it fills, or none.
     enum table_id tables[FILE_TABLES_MAX];
     size_t n_tables;
+    bool
+        of_moment; // of the archive that it is in: the same bytes in another one are another moment
 };
 
 extern const struct file_format *const file_formats[]; // NULL at the end

@@ -117,6 +117,12 @@ bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t
     return true;
 }
 
+const char *metadata_get_text(const struct metadata *metadata, const char *name)
+{
+    const struct fact *fact = fact_find(metadata, name);
+    return fact && !fact->is_made ? fact->text : NULL;
+}
+
 bool metadata_has(const struct metadata *metadata, const char *name)
 {
     return fact_find(metadata, name) != NULL;

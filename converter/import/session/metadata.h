@@ -43,6 +43,8 @@ void metadata_add_text(struct metadata *metadata, const char *name, const void *
 void metadata_made(struct metadata *metadata, const char *name);
 
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
+// The text of a fact that the trace tells; NULL: there is none. It lives as long as the metadata.
+const char *metadata_get_text(const struct metadata *metadata, const char *name);
 bool metadata_has(const struct metadata *metadata, const char *name);
 
 // A name made of `prefix` and `size` bytes, which lives as long as the metadata.
