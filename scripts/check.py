@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite of mmtrace.
 
-usage: ./check [--fast] [--list] [NAME...]
+usage: ./check [--fast | --long] [--jobs N] [--times] [--list] [NAME...]
 
 Without arguments every step runs. NAME picks steps (see --list), or single tests: a unit test or
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
---fast runs the steps that take seconds. Builds stay in build-check/ and are taken up again.
+--fast runs the steps that take seconds. --long adds the tests that take minutes each.
+Several files of end-to-end tests run at a time, --jobs N of them (default: one more than there are
+processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are taken up again.
 The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
 when something failed.
 """
+import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -23,19 +27,27 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build-check"
 CI = os.environ.get("CI") == "true"
+OWN_ROOT = "MMTRACE_CHECK_OWN_ROOT"  # set within run_in_own_root()
+AARCH64_ROOT = BUILDS / "aarch64-root"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
 INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "man1/mmtrace.1", "man1/mmsql.1",
              "man1/pintool.1", "mmtrace/mmsql_functions.so")
 TAIL_LINES = 60
+FILE_TIMEOUT_S = {False: 900, True: 3600}  # of one file of Python tests, without and with --long
+# A parent may ignore these, as nohup does and a shell for its background. Tests must not.
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
+
+Options = collections.namedtuple("Options", "long jobs times")
 
 
 class Step:
     """What one step found out: counts, and a text for each thing that failed or was skipped."""
 
-    def __init__(self, name):
+    def __init__(self, name, options):
         self.name = name
+        self.options = options
         self.passed = 0
         self.failures = []
         self.skips = []
@@ -63,7 +75,8 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
         try:
             child = subprocess.Popen(
                 [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True)
+                stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
+                preexec_fn=reset_signals)
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
         note = ""
@@ -76,6 +89,11 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
                 stop_group(child)
         output.seek(0)
         return code, output.read() + note
+
+
+def reset_signals():
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def stop_group(child):
@@ -173,19 +191,50 @@ def meson_tests(step, directory, suite, only=(), env=None):
         step.fail(f"meson test --suite {suite}", tail(output))
 
 
-def python_tests(step, directory, only=()):
-    """Run every tests/e2e/test_*.py in a process of its own, as root where that is possible."""
+def python_file(file, directory, is_long):
+    """Run one tests/e2e/test_*.py, as root where that is possible: (exit code, output, rows, seconds)."""
+    started = time.monotonic()
+    env = {"MMTRACE_BUILD": str(directory), "MMTRACE_LONG": str(int(is_long)),
+           "AARCH64_ROOT": os.environ.get("AARCH64_ROOT", str(AARCH64_ROOT))}
+    with tempfile.TemporaryDirectory() as tmp:
+        result = pathlib.Path(tmp) / "result.json"
+        argv = [sys.executable, "-B", ROOT / "scripts" / "run_unittests.py", file, result]
+        if os.geteuid() != 0 and shutil.which("sudo"):
+            settings = [f"{name}={value}" for name, value in env.items()]
+            argv = ["sudo", "-n", "env", f"CI={str(CI).lower()}", "PYTHONDONTWRITEBYTECODE=1",
+                    *settings, *argv]
+        code, output = run(argv, env=env, timeout_s=FILE_TIMEOUT_S[is_long])
+        rows = json.loads(result.read_text()) if result.exists() else []
+    return code, output, rows, time.monotonic() - started
+
+
+def runs_alone(file):
+    """Whether a file of tests must have the machine for itself.
+
+    It does where it empties the page cache of the machine, or says so in a line `ALONE = "why"`.
+    """
+    return re.search(r"^ALONE = |\bload\.pressure\(", file.read_text(), re.M) is not None
+
+
+def python_tests(step, directory, only, options):
+    """Run every tests/e2e/test_*.py in a process of its own, several at a time."""
     files = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
     files = [f for f in files if not only or f.stem in only]
+    alone = [f for f in files if runs_alone(f)]
+    # The largest files first, so that none is left over at the end.
+    together = sorted(set(files) - set(alone), key=lambda f: -f.stat().st_size)
+    if any(f.stem == "test_heap_pools" for f in files):
+        code, output = run([ROOT / "scripts" / "aarch64-root", AARCH64_ROOT])
+        if code not in (0, 77):
+            step.fail("scripts/aarch64-root", tail(output))
+    results = {}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        waiting = {f: pool.submit(python_file, f, directory, options.long) for f in together}
+        results.update((f, future.result()) for f, future in waiting.items())
+    for file in alone:
+        results[file] = python_file(file, directory, options.long)
     for file in files:
-        with tempfile.TemporaryDirectory() as tmp:
-            result = pathlib.Path(tmp) / "result.json"
-            argv = [sys.executable, "-B", ROOT / "scripts" / "run_unittests.py", file, result]
-            if os.geteuid() != 0 and shutil.which("sudo"):
-                argv = ["sudo", "-n", "env", f"MMTRACE_BUILD={directory}", f"CI={str(CI).lower()}",
-                        "PYTHONDONTWRITEBYTECODE=1", *argv]
-            code, output = run(argv, env={"MMTRACE_BUILD": str(directory)}, timeout_s=400)
-            rows = json.loads(result.read_text()) if result.exists() else []
+        code, output, rows, seconds = results[file]
         for name, outcome, text in rows:
             if outcome == "passed":
                 step.ok()
@@ -197,6 +246,8 @@ def python_tests(step, directory, only=()):
                 step.skip(f"e2e/{name}", text)
         if code not in (0, 1) or not rows or (code == 1 and all(r[1] != "failed" for r in rows)):
             step.fail(f"e2e/{file.name}", tail(output))
+        if options.times:
+            print(f"     {seconds:6.1f} s {file.name}")
 
 
 def golden(step, directory):
@@ -261,7 +312,7 @@ def step_golden(step, only):
 
 def step_e2e(step, only):
     """The real programs on this kernel."""
-    python_tests(step, BUILDS / "gcc", only)
+    python_tests(step, BUILDS / "gcc", only, step.options)
 
 
 def step_install(step, only):
@@ -382,6 +433,59 @@ def pick(arguments):
     return [(name, wanted[name]) for name in STEPS if name in wanted]
 
 
+def parse(arguments):
+    """(names, whether --fast, Options) of the command line; exits with 2 where it is wrong."""
+    names, fast, is_long, times = [], False, False, False
+    jobs = min(os.cpu_count() + 1, 4)
+    given = iter(arguments)
+    for argument in given:
+        if argument == "--fast":
+            fast = True
+        elif argument == "--long":
+            is_long = True
+        elif argument == "--times":
+            times = True
+        elif argument == "--jobs":
+            jobs = next(given, "")
+            if not re.fullmatch("[1-9][0-9]?", jobs):
+                sys.exit(usage_error(f"--jobs takes a number from 1 to 99, not '{jobs}'"))
+            jobs = int(jobs)
+        elif argument.startswith("-"):
+            sys.exit(usage_error(f"unknown option {argument}"))
+        else:
+            names.append(argument)
+    if fast and is_long:
+        sys.exit(usage_error("either --fast or --long"))
+    return names, fast, Options(is_long, jobs, times)
+
+
+def usage_error(text):
+    print(f"check: {text}; see ./check --help", file=sys.stderr)
+    return 2
+
+
+def is_mountable():
+    """Whether tests can make mount namespaces. A plain chroot's / is no mount point: they can not."""
+    return run(["unshare", "--mount", "true"])[0] == 0
+
+
+def run_in_own_root():
+    """In a plain chroot, as root: the same suite in a mount namespace whose / is a mount point.
+
+    Returns the exit code. Where the machine shares its mounts, it sees this one as well, at a folder
+    of its own, until the suite ends.
+    """
+    root = tempfile.mkdtemp(prefix="mmtrace-check-root-")
+    script = 'mount --rbind / "$1" && exec chroot "$1" sh -c \'cd "$1" && shift && exec "$@"\' sh "$2" "${@:3}"'
+    argv = ["unshare", "--mount", "--propagation", "unchanged", "bash", "-c", script, "bash", root,
+            str(ROOT), sys.executable, "-B", "scripts/check.py", *sys.argv[1:]]
+    try:
+        return subprocess.run(argv, env={**os.environ, OWN_ROOT: "1"}, check=False).returncode
+    finally:
+        subprocess.run(["umount", "-l", root], capture_output=True, check=False)
+        os.rmdir(root)
+
+
 def main():
     arguments = sys.argv[1:]
     if any(a in ("-h", "--help") for a in arguments):
@@ -391,18 +495,16 @@ def main():
         for name, (function, _) in STEPS.items():
             print(f"{name:14} {function.__doc__}")
         return 0
-    fast = "--fast" in arguments
-    names = [a for a in arguments if a != "--fast"]
-    bad = [a for a in names if a.startswith("-")]
-    if bad:
-        print(f"check: unknown option {bad[0]}; see ./check --help", file=sys.stderr)
-        return 2
+    names, fast, options = parse(arguments)
     chosen = pick(names or [n for n, (_, is_fast) in STEPS.items() if is_fast or not fast])
+
+    if os.geteuid() == 0 and OWN_ROOT not in os.environ and not is_mountable():
+        return run_in_own_root()
 
     passed = failed = skipped = 0
     broken = False
     for name, only in chosen:
-        step = Step(name)
+        step = Step(name, options)
         started = time.monotonic()
         if broken and name in NEEDS_GCC:
             step.fail(name, "not run: the build with gcc failed")

@@ -59,13 +59,9 @@ class OnTraces(Case):
             with process, (here / "trace").open("wb") as trace:
                 trace.write(PRESSURE.read_bytes()[:30000])
                 trace.flush()
-                deadline = time.monotonic() + 10
-                while not list(here.glob("mmsql-query.*")) and time.monotonic() < deadline:
-                    time.sleep(0.01)
-                time.sleep(0.1)
+                lib.wait_for(lambda: list(here.glob("mmsql-query.*")), "the database on the way")
                 process.send_signal(number)
-                trace.close()
-                said = process.communicate()[1]
+                said = process.communicate(timeout=60)[1]  # the pipe stays open: no end of the trace comes first
             self.assertNotEqual(process.returncode, 0)
             self.assertEqual(len(list(here.glob("mmsql-query.*"))), left, f"{number}: {said}")
         self.ask("SELECT 1", db=PRESSURE, env=env)
