@@ -6,13 +6,13 @@
 // always the word behind `file`, whatever it begins with, but a quote.
 #include "common/pinconfig.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/str.h"
 
 #define LINE_SHOWN_MAX 120
 
@@ -247,4 +247,23 @@ int pinconfig_select(const struct pinconfig *config, const struct pinconfig_file
     }
     page_ranges_normalize(ret);
     return 0;
+}
+
+bool pinconfig_add_file(struct strbuf *out, const char *name)
+{
+    bool plain = *name && *name != '"';
+    for (const char *c = name; *c; c++) {
+        if (*c == '\n')
+            return false;
+        plain &= !is_blank(*c);
+    }
+    if (!plain && strchr(name, '"'))
+        return false;
+    strbuf_addf(out, plain ? "file %s\n" : "file \"%s\"\n", name);
+    return true;
+}
+
+void pinconfig_add_range(struct strbuf *out, uint64_t offset, uint64_t length)
+{
+    strbuf_addf(out, "offset %" PRIu64 "\nlen %" PRIu64 "\n", offset, length);
 }

@@ -11,10 +11,12 @@
 // comment.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "common/ranges.h"
+#include "common/str.h"
 #include "common/vec.h"
 
 struct pinconfig_range {
@@ -55,3 +57,8 @@ const struct pinconfig_file *pinconfig_match(const struct pinconfig *config, con
 // -ENOMEM.
 int pinconfig_select(const struct pinconfig *config, const struct pinconfig_file *file,
                      uint64_t base, uint64_t size, struct page_ranges *ret);
+
+// Appends `file NAME` for exactly this name, in quotes only where it needs them: older readers know
+// none. False if no pinconfig can say the name; then nothing is appended.
+bool pinconfig_add_file(struct strbuf *out, const char *name);
+void pinconfig_add_range(struct strbuf *out, uint64_t offset, uint64_t length);

@@ -65,6 +65,7 @@ struct reader {
 // An entry as the directory has it.
 struct record {
     unsigned method;
+    uint32_t crc32;
     uint64_t size, uncompressed, header;
     unsigned name_bytes, extra_bytes, comment_bytes;
 };
@@ -247,6 +248,7 @@ static int entry_add(struct reader *reader, const struct record *record, uint64_
         .offset = offset,
         .size_bytes = record->size,
         .uncompressed_bytes = record->uncompressed,
+        .crc32 = record->crc32,
         .method = record->method,
     };
     if (!entry.name || zipindex_entries_push(&index->entries, entry) < 0)
@@ -364,6 +366,7 @@ static int entries_read(struct reader *reader)
             return r;
         struct record record = {
             .method = u16(head + 10),
+            .crc32 = u32(head + 16),
             .size = u32(head + 20),
             .uncompressed = u32(head + 24),
             .name_bytes = u16(head + 28),

@@ -24,6 +24,7 @@ struct zipindex_entry {
     uint64_t offset;             // first byte of its data, in the file
     uint64_t size_bytes;         // of its data, as it lies in the file
     uint64_t uncompressed_bytes; // as the directory has it
+    uint32_t crc32;              // of the uncompressed data, as the directory has it
     unsigned method;             // 0: stored, 8: deflated
 };
 

@@ -24,6 +24,8 @@ enum {
     OPTION_SVG,
     OPTION_OUTPUT,
     OPTION_QUOTA,
+    OPTION_ALLOW_EMPTY,
+    OPTION_EMIT_PINCONFIG,
     OPTION_WATCH,
     OPTION_TIMES,
     OPTION_VERBOSE,
@@ -33,31 +35,36 @@ enum {
 #define WATCH_MIN (10 * NSEC_PER_MSEC)
 
 static const struct cli_option options_table[] = {
-    {OPTION_HEADING, 0, NULL, NULL, "What is looked at:"},
-    {OPTION_GEN_PROBE, 0, "gen-probe", NULL, "what the page cache holds now"},
-    {OPTION_ZIP, 0, "zip", NULL, "for each entry of a zip (an APK)"},
+    {OPTION_HEADING, 0, NULL, NULL, "What pintool looks at:"},
+    {OPTION_GEN_PROBE, 0, "gen-probe", NULL, "the pages that are in memory now"},
+    {OPTION_ZIP, 0, "zip", NULL, "each entry of a zip (an APK)"},
     {OPTION_USE_PROBE, 0, "use-probe", "PINLIST",
-     "with --zip: an older probe instead of a new one"},
+     "with --zip: an older probe instead of a new one; an APK\ngives the list that is inside"},
     {OPTION_PINCONFIG, 0, "pinconfig", "FILE",
      "with --zip: only what a pinconfig.txt names; without\na probe, all of that"},
     {OPTION_PID, 0, "pid", "PID", "the files that a process maps"},
     {OPTION_WATCH, 0, "watch", "SECONDS",
-     "look again and again, and print what came and went,\nuntil interrupted"},
+     "look every SECONDS and print what came and went, until\nCtrl-C"},
     {OPTION_TIMES, 0, "times", "N", "with --watch: end after N looks"},
-    {OPTION_HEADING, 0, NULL, NULL, "What is printed:"},
+    {OPTION_HEADING, 0, NULL, NULL, "What pintool prints:"},
     {OPTION_DUMP, 0, "dump", NULL,
-     "ranges: of zip entries, and of files that are found in\ndirectories or by --pid"},
+     "the ranges of zip entries, and of the files that\ndirectories or --pid lead to"},
     {OPTION_JSON, 0, "json", NULL, "everything, as JSON"},
     {OPTION_MAP, 0, "map", NULL,
-     "a line for each file (or entry) with its densities:\n"
+     "one line for each file (or entry) with its densities:\n"
      ". nothing, : + * something, # all"},
     {OPTION_SVG, 0, "svg", "FILE", "the same as a picture"},
-    {OPTION_HEADING, 0, NULL, NULL, "What is written:"},
-    {OPTION_OUTPUT, 'o', NULL, "FILE", "a pinlist.meta of what was found"},
+    {OPTION_HEADING, 0, NULL, NULL, "What pintool writes:"},
+    {OPTION_OUTPUT, 'o', NULL, "FILE",
+     "a pinlist.meta of what it found; an empty list replaces\nno other one"},
+    {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
     {OPTION_QUOTA, 0, "quota", "BYTES",
-     "with -o: at most so much, as in 40MB; the last range is cut"},
+     "with -o: at most BYTES, as in 40MB; the last range is\ncut"},
+    {OPTION_EMIT_PINCONFIG, 0, "emit-pinconfig", "FILE",
+     "with --zip: a pinconfig.txt of what it found, relative\nto the entries, for later builds of "
+     "the zip"},
     {OPTION_HEADING, 0, NULL, NULL, "Others:"},
-    {OPTION_VERBOSE, 'v', NULL, NULL, "say what is done"},
+    {OPTION_VERBOSE, 'v', NULL, NULL, "say what pintool does"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
 };
@@ -144,6 +151,12 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     case OPTION_OUTPUT:
         options->output = value;
         break;
+    case OPTION_ALLOW_EMPTY:
+        options->allow_empty = true;
+        break;
+    case OPTION_EMIT_PINCONFIG:
+        options->emit_pinconfig = value;
+        break;
     case OPTION_QUOTA:
         return set_quota(options, value, err);
     case OPTION_WATCH:
@@ -160,9 +173,43 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     return 0;
 }
 
-static const char *conflict(const struct file_options *o)
+static bool is_stream(const char *path)
+{
+    return path && str_eq(path, "-");
+}
+
+// What is wrong with "-" among the names, or NULL.
+static const char *stream_conflict(const struct file_options *o)
+{
+    vec_foreach(&o->paths, path)
+        if (is_stream(*path))
+            return "\"-\": standard input has no pages of its own: name the file; ./- is one of "
+                   "this name";
+    if (is_stream(o->use_probe) && is_stream(o->pinconfig))
+        return "standard input can be read once only: '-' is there twice";
+    if (is_stream(o->output) + is_stream(o->svg) + is_stream(o->emit_pinconfig) > 1)
+        return "standard output can take one file only: '-' is there twice";
+    return NULL;
+}
+
+static const char *output_conflict(const struct file_options *o)
 {
     bool one_file = o->paths.n == 1 && !o->pid;
+    if (o->output && !one_file)
+        return "-o writes the pinlist of one file";
+    if (o->allow_empty && !o->output)
+        return "--allow-empty is for -o";
+    if (!o->emit_pinconfig)
+        return NULL;
+    if (!one_file || !o->zip)
+        return "--emit-pinconfig is for one zip, with --zip";
+    if (!o->gen_probe && !o->use_probe)
+        return "--emit-pinconfig takes --gen-probe or --use-probe";
+    return NULL;
+}
+
+static const char *conflict(const struct file_options *o)
+{
     if (!o->paths.n && !o->pid)
         return "no file given";
     if (o->paths.n && o->pid)
@@ -175,13 +222,12 @@ static const char *conflict(const struct file_options *o)
         return "--pinconfig is for zips, with --zip";
     if (o->pid && o->zip)
         return "either --pid or --zip";
-    if (o->output && !one_file)
-        return "-o writes the pinlist of one file";
     if (o->json && o->map)
         return "either --json or --map";
     if (o->watch_times && !o->watch)
         return "--times is for --watch";
-    if (o->watch && (o->output || o->map || o->svg || o->use_probe || o->pinconfig || o->dump))
+    if (o->watch && (o->output || o->emit_pinconfig || o->map || o->svg || o->use_probe ||
+                     o->pinconfig || o->dump))
         return "--watch goes with --zip, --pid, --json and -v only";
     bool looks = o->gen_probe || o->zip || o->pid || o->watch || o->json || o->map || o->svg;
     return looks ? NULL : "a file that is no zip takes --gen-probe";
@@ -194,6 +240,10 @@ int file_options_parse(int argc, char **argv, struct file_options *ret, struct e
     if (ret->help)
         return 0;
     const char *problem = r == 0 ? conflict(ret) : NULL;
+    if (r == 0 && !problem)
+        problem = output_conflict(ret);
+    if (r == 0 && !problem)
+        problem = stream_conflict(ret);
     if (problem)
         r = err_set(err, -EINVAL, "%s", problem);
     if (r < 0 && !err->hint[0])

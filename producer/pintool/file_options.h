@@ -15,11 +15,12 @@ VEC_DEFINE(path_list, const char *);
 struct file_options {
     struct path_list paths; // borrowed strings
     int32_t pid;            // 0: none
-    bool gen_probe, dump, zip, verbose, json, map, help;
-    const char *use_probe, *pinconfig, *output, *svg; // borrowed; NULL: not given
-    uint64_t quota_bytes;                             // PINLIST_NO_QUOTA: none
-    nsec_t watch;                                     // 0: look once
-    uint64_t watch_times;                             // 0: until interrupted
+    bool gen_probe, dump, zip, verbose, json, map, allow_empty, help;
+    // Borrowed; NULL: not given; "-" is a standard stream.
+    const char *use_probe, *pinconfig, *output, *svg, *emit_pinconfig;
+    uint64_t quota_bytes; // PINLIST_NO_QUOTA: none
+    nsec_t watch;         // 0: look once
+    uint64_t watch_times; // 0: until interrupted
 };
 
 // 0, or -EINVAL with text. With `help` nothing else is checked.

@@ -15,9 +15,11 @@ struct listed_file {
     uint64_t page_size;
     struct page_ranges pages; // owned; clipped to the file
     uint64_t n_missing_bytes; // named, but behind the file's end
+    struct err other_build;   // what tells that the list is of another build; no text: nothing
 };
 
-// 0, or a negative errno with text.
+// Of an APK the pinlist inside is taken, "-" is standard input; see pinlist_file_read(). 0, or a
+// negative errno with text.
 int listed_file_open(const char *list_path, const char *path, struct listed_file *ret,
                      struct err *err);
 void listed_file_done(struct listed_file *file); // fit for CLEANUP()

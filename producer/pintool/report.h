@@ -19,6 +19,7 @@ struct report_options {
     bool zip;       //
     bool gen_probe; // the cache is looked at
     const char *use_probe, *pinconfig_path, *svg_path; // borrowed; may be NULL
+    int stream_fd;                                     // borrowed; where "-" goes
     const struct pinconfig *pinconfig;                 // borrowed; NULL: none
 };
 

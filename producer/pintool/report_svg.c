@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "producer/pintool/density.h"
 #include "producer/pintool/report.h"
 #include "producer/pintool/whole_file.h"
@@ -163,9 +164,14 @@ static int svg_end(struct report *report, struct err *err)
         strbuf_addf(&out, "<text x=\"%d\" y=\"%u\">and %zu more</text>\n", BAR_LEFT, height - 6,
                     report->n_rows_left_out);
     strbuf_add_str(&out, "</svg>\n");
-    int r = out.failed || report->rows.failed
-                ? err_errno(err, -ENOMEM, "%s", report->options->svg_path)
-                : whole_file_write(report->options->svg_path, out.text, out.size, err);
+    const char *path = report->options->svg_path;
+    int r;
+    if (out.failed || report->rows.failed)
+        r = err_errno(err, -ENOMEM, "%s", path);
+    else if (!str_eq(path, "-"))
+        r = whole_file_write(path, out.text, out.size, err);
+    else if ((r = fd_write_all(report->options->stream_fd, out.text, out.size)) < 0)
+        err_errno(err, r, "standard output");
     strbuf_done(&report->rows);
     return r;
 }

@@ -7,10 +7,14 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/file_options.h"
+#include "producer/pintool/list_output.h"
+#include "producer/pintool/list_source.h"
 #include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"
 #include "producer/pintool/report.h"
+#include "producer/pintool/stale.h"
 #include "producer/pintool/subject.h"
 #include "producer/pintool/targets.h"
 #include "producer/pintool/watch.h"
@@ -25,12 +29,16 @@ struct run {
     struct targets targets;
     struct residency_probe *probe;
     struct page_ranges listed;
+    struct list_source listed_source; // of the pinlist that is the probe
     struct pinconfig pinconfig;
+    struct stale stale; // of the pinconfig
+    struct list_output output;
     struct subject_plan plan;
     struct report_options report_options;
     struct report reports[REPORTS_MAX];
     size_t n_reports;
     bool failed;
+    bool other_build;           // the pinlist that is the probe does not fit
     size_t n_unread, n_unknown; // files that were found, not named
     struct err first_unread;    //
 };
@@ -41,6 +49,9 @@ static void run_done(struct run *run)
     targets_done(&run->targets);
     run->probe = residency_probe_free(run->probe);
     page_ranges_done(&run->listed);
+    list_source_done(&run->listed_source);
+    stale_done(&run->stale);
+    list_output_done(&run->output);
     pinconfig_done(&run->pinconfig);
     for (size_t i = 0; i < run->n_reports; i++)
         strbuf_done(&run->reports[i].rows);
@@ -78,7 +89,7 @@ static int load_pinconfig(struct run *run, struct err *err)
 static int load_probe(struct run *run, struct err *err)
 {
     CLEANUP(pinlist_done) struct pinlist list = {0};
-    int r = pinlist_file_read(run->options.use_probe, &list, err);
+    int r = pinlist_file_read(run->options.use_probe, &list, &run->listed_source, err);
     if (r < 0)
         return r;
     return pinlist_to_ranges(&list, &run->listed) < 0
@@ -117,6 +128,7 @@ static void choose_reports(struct run *run)
         .use_probe = options->use_probe,
         .pinconfig_path = options->pinconfig,
         .svg_path = options->svg,
+        .stream_fd = run->output.stream_fd,
         .pinconfig = options->pinconfig ? &run->pinconfig : NULL,
     };
     if (options->json)
@@ -186,39 +198,71 @@ static void note_damage(struct run *run, const struct subject *subject)
     fail(run, &err);
 }
 
-static void note_beyond(const struct run *run, const struct subject *subject)
+// A list can be of another build though none of its bytes lies behind the end.
+static void note_other_build(struct run *run, const struct subject *subject)
 {
     struct err err = {0};
-    err_set(&err, 0, "%s names %" PRIu64 " bytes behind the end of %s", run->options.use_probe,
-            subject->beyond_bytes, subject->target->path);
-    err_hint(&err, 0, "it was made of another version of the file");
+    if (list_source_check(&run->listed_source, &subject->zip, run->options.use_probe,
+                          subject->target->path, subject->beyond_bytes, &err) == 0)
+        return;
     fflush(stdout);
     err_print(&err, PINTOOL);
+    run->other_build = true;
+}
+
+// Named only if no zip has a use for it, so all of them are looked at first.
+static void note_stale(struct run *run)
+{
+    if (!run->options.pinconfig)
+        return;
+    fflush(stdout);
+    stale_print(&run->stale, &run->pinconfig, run->options.pinconfig, PINTOOL, stderr);
+}
+
+static const struct coverages *chosen(const struct run *run, const struct subject *subject)
+{
+    return run->options.pinconfig ? &subject->filtered : &subject->entries;
+}
+
+static const char *why_empty(const struct run *run, const struct subject *subject)
+{
+    const struct file_options *options = &run->options;
+    if (options->pinconfig && !subject->filtered.items.n)
+        return "the pinconfig matches no entry";
+    if (subject->origin == PROBE_CACHE && !subject->resident_bytes)
+        return "nothing of the file is in memory";
+    if (subject->origin == PROBE_PINLIST && !subject->resident_bytes)
+        return "the probe names nothing of the file";
+    if (options->pinconfig && subject->origin == PROBE_CACHE)
+        return "nothing that the pinconfig names is in memory";
+    if (options->pinconfig)
+        return "the ranges of the pinconfig have no bytes of the entries";
+    return "no entry has a byte of that";
 }
 
 // What a pinlist is made of: the filtered entries if there is a filter, all entries of a zip, or
 // the file.
-static int pinlist_make(struct run *run, const struct subject *subject, struct pinlist *ret,
-                        struct err *err)
-{
-    const struct page_ranges *ranges = &subject->resident;
-    if (run->options.zip)
-        ranges = run->options.pinconfig ? &subject->filtered.pool : &subject->entries.pool;
-    if (run->options.pinconfig && !subject->filtered.items.n)
-        return err_set(err, -ENOENT, "%s: the pinconfig matches no entry: no pinlist is written",
-                       subject->target->path);
-    int r = pinlist_from_ranges(ranges, residency_page_size(run->probe), run->options.quota_bytes,
-                                ret, err);
-    return r < 0 ? err_prefix(err, r, "%s", run->options.output) : 0;
-}
-
 static void pinlist_write(struct run *run, const struct subject *subject)
 {
     CLEANUP(pinlist_done) struct pinlist list = {0};
     struct err err = {0};
-    int r = pinlist_make(run, subject, &list, &err);
-    if (r == 0)
-        r = pinlist_file_write(run->options.output, &list, &err);
+    struct list_made_of made_of = {
+        .path = subject->target->path,
+        .zip = run->options.zip ? &subject->zip : NULL,
+        .size_bytes = subject->size_bytes,
+        .why_empty = why_empty(run, subject),
+    };
+    const struct page_ranges *ranges =
+        run->options.zip ? &chosen(run, subject)->pool : &subject->resident;
+    int r = pinlist_from_ranges(ranges, residency_page_size(run->probe), run->options.quota_bytes,
+                                &list, &err);
+    if (r < 0)
+        err_prefix(&err, r, "%s", run->options.output);
+    else if (run->options.pinconfig && !subject->filtered.items.n && !run->options.allow_empty)
+        r = err_set(&err, -ENOENT, "%s: the pinconfig matches no entry: no pinlist is written",
+                    subject->target->path);
+    else
+        r = list_output_write(&run->output, &list, &made_of, &err);
     if (r < 0) {
         fail(run, &err);
         return;
@@ -226,6 +270,47 @@ static void pinlist_write(struct run *run, const struct subject *subject)
     for (size_t i = 0; i < run->n_reports; i++)
         if (run->reports[i].kind->pinlist)
             run->reports[i].kind->pinlist(&run->reports[i], run->options.output, &list);
+}
+
+static void pinconfig_write(struct run *run, const struct subject *subject)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct err err = {0};
+    size_t n_left_out = 0;
+    char first[128];
+    const char *path = run->options.emit_pinconfig;
+    int r = emit_pinconfig(&subject->zip, chosen(run, subject), subject->target->path, &text,
+                           &n_left_out, &first, &err);
+    if (r == 0)
+        r = list_output_write_text(&run->output, path, &text, subject->target->path, &err);
+    if (r == 0 && n_left_out)
+        r = err_set(&err, -EILSEQ,
+                    "%s: %zu names cannot be said in a pinconfig, or not apart from others; the "
+                    "first: %s",
+                    path, n_left_out, first);
+    if (r < 0)
+        fail(run, &err);
+}
+
+// A list that is made of a wrong one is wrong as well.
+static void write_files(struct run *run, const struct subject *subject)
+{
+    struct err err = {0};
+    if (run->failed || !(run->options.output || run->options.emit_pinconfig))
+        return;
+    if (run->other_build) {
+        err_set(&err, 0, "%s: nothing is written: the probe is of another build",
+                subject->target->path);
+        err_hint(&err, 0,
+                 "--gen-probe looks again; --emit-pinconfig with the other build carries "
+                 "its ranges over");
+        fail(run, &err);
+        return;
+    }
+    if (run->options.output)
+        pinlist_write(run, subject);
+    if (run->options.emit_pinconfig)
+        pinconfig_write(run, subject);
 }
 
 static void look_at(struct run *run, const struct target *target)
@@ -240,12 +325,18 @@ static void look_at(struct run *run, const struct target *target)
         run->reports[i].kind->subject(&run->reports[i], &subject);
     if (subject.origin == PROBE_UNKNOWN)
         note_unknown(run, &subject);
-    if (subject.beyond_bytes)
-        note_beyond(run, &subject);
+    if (subject.origin == PROBE_PINLIST)
+        note_other_build(run, &subject);
     if (subject.zip.n_damaged)
         note_damage(run, &subject);
-    if (run->options.output && !run->failed)
-        pinlist_write(run, &subject);
+    if (run->options.pinconfig &&
+        stale_note(&run->stale, &run->pinconfig, &subject.zip, target->path) < 0) {
+        err_errno(&err, -ENOMEM, "%s", run->options.pinconfig);
+        fail(run, &err);
+    }
+    if (run->targets.items.n == 1)
+        note_stale(run);
+    write_files(run, &subject);
 }
 
 static void print_notes(const struct run *run)
@@ -284,6 +375,8 @@ static int run_once(struct run *run)
             run->reports[i].kind->begin(&run->reports[i]);
     vec_foreach(&run->targets.items, target)
         look_at(run, target);
+    if (run->targets.items.n > 1)
+        note_stale(run);
     for (size_t i = 0; i < run->n_reports; i++) {
         struct err err = {0};
         if (run->reports[i].kind->end && run->reports[i].kind->end(&run->reports[i], &err) < 0)
@@ -316,9 +409,21 @@ static int run_watch(struct run *run)
     return run->failed ? PINTOOL_FAILED : r;
 }
 
+static int claim_stdout(struct run *run, struct err *err)
+{
+    const struct file_options *options = &run->options;
+    const char *const texts[] = {options->svg, options->emit_pinconfig};
+    bool text = false;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        text |= texts[i] && str_eq(texts[i], "-");
+    run->output.path = options->output;
+    run->output.allow_empty = options->allow_empty;
+    return list_output_open(&run->output, text, err);
+}
+
 int pintool_file(int argc, char **argv)
 {
-    CLEANUP(run_done) struct run run = {0};
+    CLEANUP(run_done) struct run run = {.output.stream_fd = -1};
     struct err err = {0};
     if (file_options_parse(argc, argv, &run.options, &err) < 0) {
         err_print(&err, PINTOOL);
@@ -328,7 +433,7 @@ int pintool_file(int argc, char **argv)
         file_options_help();
         return PINTOOL_DONE;
     }
-    if (prepare(&run, &err) < 0) {
+    if (claim_stdout(&run, &err) < 0 || prepare(&run, &err) < 0) {
         err_print(&err, PINTOOL);
         return PINTOOL_FAILED;
     }

@@ -19,6 +19,7 @@
 #include "common/str.h"
 #include "producer/cli/options.h"
 #include "producer/pintool/listed_file.h"
+#include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"
 #include "producer/sources/residency/probe.h"
 
@@ -31,7 +32,8 @@ enum {
 };
 
 static const struct cli_option lock_options[] = {
-    {OPTION_SECONDS, 't', "time", "TIME", "let go after 10s, 5m; default: at SIGINT or SIGTERM"},
+    {OPTION_SECONDS, 't', "time", "TIME",
+     "let go after TIME, as in 10s or 5m; default: at SIGINT\nor SIGTERM"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing when all is locked"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
@@ -68,6 +70,21 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     return 0;
 }
 
+// One name is that of an APK with its own list inside.
+static int take_own_list(struct command_line *line, struct err *err)
+{
+    bool is_zip;
+    if (str_eq(line->list, "-"))
+        return err_set(err, -EINVAL, "a file is needed behind the pinlist from standard input");
+    int r = pinlist_file_is_zip(line->list, &is_zip);
+    if (r < 0)
+        return err_errno(err, r, "%s", line->list);
+    if (!is_zip)
+        return err_set(err, -EINVAL, "%s is no APK, so a file is needed behind it", line->list);
+    line->file = line->list;
+    return 0;
+}
+
 // PINTOOL_DONE with *ret_go: the command line is fine, go on.
 static int parse(const char *verb, const struct cli_option *options, int argc, char **argv,
                  struct command_line *line, bool *ret_go)
@@ -76,13 +93,28 @@ static int parse(const char *verb, const struct cli_option *options, int argc, c
     *ret_go = false;
     int r = cli_options_parse(options, argc, argv, take, line, &err);
     if (line->help) {
-        printf("usage: pintool %s PINLIST FILE [OPTION...]\n\n", verb);
+        printf("usage: pintool %s PINLIST FILE [OPTION...]\n"
+               "       pintool %s APP.apk [OPTION...]\n"
+               "\n"
+               "%s An APK has its list inside, as assets/pinlist.meta;\n"
+               "'-' reads the list from standard input.\n"
+               "\n",
+               verb, verb,
+               str_eq(verb, "lock") ? "Keeps the pages in memory that a pinlist names."
+                                    : "Reads in the pages that a pinlist names.");
         cli_options_print(options, stdout);
         return PINTOOL_DONE;
     }
+    if (r == 0 && !line->list)
+        r = err_set(&err, -EINVAL, "a pinlist and a file are needed, or an APK");
     if (r == 0 && !line->file)
-        r = err_hint(&err, err_set(&err, -EINVAL, "a pinlist and a file are needed"),
-                     "see pintool %s --help", verb);
+        r = take_own_list(line, &err);
+    if (r == 0 && str_eq(line->file, "-"))
+        r = err_set(&err, -EINVAL,
+                    "\"-\": standard input has no pages of its own: name the file; ./- is one of "
+                    "this name");
+    if (r < 0 && !err.hint[0])
+        err_hint(&err, r, "see pintool %s --help", verb);
     if (r < 0) {
         err_print(&err, PINTOOL);
         return PINTOOL_USAGE;
@@ -93,6 +125,8 @@ static int parse(const char *verb, const struct cli_option *options, int argc, c
 
 static void warn_missing(const struct command_line *line, const struct listed_file *file)
 {
+    if (file->other_build.text[0])
+        err_print(&file->other_build, PINTOOL);
     if (file->n_missing_bytes)
         fprintf(stderr, "%s: %s: %" PRIu64 " bytes lie behind the end of %s\n", PINTOOL, line->list,
                 file->n_missing_bytes, line->file);

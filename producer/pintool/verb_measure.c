@@ -131,7 +131,8 @@ static int drop(struct measurement *m, const struct target *target)
     return stop_read_ahead(m, st.st_dev);
 }
 
-static int run(char **command)
+// With `to_stderr` the command's standard output goes there: the program's own has a list alone.
+static int run(char **command, bool to_stderr)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
     sigaction(SIGINT, &ignore, &interrupt);
@@ -140,6 +141,8 @@ static int run(char **command)
     if (pid == 0) {
         sigaction(SIGINT, &interrupt, NULL);
         sigaction(SIGQUIT, &quit, NULL);
+        if (to_stderr)
+            dup2(STDERR_FILENO, STDOUT_FILENO);
         execvp(command[0], command);
         fprintf(stderr, "%s: %s: %s\n", PINTOOL, command[0], strerror(errno));
         _exit(127);
@@ -172,7 +175,11 @@ static int measure(struct measurement *m, struct err *err)
         if (drop(m, target) < 0)
             return PINTOOL_FAILED;
     fflush(stdout);
-    int code = run(m->command);
+    const char *const written[] = {m->options.output, m->options.svg, m->options.emit_pinconfig};
+    bool to_stderr = false;
+    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+        to_stderr |= written[i] && str_eq(written[i], "-");
+    int code = run(m->command, to_stderr);
     // The report comes first, while the pages are there; opening files again reads none of them.
     int reported = pintool_file(m->file_argc, m->file_argv);
     return code == PINTOOL_DONE ? reported : code;

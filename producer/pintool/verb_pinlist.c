@@ -22,9 +22,9 @@ enum {
 
 static const struct cli_option options[] = {
     {OPTION_DUMP, 0, "dump", NULL, "print the ranges; the default"},
-    {OPTION_SUMMARY, 0, "summary", NULL, "print how many bytes are to be pinned in all"},
-    {OPTION_JSON, 0, "json", NULL, "print both as JSON"},
-    {OPTION_VERBOSE, 'v', NULL, NULL, "say what is done"},
+    {OPTION_SUMMARY, 0, "summary", NULL, "print how many bytes the list names in all"},
+    {OPTION_JSON, 0, "json", NULL, "print both, as JSON"},
+    {OPTION_VERBOSE, 'v', NULL, NULL, "say what pintool does"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
 };
@@ -83,7 +83,12 @@ int pintool_pinlist(int argc, char **argv)
     struct err err = {0};
     int r = cli_options_parse(options, argc, argv, take, &line, &err);
     if (line.help) {
-        printf("usage: pintool pinlist PINLIST [OPTION...]\n\n");
+        printf("usage: pintool pinlist PINLIST [OPTION...]\n"
+               "       pintool pinlist APP.apk [OPTION...]\n"
+               "\n"
+               "Shows what a pinlist names. An APK has its list inside, as assets/pinlist.meta;\n"
+               "'-' reads the list from standard input.\n"
+               "\n");
         cli_options_print(options, stdout);
         return PINTOOL_DONE;
     }
@@ -97,7 +102,7 @@ int pintool_pinlist(int argc, char **argv)
     if (line.verbose && !line.json)
         printf("Setting file to dump: %s\n", line.path);
     CLEANUP(pinlist_done) struct pinlist list = {0};
-    if (pinlist_file_read(line.path, &list, &err) < 0) {
+    if (pinlist_file_read(line.path, &list, NULL, &err) < 0) {
         err_print(&err, PINTOOL);
         return PINTOOL_FAILED;
     }

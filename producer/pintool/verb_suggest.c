@@ -14,7 +14,7 @@
 #include "producer/pintool/choice.h"
 #include "producer/pintool/explain.h"
 #include "producer/pintool/gather.h"
-#include "producer/pintool/pinlist_file.h"
+#include "producer/pintool/list_output.h"
 #include "producer/pintool/pintool.h"
 #include "producer/pintool/zip_source.h"
 #include "producer/sources/residency/probe.h"
@@ -23,6 +23,7 @@ enum {
     OPTION_FILE = 1,
     OPTION_QUOTA,
     OPTION_OUTPUT,
+    OPTION_ALLOW_EMPTY,
     OPTION_EXPLAIN,
     OPTION_JSON,
     OPTION_RECORDED_AS,
@@ -32,8 +33,10 @@ enum {
 
 static const struct cli_option options[] = {
     {OPTION_FILE, 0, "file", "FILE", "the file whose pages are to be pinned"},
-    {OPTION_QUOTA, 0, "quota", "BYTES", "pin at most so much, as in 40MB"},
-    {OPTION_OUTPUT, 'o', NULL, "PINLIST", "the pinlist.meta to write"},
+    {OPTION_QUOTA, 0, "quota", "BYTES", "pin at most BYTES, as in 40MB"},
+    {OPTION_OUTPUT, 'o', NULL, "PINLIST",
+     "the pinlist.meta to write; an empty list replaces no\nother one"},
+    {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
     {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
     {OPTION_JSON, 0, "json", NULL, "print the same as JSON"},
     {OPTION_RECORDED_AS, 0, "recorded-as", "PATH",
@@ -46,7 +49,7 @@ static const struct cli_option options[] = {
 struct command_line {
     const char *recording, *file, *output, *recorded_as, *mmsql;
     uint64_t quota_bytes;
-    bool explain, json, help;
+    bool allow_empty, explain, json, help;
 };
 
 static int take(void *userdata, int id, const char *value, struct err *err)
@@ -64,6 +67,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         *text = value;
     if (id == OPTION_QUOTA && (str_parse_size(value, &line->quota_bytes) < 0 || !line->quota_bytes))
         return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
+    line->allow_empty |= id == OPTION_ALLOW_EMPTY;
     line->explain |= id == OPTION_EXPLAIN;
     line->json |= id == OPTION_JSON;
     line->help |= id == OPTION_HELP;
@@ -80,6 +84,10 @@ static const char *missing(const struct command_line *line)
         return "--quota is missing: how much may be pinned";
     if (!line->output && !line->explain && !line->json)
         return "neither -o nor --explain nor --json: nothing to do";
+    if (line->allow_empty && !line->output)
+        return "--allow-empty is for -o";
+    if (str_eq(line->file, "-"))
+        return "--file -: standard input has no pages of its own: name the file";
     return NULL;
 }
 
@@ -94,6 +102,8 @@ struct suggestion {
     struct gather_sources sources;
     struct page_ranges chosen; // owned; pages
     struct zipindex zip;       // owned; empty if the file is no zip
+    bool is_zip;
+    struct list_output output; // owned
     char scratch[PATH_MAX];    // folder of the database; "": none
     char db[PATH_MAX + 8];
 };
@@ -104,6 +114,7 @@ static void suggestion_done(struct suggestion *s)
         unlink(s->db);
         rmdir(s->scratch);
     }
+    list_output_done(&s->output);
     zipindex_done(&s->zip);
     page_ranges_done(&s->chosen);
     evidence_done(&s->evidence);
@@ -124,9 +135,10 @@ static int make_database(struct suggestion *s, struct mmsql *mmsql, struct err *
 {
     mmsql->program = s->line->mmsql;
     mmsql->db = s->line->recording;
-    if (access(s->line->recording, R_OK) < 0)
+    bool is_stream = str_eq(s->line->recording, "-");
+    if (!is_stream && access(s->line->recording, R_OK) < 0)
         return err_errno(err, -errno, "%s", s->line->recording);
-    if (is_database(s->line->recording))
+    if (!is_stream && is_database(s->line->recording))
         return 0;
     const char *tmp = getenv("TMPDIR");
     snprintf(s->scratch, sizeof(s->scratch), "%s/pintool.XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -156,6 +168,7 @@ static int look_at_file(struct suggestion *s, struct err *err)
     if (r < 0)
         return err_errno(err, r, "%s", path);
     r = zip_source_index(s->probe, s->fd, (uint64_t)s->st.st_size, path, &s->zip, NULL);
+    s->is_zip = r == 0;
     return r == -EBADMSG ? 0 : r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
@@ -198,13 +211,23 @@ static int write_list(const struct suggestion *s, const struct explanation *expl
             return err_errno(err, r, "%s", s->line->output);
     }
     r = pinlist_from_ranges(&bytes, s->page_size, s->line->quota_bytes, &list, err);
+    struct list_made_of made_of = {
+        .path = s->line->file,
+        .zip = s->is_zip ? &s->zip : NULL,
+        .size_bytes = (uint64_t)s->st.st_size,
+        .why_empty = "no page of the file is worth a pin",
+    };
     return r < 0 ? err_prefix(err, r, "%s", s->line->output)
-                 : pinlist_file_write(s->line->output, &list, err);
+                 : list_output_write(&s->output, &list, &made_of, err);
 }
 
 static int suggest(struct suggestion *s, struct err *err)
 {
-    int r = look_at_file(s, err);
+    s->output.path = s->line->output;
+    s->output.allow_empty = s->line->allow_empty;
+    int r = list_output_open(&s->output, false, err);
+    if (r == 0)
+        r = look_at_file(s, err);
     if (r == 0)
         r = gather(s, err);
     if (r < 0)
@@ -241,7 +264,7 @@ int pintool_suggest(int argc, char **argv)
         err_print(&err, PINTOOL);
         return PINTOOL_USAGE;
     }
-    struct suggestion suggestion = {.line = &line, .fd = -1};
+    struct suggestion suggestion = {.line = &line, .fd = -1, .output.stream_fd = -1};
     r = suggest(&suggestion, &err);
     suggestion_done(&suggestion);
     if (r < 0) {

@@ -17,13 +17,17 @@
 
 int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, struct err *err)
 {
-    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    bool is_stream = str_eq(path, "-");
+    const char *name = is_stream ? "standard input" : path;
+    CLEANUP(close_fdp)
+    int fd = is_stream ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                       : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return err_errno(err, -errno, "%s", path);
+        return err_errno(err, -errno, "%s", name);
     int r = fd_read_all(fd, max_bytes, ret);
     if (r == -EFBIG)
-        return err_set(err, r, "%s: larger than %zu MiB", path, max_bytes >> 20);
-    return r < 0 ? err_errno(err, r, "%s", path) : 0;
+        return err_set(err, r, "%s: larger than %zu MiB", name, max_bytes >> 20);
+    return r < 0 ? err_errno(err, r, "%s", name) : 0;
 }
 
 static int write_in_place(const char *path, const void *bytes, size_t size)

@@ -9,7 +9,8 @@
 #include "common/err.h"
 #include "common/str.h"
 
-// Appends all of the file; -EFBIG if that is more than `max_bytes`, or open's, read's errno.
+// Appends all of the file, or of standard input for "-"; -EFBIG if that is more than `max_bytes`,
+// or open's, read's errno.
 int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, struct err *err);
 
 // Replaces the file, which keeps its mode if it exists, by way of another name in its folder. What

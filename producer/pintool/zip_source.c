@@ -8,13 +8,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-struct source {
-    struct residency_probe *probe; // borrowed
-    int fd;                        // borrowed
-    struct page_ranges found;      // owned, used again for each block
-};
+#include "common/cleanup.h"
 
-static bool is_absent(struct source *source, uint64_t first_page, uint64_t end_page)
+static bool is_absent(struct zip_source *source, uint64_t first_page, uint64_t end_page)
 {
     struct residency_walk walk = {.next = first_page, .end = end_page};
     page_ranges_clear(&source->found);
@@ -24,7 +20,7 @@ static bool is_absent(struct source *source, uint64_t first_page, uint64_t end_p
 
 static int source_read(void *userdata, uint64_t offset, void *ret, size_t size)
 {
-    struct source *source = userdata;
+    struct zip_source *source = userdata;
     uint64_t page_size = residency_page_size(source->probe);
     uint64_t first = offset / page_size, end = (offset + size - 1) / page_size + 1;
     bool absent = is_absent(source, first, end);
@@ -42,14 +38,22 @@ static int source_read(void *userdata, uint64_t offset, void *ret, size_t size)
     return 0;
 }
 
+struct zipindex_source zip_source_bytes(struct zip_source *source, uint64_t size_bytes)
+{
+    posix_fadvise(source->fd, 0, 0, POSIX_FADV_RANDOM);
+    return (struct zipindex_source){
+        .size_bytes = size_bytes, .read = source_read, .userdata = source};
+}
+
+void zip_source_done(struct zip_source *source)
+{
+    page_ranges_done(&source->found);
+}
+
 int zip_source_index(struct residency_probe *probe, int fd, uint64_t size_bytes, const char *name,
                      struct zipindex *ret, struct err *err)
 {
-    struct source source = {.probe = probe, .fd = fd};
-    struct zipindex_source bytes = {
-        .size_bytes = size_bytes, .read = source_read, .userdata = &source};
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    int r = zipindex_read(&bytes, name, ret, err);
-    page_ranges_done(&source.found);
-    return r;
+    CLEANUP(zip_source_done) struct zip_source source = {.probe = probe, .fd = fd};
+    struct zipindex_source bytes = zip_source_bytes(&source, size_bytes);
+    return zipindex_read(&bytes, name, ret, err);
 }

@@ -52,6 +52,16 @@ CASES = {
     "zip_older_probe_verbose": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "-o", "again.meta", "-v"],
                                 0),
     "zip_other_version": (["file", "app.apk", "--zip", "--use-probe", "longer.meta", "--dump"], 0),
+    "zip_stale": (["file", "app.apk", "--zip", "--pinconfig", "stale.txt", "-o", "stale.meta"], 0),
+    "zip_replaced": (["file", "app.apk", "--zip", "--gen-probe", "-o", "stale.meta"], 0),
+    "zip_emit_pinconfig": (["file", "app.apk", "--zip", "--gen-probe", "--emit-pinconfig", "-"], 0),
+    "zip_emit_pinconfig_filtered": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "--pinconfig",
+                                     "pinconfig.txt", "--emit-pinconfig", "-"], 0),
+    "zip_other_build": (["file", "rebuilt.apk", "--zip", "--use-probe", "wanted.meta"], 0),
+    "zip_embedded": (["file", "rebuilt.apk", "--zip", "--use-probe", "rebuilt.apk", "--dump"], 0),
+    "pinlist_embedded": (["pinlist", "rebuilt.apk", "--dump", "--summary"], 0),
+    "lock_other_build": (["lock", "wanted.meta", "rebuilt.apk", "-t", "0.01s"], 0),
+    "preload_embedded": (["preload", "rebuilt.apk"], 0),
     "zip_json": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt", "--json", "-o",
                   "json.meta"], 0),
     "zip_map": (["file", "app.apk", "--zip", "--gen-probe", "--map"], 0),
@@ -71,6 +81,14 @@ CASES = {
     "fail_pinconfig": (["file", "app.apk", "--zip", "--pinconfig", "bad.txt", "--dump", "-o", "no.meta"], 1),
     "fail_pinconfig_empty": (["file", "app.apk", "--zip", "--pinconfig", "empty.so", "-o", "no.meta"], 1),
     "fail_no_match": (["file", "app.apk", "--zip", "--pinconfig", "nomatch.txt", "--dump", "-o", "no.meta"], 1),
+    "fail_empty": (["file", "absent.so", "--gen-probe", "-o", "plain.meta"], 1),
+    "fail_empty_filtered": (["file", "app.apk", "--zip", "--pinconfig", "beyond.txt", "-o", "plain.meta"], 1),
+    "empty_allowed": (["file", "absent.so", "--gen-probe", "-o", "spare.meta", "--allow-empty"], 0),
+    "empty_first": (["file", "absent.so", "--gen-probe", "-o", "first.meta"], 0),
+    "fail_other_build": (["file", "rebuilt.apk", "--zip", "--use-probe", "wanted.meta", "-o", "no.meta"], 1),
+    "fail_not_embedded": (["pinlist", "app.apk"], 1),
+    "fail_itself": (["file", "plain.so", "--gen-probe", "-o", "plain.so"], 1),
+    "fail_streams": (["file", "app.apk", "--zip", "--use-probe", "-", "--pinconfig", "-"], 2),
     "fail_odd_probe": (["file", "app.apk", "--zip", "--use-probe", "odd.meta", "--dump", "-o", "no.meta"], 1),
     "fail_odd_pinlist": (["pinlist", "odd.meta", "--dump"], 1),
     "fail_overlap": (["file", "overlap.zip", "--zip", "--gen-probe", "--dump", "-o", "no.meta"], 1),
@@ -107,6 +125,15 @@ def write_app(path):
         app.writestr(zipfile.ZipInfo("res/evil\x1b[2J"), b"x" * 3000)
 
 
+def write_rebuilt(path):
+    """What app.apk has, behind a new entry, and with a pinlist inside, as Android wants it."""
+    with zipfile.ZipFile(path, "w") as app:
+        app.writestr(zipfile.ZipInfo("AndroidManifest.xml"), b"m" * 5000)
+        app.writestr(zipfile.ZipInfo("lib/arm64-v8a/libapp.so"), b"elf!" * 7500)
+        app.writestr(zipfile.ZipInfo("lib/arm64-v8a/libother.so"), b"data" * 5000)
+        app.writestr(zipfile.ZipInfo("assets/pinlist.meta"), struct.pack(">4I", 4096, 8192, 20480, 4096))
+
+
 def write_overlapping(path):
     """Two names for the same bytes; the second one's header lies in the data of the first."""
     def local(name, size):
@@ -141,6 +168,11 @@ class Pintool(unittest.TestCase):
             (cls.dir / name).write_bytes(bytes(size))
         write_app(cls.dir / "app.apk")
         write_overlapping(cls.dir / "overlap.zip")
+        write_rebuilt(cls.dir / "rebuilt.apk")
+        (cls.dir / "stale.txt").write_text("file libold.so\noffset 0 len 10\nfile libapp.so\noffset 4096 len 8192\n"
+                                           "offset 70000 len 4096\nfile arm64-v8a/libapp\n")
+        (cls.dir / "beyond.txt").write_text("file libapp.so\noffset 70000\nlen 4096\n")
+        (cls.dir / "spare.meta").write_bytes(struct.pack(">2I", 0, PAGE))
         (cls.dir / "pinconfig.txt").write_text("file libapp.so\noffset 4096\nlen 8192\noffset 25000\nlength 90000\n"
                                                "file .so\nfile .dex\n")
         (cls.dir / "nomatch.txt").write_text("file libnothing.so\n")
@@ -158,6 +190,7 @@ class Pintool(unittest.TestCase):
         keep(cls.dir / "libs/deep/c.so", [1])
         keep(cls.dir / "app.apk", [2, 3, 5, 9, 13])
         keep(cls.dir / "overlap.zip", [0])
+        keep(cls.dir / "rebuilt.apk", [])
 
     def run_case(self, name, argv):
         """Again where the output is another one: somebody else may have been short of memory meanwhile."""
