@@ -36,7 +36,9 @@ struct options {
 
 static const char lines_sql[] =
     "SELECT upid, pid, coalesce(process_name, ''), ts, layer, part, bytes, meaning, "
-    "(ts - coalesce((SELECT min(int_value) FROM metadata WHERE name = 'tracing_started_ns'), "
+    "(ts - coalesce((SELECT min(coalesce(m.int_value, b.start_ts)) FROM process p "
+    "JOIN machine_bounds b ON b.machine_id = p.machine_id LEFT JOIN metadata m "
+    "ON m.trace_id = b.trace_id AND m.name = 'tracing_started_ns' WHERE p.upid = a.upid), "
     "(SELECT start_ts FROM trace_bounds))) / 1e9 FROM memory_account a "
     "WHERE (?1 < 0 OR pid = ?1) AND (?2 IS NULL OR process_name GLOB ?2) "
     "AND ts = (SELECT max(ts) FROM memory_account b WHERE b.upid = a.upid AND b.ts <= ?3)";

@@ -21,7 +21,8 @@ static void sql_error_print(sqlite3 *handle, const char *sql, const char *statem
     offset = sqlite3_error_offset(handle);
 #endif
     fprintf(stderr, "mmsql: %s\n", sqlite3_errmsg(handle));
-    if (offset < 0)
+    // An error in a view has its place in the view's text.
+    if (offset < 0 || (size_t)offset > strlen(statement))
         return;
     const char *at = statement + offset, *line = at;
     while (line > sql && line[-1] != '\n')

@@ -3,10 +3,19 @@
 -- What memory did, as questions are asked: who reclaimed and what it cost, rates, pressure, pins, heaps. mmtrace's
 -- own, not Perfetto's. docs/views.md has an example of each.
 
+-- From when to when each machine was recorded: what is open at the end of its trace ends there, whatever other
+-- traces are in the database.
+--   machine_id: Machine.
+--   trace_id: Trace that it is in.
+--   start_ts: First moment with data (ns).
+--   end_ts: Last moment with data (ns).
+CREATE VIEW machine_bounds AS
+SELECT m.machine_id, m.trace_id, t.start_ts, t.end_ts FROM trace_machine m JOIN trace t ON t.id = m.trace_id;
+
 -- Reclaim and compaction, an episode a row: what began it, who paid, and what it brought.
 --   kind: direct reclaim, memcg reclaim, kswapd or compaction.
 --   ts: Begin (ns).
---   dur: How long it took (ns); to the end of the trace if its end is not there.
+--   dur: How long it took (ns); if its end is not there, to the end of the thread or of its trace.
 --   utid: Thread that did it.
 --   upid: Process of the thread.
 --   thread_name: Name of the thread.
@@ -16,9 +25,9 @@
 --   gfp_flags: The kernel's flags of that allocation.
 --   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
 --   scanned_pages: Pages that the scanners of compaction passed.
+--   machine_id: Machine.
 CREATE VIEW reclaim_episode AS
 WITH
-bounds AS (SELECT end_ts FROM trace_bounds),
 event AS MATERIALIZED (
   SELECT id, ts, name, utid, arg_set_id FROM ftrace_event
   WHERE name IN ('mm_vmscan_kswapd_wake', 'mm_vmscan_kswapd_sleep', 'mm_compaction_begin', 'mm_compaction_end')),
@@ -31,7 +40,7 @@ compaction AS (
   FROM event WHERE name GLOB 'mm_compaction_*' WINDOW w AS (PARTITION BY utid ORDER BY id)),
 episode AS (
   SELECT replace(replace(s.name, 'mm_vmscan_', ''), '_', ' ') AS kind, s.ts,
-    CASE WHEN s.dur < 0 THEN (SELECT end_ts FROM bounds) - s.ts ELSE s.dur END AS dur, t.utid,
+    CASE WHEN s.dur >= 0 THEN s.dur END AS dur, t.utid,
     'allocation of 2^' || coalesce(
       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key GLOB '*_reclaim_order'), 0) || ' pages'
       AS cause,
@@ -44,14 +53,14 @@ episode AS (
   FROM slice s JOIN thread_track t ON t.id = s.track_id
   WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim')
   UNION ALL
-  SELECT 'kswapd', k.ts, coalesce(k.next_ts, (SELECT end_ts FROM bounds)) - k.ts, k.utid,
+  SELECT 'kswapd', k.ts, k.next_ts - k.ts, k.utid,
     'little free memory in node ' || coalesce(
       (SELECT int_value FROM args a WHERE a.arg_set_id = k.arg_set_id AND a.key = 'nid'), 0),
     (SELECT int_value FROM args a WHERE a.arg_set_id = k.arg_set_id AND a.key = 'order'), NULL, NULL, NULL
   FROM kswapd k WHERE k.name = 'mm_vmscan_kswapd_wake'
   UNION ALL
   SELECT 'compaction', c.ts,
-    CASE c.next_name WHEN 'mm_compaction_end' THEN c.next_ts ELSE (SELECT end_ts FROM bounds) END - c.ts, c.utid,
+    CASE c.next_name WHEN 'mm_compaction_end' THEN c.next_ts - c.ts END, c.utid,
     CASE WHEN t.name GLOB 'kcompactd*' THEN 'background' WHEN t.name GLOB 'kswapd*' THEN 'kswapd'
       ELSE 'allocation, or asked for' END,
     NULL, NULL, NULL,
@@ -60,8 +69,10 @@ episode AS (
     (SELECT sum(CASE a.key WHEN 'free_pfn' THEN -a.int_value ELSE a.int_value END) FROM args a
       WHERE a.arg_set_id = c.arg_set_id AND a.key IN ('migrate_pfn', 'free_pfn'))
   FROM compaction c LEFT JOIN thread t ON t.utid = c.utid WHERE c.name = 'mm_compaction_begin')
-SELECT e.kind, e.ts, e.dur, e.utid, t.upid, t.name AS thread_name, p.name AS process_name, e.cause, e.allocation_order,
-  e.gfp_flags, e.reclaimed_pages, e.scanned_pages
+SELECT e.kind, e.ts, coalesce(e.dur, max(0, coalesce(t.end_ts, p.end_ts,
+    (SELECT b.end_ts FROM machine_bounds b WHERE b.machine_id = t.machine_id), (SELECT end_ts FROM trace_bounds)) - e.ts))
+    AS dur, e.utid, t.upid, t.name AS thread_name, p.name AS process_name, e.cause, e.allocation_order,
+  e.gfp_flags, e.reclaimed_pages, e.scanned_pages, t.machine_id
 FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.upid = t.upid;
 
 -- What reclaim and compaction cost each process.
@@ -87,40 +98,45 @@ GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
 --   change: By how much it changed; NULL if a counter that only grows went back.
 --   per_second: The change in a second.
 --   is_level: 1: a level that goes up and down (nr_*); 0: counts events since boot.
+--   machine_id: Machine.
 CREATE VIEW vmstat_rate AS
 WITH reading AS (
-  SELECT c.ts, t.name, c.value, t.name GLOB 'nr_*' AS is_level,
+  SELECT c.ts, t.name, c.value, t.name GLOB 'nr_*' AS is_level, t.machine_id,
     lead(c.ts) OVER w AS next_ts, lead(c.value) OVER w AS next_value
   FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.type = 'vmstat'
-  WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts)),
+  WINDOW w AS (PARTITION BY c.track_id, t.name, t.machine_id ORDER BY c.ts)),
 change AS (
   SELECT *, next_ts - ts AS dur,
     CASE WHEN is_level OR next_value >= value THEN next_value - value END AS change
   FROM reading WHERE next_ts > ts)
-SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level FROM change;
+SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level, machine_id FROM change;
 
--- Memory of processes over time, a row for as long as a counter stayed the same.
+-- Memory of processes over time, a row for as long as a counter stayed the same. A process that has ended has no
+-- memory. The window has all columns that questions name, so that SQLite reads the counters of these processes alone.
 --   ts: From when (ns).
---   dur: Until the next reading, or the end of the trace (ns).
+--   dur: Until the next reading, or the end of the process or of its trace (ns).
 --   upid: Process.
 --   pid: Process id.
 --   process_name: Name of the process.
 --   name: What of it: mem.rss, mem.rss.anon, mem.swap, ...
 --   size_bytes: Memory (bytes).
 --   change_bytes: Since the reading before (bytes).
+--   machine_id: Machine.
 CREATE VIEW process_memory AS
-SELECT c.ts, coalesce(lead(c.ts) OVER w, (SELECT end_ts FROM trace_bounds)) - c.ts AS dur, t.upid, p.pid,
+SELECT c.ts, coalesce(lead(c.ts) OVER w, p.end_ts, (SELECT b.end_ts FROM machine_bounds b
+    WHERE b.machine_id = t.machine_id), (SELECT end_ts FROM trace_bounds)) - c.ts AS dur, t.upid, p.pid,
   p.name AS process_name, t.name, CAST(c.value AS INTEGER) AS size_bytes,
-  CAST(c.value - lag(c.value) OVER w AS INTEGER) AS change_bytes
+  CAST(c.value - lag(c.value) OVER w AS INTEGER) AS change_bytes, t.machine_id
 FROM counter c JOIN process_counter_track t ON t.id = c.track_id JOIN process p ON p.upid = t.upid
-WHERE t.type = 'process_memory'
-WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts);
+WHERE t.type = 'process_memory' AND (p.end_ts IS NULL OR c.ts < p.end_ts)
+WINDOW w AS (PARTITION BY c.track_id, t.upid, p.pid, p.name, t.name, t.machine_id ORDER BY c.ts);
 
 -- Times of memory pressure: the kernel's stall counters (PSI), reclaim and stalled allocations, side by side. An
--- episode is a time in which tasks stalled or somebody reclaimed, with gaps of less than 100 ms closed.
+-- episode is a time in which tasks of one machine stalled or somebody reclaimed there, with gaps of less than 100 ms
+-- closed.
 --   ts: Begin (ns).
 --   dur: How long (ns).
---   some_stall_ns: Time in which at least one task waited for memory (PSI); NULL if it was not recorded.
+--   some_stall_ns: Time in which at least one task waited for memory (PSI); NULL if the machine has no PSI.
 --   full_stall_ns: Time in which all tasks waited for memory (PSI).
 --   direct_reclaims: Direct and memcg reclaims that began in it.
 --   direct_reclaim_dur: How long they took, in sum (ns).
@@ -129,38 +145,41 @@ WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts);
 --   reclaimed_pages: Pages that direct and memcg reclaims freed.
 --   allocation_stalls: Allocations that had to wait (allocstall_*, from the readings in and around it).
 --   processes: Processes that reclaimed for themselves.
+--   machine_id: Machine.
 CREATE VIEW pressure_episode AS
 WITH
-reclaim AS MATERIALIZED (SELECT kind, ts, dur, upid, process_name, reclaimed_pages FROM reclaim_episode),
 psi AS MATERIALIZED (
-  SELECT t.name, lag(c.ts) OVER w AS ts, c.ts AS end_ts, c.value - lag(c.value) OVER w AS stall_ns
+  SELECT t.machine_id, t.name, lag(c.ts) OVER w AS ts, c.ts AS end_ts, c.value - lag(c.value) OVER w AS stall_ns
   FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.name IN ('psi.mem.some', 'psi.mem.full')
   WINDOW w AS (PARTITION BY c.track_id ORDER BY c.ts)),
-stall AS MATERIALIZED (SELECT ts, ts + dur AS end_ts, change FROM vmstat_rate WHERE name GLOB 'allocstall*' AND change),
 span AS (
-  SELECT ts, end_ts FROM psi WHERE stall_ns > 0 AND name = 'psi.mem.some'
-  UNION ALL SELECT ts, ts + dur FROM reclaim UNION ALL SELECT ts, end_ts FROM stall),
+  SELECT machine_id, ts, end_ts, name AS what, stall_ns AS amount, NULL AS pages, NULL AS process_name
+  FROM psi WHERE stall_ns > 0
+  UNION ALL SELECT machine_id, ts, ts + dur, iif(kind GLOB '* reclaim', 'reclaim', kind), dur, reclaimed_pages, process_name
+  FROM reclaim_episode
+  UNION ALL SELECT machine_id, ts, ts + dur, 'allocstall', change, NULL, NULL
+  FROM vmstat_rate WHERE name GLOB 'allocstall*' AND change > 0),
 edge AS (
-  SELECT *, ts > max(end_ts) OVER (ORDER BY ts, end_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 100000000
-    AS is_new FROM span),
-numbered AS (SELECT *, sum(coalesce(is_new, 1)) OVER (ORDER BY ts, end_ts) AS episode FROM edge),
-episode AS MATERIALIZED (SELECT min(ts) AS ts, max(end_ts) AS end_ts FROM numbered GROUP BY episode)
-SELECT e.ts, e.end_ts - e.ts AS dur,
-  (SELECT CAST(sum(stall_ns) AS INTEGER) FROM psi WHERE name = 'psi.mem.some' AND psi.ts >= e.ts AND psi.end_ts <= e.end_ts)
+  SELECT *, ts > max(end_ts) OVER (PARTITION BY machine_id ORDER BY ts, end_ts
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 100000000 AS is_new FROM span),
+numbered AS (
+  SELECT *, sum(coalesce(is_new, 1)) OVER (PARTITION BY machine_id ORDER BY ts, end_ts) AS episode FROM edge),
+episode AS (
+  SELECT machine_id, min(ts) AS ts, max(end_ts) - min(ts) AS dur,
+    sum(amount) FILTER (WHERE what = 'psi.mem.some') AS some, sum(amount) FILTER (WHERE what = 'psi.mem.full') AS full,
+    count(*) FILTER (WHERE what = 'reclaim') AS direct_reclaims,
+    coalesce(sum(amount) FILTER (WHERE what = 'reclaim'), 0) AS direct_reclaim_dur,
+    coalesce(sum(amount) FILTER (WHERE what = 'kswapd'), 0) AS kswapd_dur,
+    coalesce(sum(amount) FILTER (WHERE what = 'compaction'), 0) AS compaction_dur,
+    sum(pages) AS reclaimed_pages, CAST(sum(amount) FILTER (WHERE what = 'allocstall') AS INTEGER) AS allocation_stalls,
+    group_concat(DISTINCT process_name) FILTER (WHERE what = 'reclaim') AS processes
+  FROM numbered GROUP BY machine_id, episode)
+SELECT ts, dur,
+  CAST(coalesce(some, (SELECT 0 FROM psi WHERE psi.machine_id = e.machine_id AND name = 'psi.mem.some')) AS INTEGER)
     AS some_stall_ns,
-  (SELECT CAST(sum(stall_ns) AS INTEGER) FROM psi WHERE name = 'psi.mem.full' AND psi.ts >= e.ts AND psi.end_ts <= e.end_ts)
+  CAST(coalesce(full, (SELECT 0 FROM psi WHERE psi.machine_id = e.machine_id AND name = 'psi.mem.full')) AS INTEGER)
     AS full_stall_ns,
-  (SELECT count(*) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim'))
-    AS direct_reclaims,
-  (SELECT coalesce(sum(dur), 0) FROM reclaim r
-    WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim')) AS direct_reclaim_dur,
-  (SELECT coalesce(sum(dur), 0) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind = 'kswapd') AS kswapd_dur,
-  (SELECT coalesce(sum(dur), 0) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind = 'compaction')
-    AS compaction_dur,
-  (SELECT sum(reclaimed_pages) FROM reclaim r WHERE r.ts BETWEEN e.ts AND e.end_ts) AS reclaimed_pages,
-  (SELECT CAST(sum(change) AS INTEGER) FROM stall s WHERE s.ts <= e.end_ts AND s.end_ts >= e.ts) AS allocation_stalls,
-  (SELECT group_concat(DISTINCT process_name) FROM reclaim r
-    WHERE r.ts BETWEEN e.ts AND e.end_ts AND kind IN ('direct reclaim', 'memcg reclaim')) AS processes
+  direct_reclaims, direct_reclaim_dur, kswapd_dur, compaction_dur, reclaimed_pages, allocation_stalls, processes, machine_id
 FROM episode e;
 
 -- Pages that pinlists name, of the files whose residency was watched: merged, in whole pages.
@@ -190,16 +209,17 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   path: File.
 --   sample_id: Sample.
 --   ts: Begin of the look (ns).
---   dur: Until the next sample of the file, or the end of the trace (ns).
+--   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
 --   resident_pages: Of those, in the page cache.
 --   resident_percent: The same as a share.
 CREATE VIEW pin_coverage AS
 WITH
 sample AS (
-  SELECT id, ts, file_id, pages, detail,
-    coalesce(lead(ts) OVER (PARTITION BY file_id ORDER BY id), (SELECT end_ts FROM trace_bounds)) - ts AS dur
-  FROM page_residency_sample),
+  SELECT s.id, s.ts, s.file_id, s.pages, s.detail,
+    coalesce(lead(s.ts) OVER (PARTITION BY s.file_id ORDER BY s.id), f.gone_ts, (SELECT b.end_ts FROM machine_bounds b
+      WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur
+  FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id),
 covered AS (
   SELECT p.pinlist_id, p.file_id, p.path, s.id AS sample_id, s.ts, s.dur,
     sum(max(0, min(p.end_page, s.pages) - p.start_page)) AS pinned_pages,
@@ -247,8 +267,9 @@ sample AS MATERIALIZED (
     sum(s.detail = 'exact') OVER (PARTITION BY s.file_id ORDER BY s.id) AS n_exact
   FROM page_residency_sample s JOIN listed USING (file_id)),
 watched AS (
-  SELECT file_id, min(id) AS first_sample_id, (SELECT end_ts FROM trace_bounds) - min(ts) AS ns
-  FROM page_residency_sample WHERE detail = 'exact' GROUP BY file_id),
+  SELECT s.file_id, min(s.id) AS first_sample_id, coalesce(f.gone_ts, (SELECT b.end_ts FROM machine_bounds b
+      WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - min(s.ts) AS ns
+  FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id WHERE s.detail = 'exact' GROUP BY s.file_id),
 -- What each run adds to its pages.
 run AS (
   SELECT r.file_id, r.start_page, r.end_page, r.dur AS ns, z.n_exact - a.n_exact + a.is_exact AS shown,
@@ -436,6 +457,8 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 
 -- What profiled processes have in memory beside what their heap profile says, and names for the difference.
 -- The parts add up: profile and difference are what is anonymous, that and the rest is what is resident and swapped.
+-- Only what is of one moment is compared: a look at the mappings follows a dump within a second, and the allocator's
+-- count is at most 50 ms away from the dump.
 --   upid: Process.
 --   pid: Its number.
 --   process_name: Its name.
@@ -446,9 +469,14 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   meaning: What that is.
 CREATE VIEW memory_account AS
 WITH
+dump AS MATERIALIZED (SELECT DISTINCT upid, ts FROM heap_profile_allocation),
+look AS MATERIALIZED (SELECT DISTINCT upid, ts FROM profiler_smaps),
 moment AS MATERIALIZED (
-  SELECT DISTINCT h.upid, coalesce(l.ts, h.ts) AS ts
-  FROM heap_profile_allocation h LEFT JOIN (SELECT DISTINCT upid, ts FROM profiler_smaps) l ON l.upid = h.upid),
+  SELECT d.upid, coalesce(l.ts, d.ts) AS ts, max(d.ts) AS dump_ts
+  FROM dump d LEFT JOIN look l ON l.upid = d.upid AND l.ts BETWEEN d.ts AND d.ts + 1000000000
+  WHERE l.ts IS NOT NULL OR d.upid NOT IN (
+    SELECT o.upid FROM look o JOIN dump b ON b.upid = o.upid AND o.ts BETWEEN b.ts AND b.ts + 1000000000)
+  GROUP BY d.upid, coalesce(l.ts, d.ts)),
 mapped AS MATERIALIZED (
   SELECT s.upid, s.ts,
     CASE WHEN s.path = '[heap]' THEN 'heap' WHEN s.path = '[anon:malloc arena]' THEN 'malloc arenas'
@@ -479,7 +507,8 @@ whole AS MATERIALIZED (
   SELECT m.upid, m.ts,
     (SELECT coalesce(sum(h.size) FILTER (WHERE h.heap_name = 'libc.malloc'), sum(h.size)) FROM heap_profile_allocation h
      WHERE h.upid = m.upid AND h.ts <= m.ts) AS profiled,
-    (SELECT max(a.ts) FROM malloc_arena a WHERE a.upid = m.upid AND a.ts <= m.ts + 200000000) AS asked,
+    (SELECT max(a.ts) FROM malloc_arena a WHERE a.upid = m.upid
+     AND a.ts BETWEEN m.dump_ts - 50000000 AND m.dump_ts + 50000000) AS asked,
     (SELECT sum(resident + swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts AND c.is_private) AS anonymous,
     (SELECT sum(resident) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS resident,
     (SELECT sum(swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts) AS swap
@@ -507,7 +536,8 @@ line(upid, ts, layer, place, part, bytes, meaning) AS (
   SELECT upid, ts, 'allocator', 202, 'held', held, 'all that it has from the kernel' FROM held WHERE held IS NOT NULL
   UNION ALL
   SELECT upid, ts, 'difference', 400, 'not profiled', used - profiled,
-    'in use and not in the profile: allocated before it began, caches of threads, and the sampling error'
+    'in use and not in the profile: allocated before it began, caches of threads; negative: allocated after the '
+    || 'allocator''s count, or the sampling error'
   FROM held WHERE held IS NOT NULL
   UNION ALL
   SELECT upid, ts, 'difference', 401, 'fragmentation', held - used, 'free in the allocator: between what is in use, and at the end'

@@ -16,7 +16,7 @@ WHERE s.detail = 'exact';
 
 -- What was resident of each file, from one sample to the next.
 --   sample_id: Sample.
---   dur: Until the next sample of the file, or the end of the trace (ns).
+--   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   path: File.
 --   size_bytes: Size of the file in whole pages (bytes).
 --   resident_bytes: Resident pages (bytes).
@@ -25,7 +25,8 @@ WHERE s.detail = 'exact';
 --   evicted_bytes: Were resident once (bytes).
 CREATE VIEW page_residency_over_time AS
 SELECT s.id AS sample_id, s.ts,
-  coalesce(lead(s.ts) OVER (PARTITION BY s.file_id ORDER BY s.id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
+  coalesce(lead(s.ts) OVER (PARTITION BY s.file_id, f.path ORDER BY s.id), f.gone_ts, (SELECT b.end_ts
+    FROM machine_bounds b WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
   s.file_id, f.path, s.detail, s.pages * f.page_size_bytes AS size_bytes, s.resident_bytes,
   round(100.0 * s.resident_pages / nullif(s.pages, 0), 1) AS resident_percent,
   s.dirty_pages * f.page_size_bytes AS dirty_bytes,

@@ -55,7 +55,8 @@
     C(page_residency_file, inode, INT, "Inode number.")                                            \
     C(page_residency_file, page_size_bytes, INT, "Size of a page (bytes).")                        \
     C(page_residency_file, first_ts, INT, "First sample in the trace (ns).")                       \
-    C(page_residency_file, gone_ts, INT, "When it was deleted or no longer mapped (ns).")
+    C(page_residency_file, gone_ts, INT, "When it was deleted or no longer mapped (ns).")          \
+    C(page_residency_file, machine_id, INT, "Machine.")
 
 #define COLUMNS_page_residency_round(K, C, G)                                                      \
     K(page_residency_round, id, "Row.")                                                            \

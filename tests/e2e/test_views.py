@@ -37,12 +37,15 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.db = self.dir / "out.db"
 
+    def encode(self, text, name="trace"):
+        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
+        (self.dir / name).write_bytes(made.stdout)
+        return self.dir / name
+
     def convert(self, *files, text=None):
         if text is not None:
-            made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                                   "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
-            (self.dir / "trace").write_bytes(made.stdout)
-            files = (self.dir / "trace", *files)
+            files = (self.encode(text), *files)
         done = lib.run(lib.MMSQL, "convert", "-q", *files, "-o", self.db)
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -105,6 +108,120 @@ class Counters(Case):
         self.assertEqual(self.query("SELECT ts / 1000000, dur / 1000000, pid, process_name, size_bytes, change_bytes "
                                     "FROM process_memory WHERE name = 'mem.rss'"),
                          [(10, 20, 10, "app", 102400, None), (30, 0, 10, "app", 307200, 204800)])
+
+
+def psi(ts, ms, machine=""):
+    return (f"packet {{ trusted_packet_sequence_id: 2 timestamp: {ts * MS} {machine} sys_stats {{ psi {{ "
+            f"resource: PSI_RESOURCE_MEMORY_SOME total_ns: {ms * MS} }} vmstat {{ key: VMSTAT_PGSCAN_DIRECT value: {ms} }} }} }}\n")
+
+
+def rss(ts, kb, pid=10, machine=""):
+    return (f"packet {{ trusted_packet_sequence_id: 4 timestamp: {ts * MS} {machine} process_stats {{ "
+            f"processes {{ pid: {pid} vm_rss_kb: {kb} }} }} }}\n")
+
+
+class Bounds(Case):
+    """What has ended stays ended, what is open ends with its own trace, and machines are not mixed."""
+
+    def test_a_dead_process_has_no_memory(self):
+        self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(30, 300) + bundle(
+            event(40, 10, "sched_process_free { comm: 'app' pid: 10 prio: 1 }")) + rss(90, 60, 20))
+        self.assertEqual(self.query("SELECT process_name, ts / 1000000, dur / 1000000, size_bytes / 1024 FROM process_memory "
+                                    "ORDER BY upid, ts"),
+                         [("app", 10, 20, 100), ("app", 30, 10, 300), ("kswapd0", 10, 80, 50), ("kswapd0", 90, 0, 60)])
+        for at, want in ((35, 350), (50, 50)):
+            self.assertEqual(self.query("SELECT sum(size_bytes) / 1024 FROM process_memory WHERE name = 'mem.rss' "
+                                        f"AND ts <= {at * MS} AND ts + dur > {at * MS}"), [(want,)])
+
+    def test_an_end_that_a_poll_saw(self):
+        """Of the process that it is about: a pid may be another's by then, or have been freed by the kernel before."""
+        ended = ("packet {{ trusted_packet_sequence_id: 4 timestamp: {0} process_stats {{ ended {{ pid: {1} last_seen: {2} }} }} "
+                 "}}\n")
+        self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(90, 60, 20) + ended.format(40 * MS, 10, 30 * MS)
+                     + bundle(event(20, 5, "task_newtask { pid: 30 comm: 'new' clone_flags: 0 }"),
+                              event(21, 5, "task_newtask { pid: 40 comm: 'newer' clone_flags: 0 }"),
+                              event(25, 40, "sched_process_free { comm: 'newer' pid: 40 prio: 1 }"))
+                     + ended.format(41 * MS, 30, 10 * MS) + ended.format(42 * MS, 40, 24 * MS)
+                     + ended.format(43 * MS, 999, 24 * MS))
+        self.assertEqual(self.query("SELECT process_name, ts / 1000000, dur / 1000000 FROM process_memory ORDER BY upid, ts"),
+                         [("app", 10, 30), ("kswapd0", 10, 80), ("kswapd0", 90, 0)])
+        self.assertEqual(self.query("SELECT pid, end_ts / 1000000 FROM process WHERE pid IN (10, 20, 30, 40, 999) ORDER BY pid"),
+                         [(10, 40), (20, None), (30, None), (40, 25)])
+
+    def test_who_dies_in_reclaim(self):
+        self.convert(text=TREE + bundle(
+            event(10, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
+            event(12, 10, "mm_compaction_begin { zone_start: 1 migrate_pfn: 1 free_pfn: 9 zone_end: 10 }"),
+            event(15, 11, "sched_process_free { comm: 'worker' pid: 11 prio: 1 }"),
+            event(19, 10, "sched_process_free { comm: 'app' pid: 10 prio: 1 }"), event(100, 20, "mm_vmscan_kswapd_sleep { }")))
+        self.assertEqual(self.query("SELECT kind, ts / 1000000, dur / 1000000 FROM reclaim_episode ORDER BY ts"),
+                         [("direct reclaim", 10, 5), ("compaction", 12, 7)])
+
+    def test_two_traces(self):
+        """The second begins while the first is recorded, and goes on for long."""
+        open_ends = bundle(event(210, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
+                           event(220, 20, "mm_vmscan_kswapd_wake { nid: 0 order: 0 }"))
+        first = TREE + psi(100, 0) + rss(110, 100) + psi(200, 40) + open_ends + psi(300, 130)
+        second = TREE + psi(250, 60) + psi(350, 150) + rss(360, 200) + psi(1000, 150)
+        self.convert(self.encode(first, "first"), self.encode(second, "second"))
+        self.assertEqual(self.query("SELECT trace_id, end_ts / 1000000 FROM machine_bounds"), [(0, 300), (1, 1000)])
+        self.assertEqual(
+            self.query("SELECT machine_id, ts / 1000000, dur / 1000000, some_stall_ns / 1000000, direct_reclaims, kswapd_dur / "
+                       "1000000 FROM pressure_episode"),
+            [(0, 100, 200, 130, 1, 80), (1, 250, 100, 90, 0, 0)])
+        self.assertEqual(self.query("SELECT kind, dur / 1000000 FROM reclaim_episode ORDER BY ts"),
+                         [("direct reclaim", 90), ("kswapd", 80)])
+        self.assertEqual(self.query("SELECT machine_id, ts / 1000000, dur / 1000000 FROM process_memory"),
+                         [(0, 110, 190), (1, 360, 640)])
+        self.assertEqual(self.query("SELECT machine_id, count(*), sum(change) FROM vmstat_rate GROUP BY 1"),
+                         [(0, 2, 130), (1, 2, 90)])
+
+    def test_several_machines(self):
+        guest = "machine_id: 7"
+        self.convert(text=TREE + psi(100, 0) + psi(110, 0, guest) + psi(200, 50) + psi(210, 80, guest) + psi(700, 50)
+                     + rss(300, 10) + rss(310, 20, 10, guest))
+        self.assertEqual(self.query("SELECT machine_id, ts / 1000000, dur / 1000000, some_stall_ns / 1000000 FROM "
+                                    "pressure_episode"), [(0, 100, 100, 50), (1, 110, 100, 80)])
+        self.assertEqual(self.query("SELECT machine_id, ts / 1000000, dur / 1000000, size_bytes / 1024 FROM process_memory "
+                                    "ORDER BY ts"), [(0, 300, 400, 10), (1, 310, 390, 20)])
+
+    def test_residency_ends_with_the_file_and_its_trace(self):
+        file = ("packet { trusted_packet_sequence_id: 3 timestamp: %d page_residency { files { id: 1 path: '/f' device: 1 "
+                "inode: 2 page_size_bytes: 4096 } samples { file_id: 1 pages: 100 resident_pages: 10 complete: true revision: 1 "
+                "resident_runs: 0 resident_runs: 10 } } }\n")
+        gone = ("packet { trusted_packet_sequence_id: 3 timestamp: %d page_residency { samples { file_id: 1 gone: true } } }\n")
+        self.convert(self.encode(file % (10 * MS) + gone % (30 * MS) + rss(50, 1), "first"),
+                     self.encode(file % (20 * MS) + rss(90, 1), "second"))
+        rows = self.query("SELECT f.machine_id, o.ts / 1000000, o.dur / 1000000 FROM page_residency_over_time o JOIN "
+                          "page_residency_file f ON f.id = o.file_id WHERE o.detail = 'exact' ORDER BY 1")
+        self.assertEqual(rows, [(0, 10, 20), (1, 20, 70)])
+
+    def steps(self, sql):
+        """How much SQLite has to do for a question, in its own instructions."""
+        with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as handle:
+            n = 0
+
+            def count():
+                nonlocal n
+                n += 1
+            handle.set_progress_handler(count, 100)
+            self.assertTrue(handle.execute(sql).fetchall(), sql)
+            return n
+
+    def test_a_question_about_one_thing_reads_that_alone(self):
+        tree = "".join(f"processes {{ pid: {pid} ppid: 1 cmdline: 'p{pid}' }} " for pid in range(10, 50))
+        readings = "".join(f"packet {{ trusted_packet_sequence_id: 4 timestamp: {(i + 1) * MS} process_stats {{ "
+                           + "".join(f"processes {{ pid: {pid} vm_rss_kb: {i} }} " for pid in range(10, 50)) + "} }\n"
+                           for i in range(100))
+        vmstat = "".join(stats(i + 1, "".join(f"vmstat {{ key: {key} value: {i} }} " for key in range(1, 41))) for i in range(100))
+        self.convert(text=f"packet {{ trusted_packet_sequence_id: 3 timestamp: 1 process_tree {{ {tree} }} }}\n"
+                     + readings + vmstat)
+        for view, conditions in (
+                ("process_memory", ("upid = 5 AND name = 'mem.rss'", "pid = 20", "process_name = 'p20'", "process_name GLOB '*20'")),
+                ("vmstat_rate", ("name = 'nr_free_pages'", "name GLOB 'nr_alloc*'"))):
+            whole = self.steps(f"SELECT * FROM {view}")
+            for condition in conditions:
+                self.assertLess(self.steps(f"SELECT * FROM {view} WHERE {condition}"), whole / 8, condition)
 
 
 def residency(ts, body):

@@ -134,6 +134,23 @@ static unsigned counter_in_trace(const struct source_fixture *f, int pid, uint32
     return n;
 }
 
+static unsigned ends_in_trace(const struct source_fixture *f, int pid)
+{
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    unsigned n = 0;
+    while (packet_buffer_next(f->buffer, &cursor, &view)) {
+        struct wire_field stats, item;
+        if (!message_field(view.data, view.size, PB_TracePacket_process_stats, &stats))
+            continue;
+        struct wire_reader reader = wire_sub(&stats);
+        while (wire_next(&reader, &item))
+            n += item.number == PB_ProcessStats_ended &&
+                 message_number(item.data, item.size, PB_ProcessStats_Ended_pid) == (uint64_t)pid;
+    }
+    return n;
+}
+
 struct setup {
     Pb__ProcessStatsConfig process_stats;
     Pb__DataSourceConfig config;
@@ -344,6 +361,30 @@ static void reused_pid_is_another_process(void **state)
     int64_t value;
     assert_int_equal(counter_in_trace(&f, 100, PB_ProcessStats_Process_vm_rss_kb, &value), 2);
     assert_process(&f, 100, "second");
+    assert_int_equal(ends_in_trace(&f, 100), 1);
+    assert_int_equal(ends_in_trace(&f, 50), 0);
+    fixture_done(&f);
+}
+
+// A process whose counters are in the trace has an end there, once.
+static void ends_are_told(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    begin(&f, &setup, 1 << 20);
+    setup.process_stats.proc_stats_poll_ms = 5;
+    struct fake app = {.pid = 100, .comm = "app", .n_threads = 1, .rss_kb = 20, .start_ticks = 5};
+    struct fake other = {.pid = 50, .comm = "other", .n_threads = 1, .rss_kb = 4};
+    write_process(&f, app, "app", 3);
+    write_process(&f, other, "other", 5);
+    fixture_start(&f, &setup.config);
+    fixture_run(&f, 12 * NSEC_PER_MSEC);
+    assert_int_equal(ends_in_trace(&f, 100), 0);
+    remove_tree(&f, "proc/100");
+    fixture_run(&f, 30 * NSEC_PER_MSEC);
+    assert_int_equal(ends_in_trace(&f, 100), 1);
+    assert_int_equal(ends_in_trace(&f, 50), 0);
     fixture_done(&f);
 }
 
@@ -564,6 +605,7 @@ int main(void)
         cmocka_unit_test(counters_are_written_when_they_change),
         cmocka_unit_test(without_a_cache_every_poll_is_written),
         cmocka_unit_test(reused_pid_is_another_process),
+        cmocka_unit_test(ends_are_told),
         cmocka_unit_test(names_outlive_the_ring),
         cmocka_unit_test(state_is_written_again),
         cmocka_unit_test(file_descriptors),

@@ -118,6 +118,17 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     }
 }
 
+// The pid may have been given to another process since.
+static void ended_read(struct import *im, int64_t ts, const struct wire_field *message)
+{
+    MESSAGE(ended, PB_ProcessStats_Ended_last_seen, message);
+    uint32_t pid = (uint32_t)field_u64(&ended[PB_ProcessStats_Ended_pid]);
+    int64_t last_seen = field_i64(&ended[PB_ProcessStats_Ended_last_seen]);
+    const struct process *process = processes_find(&im->processes, pid);
+    if (process && (!process->has_start || process->start_ts <= last_seen))
+        processes_end_thread(&im->processes, ts, pid);
+}
+
 static int process_stats_sorted(struct import *im, void *state, const struct packet *packet,
                                 const struct wire_field *message)
 {
@@ -127,6 +138,8 @@ static int process_stats_sorted(struct import *im, void *state, const struct pac
     wire_foreach(&reader, &field) {
         if (field.number == PB_ProcessStats_processes)
             process_read(im, packet->ts, &field);
+        else if (field.number == PB_ProcessStats_ended)
+            ended_read(im, packet->ts, &field);
     }
     return 0;
 }

@@ -289,6 +289,12 @@ int64_t processes_without_thread(struct processes *all, int64_t pid)
     return upid;
 }
 
+const struct process *processes_find(const struct processes *all, int64_t pid)
+{
+    int64_t upid = map_get(all, &all->by_pid, pid);
+    return upid == UPID_NONE ? NULL : process_at(all, upid);
+}
+
 int64_t processes_process(struct processes *all, int64_t pid)
 {
     bool is_new = map_get(all, &all->by_pid, pid) == UPID_NONE;

@@ -84,6 +84,9 @@ int64_t processes_thread(struct processes *processes, int64_t tid);
 // The same, or UTID_NONE.
 int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 
+// The living process of a pid, or NULL.
+const struct process *processes_find(const struct processes *processes, int64_t pid);
+
 // The living process of a pid, made with its main thread if there is none.
 int64_t processes_process(struct processes *processes, int64_t pid);
 

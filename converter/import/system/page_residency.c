@@ -42,6 +42,7 @@ struct gathering {
 struct residency_file {
     int64_t id; // row
     uint32_t sequence_id, file_id;
+    uint32_t machine;
     const uint8_t *path; // borrowed from the trace
     size_t path_size;
     uint64_t device, inode, page_size;
@@ -363,6 +364,7 @@ static int read_file(struct import *im, struct page_residency *state, const stru
     struct residency_file file = {
         .sequence_id = packet->sequence_id,
         .file_id = (uint32_t)id,
+        .machine = im->machine->number,
         .path = (const uint8_t *)field_text(path),
         .path_size = path->size,
         .device = field_u64(&info[PB_PageResidency_File_device]),
@@ -443,6 +445,7 @@ static int page_residency_finish(struct import *im, void *userdata)
             cell_int(row, COL_page_residency_file_first_ts, file->first_ts);
         if (file->is_gone)
             cell_int(row, COL_page_residency_file_gone_ts, file->gone_ts);
+        cell_int(row, COL_page_residency_file_machine_id, file->machine);
     }
     return 0;
 }

@@ -40,7 +40,8 @@
 #define ATTACHES_MAX  4 // at a time
 #define WAKES_MAX     64
 #define ASK_EVERY     NSEC_PER_SEC
-#define ANSWER_TIME   (50 * NSEC_PER_MSEC) // that the end of a recording waits for answers
+#define ASK_AHEAD     (10 * NSEC_PER_MSEC) // of a dump that cannot wait for answers
+#define ANSWER_TIME   (50 * NSEC_PER_MSEC) // that a dump waits for answers where it can
 #define SMAPS_REST    20                   // times what a look takes, between two looks
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
@@ -61,7 +62,7 @@ struct heap_source {
     struct heap_attach_vec attaches; // owned; those that are under way
     struct heap_wake_vec wakes;      // owned; of processes that have not come yet
     struct loop_timer *look_timer, *dump_timer, *target_timer;
-    nsec_t look_period, ask_due, started; // boot time
+    nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
     bool passing_over; // what runs already is not wanted
     uint64_t n_lost;
@@ -195,7 +196,7 @@ static nsec_t period_for(const struct heap_source *heap)
     return slower < LOOK_SLOW ? slower : LOOK_SLOW;
 }
 
-// What allocators hold is asked for ahead: a dump has what came last.
+// A dump has the answer that came last.
 static void ask_all(struct heap_source *heap)
 {
     vec_foreach(&heap->clients, client)
@@ -219,10 +220,27 @@ static void wait_for_answers(const struct heap_source *heap)
         nanosleep(&(struct timespec){.tv_nsec = NSEC_PER_MSEC}, NULL);
 }
 
+// What the allocators hold is to be of the moment of the dump.
+static void hear_answers(struct heap_source *heap)
+{
+    if (!heap_host_is_alone(heap->host))
+        return;
+    ask_all(heap);
+    wait_for_answers(heap);
+}
+
 static void write_malloc_infos(struct heap_source *heap)
 {
     vec_foreach(&heap->clients, client)
         malloc_info_write(&(*client)->malloc_info, heap->env.writer, (*client)->pid);
+}
+
+// Before each dump, so that its answer is of the same moment; in between for dumps that are asked
+// for.
+static nsec_t next_question(const struct heap_source *heap, nsec_t now)
+{
+    nsec_t before_dump = heap->dump_due == NSEC_MAX ? NSEC_MAX : heap->dump_due - ASK_AHEAD;
+    return before_dump > now && before_dump < now + ASK_EVERY ? before_dump : now + ASK_EVERY;
 }
 
 static void look(void *userdata, nsec_t due, uint64_t n_due)
@@ -243,9 +261,10 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
     check_guard(heap, now);
     if (now >= heap->ask_due) {
         ask_all(heap);
-        heap->ask_due = now + ASK_EVERY;
+        heap->ask_due = next_question(heap, now);
     }
-    loop_set_timer(heap->look_timer, now + heap->look_period, 0);
+    nsec_t next = now + heap->look_period;
+    loop_set_timer(heap->look_timer, next < heap->ask_due ? next : heap->ask_due, 0);
 }
 
 static const char *name_of(void *userdata, const struct profile_process *process,
@@ -299,9 +318,15 @@ static void dump_all(struct heap_source *heap, bool is_last)
 
 static void dump_due(void *userdata, nsec_t due, uint64_t n_due)
 {
+    struct heap_source *heap = userdata;
     (void)due;
     (void)n_due;
-    dump_all(userdata, false);
+    hear_answers(heap);
+    dump_all(heap, false);
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    while (heap->dump_due <= now)
+        heap->dump_due += heap->settings.dump_interval;
+    heap->ask_due = next_question(heap, now);
 }
 
 static void heap_dump(struct source *source)
@@ -309,8 +334,10 @@ static void heap_dump(struct source *source)
     struct heap_source *heap = of_source(source);
     if (heap->settings.dump_at_max)
         log_warning(heap->env.log, "linux.heap: dump_at_max is one dump, at the end: none now");
-    else
+    else {
+        hear_answers(heap);
         dump_all(heap, false);
+    }
 }
 
 // Programs that come.
@@ -669,11 +696,13 @@ static int start_timers(struct heap_source *heap, nsec_t now)
 {
     const struct heap_settings *settings = &heap->settings;
     int r = loop_add_timer(heap->env.loop, now + LOOK_FAST, 0, look, heap, &heap->look_timer);
-    if (r == 0 && settings->dump_interval)
-        r = loop_add_timer(
-            heap->env.loop,
-            now + (settings->dump_phase ? settings->dump_phase : settings->dump_interval),
-            settings->dump_interval, dump_due, heap, &heap->dump_timer);
+    heap->dump_due = NSEC_MAX;
+    if (r == 0 && settings->dump_interval) {
+        heap->dump_due =
+            now + (settings->dump_phase ? settings->dump_phase : settings->dump_interval);
+        r = loop_add_timer(heap->env.loop, heap->dump_due, settings->dump_interval, dump_due, heap,
+                           &heap->dump_timer);
+    }
     // A program that is started for the profile comes by itself.
     heap->passing_over = !settings->running;
     if (r == 0 && (settings->running || !heap_host_is_private(heap->host)))
@@ -712,10 +741,7 @@ static void heap_stop(struct source *source)
 {
     struct heap_source *heap = of_source(source);
     stop_looking(heap);
-    if (heap_host_is_alone(heap->host)) {
-        ask_all(heap);
-        wait_for_answers(heap);
-    }
+    hear_answers(heap);
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
             heap_client_end(*client, heap_client_has_exited(*client));

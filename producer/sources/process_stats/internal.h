@@ -31,6 +31,7 @@ struct process {
     bool kept;           // names are in the trace under its key
     bool written;        // and nothing is known to have changed since
     bool with_cmdline;   // what was written had arguments
+    bool is_shown;       // counters of it are in the trace
     bool no_memory;      // kernel threads, zombies
     bool unnamed;        // this poll met it for the first time, or under a new name
     bool new_threads;    // this poll met another number of threads
@@ -38,6 +39,7 @@ struct process {
     uint32_t n_threads;  // when they were last written
     uint32_t generation; // of the last walk over /proc that met it
     uint64_t start_ticks;
+    nsec_t seen; // by the last poll that met it
     char comm[COMM_BYTES_MAX];
     int fds[N_PROCESS_FILES]; // owned; -1: not kept open
     struct process_counters last;
@@ -132,6 +134,8 @@ void tree_write_all(struct process_stats *ps);
 
 // Ends the packet of counters that is open, if one is: a writer has one packet at a time.
 void poll_end_packet(struct process_stats *ps);
+// The process has ended: if there are counters of it in the trace, says so there.
+void poll_write_end(struct process_stats *ps, const struct process *process);
 void poll_all(struct process_stats *ps);
 // Names of the files behind the file descriptors of all known processes.
 void poll_fds_of_all(struct process_stats *ps);

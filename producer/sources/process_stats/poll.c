@@ -67,6 +67,18 @@ static void write_changes(struct process_stats *ps, struct process *process,
     }
     wire_end(w, mark);
     process->last.present |= changed;
+    process->is_shown = true;
+}
+
+void poll_write_end(struct process_stats *ps, const struct process *process)
+{
+    struct wire_writer *w = process->is_shown ? packet_with_room(ps, PROCESS_ROOM) : NULL;
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, PB_ProcessStats_ended);
+    wire_int(w, PB_ProcessStats_Ended_pid, process->pid);
+    wire_uint(w, PB_ProcessStats_Ended_last_seen, (uint64_t)process->seen);
+    wire_end(w, mark);
 }
 
 static void read_oom_score_adj(struct process_stats *ps, struct process *process,
@@ -248,6 +260,7 @@ static void poll_process(struct process_stats *ps, int32_t pid)
     if (!process)
         return;
     process->generation = ps->generation;
+    process->seen = ps->scan_time;
     process->no_memory = !status.has_memory;
     if (process->no_memory) {
         process_close_files(ps, process);
@@ -309,6 +322,7 @@ void poll_all(struct process_stats *ps)
         name_process(ps, (struct process *)(uintptr_t)slot->value);
     process_end_unmet(ps);
     process_sweep(ps);
+    poll_end_packet(ps);
     age_cache(ps);
     ps->n_written++;
 }

@@ -108,6 +108,7 @@ static void forget(struct process_stats *ps, uint64_t key)
 void process_end(struct process_stats *ps, struct process *process)
 {
     uint64_t pid = (uint64_t)process->pid;
+    poll_write_end(ps, process);
     if (process->kept)
         forget(ps, pid);
     process_close_files(ps, process);
