@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
 # Headings of this project's own tables and views, with how their names begin.
 OUR_TABLES = {
-    "Traces": ("trace",),
+    "Traces": ("trace", "verdict"),
     "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
     "Page residency": ("page_residency",),
     "Pinlists": ("pin",),

@@ -22,6 +22,7 @@
 #include "common/nsec.h"
 #include "common/str.h"
 #include "converter/cli/sources.h"
+#include "converter/cli/verdict_print.h"
 #include "converter/cli/working_file.h"
 #include "converter/import/import.h"
 #include "converter/input/archive.h"
@@ -65,6 +66,8 @@ struct run {
     bool damaged;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
+    struct verdict_vec verdicts;
+    struct health_line_vec health;
     struct err *err;
     bool progress_shown;
     nsec_t progress_next;
@@ -631,6 +634,21 @@ static bool nothing_new(const struct run *run)
            run->sources.all.n == run->sources.n_stored;
 }
 
+// What happened, and what the traces lack. The database is whole then.
+static int traces_judge(struct run *run)
+{
+    CLEANUP(handle_closep) sqlite3 *handle = NULL;
+    int r = handle_open(run, run->working, &handle);
+    if (r == 0)
+        r = verdict_make(handle, &run->verdicts, run->err);
+    if (r == 0)
+        r = verdict_store(handle, &run->verdicts, run->err);
+    vec_foreach(&run->verdicts, verdict)
+        if (r == 0)
+            r = health_read(handle, verdict->trace_id, &run->health, run->err);
+    return r;
+}
+
 static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
@@ -652,7 +670,11 @@ static int everything_convert(struct run *run)
         r = empty_base_make(run);
     if (r == 0)
         r = rest_import(run);
-    return r < 0 ? r : sources_note(run);
+    if (r == 0)
+        r = sources_note(run);
+    if (r == 0)
+        r = traces_judge(run);
+    return r;
 }
 
 // SQLite opens the file when something is read.
@@ -664,6 +686,17 @@ static int working_open(struct run *run, struct sqlite3 **ret)
     return code == SQLITE_OK
                ? 0
                : err_set(run->err, -EIO, "%s: %s", run->conversion->output, sqlite3_errmsg(*ret));
+}
+
+static void summary_print(const struct run *run, nsec_t took)
+{
+    const struct conversion *conversion = run->conversion;
+    fprintf(stderr, "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
+            conversion->shown ? conversion->shown : conversion->output, run->n_packets,
+            (double)run->n_bytes / 1e6, run->n_rows, (double)file_size(conversion->output) / 1e6,
+            (double)took / (double)NSEC_PER_SEC);
+    verdicts_print(stderr, &run->verdicts, "  ", VERDICT_WITHOUT_LOSS | VERDICT_WITHOUT_EMPTY);
+    health_print(&run->verdicts, &run->health, true);
 }
 
 int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err)
@@ -685,16 +718,14 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
         fprintf(stderr, "mmsql: %s: unchanged, because all files were left out\n",
                 conversion->output);
     else if (r == 0 && !conversion->quiet)
-        fprintf(stderr,
-                "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
-                conversion->shown ? conversion->shown : conversion->output, run.n_packets,
-                (double)run.n_bytes / 1e6, run.n_rows, (double)file_size(conversion->output) / 1e6,
-                (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
+        summary_print(&run, nsec_now(CLOCK_MONOTONIC) - start);
     *ret_damaged = run.damaged;
     vec_foreach(&run.waiting, content)
         content_done(content);
     content_vec_done(&run.waiting);
     sources_done(&run.sources);
+    verdicts_done(&run.verdicts);
+    health_lines_done(&run.health);
     free(run.folder);
     free(run.working);
     return r;

@@ -22,6 +22,7 @@
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
 #include "converter/cli/streams.h"
+#include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
 #include "converter/input/spill.h"
 
@@ -40,7 +41,11 @@ static const char help[] =
     "      --json-lines  one object for each row, on a line of its own\n"
     "      --timing      how long each statement took\n"
     "      --functions   list the functions beside SQLite's own\n"
+    "  -q, --quiet       say nothing about what the trace lacks\n"
     "  -h, --help        this text\n"
+    "\n"
+    "What the traces lack (lost data, times that mean nothing, what could not be read) is said on\n"
+    "standard error, before the rows.\n"
     "\n"
     "A blank line separates several result sets, except with --json.\n"
     "Functions of Perfetto (EXTRACT_ARG, ancestor_slice, ...) and CREATE PERFETTO TABLE, VIEW and\n"
@@ -52,7 +57,7 @@ struct query {
     const char *sql;  // NULL: from the file, or asked for
     const char *file; // NULL: none
     enum format format;
-    bool timing;
+    bool timing, quiet;
 };
 
 // The whole of a file, or of standard input for "-". Freed by the caller; NULL with errno set.
@@ -161,6 +166,11 @@ static int stdin_open(sqlite3 **ret)
     return SQLITE_CANTOPEN;
 }
 
+bool question_is_database(const char *path)
+{
+    return str_eq(path, "-") ? stdin_is_database() : is_database(path);
+}
+
 int question_open(const char *path, sqlite3 **ret)
 {
     if (str_eq(path, "-") && stdin_is_database())
@@ -176,9 +186,12 @@ static int query_run(const struct query *query)
         return EXIT_FAILED;
     }
     CLEANUP(question_closep) sqlite3 *handle = NULL;
+    bool is_converted = !question_is_database(query->path); // that has told of damage already
     int code = question_open(query->path, &handle);
     if (code != SQLITE_OK)
         return EXIT_FAILED;
+    if (!query->quiet)
+        health_read_print(handle, is_converted);
     code = functions_register(handle);
     if (code == SQLITE_OK)
         code = table_functions_register(handle);
@@ -210,13 +223,14 @@ static int run_query(int argc, char **argv)
         {"timing", no_argument, NULL, OPTION_TIMING},
         {"functions", no_argument, NULL, OPTION_FUNCTIONS},
         {"file", required_argument, NULL, 'f'},
+        {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     struct query query = {.format = FORMAT_TABLE};
     int option;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "f:h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "f:qh", options, NULL)) != -1) {
         switch (option) {
         case OPTION_CSV:
             query.format = FORMAT_CSV;
@@ -232,6 +246,9 @@ static int run_query(int argc, char **argv)
             break;
         case OPTION_FUNCTIONS:
             return functions_print();
+        case 'q':
+            query.quiet = true;
+            break;
         case 'f':
             query.file = optarg;
             break;

@@ -3,8 +3,13 @@
 // What verbs that ask share: a database, or a trace that is converted for the occasion.
 #pragma once
 
+#include <stdbool.h>
+
 struct sqlite3;
 struct sqlite3_stmt;
+
+// Whether question_open() would open `path` as a database, not convert it. Nothing is consumed.
+bool question_is_database(const char *path);
 
 // Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
 // wrong is on stderr. The caller closes *ret, also on failure.

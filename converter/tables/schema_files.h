@@ -22,7 +22,8 @@
     T(pinlist_range, "The ranges of pinlists.")                                                    \
     T(trace, "The traces in this database.")                                                       \
     T(trace_machine,                                                                               \
-      "Machines of each trace: no two traces share one, so this tells their rows apart.")
+      "Machines of each trace: no two traces share one, so this tells their rows apart.")           \
+    T(verdict, "What happened in each trace, in at most five sentences, the most important first.")
 
 #define COLUMNS_alloc_log(K, C, G)                                                                 \
     K(alloc_log, id, "Row.")                                                                       \
@@ -139,3 +140,13 @@
 #define COLUMNS_trace_machine(K, C, G)                                                             \
     C(trace_machine, trace_id, INT, "Trace.")                                                      \
     C(trace_machine, machine_id, INT, "Machine, as in process, thread, cpu and the tracks.")
+
+#define COLUMNS_verdict(K, C, G)                                                                   \
+    K(verdict, id, "Row, in order of traces and importance.")                                      \
+    C(verdict, trace_id, INT, "Trace.")                                                            \
+    C(verdict, kind, TEXT, "kill, loss, pressure, stall, growth, return or quiet.")                \
+    C(verdict, severity, TEXT, "critical, warning, notice or info.")                               \
+    C(verdict, ts, INT, "When it began (ns); NULL: it has no time.")                               \
+    C(verdict, dur, INT, "For how long (ns).")                                                     \
+    C(verdict, text, TEXT, "The sentence.")                                                        \
+    C(verdict, query, TEXT, "SQL that shows what the sentence is made from.")

@@ -33,6 +33,7 @@
 #include "producer/cli/record_remote.h"
 #include "producer/cli/remote.h"
 #include "producer/cli/trigger.h"
+#include "producer/cli/verdict.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
@@ -397,6 +398,17 @@ static int record_there(struct record *record, struct err *err)
     return record_remote_run(record->client, &remote, err);
 }
 
+// A recording that nobody looks at has no verdict here; `mmsql verdict` makes one whenever it is
+// asked.
+static void print_verdict(const struct record *record)
+{
+    const struct record_options *o = &record->options;
+    if (o->quiet || o->background || o->background_wait || o->detach_key ||
+        str_eq(record->out_name, "<stdout>"))
+        return;
+    verdict_print(record->out_name);
+}
+
 // In the new process the service is to see who it is from now on.
 static int enter_background(struct record *record, struct err *err)
 {
@@ -424,6 +436,8 @@ static int record_trace(struct record *record, struct err *err)
     int code = CLI_FAILED;
     if (r == 0 && watch_signals(record, err) == 0)
         code = record->client ? record_there(record, err) : record_here(record, err);
+    if (code == CLI_DONE)
+        print_verdict(record);
     // Errors are printed by the caller, after this: standard error goes with the report.
     if (code != CLI_DONE && err->text[0])
         err_print(err, CLI_PROGRAM);

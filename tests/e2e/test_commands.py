@@ -293,8 +293,10 @@ class ServiceTests:
         self.config(VMSTAT)
         progress, summary = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "2s")
         self.assertIn(len(progress), range(2, 8), progress)  # two a second
+        summary, verdict = summary.split("\n", 1)
+        self.assertRegex(verdict, r"^(  \S.*\n)+$")
         for line in (*progress, summary):
-            self.assertRegex(line, r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), nothing lost\n?$")
+            self.assertRegex(line, r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), nothing lost$")
         self.assertRegex(summary, r"^mmtrace: trace: [12]\.\d s, ")
         self.assertEqual(progress, sorted(progress))
         progress, _ = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "1s", "--quiet")

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql verdict: what happened, in a few sentences.
+#include <getopt.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/confine.h"
+#include "converter/cli/query.h"
+#include "converter/cli/verdict_print.h"
+#include "converter/verdict/verdict.h"
+
+static const char help[] =
+    "usage: mmsql verdict FILE...\n"
+    "\n"
+    "Says in at most five sentences a trace what happened in it: what was killed for want of\n"
+    "memory, what the trace lacks, when memory was short, who waited for it, who grew, what was\n"
+    "evicted and came back. The most important comes first. Times are seconds from the start of\n"
+    "the trace, and UTC where the trace knows it. The table verdict of a database has the same.\n"
+    "\n"
+    "FILE is a trace, a database, a bugreport, or whatever 'mmsql convert' reads; '-' is standard\n"
+    "input.\n"
+    "\n"
+    "      --confined    give up root's rights and limit memory and time before reading\n"
+    "  -q, --quiet       nothing of a trace that has nothing about memory pressure\n"
+    "  -h, --help        this text\n"
+    "\n"
+    "Exit code: 0 the verdict is printed, also that of a damaged trace; 1 a file could not be\n"
+    "read, or has no trace; 2 wrong usage.\n";
+
+static int verdict_run(const char *path, bool named, bool quiet)
+{
+    CLEANUP(question_closep) sqlite3 *handle = NULL;
+    CLEANUP(verdicts_done) struct verdict_vec verdicts = {0};
+    struct err err = {0};
+    if (question_open(path, &handle) != SQLITE_OK)
+        return EXIT_FAILED;
+    if (verdict_make(handle, &verdicts, &err) < 0) {
+        err_prefix(&err, 0, "%s", path);
+        err_print(&err, "mmsql");
+        return EXIT_FAILED;
+    }
+    if (!verdicts.n) {
+        fprintf(stderr, "mmsql: %s: there is no trace in it\n", path);
+        return EXIT_FAILED;
+    }
+    bool one = named && verdicts.n == 1;
+    if (one)
+        printf("%s:\n", path);
+    verdicts_print(stdout, &verdicts, one ? "  " : "", quiet ? VERDICT_WITHOUT_EMPTY : 0);
+    return EXIT_DONE;
+}
+
+static int run_verdict(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"confined", no_argument, NULL, 'c'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct err err = {0};
+    bool confined = false, quiet = false;
+    int option, code = EXIT_DONE;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (option == '?')
+            return usage_error("verdict", "%s: not an option", argv[optind - 1]);
+        confined |= option == 'c';
+        quiet |= option == 'q';
+    }
+    if (optind == argc)
+        return usage_error("verdict", "a trace, a database or a bugreport is needed");
+    if (confined && confine(&err) < 0) {
+        err_print(&err, "mmsql");
+        return EXIT_FAILED;
+    }
+    for (int i = optind; i < argc; i++)
+        if (verdict_run(argv[i], argc - optind > 1, quiet) != EXIT_DONE)
+            code = EXIT_FAILED;
+    return fflush(stdout) == 0 ? code : EXIT_FAILED;
+}
+
+const struct program_verb verb_verdict = {
+    .name = "verdict",
+    .arguments = "FILE...",
+    .summary = "say in a few sentences what happened in a trace",
+    .run = run_verdict,
+};

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// First and last values are found through the index on track and time, so they cost the same in a
+// trace of any length.
+#include "converter/verdict/counters.h"
+
+#include "common/cleanup.h"
+
+#define TRACKS                                                                                     \
+    "FROM _track t WHERE t.is_counter AND t.type = ?2 AND t.name GLOB ?3 AND "                     \
+    "t.machine_id " OF_TRACE
+
+static sqlite3_stmt *counters_ask(struct subject *subject, const char *sql, const char *type,
+                                  const char *name)
+{
+    sqlite3_stmt *row = subject_ask(subject, sql);
+    if (row) {
+        sqlite3_bind_text(row, 2, type, -1, SQLITE_STATIC);
+        sqlite3_bind_text(row, 3, name, -1, SQLITE_STATIC);
+    }
+    return row;
+}
+
+struct counter_range counters_range(struct subject *subject, const char *type, const char *glob)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = counters_ask(
+        subject,
+        "SELECT sum((SELECT value FROM counter c WHERE c.track_id = t.id ORDER BY ts LIMIT 1)), "
+        "sum((SELECT value FROM counter c WHERE c.track_id = t.id ORDER BY ts DESC LIMIT "
+        "1)) " TRACKS,
+        type, glob);
+    struct counter_range range = {0};
+    if (subject_row(subject, row) && sqlite3_column_type(row, 0) != SQLITE_NULL)
+        range = (struct counter_range){true, sqlite3_column_double(row, 0),
+                                       sqlite3_column_double(row, 1)};
+    return range;
+}
+
+int64_t vmstat_growth(struct subject *subject, const char *glob)
+{
+    struct counter_range range = counters_range(subject, "vmstat", glob);
+    return range.found && range.last > range.first ? (int64_t)(range.last - range.first) : 0;
+}
+
+struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = counters_ask(
+        subject,
+        "SELECT c.ts, min(c.value), (SELECT value FROM counter f WHERE f.track_id = t.id "
+        "ORDER BY f.ts LIMIT 1) FROM counter c JOIN (SELECT id " TRACKS
+        " LIMIT 1) t ON c.track_id = t.id",
+        type, name);
+    struct counter_low low = {0};
+    if (subject_row(subject, row) && sqlite3_column_type(row, 0) != SQLITE_NULL)
+        low = (struct counter_low){true, sqlite3_column_int64(row, 0),
+                                   sqlite3_column_double(row, 1), sqlite3_column_double(row, 2)};
+    return low;
+}
+
+static void track_steps(struct subject *subject, int64_t track,
+                        void (*each)(void *userdata, int64_t ts, int64_t end, double change),
+                        void *userdata)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        subject, "SELECT ts, value FROM counter WHERE track_id = ?2 AND ?1 >= 0 ORDER BY ts");
+    if (row)
+        sqlite3_bind_int64(row, 2, track);
+    bool goes_on = false;
+    int64_t ts = 0;
+    double value = 0;
+    for (; subject_row(subject, row); goes_on = true) {
+        int64_t next_ts = sqlite3_column_int64(row, 0);
+        double next = sqlite3_column_double(row, 1);
+        if (goes_on && next_ts > ts)
+            each(userdata, ts, next_ts, next - value);
+        ts = next_ts;
+        value = next;
+    }
+}
+
+void counters_steps(struct subject *subject, const char *type, const char *glob,
+                    void (*each)(void *userdata, int64_t ts, int64_t end, double change),
+                    void *userdata)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = counters_ask(subject, "SELECT t.id " TRACKS, type, glob);
+    while (subject_row(subject, row))
+        track_steps(subject, sqlite3_column_int64(row, 0), each, userdata);
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who grew: of each process the memory that only it can give back, anonymous memory and what of it
+// is in swap; of profiled processes without such counters, their heaps.
+//
+// A trace may have millions of readings. So each process is looked at in some places through the
+// index on track and time, and only the one that grew most is read in full. What is said of it are
+// two readings, so it is true wherever the others are.
+#include "converter/verdict/rules.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+
+#define PLACES_MAX   48    // of a process that are looked at
+#define LOOKS_MAX    12000 // in all
+#define READINGS_MAX 50000 // of the one that grew most
+#define WORTH_SHORT  ((double)(8 << 20))
+#define WORTH_QUIET  ((double)(64 << 20))
+
+static const char query[] = "SELECT pid, process_name, ts, size_bytes, change_bytes FROM "
+                            "process_memory WHERE name = 'mem.rss.anon' ORDER BY upid, ts";
+static const char query_heap[] = "SELECT process_name, ts, function, growth_bytes FROM heap_growth "
+                                 "ORDER BY growth_bytes DESC";
+
+struct reading {
+    int64_t ts;
+    double value;
+};
+
+// From the lowest reading to the highest behind it.
+struct growth {
+    int64_t upid, track;
+    struct reading low, high, last;
+    double bytes;
+    bool has_low;
+    struct reading lowest; // so far
+};
+
+static void growth_take(struct growth *growth, int64_t ts, double value)
+{
+    growth->last = (struct reading){ts, value};
+    if (!growth->has_low || value < growth->lowest.value)
+        growth->lowest = growth->last;
+    growth->has_low = true;
+    if (value - growth->lowest.value > growth->bytes) {
+        growth->bytes = value - growth->lowest.value;
+        growth->low = growth->lowest;
+        growth->high = growth->last;
+    }
+}
+
+static void places_look(struct growth *growth, struct subject *subject, sqlite3_stmt *look,
+                        int64_t n_places)
+{
+    int64_t before = INT64_MIN;
+    for (int64_t i = 0; i <= n_places; i++) {
+        int64_t ts = subject->start + (int64_t)((double)(subject->end - subject->start) *
+                                                (double)i / (double)n_places);
+        sqlite3_reset(look);
+        sqlite3_bind_int64(look, 2, growth->track);
+        sqlite3_bind_int64(look, 3, ts);
+        if (!subject_row(subject, look) || sqlite3_column_int64(look, 0) == before)
+            continue;
+        before = sqlite3_column_int64(look, 0);
+        growth_take(growth, before, sqlite3_column_double(look, 1));
+    }
+}
+
+static void readings_look(struct growth *growth, struct subject *subject)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(subject, "SELECT ts, value FROM counter WHERE track_id = ?2 "
+                                             "AND ?1 >= 0 ORDER BY ts LIMIT ?3");
+    struct growth exact = {.upid = growth->upid, .track = growth->track};
+    if (!row)
+        return;
+    sqlite3_bind_int64(row, 2, growth->track);
+    sqlite3_bind_int64(row, 3, READINGS_MAX);
+    int64_t n = 0;
+    for (; subject_row(subject, row); n++)
+        growth_take(&exact, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1));
+    if (n < READINGS_MAX)
+        *growth = exact;
+}
+
+// The process that grew most, and in *ret_next the second.
+static void processes_look(struct subject *subject, struct growth *most, struct growth *next)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *tracks =
+        subject_ask(subject, "SELECT id, upid, count(*) OVER () FROM _track WHERE "
+                             "type = 'process_memory' AND name = 'mem.rss.anon' AND upid NOT NULL "
+                             "AND machine_id " OF_TRACE);
+    CLEANUP(subject_end)
+    sqlite3_stmt *look =
+        subject_ask(subject, "SELECT ts, value FROM counter WHERE track_id = ?2 AND ts <= ?3 "
+                             "AND ?1 >= 0 ORDER BY ts DESC LIMIT 1");
+    while (look && subject_row(subject, tracks)) {
+        struct growth growth = {.track = sqlite3_column_int64(tracks, 0),
+                                .upid = sqlite3_column_int64(tracks, 1)};
+        int64_t n_places = LOOKS_MAX / sqlite3_column_int64(tracks, 2);
+        places_look(&growth, subject, look,
+                    n_places > PLACES_MAX ? PLACES_MAX
+                    : n_places < 2        ? 2
+                                          : n_places);
+        if (growth.bytes > most->bytes) {
+            *next = *most;
+            *most = growth;
+        } else if (growth.bytes > next->bytes) {
+            *next = growth;
+        }
+    }
+}
+
+static void growth_tell(struct subject *subject, const struct growth *most,
+                        const struct growth *next, double worth)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    text_task(&text, subject, most->upid, -1);
+    strbuf_add_str(&text, " grew most: from ");
+    text_bytes(&text, most->low.value);
+    strbuf_add_str(&text, " at ");
+    text_time(&text, subject, most->low.ts);
+    strbuf_add_str(&text, " to ");
+    text_bytes(&text, most->high.value);
+    strbuf_add_str(&text, " at ");
+    text_time(&text, subject, most->high.ts);
+    strbuf_add_str(&text, " (anonymous memory)");
+    if (most->high.value - most->last.value > most->bytes / 4) {
+        strbuf_add_str(&text, ", and had ");
+        text_bytes(&text, most->last.value);
+        strbuf_add_str(&text, " when it was read last");
+    }
+    if (next->bytes >= worth) {
+        strbuf_add_str(&text, "; next was ");
+        text_task(&text, subject, next->upid, -1);
+        strbuf_add_str(&text, " with ");
+        text_bytes(&text, next->bytes);
+        strbuf_add_str(&text, " more");
+    }
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_GROWTH, VERDICT_NOTICE, most->low.ts,
+                  most->high.ts - most->low.ts, &text, query);
+}
+
+// Of heap profiles, each dump tells the difference to the one before it.
+static bool heaps_tell(struct subject *subject)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        subject,
+        "SELECT h.upid, sum(h.size), count(DISTINCT h.ts), min(h.ts), max(h.ts), "
+        "sum(h.size) FILTER (WHERE h.ts > f.ts) FROM heap_profile_allocation h JOIN "
+        "(SELECT upid, min(ts) AS ts FROM heap_profile_allocation GROUP BY upid) f USING (upid) "
+        "JOIN process p ON p.upid = h.upid WHERE p.machine_id " OF_TRACE
+        " GROUP BY h.upid ORDER BY 2 DESC LIMIT 1");
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (!subject_row(subject, row))
+        return false;
+    int64_t n_dumps = sqlite3_column_int64(row, 2), first = sqlite3_column_int64(row, 3),
+            last = sqlite3_column_int64(row, 4);
+    double bytes = sqlite3_column_double(row, 1), grown = sqlite3_column_double(row, 5);
+    text_task(&text, subject, sqlite3_column_int64(row, 0), -1);
+    strbuf_add_str(&text, " had allocated and not freed ");
+    text_bytes(&text, bytes);
+    strbuf_add_str(&text, " by its last dump at ");
+    text_time(&text, subject, last);
+    if (n_dumps > 1) {
+        strbuf_add_str(&text, ", ");
+        text_bytes(&text, grown < 0 ? -grown : grown);
+        strbuf_addf(&text, " %s than at its first at ", grown < 0 ? "less" : "more");
+        text_seconds(&text, subject, first);
+    }
+    strbuf_add_str(&text, " (heap profile).");
+    subject_found(subject, VERDICT_GROWTH, VERDICT_NOTICE, first, last - first, &text, query_heap);
+    return true;
+}
+
+void rule_growth(struct subject *subject, bool was_short)
+{
+    struct growth most = {0}, next = {0};
+    double worth = was_short ? WORTH_SHORT : WORTH_QUIET;
+    processes_look(subject, &most, &next);
+    if (most.bytes > 0)
+        readings_look(&most, subject);
+    if (subject->code == SQLITE_OK && most.bytes >= worth)
+        growth_tell(subject, &most, &next, worth);
+    else if (subject->code == SQLITE_OK)
+        heaps_tell(subject);
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics are many, and each names a detail of the recorder or the importers. A reader wants to
+// know something else: which of the answers are wrong now, and what to do. So several make one
+// line, and what is not known here by name still shows, by its severity.
+//
+// A line that comes with every trace is read by nobody. What a sound recording may have is left
+// out: packets that a ring gave up, and lines of trace_marker that no tool wrote.
+#include "converter/verdict/health.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/nsec.h"
+#include "common/str.h"
+#include "converter/verdict/subject.h"
+
+#define NAMED_MAX 3
+
+// The first that fits counts. Of those with a kind `any_severity`, also what counts as info.
+static const struct stat_meaning {
+    const char *glob;
+    enum health_kind kind;
+    bool any_severity;
+} meanings[] = {
+    {"systrace_parse_failure", N_HEALTH, true}, // N_HEALTH: nothing is wrong
+    {"mmsql_truncated_at", HEALTH_DAMAGE, true},
+    {"mmsql_packets_damaged", HEALTH_DAMAGE, true},
+    {"mmsql_compressed_damaged", HEALTH_DAMAGE, true},
+    {"mmsql_compression_unknown", HEALTH_DAMAGE, true},
+    {"ftrace_bundle_tokenizer_errors", HEALTH_DAMAGE, true},
+    {"ftrace_cpu_has_data_loss", HEALTH_EVENTS, true},
+    {"ftrace_cpu_dropped_events_delta", HEALTH_EVENTS, true},
+    {"ftrace_cpu_commit_overrun_delta", HEALTH_EVENTS, true},
+    {"ftrace_kprobe_misses_delta", HEALTH_EVENTS, true},
+    {"traced_buf_chunks_discarded", HEALTH_BUFFER, true},
+    {"traced_buf_trace_writer_packet_loss", HEALTH_BUFFER, true},
+    {"traced_buf_patches_failed", HEALTH_PACKETS, true},
+    {"traced_buf_abi_violations", HEALTH_PACKETS, true},
+    {"previous_packet_dropped", HEALTH_PACKETS, true},
+    {"traced_final_flush_failed", HEALTH_END, true},
+    {"traced_flushes_failed", HEALTH_END, true},
+    {"heapprofd_*", HEALTH_HEAP, false},
+    {"mmsql_heap_*", HEALTH_HEAP, false},
+    {"perf_samples_skipped*", HEALTH_HEAP, false},
+    {"perf_cpu_lost_records", HEALTH_HEAP, false},
+    {"clock_sync_failure_*", HEALTH_CLOCK, true},
+    {"trace_sorter_negative_timestamp_dropped", HEALTH_CLOCK, true},
+    {"invalid_clock_snapshots", HEALTH_CLOCK, true},
+};
+
+struct tally {
+    int64_t n;           // rows of stats, as one for each processor or buffer
+    int64_t sum;         // of their values
+    struct strbuf names; // "name (12), other (1)", of the first few
+    int64_t n_names;
+};
+
+struct health {
+    struct subject subject;
+    struct tally tallies[N_HEALTH];
+    int64_t events_lost; // 0: not known
+    int64_t overwritten; // chunks of rings
+    int64_t truncated_at;
+    struct health_line_vec *lines; // borrowed
+    bool failed;
+};
+
+static void health_done(struct health *health)
+{
+    for (enum health_kind kind = 0; kind < N_HEALTH; kind++)
+        strbuf_done(&health->tallies[kind].names);
+}
+
+// -- gathering --
+
+static enum health_kind kind_of(const char *name, const char *severity)
+{
+    bool is_loss = str_eq(severity, "data_loss"), is_error = str_eq(severity, "error");
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (sqlite3_strglob(meanings[i].glob, name) == 0)
+            return meanings[i].any_severity || is_loss || is_error ? meanings[i].kind : N_HEALTH;
+    return is_loss ? HEALTH_OTHER : is_error ? HEALTH_IMPORT : N_HEALTH;
+}
+
+static void stat_take(struct health *health, const char *name, const char *severity, int64_t value)
+{
+    enum health_kind kind = kind_of(name, severity);
+    if (str_eq(name, "ftrace_cpu_overrun_delta") || str_eq(name, "ftrace_cpu_dropped_events_delta"))
+        health->events_lost += value;
+    if (str_eq(name, "traced_buf_chunks_overwritten"))
+        health->overwritten += value;
+    if (str_eq(name, "mmsql_truncated_at"))
+        health->truncated_at = value;
+    if (kind == N_HEALTH)
+        return;
+    struct tally *tally = &health->tallies[kind];
+    tally->n++;
+    tally->sum += value;
+    if (tally->n_names++ < NAMED_MAX)
+        strbuf_addf(&tally->names, "%s%s (%" PRId64 ")", tally->names.size ? ", " : "", name,
+                    value);
+}
+
+// What is counted for all traces of a database counts for the first.
+static void stats_take(struct health *health)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row =
+        subject_ask(&health->subject, "SELECT name, severity, value FROM stats WHERE value > 0 AND "
+                                      "coalesce(trace_id, (SELECT min(id) FROM trace)) = ?1");
+    while (subject_row(&health->subject, row)) {
+        const char *name = (const char *)sqlite3_column_text(row, 0);
+        const char *severity = (const char *)sqlite3_column_text(row, 1);
+        if (name && severity)
+            stat_take(health, name, severity, sqlite3_column_int64(row, 2));
+    }
+}
+
+// -- lines --
+
+static void line_add(struct health *health, enum health_kind kind, struct strbuf *what,
+                     const char *hint)
+{
+    struct health_line line = {
+        .kind = kind,
+        .trace_id = health->subject.trace_id,
+        .what = strbuf_steal(what),
+        .hint = strdup(hint),
+    };
+    if (line.what && line.hint && health_line_vec_push(health->lines, line) == 0)
+        return;
+    free(line.what);
+    free(line.hint);
+    health->failed = true;
+}
+
+static void damage_tell(struct health *health, struct strbuf *text)
+{
+    if (health->truncated_at)
+        strbuf_addf(text,
+                    "the trace ends or breaks at offset %" PRId64
+                    ", in the middle of a packet: what came after is missing",
+                    health->truncated_at);
+    else
+        strbuf_addf(text, "the trace is damaged: parts of it could not be read (%s)",
+                    health->tallies[HEALTH_DAMAGE].names.text);
+    line_add(health, HEALTH_DAMAGE, text, "copy the file again if it is a copy");
+}
+
+static void events_tell(struct health *health, struct strbuf *text)
+{
+    if (health->events_lost) {
+        text_times(text, health->events_lost, "kernel event was", "kernel events were");
+        strbuf_add_str(text, " lost");
+    } else {
+        strbuf_add_str(text, "kernel events were lost");
+    }
+    strbuf_add_str(text, " before they could be read: counts and sums of events are too low, and "
+                         "spans may lack their end");
+    line_add(health, HEALTH_EVENTS, text, "raise buffer_size_kb in ftrace_config");
+}
+
+static void buffer_tell(struct health *health, struct strbuf *text)
+{
+    struct subject *subject = &health->subject;
+    int64_t stopped;
+    text_times(text, health->tallies[HEALTH_BUFFER].sum, "packet", "packets");
+    strbuf_add_str(text, " did not fit into a full buffer: what they held is missing");
+    if (subject_number(subject,
+                       "SELECT int_value FROM metadata WHERE name = 'tracing_disabled_ns' "
+                       "AND coalesce(trace_id, ?1) = ?1",
+                       &stopped) &&
+        stopped - subject->end > 2 * NSEC_PER_SEC) {
+        strbuf_add_str(text, ", and the data ends at ");
+        text_seconds(text, subject, subject->end);
+        strbuf_add_str(text, " of ");
+        text_seconds(text, subject, stopped);
+    }
+    line_add(health, HEALTH_BUFFER, text, "raise size_kb of that buffer, or use RING_BUFFER");
+}
+
+static void packets_tell(struct health *health, struct strbuf *text)
+{
+    text_times(text, health->tallies[HEALTH_PACKETS].sum, "gap", "gaps");
+    strbuf_add_str(text, " between packets of a source: what was in between is missing");
+    line_add(health, HEALTH_PACKETS, text, "raise size_kb of the buffers");
+}
+
+static void end_tell(struct health *health, struct strbuf *text)
+{
+    strbuf_add_str(text, "a source did not hand over its last data in time: the end of the "
+                         "recording may be missing");
+    line_add(health, HEALTH_END, text, "raise flush_timeout_ms");
+}
+
+static void heap_tell(struct health *health, struct strbuf *text)
+{
+    strbuf_addf(text, "profiles lack samples (%s): their sizes and counts are not exact",
+                health->tallies[HEALTH_HEAP].names.text);
+    line_add(health, HEALTH_HEAP, text, "sample less often, or give the profile a larger buffer");
+}
+
+static void clock_tell(struct health *health, struct strbuf *text)
+{
+    text_times(text, health->tallies[HEALTH_CLOCK].sum, "time stamp", "time stamps");
+    strbuf_addf(text,
+                " cannot be brought onto the clock of the trace (%s): their rows are left out",
+                health->tallies[HEALTH_CLOCK].names.text);
+    line_add(health, HEALTH_CLOCK, text, "record snapshots of the clocks, see stats");
+}
+
+static void rest_tell(struct health *health, enum health_kind kind, struct strbuf *text)
+{
+    const struct tally *tally = &health->tallies[kind];
+    strbuf_addf(text, "%s: %s",
+                kind == HEALTH_OTHER ? "data was lost" : "parts of the trace could not be imported",
+                tally->names.text);
+    if (tally->n_names > NAMED_MAX)
+        strbuf_addf(text, " and %" PRId64 " more", tally->n_names - NAMED_MAX);
+    strbuf_add_str(text, "; rows are missing");
+    line_add(health, kind, text, "see the table stats");
+}
+
+static void kind_tell(struct health *health, enum health_kind kind)
+{
+    static void (*const tell[N_HEALTH])(struct health *, struct strbuf *) = {
+        [HEALTH_DAMAGE] = damage_tell, [HEALTH_EVENTS] = events_tell,
+        [HEALTH_BUFFER] = buffer_tell, [HEALTH_PACKETS] = packets_tell,
+        [HEALTH_END] = end_tell,       [HEALTH_HEAP] = heap_tell,
+        [HEALTH_CLOCK] = clock_tell,
+    };
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    if (!health->tallies[kind].n)
+        return;
+    // A ring that wrapped begins in the middle of what sources had to say.
+    if (kind == HEALTH_PACKETS && health->overwritten)
+        return;
+    if (tell[kind])
+        tell[kind](health, &text);
+    else
+        rest_tell(health, kind, &text);
+}
+
+int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec *ret,
+                struct err *err)
+{
+    CLEANUP(health_done)
+    struct health health = {.subject = {.db = handle, .trace_id = trace_id}, .lines = ret};
+    subject_number(&health.subject, "SELECT start_ts FROM trace WHERE id = ?1",
+                   &health.subject.start);
+    subject_number(&health.subject, "SELECT end_ts FROM trace WHERE id = ?1", &health.subject.end);
+    stats_take(&health);
+    for (enum health_kind kind = 0; kind < N_HEALTH; kind++)
+        kind_tell(&health, kind);
+    if (health.failed || health.subject.code == SQLITE_NOMEM)
+        return err_errno(err, -ENOMEM, "stats");
+    return health.subject.code == SQLITE_OK
+               ? 0
+               : err_set(err, -EIO, "stats: %s", sqlite3_errmsg(handle));
+}
+
+void health_lines_done(struct health_line_vec *lines)
+{
+    vec_foreach(lines, line) {
+        free(line->what);
+        free(line->hint);
+    }
+    health_line_vec_done(lines);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace lacks, in plain words: the statistics of recording and conversion (the table stats),
+// gathered by what they mean for whoever asks the database. A sound trace has none. A ring buffer
+// that wrapped, as it is meant to, is not among them.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/vec.h"
+
+struct sqlite3;
+
+#define HEALTH_LINES_MAX 4 // of each trace
+
+enum health_kind {
+    HEALTH_DAMAGE,  // the file is cut or damaged
+    HEALTH_EVENTS,  // the kernel overwrote events
+    HEALTH_BUFFER,  // a buffer was full
+    HEALTH_PACKETS, // gaps between packets
+    HEALTH_END,     // the last flush failed
+    HEALTH_HEAP,    // samples of a heap profile
+    HEALTH_OTHER,   // other losses
+    HEALTH_CLOCK,   // times that mean nothing
+    HEALTH_IMPORT,  // what the converter could not read
+    N_HEALTH,
+};
+
+struct health_line {
+    enum health_kind kind;
+    int64_t trace_id;
+    char *what; // owned; "12 packets did not fit ...: the trace lacks ..."
+    char *hint; // owned; what to do
+};
+VEC_DEFINE(health_line_vec, struct health_line);
+
+// Appends what is wrong with the trace, the worst first. 0 or a negative errno.
+int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec *ret,
+                struct err *err);
+
+void health_lines_done(struct health_line_vec *lines); // fit for CLEANUP()

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spans of time, merged where they overlap or nearly touch.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+
+struct interval {
+    int64_t ts, end;
+};
+VEC_DEFINE(intervals, struct interval);
+
+// Adds a span; spans with less than `gap` between them become one. Cheap for spans that come nearly
+// in order of time. 0 or -ENOMEM.
+int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
+
+int64_t intervals_sum(const struct intervals *intervals);

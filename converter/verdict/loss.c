@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the trace lacks, as one sentence: the worst that its statistics tell (health.h), and how
+// many there are besides. A ring that wrapped is told as well, as information: it is why the
+// history begins where it does.
+#include <ctype.h>
+
+#include "common/cleanup.h"
+#include "converter/verdict/health.h"
+#include "converter/verdict/rules.h"
+
+#define WORTH_TELLING NSEC_PER_SEC
+
+static const char query[] = "SELECT name, idx, severity, value, description FROM stats "
+                            "WHERE value > 0 AND severity IN ('data_loss', 'error')";
+static const char query_ring[] =
+    "SELECT name, idx, value FROM stats WHERE name = 'traced_buf_chunks_overwritten'";
+
+static void ring_tell(struct subject *subject)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    int64_t overwritten, began;
+    if (!subject_number(subject,
+                        "SELECT sum(value) FROM stats WHERE trace_id = ?1 AND "
+                        "name = 'traced_buf_chunks_overwritten'",
+                        &overwritten) ||
+        overwritten <= 0)
+        return;
+    if (!subject_number(subject,
+                        "SELECT int_value FROM metadata WHERE name = 'tracing_started_ns' "
+                        "AND coalesce(trace_id, ?1) = ?1",
+                        &began) ||
+        subject->start - began < WORTH_TELLING)
+        return;
+    strbuf_add_str(&text, "The ring buffer kept the last ");
+    text_duration(&text, subject->end - subject->start);
+    strbuf_add_str(&text, " of a recording of ");
+    text_duration(&text, subject->end - began);
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_LOSS, VERDICT_INFO, 0, -1, &text, query_ring);
+}
+
+void rule_loss(struct subject *subject)
+{
+    CLEANUP(health_lines_done) struct health_line_vec lines = {0};
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct err err = {0};
+    if (subject->code != SQLITE_OK)
+        return;
+    if (health_read(subject->db, subject->trace_id, &lines, &err) < 0) {
+        subject->code = sqlite3_errcode(subject->db);
+        return;
+    }
+    if (!lines.n) {
+        ring_tell(subject);
+        return;
+    }
+    const char *what = lines.items[0].what;
+    strbuf_addf(&text, "%c%s", toupper((unsigned char)*what), what + 1);
+    if (lines.n > 1)
+        strbuf_addf(&text, "; %zu other %s (see the table stats)", lines.n - 1,
+                    lines.n == 2 ? "problem" : "problems");
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_LOSS, VERDICT_WARNING, 0, -1, &text, query);
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When memory was short: reclaim that tasks waited for, kswapd at work, and the kernel's own count
+// of stalls (PSI). A time begins and ends with the events, which are exact. Readings of counters
+// are half a second apart; they only count where no event is near, and where the trace has no
+// events at all.
+//
+// kswapd alone is no shortage: it works ahead, so that nobody has to wait. Compaction alone is a
+// lack of large blocks, not of memory. Both are told as what they are.
+#include <sqlite3.h>
+
+#include "common/cleanup.h"
+#include "converter/verdict/counters.h"
+#include "converter/verdict/rules.h"
+
+#define STALL_SHARE 0.02 // of the time between two readings; less is noise of a healthy machine
+#define NEAR_END    (500 * NSEC_PER_MSEC)
+
+static const char query[] =
+    "SELECT kind, process_name, ts, dur, reclaimed_pages FROM reclaim_episode ORDER BY ts";
+static const char query_counters[] =
+    "SELECT ts, dur, name, change FROM vmstat_rate WHERE change > 0 AND "
+    "(name GLOB 'allocstall*' OR name GLOB 'pgscan*' OR name GLOB 'pgsteal*') ORDER BY ts";
+
+struct pressure {
+    const struct reclaim *reclaim;
+    struct intervals any;     // memory was short, or kswapd at work
+    struct intervals waits;   // somebody waited, by counters
+    int64_t some_ns, full_ns; // PSI
+    bool failed;
+};
+
+static void pressure_done(struct pressure *pressure)
+{
+    intervals_done(&pressure->any);
+    intervals_done(&pressure->waits);
+}
+
+static bool is_near(const struct intervals *intervals, int64_t ts, int64_t end)
+{
+    vec_foreach(intervals, interval)
+        if (interval->ts <= end && interval->end >= ts)
+            return true;
+    return false;
+}
+
+static void some_step(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct pressure *pressure = userdata;
+    if (change > 0)
+        pressure->some_ns += (int64_t)change;
+    if (change < STALL_SHARE * (double)(end - ts) || is_near(&pressure->reclaim->any, ts, end))
+        return;
+    if (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
+        intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0)
+        pressure->failed = true;
+}
+
+static void full_step(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct pressure *pressure = userdata;
+    (void)ts;
+    (void)end;
+    if (change > 0)
+        pressure->full_ns += (int64_t)change;
+}
+
+static void direct_step(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct pressure *pressure = userdata;
+    if (change > 0 && (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
+                       intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0))
+        pressure->failed = true;
+}
+
+static void kswapd_step(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct pressure *pressure = userdata;
+    if (change > 0 && intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0)
+        pressure->failed = true;
+}
+
+static void pressure_read(struct pressure *pressure, struct subject *subject)
+{
+    const struct reclaim *reclaim = pressure->reclaim;
+    vec_foreach(&reclaim->any, interval)
+        if (intervals_add(&pressure->any, interval->ts, interval->end, PRESSURE_GAP) < 0)
+            pressure->failed = true;
+    counters_steps(subject, "psi", "psi.mem.some", some_step, pressure);
+    counters_steps(subject, "psi", "psi.mem.full", full_step, pressure);
+    if (!reclaim->work[WORK_DIRECT].recorded) {
+        counters_steps(subject, "vmstat", "allocstall*", direct_step, pressure);
+        counters_steps(subject, "vmstat", "pgscan_direct*", direct_step, pressure);
+    }
+    if (!reclaim->work[WORK_KSWAPD].recorded)
+        counters_steps(subject, "vmstat", "pgscan_kswapd*", kswapd_step, pressure);
+    if (pressure->failed)
+        subject->code = SQLITE_NOMEM;
+}
+
+static const struct interval *longest_of(const struct intervals *intervals)
+{
+    const struct interval *longest = intervals->items;
+    vec_foreach(intervals, interval)
+        if (interval->end - interval->ts > longest->end - longest->ts)
+            longest = interval;
+    return longest;
+}
+
+static void when_add(struct strbuf *text, struct subject *subject, const struct intervals *times)
+{
+    const struct interval *first = &times->items[0], *last = &times->items[times->n - 1];
+    if (times->n == 1) {
+        strbuf_add_str(text, " for ");
+        text_duration(text, last->end - first->ts);
+        strbuf_add_str(text, ", from ");
+    } else {
+        strbuf_addf(text, " %zu times, ", times->n);
+        text_duration(text, intervals_sum(times));
+        strbuf_add_str(text, " in all, between ");
+    }
+    text_time(text, subject, first->ts);
+    strbuf_add_str(text, times->n == 1 ? " to " : " and ");
+    text_time(text, subject, last->end);
+    if (last->end >= subject->end - NEAR_END)
+        strbuf_add_str(text, ", the end of the trace");
+    if (times->n == 1)
+        return;
+    const struct interval *longest = longest_of(times);
+    strbuf_add_str(text, ", the longest for ");
+    text_duration(text, longest->end - longest->ts);
+    strbuf_add_str(text, " from ");
+    text_seconds(text, subject, longest->ts);
+}
+
+// Parts of a list: "a, b; c".
+static void part_begin(struct strbuf *text, size_t *n)
+{
+    strbuf_add_str(text, (*n)++ ? ", " : ": ");
+}
+
+static void work_add(struct strbuf *text, const struct reclaim *reclaim, size_t *n)
+{
+    static const struct {
+        enum work work;
+        const char *one, *many;
+    } kinds[] = {
+        {WORK_DIRECT, "direct reclaim", "direct reclaims"},
+        {WORK_MEMCG, "reclaim at the limit of a memory cgroup",
+         "reclaims at the limit of a memory cgroup"},
+        {WORK_COMPACTION, "compaction", "compactions"},
+    };
+    if (reclaim->work[WORK_KSWAPD].n) {
+        part_begin(text, n);
+        strbuf_add_str(text, "kswapd worked for ");
+        text_duration(text, intervals_sum(&reclaim->kswapd));
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct work_sum *sum = &reclaim->work[kinds[i].work];
+        if (!sum->n)
+            continue;
+        part_begin(text, n);
+        text_times(text, sum->n, kinds[i].one, kinds[i].many);
+        strbuf_add_str(text, " took ");
+        text_duration(text, sum->dur);
+    }
+}
+
+static void stalls_add(struct strbuf *text, const struct pressure *pressure, size_t *n)
+{
+    if (pressure->some_ns < NSEC_PER_MSEC)
+        return;
+    part_begin(text, n);
+    strbuf_add_str(text, "tasks stalled for ");
+    text_duration(text, pressure->some_ns);
+    if (pressure->full_ns >= NSEC_PER_MSEC) {
+        strbuf_add_str(text, ", all at once for ");
+        text_duration(text, pressure->full_ns);
+    }
+    strbuf_add_str(text, " (PSI)");
+}
+
+static void free_memory_add(struct strbuf *text, struct subject *subject, size_t *n)
+{
+    const char *what = "available memory";
+    double unit = 1;
+    struct counter_low low = counter_lowest(subject, "meminfo", "MemAvailable");
+    if (!low.found) {
+        what = "free memory";
+        unit = (double)subject->page_bytes;
+        low = counter_lowest(subject, "vmstat", "nr_free_pages");
+    }
+    if (!low.found || low.value >= low.first)
+        return;
+    part_begin(text, n);
+    strbuf_addf(text, "%s fell from ", what);
+    text_bytes(text, low.first * unit);
+    strbuf_add_str(text, " to ");
+    text_bytes(text, low.value * unit);
+    strbuf_add_str(text, " at ");
+    text_seconds(text, subject, low.ts);
+}
+
+void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
+{
+    CLEANUP(pressure_done) struct pressure pressure = {.reclaim = reclaim};
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    pressure_read(&pressure, subject);
+    if (!pressure.any.n || subject->code != SQLITE_OK)
+        return;
+    bool waited = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_MEMCG].n || pressure.waits.n;
+    bool by_counters = !reclaim->any.n;
+    size_t n = 0;
+    if (waited)
+        strbuf_add_str(&text, "Memory was short");
+    else if (reclaim->work[WORK_KSWAPD].n || by_counters)
+        strbuf_add_str(&text, "kswapd made room in the background");
+    else
+        strbuf_add_str(&text, "Memory was compacted for large blocks");
+    when_add(&text, subject, &pressure.any);
+    work_add(&text, reclaim, &n);
+    stalls_add(&text, &pressure, &n);
+    free_memory_add(&text, subject, &n);
+    strbuf_add_str(&text, !waited && reclaim->work[WORK_DIRECT].recorded
+                              ? "; no task had to reclaim for itself."
+                              : ".");
+    int64_t ts = pressure.any.items[0].ts;
+    subject_found(subject, VERDICT_PRESSURE, waited ? VERDICT_WARNING : VERDICT_NOTICE, ts,
+                  pressure.any.items[pressure.any.n - 1].end - ts, &text,
+                  by_counters ? query_counters : query);
+}

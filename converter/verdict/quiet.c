@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nothing happened, as far as this trace can tell: what it did not record it cannot rule out, and
+// says so.
+#include "common/cleanup.h"
+#include "converter/verdict/counters.h"
+#include "converter/verdict/rules.h"
+
+static const char query[] = "SELECT name, severity, value FROM stats WHERE value != 0";
+
+static bool has_finding(const struct subject *subject)
+{
+    vec_foreach(subject->found, finding)
+        if (finding->severity != VERDICT_INFO)
+            return true;
+    return false;
+}
+
+void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct counter_low low = counter_lowest(subject, "vmstat", "nr_free_pages");
+    bool reclaims = reclaim->work[WORK_DIRECT].recorded;
+    bool kills = subject_was_to_record(subject, "oom", "mark_victim");
+    bool stalls = counters_range(subject, "psi", "psi.mem.some").found;
+    bool vmstat = counters_range(subject, "vmstat", "pgscan*").found;
+    if (has_finding(subject) || subject->code != SQLITE_OK)
+        return;
+    if (!reclaims && !stalls && !vmstat && !kills) {
+        strbuf_add_str(&text,
+                       "The trace has nothing about memory pressure: no events of reclaim, no "
+                       "PSI and no counters of reclaim.");
+        subject_found(subject, VERDICT_QUIET, VERDICT_INFO, 0, -1, &text, query);
+        return;
+    }
+    strbuf_add_str(&text, "Quiet for ");
+    text_duration(&text, subject->end - subject->start);
+    strbuf_add_str(&text, " from ");
+    text_time(&text, subject, subject->start);
+    strbuf_add_str(&text, " on");
+    const char *before = ": ";
+    if (reclaims || vmstat) {
+        strbuf_addf(&text, "%sno reclaim", before);
+        before = ", ";
+    }
+    if (stalls) {
+        strbuf_addf(&text, "%sno task stalled for memory worth telling", before);
+        before = ", ";
+    }
+    if (kills)
+        strbuf_addf(&text, "%sno process killed for want of memory", before);
+    if (low.found) {
+        strbuf_add_str(&text, "; free memory was never below ");
+        text_bytes(&text, low.value * (double)subject->page_bytes);
+    }
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_QUIET, VERDICT_INFO, subject->start,
+                  subject->end - subject->start, &text, query);
+}

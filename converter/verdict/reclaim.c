@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events are read kind by kind through the index on kind and time, and merged here, so that nothing
+// is sorted and no event of another kind is touched. A conversion without kernel events
+// (--no-ftrace) has the slices of direct and memcg reclaim still; those are read instead then.
+//
+// An end that is missing is not made up: a begin that another begin of the same thread follows is
+// dropped, and one that nothing follows lasts to the last event of reclaim, not to the end of the
+// trace, because events may end long before it (a full buffer).
+#include "converter/verdict/reclaim.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+
+#define STREAMS_MAX 64
+#define NOT_OPEN    INT64_MIN
+
+static const struct event_name {
+    const char *name;
+    enum work work;
+    bool begins;
+} event_names[] = {
+    {"mm_vmscan_direct_reclaim_begin", WORK_DIRECT, true},
+    {"mm_vmscan_direct_reclaim_end", WORK_DIRECT, false},
+    {"mm_vmscan_memcg_reclaim_begin", WORK_MEMCG, true},
+    {"mm_vmscan_memcg_reclaim_end", WORK_MEMCG, false},
+    {"mm_compaction_begin", WORK_COMPACTION, true},
+    {"mm_compaction_end", WORK_COMPACTION, false},
+    {"mm_vmscan_kswapd_wake", WORK_KSWAPD, true},
+    {"mm_vmscan_kswapd_sleep", WORK_KSWAPD, false},
+};
+
+// Events of one kind, in order of time.
+struct stream {
+    const struct event_name *name;
+    sqlite3_stmt *row; // owned
+    int64_t ts, id, utid;
+    bool more;
+};
+
+struct reader {
+    struct reclaim *reclaim;
+    struct subject *subject;
+    struct stream streams[STREAMS_MAX];
+    size_t n_streams;
+    struct map64 open;       // thread and work -> since when
+    struct map64 waiter_of;  // process or thread -> place in waiters
+    struct map64 process_of; // thread -> process + 1; 0: not known
+    struct map64 background; // threads that nobody waits for: kswapd, kcompactd
+};
+
+static void out_of_memory(struct reader *reader, int r)
+{
+    if (r < 0)
+        reader->subject->code = SQLITE_NOMEM;
+}
+
+// -- threads --
+
+static uint64_t process_find(struct reader *reader, int64_t utid)
+{
+    const uint64_t *known = map64_find(&reader->process_of, (uint64_t)utid);
+    if (known)
+        return *known;
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        reader->subject, "SELECT upid + 1, name GLOB 'kcompactd*' OR name GLOB 'kswapd*' "
+                         "OR name = 'khugepaged' "
+                         "FROM thread WHERE utid = ?2 AND ?1 >= 0");
+    if (row)
+        sqlite3_bind_int64(row, 2, utid);
+    bool found = subject_row(reader->subject, row);
+    uint64_t process = found ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
+    if (found && sqlite3_column_int(row, 1))
+        out_of_memory(reader, map64_set(&reader->background, (uint64_t)utid, 1));
+    out_of_memory(reader, map64_set(&reader->process_of, (uint64_t)utid, process));
+    return process;
+}
+
+static struct waiter *waiter_find(struct reader *reader, int64_t utid)
+{
+    uint64_t process = process_find(reader, utid);
+    if (map64_find(&reader->background, (uint64_t)utid))
+        return NULL;
+    struct waiter_vec *waiters = &reader->reclaim->waiters;
+    uint64_t key = process ? process << 1 : (uint64_t)utid << 1 | 1;
+    bool is_new;
+    const uint64_t *place = map64_get_or_add(&reader->waiter_of, key, waiters->n, &is_new);
+    struct waiter waiter = {.upid = (int64_t)process - 1, .utid = utid};
+    if (!place || (is_new && waiter_vec_push(waiters, waiter) < 0)) {
+        out_of_memory(reader, -ENOMEM);
+        return NULL;
+    }
+    return &waiters->items[*place];
+}
+
+// -- spans --
+
+static void wait_take(struct reader *reader, enum work work, int64_t utid, int64_t ts, int64_t end)
+{
+    struct reclaim *reclaim = reader->reclaim;
+    struct waiter *waiter = waiter_find(reader, utid);
+    if (!waiter)
+        return;
+    reclaim->work[work].n++;
+    reclaim->work[work].dur += end - ts;
+    waiter->n[work]++;
+    waiter->dur += end - ts;
+    if (end - ts >= waiter->longest) {
+        waiter->longest = end - ts;
+        waiter->longest_ts = ts;
+        waiter->longest_work = work;
+        waiter->utid = utid;
+    }
+    out_of_memory(reader, intervals_add(&reclaim->waits, ts, end, PRESSURE_GAP));
+    out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
+}
+
+static void span_take(struct reader *reader, enum work work, int64_t utid, int64_t ts, int64_t end)
+{
+    struct reclaim *reclaim = reader->reclaim;
+    if (work != WORK_KSWAPD) {
+        wait_take(reader, work, utid, ts, end);
+        return;
+    }
+    reclaim->work[work].n++;
+    reclaim->work[work].dur += end - ts;
+    out_of_memory(reader, intervals_add(&reclaim->kswapd, ts, end, 0));
+    out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
+}
+
+// kswapd tells each time that it wakes, and only that it sleeps when it has nothing more to do.
+static void event_take(struct reader *reader, const struct stream *stream)
+{
+    const struct event_name *name = stream->name;
+    uint64_t key = (uint64_t)stream->utid << 2 | (uint64_t)name->work;
+    bool is_new;
+    uint64_t *since = map64_get_or_add(&reader->open, key, (uint64_t)NOT_OPEN, &is_new);
+    if (!since) {
+        out_of_memory(reader, -ENOMEM);
+        return;
+    }
+    int64_t ts = (int64_t)*since;
+    if (name->work == WORK_KSWAPD)
+        out_of_memory(reader, map64_set(&reader->background, (uint64_t)stream->utid, 1));
+    if (!name->begins) {
+        *since = (uint64_t)NOT_OPEN;
+        if (ts != NOT_OPEN)
+            span_take(reader, name->work, stream->utid, ts, stream->ts);
+    } else if (ts == NOT_OPEN || name->work != WORK_KSWAPD) {
+        reader->reclaim->n_unended += ts != NOT_OPEN;
+        *since = (uint64_t)stream->ts;
+    }
+    reader->reclaim->last_ts = stream->ts;
+}
+
+static void open_spans_end(struct reader *reader)
+{
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    while ((slot = map64_next(&reader->open, &cursor))) {
+        int64_t ts = (int64_t)slot->value;
+        if (ts == NOT_OPEN)
+            continue;
+        reader->reclaim->n_unended++;
+        span_take(reader, (enum work)(slot->key & 3), (int64_t)(slot->key >> 2), ts,
+                  reader->reclaim->last_ts);
+    }
+}
+
+// -- events --
+
+static void stream_next(struct reader *reader, struct stream *stream)
+{
+    stream->more = subject_row(reader->subject, stream->row);
+    if (!stream->more)
+        return;
+    stream->ts = sqlite3_column_int64(stream->row, 0);
+    stream->id = sqlite3_column_int64(stream->row, 1);
+    stream->utid = sqlite3_column_int64(stream->row, 2);
+}
+
+static void stream_open(struct reader *reader, const struct event_name *name, int64_t kind)
+{
+    if (reader->n_streams == STREAMS_MAX)
+        return;
+    struct stream *stream = &reader->streams[reader->n_streams];
+    // ucpu: machine * 4096 + cpu
+    stream->row =
+        subject_ask(reader->subject, "SELECT ts, id, utid FROM _arg_set WHERE kind_id = ?2 "
+                                     "AND ts IS NOT NULL AND utid IS NOT NULL "
+                                     "AND ucpu / 4096 " OF_TRACE " ORDER BY ts, id");
+    if (!stream->row)
+        return;
+    sqlite3_bind_int64(stream->row, 2, kind);
+    stream->name = name;
+    reader->n_streams++;
+    stream_next(reader, stream);
+    reader->reclaim->work[name->work].recorded |= stream->more;
+}
+
+static void streams_open(struct reader *reader)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row =
+        subject_ask(reader->subject, "SELECT id, name FROM _arg_kind WHERE name GLOB 'mm_vmscan_*' "
+                                     "OR name GLOB 'mm_compaction_*'");
+    while (subject_row(reader->subject, row)) {
+        const char *name = (const char *)sqlite3_column_text(row, 1);
+        for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++)
+            if (str_eq(name, event_names[i].name)) {
+                stream_open(reader, &event_names[i], sqlite3_column_int64(row, 0));
+            }
+    }
+}
+
+// The earliest that is at hand. NULL: all are through.
+static struct stream *stream_first(struct reader *reader)
+{
+    struct stream *first = NULL;
+    for (size_t i = 0; i < reader->n_streams; i++) {
+        struct stream *stream = &reader->streams[i];
+        if (stream->more && (!first || stream->ts < first->ts ||
+                             (stream->ts == first->ts && stream->id < first->id)))
+            first = stream;
+    }
+    return first;
+}
+
+static void events_read(struct reader *reader)
+{
+    struct stream *stream;
+    while ((stream = stream_first(reader)) && reader->subject->code == SQLITE_OK) {
+        event_take(reader, stream);
+        stream_next(reader, stream);
+    }
+    open_spans_end(reader);
+}
+
+static void slices_read(struct reader *reader)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        reader->subject, "SELECT s.ts, max(s.dur, 0), t.utid, s.name = 'mm_vmscan_memcg_reclaim' "
+                         "FROM slice s JOIN thread_track t ON t.id = s.track_id "
+                         "WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim') "
+                         "AND t.machine_id " OF_TRACE);
+    while (subject_row(reader->subject, row)) {
+        int64_t ts = sqlite3_column_int64(row, 0);
+        enum work work = sqlite3_column_int(row, 3) ? WORK_MEMCG : WORK_DIRECT;
+        reader->reclaim->work[work].recorded = true;
+        wait_take(reader, work, sqlite3_column_int64(row, 2), ts,
+                  ts + sqlite3_column_int64(row, 1));
+    }
+}
+
+// -- the whole --
+
+static int by_dur(const void *left, const void *right)
+{
+    const struct waiter *a = left, *b = right;
+    if (a->dur != b->dur)
+        return a->dur > b->dur ? -1 : 1;
+    return (a->utid > b->utid) - (a->utid < b->utid);
+}
+
+static void reader_done(struct reader *reader)
+{
+    for (size_t i = 0; i < reader->n_streams; i++)
+        subject_end(&reader->streams[i].row);
+    map64_done(&reader->open);
+    map64_done(&reader->waiter_of);
+    map64_done(&reader->process_of);
+    map64_done(&reader->background);
+}
+
+void reclaim_read(struct reclaim *reclaim, struct subject *subject)
+{
+    CLEANUP(reader_done) struct reader reader = {.reclaim = reclaim, .subject = subject};
+    for (size_t i = 0; i < sizeof(event_names) / sizeof(event_names[0]); i++) {
+        const struct event_name *name = &event_names[i];
+        reclaim->work[name->work].recorded |= subject_was_to_record(
+            subject, name->work == WORK_COMPACTION ? "compaction" : "vmscan", name->name);
+    }
+    streams_open(&reader);
+    if (reader.n_streams)
+        events_read(&reader);
+    else
+        slices_read(&reader);
+    if (reclaim->waiters.n)
+        qsort(reclaim->waiters.items, reclaim->waiters.n, sizeof(struct waiter), by_dur);
+}
+
+void reclaim_done(struct reclaim *reclaim)
+{
+    waiter_vec_done(&reclaim->waiters);
+    intervals_done(&reclaim->waits);
+    intervals_done(&reclaim->any);
+    intervals_done(&reclaim->kswapd);
+}

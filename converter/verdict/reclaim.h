@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reclaim and compaction in a trace, from kernel events: what was at work when, and who waited.
+#pragma once
+
+#include "common/map.h"
+#include "converter/verdict/intervals.h"
+#include "converter/verdict/subject.h"
+
+// Pauses shorter than this do not end a time in which memory was short.
+#define PRESSURE_GAP NSEC_PER_SEC
+
+enum work { WORK_DIRECT, WORK_MEMCG, WORK_COMPACTION, WORK_KSWAPD, N_WORK };
+
+// All work of one kind.
+struct work_sum {
+    int64_t n;
+    int64_t dur;
+    bool recorded; // the trace has such events, or was to have them
+};
+
+// What one process, or a thread whose process is not known, did while it wanted memory.
+struct waiter {
+    int64_t upid, utid; // upid -1: not known; utid: of its longest wait
+    int64_t n[N_WORK];  // without kswapd
+    int64_t dur;        // in all
+    int64_t longest, longest_ts;
+    enum work longest_work;
+};
+VEC_DEFINE(waiter_vec, struct waiter);
+
+struct reclaim {
+    struct work_sum work[N_WORK];
+    struct waiter_vec waiters; // the longest in all first
+    struct intervals waits;    // somebody waited; merged over PRESSURE_GAP
+    struct intervals any;      // the same, and kswapd at work
+    struct intervals kswapd;   // runs of it, merged where they overlap
+    int64_t n_unended;         // begins without an end
+    int64_t last_ts;           // last event; 0: none
+};
+
+// All zero before. Failures are in subject->code.
+void reclaim_read(struct reclaim *reclaim, struct subject *subject);
+void reclaim_done(struct reclaim *reclaim);

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was evicted and came back: pages that were reclaimed, and those of them that were wanted
+// again (refaults); where the page cache was watched, of which file.
+#include "common/cleanup.h"
+#include "converter/verdict/counters.h"
+#include "converter/verdict/rules.h"
+
+#define WORTH_TELLING ((double)(4 << 20)) // bytes that came back
+
+static const char query[] = "SELECT ts, name, change FROM vmstat_rate WHERE change > 0 AND "
+                            "(name GLOB 'pgsteal*' OR name GLOB 'workingset_refault*') ORDER BY ts";
+static const char query_files[] = "SELECT path, direction, sum(n_pages) AS pages, sum(size_bytes) "
+                                  "AS bytes FROM page_residency_changes GROUP BY path, direction";
+
+static void pages_add(struct strbuf *text, const struct subject *subject, int64_t pages)
+{
+    text_bytes(text, (double)pages * (double)subject->page_bytes);
+}
+
+// The file of which most came back after it had gone.
+static bool file_add(struct strbuf *text, struct subject *subject)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        subject, "SELECT f.path, sum(NOT c.came * (c.end_page - c.start_page)), "
+                 "f.page_size_bytes, min(c.ts) FILTER (WHERE NOT c.came), "
+                 "sum((c.end_page - c.start_page) * (c.came AND c.ts > g.ts)) AS back "
+                 "FROM page_residency_change c JOIN page_residency_file f ON f.id = c.file_id "
+                 "JOIN (SELECT file_id, min(ts) AS ts FROM page_residency_change WHERE NOT came "
+                 "GROUP BY file_id) g ON g.file_id = c.file_id "
+                 "WHERE c.ts BETWEEN (SELECT start_ts FROM trace WHERE id = ?1) AND "
+                 "(SELECT end_ts FROM trace WHERE id = ?1) "
+                 "GROUP BY c.file_id ORDER BY back DESC LIMIT 1");
+    if (!subject_row(subject, row) || sqlite3_column_int64(row, 4) <= 0)
+        return false;
+    const char *path = (const char *)sqlite3_column_text(row, 0);
+    double page = sqlite3_column_double(row, 2);
+    char name[256];
+    str_printable(name, sizeof(name), path ? path : "", path ? strlen(path) : 0);
+    strbuf_addf(text, "%s lost ", name);
+    text_bytes(text, sqlite3_column_double(row, 1) * page);
+    strbuf_add_str(text, " from ");
+    text_time(text, subject, sqlite3_column_int64(row, 3));
+    strbuf_add_str(text, " on, and ");
+    text_bytes(text, sqlite3_column_double(row, 4) * page);
+    strbuf_add_str(text, " came back");
+    return true;
+}
+
+void rule_return(struct subject *subject)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    int64_t stolen =
+        vmstat_growth(subject, "pgsteal_kswapd") + vmstat_growth(subject, "pgsteal_direct");
+    if (!stolen) // older kernels: by zone
+        stolen =
+            vmstat_growth(subject, "pgsteal_kswapd_*") + vmstat_growth(subject, "pgsteal_direct_*");
+    int64_t file = vmstat_growth(subject, "workingset_refault_file");
+    int64_t anon = vmstat_growth(subject, "workingset_refault_anon");
+    if (!file && !anon)
+        file = vmstat_growth(subject, "workingset_refault");
+    bool by_counters = (double)(file + anon) * (double)subject->page_bytes >= WORTH_TELLING;
+    if (by_counters) {
+        pages_add(&text, subject, file + anon);
+        strbuf_add_str(&text, " that had been evicted came back");
+        if (anon) {
+            strbuf_add_str(&text, ", ");
+            pages_add(&text, subject, anon);
+            strbuf_add_str(&text, " of it anonymous");
+        }
+        if (stolen) {
+            strbuf_add_str(&text, "; ");
+            pages_add(&text, subject, stolen);
+            strbuf_add_str(&text, " were reclaimed in all");
+        }
+    }
+    size_t before = text.size;
+    if (by_counters)
+        strbuf_add_str(&text, "; ");
+    bool of_file = file_add(&text, subject);
+    if (!of_file && by_counters && !text.failed)
+        text.text[text.size = before] = '\0';
+    if (!by_counters && !of_file)
+        return;
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_RETURN, VERDICT_NOTICE, 0, -1, &text,
+                  by_counters ? query : query_files);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace that is judged, for the rules of the verdict: questions to the database about it, and
+// how its times, sizes and tasks are spelled.
+#pragma once
+
+#include <sqlite3.h>
+
+#include "common/nsec.h"
+#include "common/str.h"
+#include "converter/verdict/verdict.h"
+
+// Machines of the trace: questions take its number as ?1.
+#define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
+
+struct subject {
+    sqlite3 *db;      // borrowed
+    int64_t trace_id; // in this database
+    int64_t start, end;
+    bool has_realtime;
+    int64_t realtime_offset; // real time minus trace time
+    int64_t page_bytes;
+    bool told_date;            // a wall-clock time was told with its date
+    struct finding_vec *found; // borrowed
+    int code;                  // SQLite's code of the first failure
+};
+
+// A prepared question with the trace's number bound to ?1; NULL after a failure. Ended by
+// subject_end().
+sqlite3_stmt *subject_ask(struct subject *subject, const char *sql);
+// Whether there is another row.
+bool subject_row(struct subject *subject, sqlite3_stmt *row);
+void subject_end(sqlite3_stmt **row); // fit for CLEANUP()
+
+// The number in the first column of the first row; false: there is none, or it is NULL.
+bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
+
+// Whether the config of the trace asks for the kernel event GROUP/NAME.
+bool subject_was_to_record(struct subject *subject, const char *group, const char *name);
+
+// Adds a finding and takes over the text. `dur` < 0: it has no time.
+void subject_found(struct subject *subject, enum verdict_kind kind, enum verdict_severity severity,
+                   int64_t ts, int64_t dur, struct strbuf *text, const char *query);
+
+// "3.21 s (2026-11-22 14:03:12 UTC)": from the start of the trace; the date once in a verdict.
+void text_time(struct strbuf *text, struct subject *subject, int64_t ts);
+// "3.21 s", without the clock on the wall.
+void text_seconds(struct strbuf *text, const struct subject *subject, int64_t ts);
+void text_duration(struct strbuf *text, int64_t ns);                                // "7.7 ms"
+void text_bytes(struct strbuf *text, double bytes);                                 // "1.5 GiB"
+void text_number(struct strbuf *text, int64_t number);                              // "1,234"
+void text_times(struct strbuf *text, int64_t n, const char *one, const char *many); // "2 reclaims"
+
+// "dd (pid 74)"; of a process if it is known, else of the thread. Negative: not known.
+void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid);

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rules of the verdict are the converter's, and so is the code that reads traces: mmtrace knows
+// neither, and runs `mmsql verdict` as a child. The daemon is root and a trace holds what strangers
+// wrote, so the child gives up root's rights before it reads (`--confined`); the trace is its
+// standard input, so that it needs no right to open it.
+//
+// What must stay true: root runs no program that somebody else placed. mmsql is looked for beside
+// this program, where it has to belong to root or to whoever owns this program, in a folder of
+// theirs that nobody else can write into; and in the folders of the system. The file that was
+// looked at is the one that runs.
+#include "producer/cli/verdict.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "producer/cli/cli.h"
+
+#define OUTPUT_MAX    16384 // bytes that are taken from the child; the rest is dropped
+#define GRACE         (500 * NSEC_PER_MSEC)
+#define PROMPT_WAITS  (1200 * NSEC_PER_MSEC)
+#define PROMPT_MAX    ((uint64_t)24 << 20)
+#define PROGRAM_PLACE "/proc/self/fd/%d"
+
+#define IOPRIO_WHO_PROCESS 1
+#define IOPRIO_IDLE        (3 << 13)
+
+extern char **environ;
+
+// -- the program --
+
+static bool may_be_run(int fd, uid_t owner, mode_t type)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != type)
+        return false;
+    return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == owner) && !(st.st_mode & S_IWOTH));
+}
+
+// mmsql in the folder `name` of `at`. An O_PATH descriptor, or -1.
+static int find_in(int at, const char *name, uid_t owner)
+{
+    CLEANUP(close_fdp)
+    int folder = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || !may_be_run(folder, owner, S_IFDIR))
+        return -1;
+    int fd = openat(folder, "mmsql", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && may_be_run(fd, owner, S_IFREG))
+        return fd;
+    return close_fd(fd);
+}
+
+// Beside this program: where both are installed, or in the build tree.
+static int find_beside(void)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (n <= 0 || stat("/proc/self/exe", &st) < 0)
+        return -1;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return -1;
+    slash[slash == path] = '\0';
+    CLEANUP(close_fdp) int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -1;
+    int fd = find_in(folder, ".", st.st_uid);
+    if (fd >= 0)
+        return fd;
+    CLEANUP(close_fdp) int above = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return above < 0 ? -1 : find_in(above, "converter", st.st_uid);
+}
+
+static int find_program(void)
+{
+    static const char *const folders[] = {"/usr/local/bin", "/usr/bin", "/system/bin",
+                                          "/vendor/bin"};
+    int fd = find_beside();
+    for (size_t i = 0; fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        fd = find_in(AT_FDCWD, folders[i], 0);
+    return fd;
+}
+
+// -- the child --
+
+struct child {
+    pid_t pid;
+    int out, errors; // owned
+};
+
+static void child_close(struct child *child)
+{
+    child->out = close_fd(child->out);
+    child->errors = close_fd(child->errors);
+}
+
+// A process group of its own: what is typed on the terminal is not meant for it.
+static int spawn(int program, const struct verdict_request *request, int out, int errors,
+                 pid_t *ret)
+{
+    char place[64];
+    snprintf(place, sizeof(place), PROGRAM_PLACE, program);
+    static const char *const argv[] = {"mmsql", "verdict", "--confined", "--quiet", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, reset;
+    sigemptyset(&none);
+    sigfillset(&reset);
+    int r = -posix_spawn_file_actions_init(&actions);
+    if (r < 0)
+        return r;
+    r = -posix_spawnattr_init(&attributes);
+    if (r == 0) {
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigdefault(&attributes, &reset);
+        posix_spawnattr_setpgroup(&attributes, 0);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                  POSIX_SPAWN_SETPGROUP);
+        posix_spawn_file_actions_adddup2(&actions, request->fd, STDIN_FILENO);
+        posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+        r = -posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+        if (r == 0)
+            r = -posix_spawn(ret, place, &actions, &attributes, (char **)(uintptr_t)argv, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return r;
+}
+
+static void stand_back(pid_t pid)
+{
+    setpriority(PRIO_PROCESS, (id_t)pid, 19);
+    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, pid, IOPRIO_IDLE);
+}
+
+static int child_start(const struct verdict_request *request, struct child *ret, struct err *err)
+{
+    CLEANUP(close_fdp) int program = find_program();
+    int out[2] = {-1, -1}, errors[2] = {-1, -1};
+    if (program < 0) {
+        err_set(err, -ENOENT, "mmsql: not found beside mmtrace");
+        return err_hint(err, -ENOENT, "install mmsql in the same folder");
+    }
+    int r = pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0 ? -errno : 0;
+    if (r == 0 && lseek(request->fd, 0, SEEK_SET) != 0) // the child shares the offset
+        r = -errno;
+    if (r == 0)
+        r = spawn(program, request, out[1], errors[1], &ret->pid);
+    if (r == 0 && request->stands_back)
+        stand_back(ret->pid);
+    close_fd(out[1]);
+    close_fd(errors[1]);
+    ret->out = out[0];
+    ret->errors = errors[0];
+    if (r < 0)
+        child_close(ret);
+    return r < 0 ? err_errno(err, r, "mmsql") : 0;
+}
+
+// Takes what there is to read. At the end the descriptor is closed.
+static void take(int *fd, struct strbuf *to)
+{
+    char chunk[1024];
+    ssize_t n = read(*fd, chunk, sizeof(chunk));
+    if (n < 0 && errno == EINTR)
+        return;
+    if (n <= 0)
+        *fd = close_fd(*fd);
+    else if (to->size < OUTPUT_MAX)
+        strbuf_add(to, chunk, (size_t)n);
+}
+
+// Reads what the child prints until it has nothing more to say. 0, -ETIMEDOUT or -ECANCELED.
+static int child_read(struct child *child, int cancel_fd, nsec_t timeout, struct strbuf *out,
+                      struct strbuf *errors)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + timeout;
+    while (child->out >= 0 || child->errors >= 0) {
+        nsec_t left = deadline - nsec_now(CLOCK_MONOTONIC);
+        if (left <= 0)
+            return -ETIMEDOUT;
+        struct pollfd fds[] = {{.fd = child->out, .events = POLLIN},
+                               {.fd = child->errors, .events = POLLIN},
+                               {.fd = cancel_fd, .events = POLLIN}};
+        if (poll(fds, 3, (int)(left / NSEC_PER_MSEC) + 1) < 0)
+            continue;
+        if (fds[2].revents)
+            return -ECANCELED;
+        if (fds[0].revents)
+            take(&child->out, out);
+        if (fds[1].revents)
+            take(&child->errors, errors);
+    }
+    return 0;
+}
+
+// At SIGTERM it removes its temporary files.
+static int child_end(struct child *child, bool early)
+{
+    struct strbuf rest CLEANUP(strbuf_done) = {0};
+    int status = 0;
+    if (early) {
+        kill(child->pid, SIGTERM);
+        if (child_read(child, -1, GRACE, &rest, &rest) < 0)
+            kill(child->pid, SIGKILL);
+    }
+    child_close(child);
+    while (waitpid(child->pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+static int size_check(const struct verdict_request *request, struct err *err)
+{
+    uint64_t max = request->max_bytes ? request->max_bytes : VERDICT_TRACE_MAX;
+    struct stat st;
+    if (fstat(request->fd, &st) < 0)
+        return err_errno(err, -errno, "verdict");
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, -EINVAL, "verdict: not a regular file");
+    if (st.st_size == 0)
+        return err_set(err, -ENODATA, "verdict: the trace is empty");
+    if ((uint64_t)st.st_size > max) {
+        err_set(err, -EFBIG, "no verdict: the trace is larger than %llu MB",
+                (unsigned long long)(max >> 20));
+        return err_hint(err, -EFBIG, "mmsql verdict FILE");
+    }
+    return 0;
+}
+
+int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, struct err *err)
+{
+    struct strbuf out CLEANUP(strbuf_done) = {0}, errors CLEANUP(strbuf_done) = {0};
+    struct child child = {.out = -1, .errors = -1};
+    int r = size_check(request, err);
+    if (r == 0)
+        r = child_start(request, &child, err);
+    if (r < 0)
+        return r;
+    r = child_read(&child, request->cancel_fd, request->timeout, &out, &errors);
+    int ended = child_end(&child, r < 0);
+    if (r == -ETIMEDOUT) {
+        err_set(err, r, "no verdict: it took more than %.1f s", (double)request->timeout / 1e9);
+        return err_hint(err, r, "mmsql verdict FILE");
+    }
+    if (r < 0)
+        return err_errno(err, r, "verdict");
+    if (ended < 0) {
+        char *text = errors.text ? errors.text : (char[]){""};
+        text[strcspn(text, "\n")] = '\0';
+        str_make_printable(text, false);
+        return err_set(err, ended, "no verdict: %s", *text ? text : "mmsql failed");
+    }
+    if (out.text) {
+        str_make_printable(out.text, true);
+        strbuf_add_str(ret, out.text);
+    }
+    return out.failed || ret->failed ? err_errno(err, -ENOMEM, "verdict") : 0;
+}
+
+int verdict_of_file(const char *path, nsec_t timeout, struct strbuf *ret, struct err *err)
+{
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", path);
+    struct verdict_request request = {.fd = fd, .timeout = timeout, .cancel_fd = -1};
+    return verdict_of_fd(&request, ret, err);
+}
+
+void verdict_print(const char *path)
+{
+    struct strbuf lines CLEANUP(strbuf_done) = {0};
+    struct err err = {0};
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct verdict_request request = {
+        .fd = fd, .timeout = PROMPT_WAITS, .max_bytes = PROMPT_MAX, .cancel_fd = -1};
+    int r = fd < 0 ? -errno : verdict_of_fd(&request, &lines, &err);
+    if (r == -EFBIG || r == -ETIMEDOUT)
+        fprintf(stderr, "  no verdict yet: the trace takes longer to read (mmsql verdict %s)\n",
+                path);
+    else if (r < 0 && r != -ENOENT && r != -ENODATA && err.text[0])
+        err_print(&err, CLI_PROGRAM);
+    for (char *line = lines.text, *end; r == 0 && line && *line; line = end + 1) {
+        end = strchr(line, '\n');
+        fprintf(stderr, "  %.*s\n", (int)(end ? end - line : (ptrdiff_t)strlen(line)), line);
+        if (!end)
+            break;
+    }
+}
