@@ -157,10 +157,6 @@ static int say_containing(struct emitting *e, struct strbuf *containing)
     char *name = containing->text;
     for (char *newline; name && (newline = strchr(name, '\n')); name = newline + 1) {
         *newline = '\0';
-        if (!can_be_said(name)) {
-            leave_out(e, name);
-            continue;
-        }
         int r = say(e, name, NULL);
         if (r < 0)
             return r;
@@ -168,15 +164,15 @@ static int say_containing(struct emitting *e, struct strbuf *containing)
     return 0;
 }
 
-static void write_one(const struct emitting *e, const struct said *said, struct strbuf *ret)
+static void write_one(struct emitting *e, const struct said *said, struct strbuf *ret)
 {
     const struct coverage *item = said->covered;
-    pinconfig_add_file(ret, said->name);
-    if (!item) {
+    bool is_said = pinconfig_add_file(ret, said->name);
+    if (!item && is_said)
         pinconfig_add_range(ret, 0, 0);
-        return;
-    }
-    if (item->covered_bytes == item->part.size_bytes)
+    else if (!item)
+        leave_out(e, said->name);
+    if (!item || item->covered_bytes == item->part.size_bytes)
         return;
     const struct page_range *ranges = coverage_ranges(e->coverages, item);
     for (size_t i = 0; i < item->n_ranges; i++)
