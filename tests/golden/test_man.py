@@ -68,6 +68,24 @@ class ManPages(unittest.TestCase):
                                       stderr=subprocess.STDOUT, check=False, text=True)
                 self.assertEqual(lint.stdout, "")
 
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    def test_each_form_stands_on_a_line_of_its_own(self):
+        for program in map(pathlib.Path, PROGRAMS):
+            with self.subTest(program=program.name):
+                page = FOLDER / f"{program.name}.1"
+                shown = subprocess.run(["mandoc", "-T", "ascii", "-O", "width=80", page], stdout=subprocess.PIPE,
+                                       check=True).stdout.decode()
+                shown = re.sub(".\x08", "", shown)  # bold and underlined
+                forms = shown.split("SYNOPSIS\n")[1].split("\n\n")[0].splitlines()
+                self.assertGreater(len(forms), 3)
+                named = set()
+                for form in forms:
+                    words = re.match(rf"     {program.name} (\S+(?: \| [a-z]+\b)?)", form)
+                    self.assertTrue(words, form)
+                    self.assertEqual(form.count(f"{program.name} "), 1, form)
+                    named |= set(words.group(1).split(" | "))
+                self.assertEqual(named - {"[-h | -", "[-h"}, set(verbs_of_page(page.read_text())))
+
 
 if __name__ == "__main__":
     FOLDER = pathlib.Path(sys.argv[1])
