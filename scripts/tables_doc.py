@@ -13,8 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
 # Headings of this project's own tables and views, with how their names begin.
 OUR_TABLES = {
-    "Traces": ("trace", "verdict"),
+    "Traces": ("trace", "input_file", "verdict"),
     "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
+    "One moment: bugreports, files of /proc": ("proc_", "kernel_log"),
     "Page residency": ("page_residency",),
     "Pinlists": ("pin",),
     "Call stacks and heaps": ("stack_frame", "heap_growth", "memory_account"),

@@ -438,7 +438,7 @@ static bool archive_wants(const char *name, const uint8_t *head, size_t size)
     if (is_gzip && (strstr(last, "trace") || strstr(last, ".pb")))
         return true;
     const struct file_format *format = file_format_recognise(name, head, size);
-    if (!format || str_eq(format->option, "alloc-log"))
+    if (!format || format->of_moment || str_eq(format->option, "alloc-log"))
         return format != NULL;
     return str_starts_with(last, "perf-") || str_starts_with(last, "pin");
 }
@@ -451,8 +451,13 @@ static int archive_take(struct run *run, struct input *archive, const struct con
     source.format = (char *)(uintptr_t)SOURCE_ARCHIVE;
     if (source_skips(run, &source, NULL))
         return 0;
-    int r =
-        archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err, &files);
+    struct archive_left_out left_out;
+    int r = archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err,
+                         &files, &left_out);
+    if (r == 0 && *left_out.text) {
+        fprintf(stderr, "mmsql: %s; left out\n", left_out.text);
+        run->damaged |= left_out.damaged;
+    }
     vec_foreach(&files, entry) {
         struct content content = {.input = STEAL(entry->input), .argument = file->argument};
         if (r == 0 && asprintf(&content.name, "%s!%s", name, entry->name) < 0) {
@@ -592,6 +597,8 @@ static int rest_import(struct run *run)
     int r = handle_open(run, run->working, &handle);
     if (r == 0)
         r = files_import(run, handle);
+    if (r == 0)
+        run->n_rows += (uint64_t)sqlite3_total_changes(handle);
     if (r == 0)
         r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
     if (r == 0 && conversion->symbolize)

@@ -19,6 +19,7 @@
 #endif
 
 #define BUGREPORT_FOLDER "FS/data/misc/perfetto-traces/"
+#define PROC_FOLDER      "FS/proc/"
 #define HEAD_BYTES       4096
 #define NAME_BYTES_MAX   4096
 #define ENTRIES_MAX      1000000
@@ -54,7 +55,7 @@ struct archive {
     uint64_t at;   // of the reading position
     uint64_t left; // that may still be inflated
     bool only_bugreport;
-    char first_problem[256]; // of an entry that was left out
+    struct archive_left_out *left_out; // about the first entry that was left out
     struct archive_files *files;
 };
 
@@ -155,26 +156,29 @@ static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *e
     return n;
 }
 
-static void problem_note(struct archive *archive, const char *name, const char *why)
+static void problem_note(struct archive *archive, const char *name, bool damaged, const char *why)
 {
     char printable[160];
-    if (*archive->first_problem)
+    if (*archive->left_out->text)
         return;
     str_printable(printable, sizeof(printable), name, strlen(name));
-    snprintf(archive->first_problem, sizeof(archive->first_problem), "%s: %s", printable, why);
+    snprintf(archive->left_out->text, sizeof(archive->left_out->text), "%s!%s: %s", archive->path,
+             printable, why);
+    archive->left_out->damaged = damaged;
 }
 
 // The entry's first bytes; it is open behind that. Negative: it cannot be read at all.
 static int entry_head(struct archive *archive, const char *name, uint8_t *head)
 {
     if (unzOpenCurrentFile(archive->zip) != UNZ_OK) {
-        problem_note(archive, name, "its method of compression or encryption is not supported");
+        problem_note(archive, name, false,
+                     "its method of compression or encryption is not supported");
         return -1;
     }
     int n = unzReadCurrentFile(archive->zip, head, HEAD_BYTES);
     unzCloseCurrentFile(archive->zip);
     if (n < 0)
-        problem_note(archive, name, "the data is damaged");
+        problem_note(archive, name, true, "the data is damaged");
     return n;
 }
 
@@ -198,6 +202,13 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     return r == -ECANCELED ? r : err_prefix(err, r, "%s!%s", archive->path, name);
 }
 
+// What stands there for memory: traces, files of /proc, and what tells about them.
+static bool is_of_bugreport(const char *name)
+{
+    return str_starts_with(name, BUGREPORT_FOLDER) || str_starts_with(name, PROC_FOLDER) ||
+           str_eq(name, "index.txt") || str_eq(name, "kernel.log");
+}
+
 static int entry_visit(struct archive *archive, struct err *err)
 {
     char name[NAME_BYTES_MAX + 1];
@@ -209,10 +220,10 @@ static int entry_visit(struct archive *archive, struct err *err)
         return 0;
     name[info.size_filename] = '\0';
     if (info.flag & FLAG_ENCRYPTED) {
-        problem_note(archive, name, "encrypted");
+        problem_note(archive, name, false, "encrypted");
         return 0;
     }
-    if (archive->only_bugreport && !str_starts_with(name, BUGREPORT_FOLDER))
+    if (archive->only_bugreport && !is_of_bugreport(name))
         return 0;
     int n = entry_head(archive, name, head);
     if (n <= 0 || !archive->wanted(name, head, (size_t)n))
@@ -241,7 +252,9 @@ static int entry_is_bugreport(struct archive *archive, struct err *err)
     unz_file_info64 info;
     return unzGetCurrentFileInfo64(archive->zip, &info, name, sizeof(name), NULL, 0, NULL, 0) ==
                UNZ_OK &&
-           info.uncompressed_size && strncmp(name, BUGREPORT_FOLDER, sizeof(name) - 1) == 0;
+           info.uncompressed_size &&
+           (strncmp(name, BUGREPORT_FOLDER, sizeof(name) - 1) == 0 ||
+            strncmp(name, PROC_FOLDER, strlen(PROC_FOLDER)) == 0);
 }
 
 static int entries_take(struct archive *archive, struct err *err)
@@ -253,16 +266,16 @@ static int entries_take(struct archive *archive, struct err *err)
     r = entries_walk(archive, entry_visit, err);
     if (r < 0 || archive->files->n)
         return r;
-    if (*archive->first_problem)
-        return err_set(err, -EBADMSG, "%s!%s", archive->path, archive->first_problem);
+    if (*archive->left_out->text)
+        return err_set(err, -EBADMSG, "%s", archive->left_out->text);
     err_set(err, -ENOENT, "%s: no trace in this archive", archive->path);
-    return err_hint(err, -ENOENT, "a bugreport has one if a trace was recording");
+    return err_hint(err, -ENOENT, "nor another file that mmsql reads");
 }
 
 int archive_read(struct input *input, const char *path, const char *spill_folder,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
                  bool (*goes_on)(void *userdata), void *userdata, struct err *err,
-                 struct archive_files *ret)
+                 struct archive_files *ret, struct archive_left_out *ret_left_out)
 {
     struct archive archive = {
         .input = input,
@@ -273,7 +286,9 @@ int archive_read(struct input *input, const char *path, const char *spill_folder
         .userdata = userdata,
         .left = input_inflated_max(input_size(input)),
         .files = ret,
+        .left_out = ret_left_out,
     };
+    *ret_left_out = (struct archive_left_out){0};
     if (input_bytes(input)[2] == 5) { // begins with its end
         err_set(err, -ENOENT, "%s: no trace in this archive", path);
         return err_hint(err, -ENOENT, "it is empty");
@@ -293,7 +308,7 @@ int archive_read(struct input *input, const char *path, const char *spill_folder
 int archive_read(struct input *input, const char *path, const char *spill_folder,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
                  bool (*goes_on)(void *userdata), void *userdata, struct err *err,
-                 struct archive_files *ret)
+                 struct archive_files *ret, struct archive_left_out *ret_left_out)
 {
     (void)input;
     (void)spill_folder;
@@ -301,6 +316,7 @@ int archive_read(struct input *input, const char *path, const char *spill_folder
     (void)goes_on;
     (void)userdata;
     (void)ret;
+    *ret_left_out = (struct archive_left_out){0};
     err_set(err, -EOPNOTSUPP, "%s: a zip archive, and this mmsql is built without minizip", path);
     return err_hint(err, -EOPNOTSUPP, "unpack it first");
 }

@@ -127,6 +127,7 @@ static const struct column_meaning meanings[] = {
     ANY_ROW("stack_id", alloc_log_stack),
     ANY_ROW("pinlist_id", pinlist),
     ANY_ROW("pinconfig_id", pinconfig),
+    ANY_ROW("proc_snapshot_id", proc_snapshot),
     OWN_SPACE("snapshot_id", clock_snapshot),
     OWN_SPACE("symbol_set_id", stack_profile_symbol),
     OWN_SPACE("counter_set_id", _profiler_counter_set),

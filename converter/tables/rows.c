@@ -63,6 +63,15 @@ void rows_int(struct rows *rows, size_t column, int64_t value)
     rows_failed(rows, sqlite3_bind_int64(rows->insert, (int)column + 1, value));
 }
 
+void rows_real(struct rows *rows, size_t column, double value)
+{
+    if (rows->bulk) {
+        cell_real(rows->cells, column, value);
+        return;
+    }
+    rows_failed(rows, sqlite3_bind_double(rows->insert, (int)column + 1, value));
+}
+
 static void text_bind_mended(struct rows *rows, size_t column, const char *text, size_t size)
 {
     CLEANUP(strbuf_done) struct strbuf mended = {0};

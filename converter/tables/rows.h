@@ -37,6 +37,7 @@ int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
 
 // Values of the row that rows_put() writes; columns that are not set are NULL.
 void rows_int(struct rows *rows, size_t column, int64_t value);
+void rows_real(struct rows *rows, size_t column, double value);
 // Must live until rows_put(), in bulk until bulk_finish(); bytes that are no UTF-8 become U+FFFD.
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 

@@ -12,6 +12,7 @@
     T(_alloc_log_stack_frame,                                                                      \
       "The methods of the stacks of allocation logs, one stack behind the other.")                 \
     T(input_file, "The files that this database is made from; none is loaded twice.")              \
+    T(kernel_log, "What the kernel said in the minutes before a bugreport (kernel.log).")          \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
@@ -20,6 +21,15 @@
     T(pinconfig_rule, "Files and ranges that a pinconfig wants.")                                  \
     T(pinlist, "Lists of pages that are pinned (pinlist.meta).")                                   \
     T(pinlist_range, "The ranges of pinlists.")                                                    \
+    T(proc_buddyinfo, "Free blocks of memory by zone and size at one moment (/proc/buddyinfo).")   \
+    T(proc_meminfo, "Memory of the machine at one moment (/proc/meminfo).")                        \
+    T(proc_pressure, "Time that tasks waited for a resource, at one moment (/proc/pressure).")     \
+    T(proc_slabinfo, "Kernel objects by kind at one moment (/proc/slabinfo).")                     \
+    T(proc_snapshot,                                                                               \
+      "Moments at which files of /proc were read: a bugreport, or a folder of such files.")        \
+    T(proc_swap, "Swap areas at one moment (/proc/swaps).")                                        \
+    T(proc_vmstat, "Counters of memory management at one moment (/proc/vmstat).")                  \
+    T(proc_zoneinfo, "Watermarks and counters of zones at one moment (/proc/zoneinfo).")           \
     T(trace, "The traces in this database.")                                                       \
     T(trace_machine,                                                                               \
       "Machines of each trace: no two traces share one, so this tells their rows apart.")           \
@@ -68,6 +78,14 @@
     C(input_file, size_bytes, INT, "Size, inflated (bytes); of an archive, as it is.")             \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
     C(input_file, trace_id, INT, "Trace, see trace; NULL: it is none.")
+
+#define COLUMNS_kernel_log(K, C, G)                                                                \
+    K(kernel_log, id, "Row, in the order of the log.")                                             \
+    C(kernel_log, proc_snapshot_id, INT, "Bugreport, see proc_snapshot.")                          \
+    C(kernel_log, monotonic_ns, INT,                                                               \
+      "When (ns): time since boot, without the time that the machine slept.")                      \
+    C(kernel_log, level, INT, "0 (emergency) to 7 (debug), 3 is an error.")                        \
+    C(kernel_log, text, TEXT, "The line.")
 
 #define COLUMNS_perf_map(K, C, G)                                                                  \
     K(perf_map, id, "Row.")                                                                        \
@@ -124,6 +142,71 @@
     C(pinlist_range, pinlist_id, INT, "List, see pinlist.")                                        \
     C(pinlist_range, offset_bytes, INT, "First byte in the target.")                               \
     C(pinlist_range, size_bytes, INT, "Size (bytes).")
+
+#define COLUMNS_proc_buddyinfo(K, C, G)                                                            \
+    C(proc_buddyinfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                         \
+    C(proc_buddyinfo, node, INT, "Node.")                                                          \
+    C(proc_buddyinfo, zone, TEXT, "Zone.")                                                         \
+    C(proc_buddyinfo, page_order, INT, "Size of the blocks: 2 to the power of this, in pages.")    \
+    C(proc_buddyinfo, n_free, INT, "Free blocks.")                                                 \
+    C(proc_buddyinfo, n_pages, INT, "Pages in them.")
+
+#define COLUMNS_proc_meminfo(K, C, G)                                                              \
+    C(proc_meminfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                           \
+    C(proc_meminfo, name, TEXT, "What, as the kernel calls it: MemAvailable.")                     \
+    C(proc_meminfo, size_bytes, INT, "Size (bytes).")                                              \
+    C(proc_meminfo, n_pages, INT, "Count, of what has no size: huge pages.")
+
+#define COLUMNS_proc_pressure(K, C, G)                                                             \
+    C(proc_pressure, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                          \
+    C(proc_pressure, resource, TEXT, "memory, cpu, io or irq.")                                    \
+    C(proc_pressure, kind, TEXT, "some: at least one task waited; full: all did.")                 \
+    C(proc_pressure, avg10, REAL, "Share of the last 10 s (percent).")                             \
+    C(proc_pressure, avg60, REAL, "Share of the last minute (percent).")                           \
+    C(proc_pressure, avg300, REAL, "Share of the last five minutes (percent).")                    \
+    C(proc_pressure, total_ns, INT, "In all since boot (ns).")
+
+#define COLUMNS_proc_slabinfo(K, C, G)                                                             \
+    C(proc_slabinfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                          \
+    C(proc_slabinfo, name, TEXT, "Kind of object.")                                                \
+    C(proc_slabinfo, n_active_objects, INT, "Objects in use.")                                     \
+    C(proc_slabinfo, n_objects, INT, "Objects that there is room for.")                            \
+    C(proc_slabinfo, object_size_bytes, INT, "Size of one (bytes).")                               \
+    C(proc_slabinfo, objects_per_slab, INT, "Objects in a slab.")                                  \
+    C(proc_slabinfo, pages_per_slab, INT, "Pages of a slab.")                                      \
+    C(proc_slabinfo, n_active_slabs, INT, "Slabs with objects in use.")                            \
+    C(proc_slabinfo, n_slabs, INT, "Slabs; times pages_per_slab, the memory.")
+
+#define COLUMNS_proc_snapshot(K, C, G)                                                             \
+    K(proc_snapshot, id, "Row.")                                                                   \
+    C(proc_snapshot, path, TEXT,                                                                   \
+      "Bugreport or folder; traces of the same report have it in front of a !.")                   \
+    C(proc_snapshot, ts, INT, "When, in trace time (ns), if the report tells.")                    \
+    C(proc_snapshot, realtime_ns, INT, "When, since 1970 (ns), if the report tells.")              \
+    C(proc_snapshot, host, TEXT, "Name of the machine.")                                           \
+    C(proc_snapshot, kernel, TEXT, "Its kernel.")                                                  \
+    C(proc_snapshot, program, TEXT, "Program that made the report.")
+
+#define COLUMNS_proc_swap(K, C, G)                                                                 \
+    C(proc_swap, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                              \
+    C(proc_swap, path, TEXT, "Device or file.")                                                    \
+    C(proc_swap, type, TEXT, "partition or file.")                                                 \
+    C(proc_swap, size_bytes, INT, "Size (bytes).")                                                 \
+    C(proc_swap, used_bytes, INT, "Of that in use (bytes).")                                       \
+    C(proc_swap, priority, INT, "Higher ones are filled first.")
+
+#define COLUMNS_proc_vmstat(K, C, G)                                                               \
+    C(proc_vmstat, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                            \
+    C(proc_vmstat, name, TEXT, "Counter, as the kernel calls it.")                                 \
+    C(proc_vmstat, value, INT, "nr_*: pages now; others: events or pages since boot.")
+
+#define COLUMNS_proc_zoneinfo(K, C, G)                                                             \
+    C(proc_zoneinfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                          \
+    C(proc_zoneinfo, node, INT, "Node.")                                                           \
+    C(proc_zoneinfo, zone, TEXT, "Zone; NULL: of the whole node.")                                 \
+    C(proc_zoneinfo, cpu, INT, "Processor whose list of free pages it is of; NULL: of none.")      \
+    C(proc_zoneinfo, name, TEXT, "What, as the kernel calls it: free, min, low, high.")            \
+    C(proc_zoneinfo, value, INT, "Pages; counters of allocations (numa_*): events since boot.")
 
 #define COLUMNS_trace(K, C, G)                                                                     \
     K(trace, id, "Row; trace_id of other tables.")                                                 \

@@ -18,12 +18,14 @@ static bool wanted(const char *name, const uint8_t *head, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err err = {0};
+    struct archive_left_out left_out;
     struct input *input = NULL;
     struct archive_files files = {0};
     if (input_from_memory(data, size, &err, &input) < 0)
         return 0;
     if (archive_recognise(input) &&
-        archive_read(input, "x.zip", NULL, wanted, NULL, NULL, &err, &files) < 0 && !*err.text) {
+        archive_read(input, "x.zip", NULL, wanted, NULL, NULL, &err, &files, &left_out) < 0 &&
+        !*err.text) {
         fprintf(stderr, "it failed without a word\n");
         abort();
     }

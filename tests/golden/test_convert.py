@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 MMSQL = None
@@ -51,6 +53,48 @@ class Case(unittest.TestCase):
             # All but where the trace came from.
             sources = ('INSERT INTO "trace"', 'INSERT INTO "input_file"')
             return "\n".join(line for line in db.iterdump() if not line.startswith(sources))
+
+
+class Bugreport(Case):
+    """The files of a bugreport beside its traces, with a mistake in most of them."""
+    tables = ("proc_snapshot", "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_buddyinfo", "proc_slabinfo",
+              "proc_pressure", "proc_swap", "kernel_log")
+
+    def pack(self, prefix=""):
+        path = self.db.with_name("report.zip")
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted((HERE / "bugreport").rglob("*")):
+                if file.is_file() and file.name != "expected":
+                    archive.write(file, prefix + str(file.relative_to(HERE / "bugreport")))
+        return path
+
+    def rows(self):
+        return "".join(f"# {table}\n" + "".join("|".join(map(str, row)) + "\n" for row in self.query(f"SELECT * FROM {table}"))
+                       for table in self.tables)
+
+    def test_tables(self):
+        path = self.pack()
+        said = self.convert(path, code=1)
+        self.assertEqual((said + self.rows()).replace(str(path), "REPORT"), (HERE / "bugreport" / "expected").read_text())
+
+    def test_below_a_folder(self):
+        """As dumpstate's own folder in another archive: only FS/proc tells the moment."""
+        self.convert(self.pack("phone/"), code=1)
+        self.assertEqual(self.query("SELECT count(*), count(DISTINCT proc_snapshot_id) FROM proc_vmstat"), [(3, 1)])
+
+    def test_loose_files(self):
+        folder = HERE / "bugreport" / "FS" / "proc"
+        self.convert(folder / "vmstat", folder / "pressure" / "memory", code=1)
+        self.assertEqual(self.query("SELECT path, ts FROM proc_snapshot"), [(str(HERE / "bugreport"), None)], "as unpacked")
+
+    def test_a_second_file_of_the_same_name(self):
+        path = self.pack()
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+            warnings.simplefilter("ignore")
+            archive.writestr("FS/proc/vmstat", "nr_free_pages 1\n")
+        said = self.convert(path, code=1)
+        self.assertIn("FS/proc/vmstat: line 1: there is another such file of the same moment", said)
+        self.assertEqual(self.query("SELECT count(*) FROM proc_vmstat"), [(3,)])
 
 
 class Damage(Case):

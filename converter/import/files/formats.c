@@ -9,16 +9,26 @@
 #include "converter/import/files/file_format.h"
 
 extern const struct file_format file_format_alloc_log;
+extern const struct file_format file_format_bugreport_index;
+extern const struct file_format file_format_kernel_log;
 extern const struct file_format file_format_perf_map;
 extern const struct file_format file_format_pinconfig;
 extern const struct file_format file_format_pinlist;
+extern const struct file_format file_format_proc_buddyinfo;
+extern const struct file_format file_format_proc_meminfo;
+extern const struct file_format file_format_proc_pressure;
+extern const struct file_format file_format_proc_slabinfo;
+extern const struct file_format file_format_proc_swaps;
+extern const struct file_format file_format_proc_version;
+extern const struct file_format file_format_proc_vmstat;
+extern const struct file_format file_format_proc_zoneinfo;
 
 const struct file_format *const file_formats[] = {
-    &file_format_alloc_log,
-    &file_format_pinconfig,
-    &file_format_perf_map,
-    &file_format_pinlist,
-    NULL,
+    &file_format_alloc_log,     &file_format_bugreport_index, &file_format_kernel_log,
+    &file_format_proc_version,  &file_format_proc_vmstat,     &file_format_proc_meminfo,
+    &file_format_proc_zoneinfo, &file_format_proc_buddyinfo,  &file_format_proc_slabinfo,
+    &file_format_proc_swaps,    &file_format_proc_pressure,   &file_format_pinconfig,
+    &file_format_perf_map,      &file_format_pinlist,         NULL,
 };
 
 const struct file_format *file_format_of_option(const char *option)

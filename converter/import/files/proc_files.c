@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc that are a list: vmstat, meminfo, slabinfo, swaps and pressure/*. Each is known by
+// its first line. What the kernel adds to them in later versions is loaded under the kernel's name.
+#include <string.h>
+
+#include "common/str.h"
+#include "converter/import/files/proc_snapshot.h"
+
+#define PERCENT_MAX 1000 // more is damage
+#define KB          1024
+
+static bool first_line(const uint8_t *bytes, size_t size, struct text *ret)
+{
+    struct lines lines = lines_over(bytes, size);
+    return lines_next(&lines, ret) && text_size(*ret) <= LINE_MAX_BYTES;
+}
+
+static bool first_word_is(const uint8_t *bytes, size_t size, const char *word)
+{
+    struct text line;
+    return first_line(bytes, size, &line) && text_is(word_take(&line), word);
+}
+
+// -- vmstat --
+
+static const char *vmstat_line(struct proc_import *import, struct text line)
+{
+    struct text name = word_take(&line);
+    int64_t value;
+    if (!proc_name_fits(name))
+        return "no name of a counter";
+    if (!proc_number(line, &value))
+        return "no number behind the name";
+    proc_text(import, COL_proc_vmstat_name, name);
+    rows_int(&import->rows, COL_proc_vmstat_value, value);
+    proc_row(import);
+    return NULL;
+}
+
+static bool vmstat_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    return first_word_is(bytes, size, "nr_free_pages");
+}
+
+static int vmstat_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
+{
+    return proc_lines_import(in, bytes, size, TABLE_proc_vmstat, COL_proc_vmstat_proc_snapshot_id,
+                             vmstat_line, NULL, err);
+}
+
+const struct file_format file_format_proc_vmstat = {
+    .name = "/proc/vmstat",
+    .option = "proc-vmstat",
+    .recognise = vmstat_recognise,
+    .import = vmstat_import,
+    .of_moment = true,
+};
+
+// -- meminfo --
+
+static const char *meminfo_line(struct proc_import *import, struct text line)
+{
+    struct text name = word_take(&line), number = word_take(&line);
+    int64_t value;
+    if (!proc_name_fits(name) || name.end[-1] != ':')
+        return "no name with a colon";
+    name.end--;
+    bool is_kb = text_is(line, "kB");
+    if (!proc_number(number, &value) || (!is_kb && line.at < line.end) ||
+        (is_kb && value > INT64_MAX / KB))
+        return "no number, with or without kB, behind the name";
+    proc_text(import, COL_proc_meminfo_name, name);
+    if (is_kb)
+        rows_int(&import->rows, COL_proc_meminfo_size_bytes, value * KB);
+    else
+        rows_int(&import->rows, COL_proc_meminfo_n_pages, value);
+    proc_row(import);
+    return NULL;
+}
+
+static bool meminfo_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    return first_word_is(bytes, size, "MemTotal:");
+}
+
+static int meminfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                          struct err *err)
+{
+    return proc_lines_import(in, bytes, size, TABLE_proc_meminfo, COL_proc_meminfo_proc_snapshot_id,
+                             meminfo_line, NULL, err);
+}
+
+const struct file_format file_format_proc_meminfo = {
+    .name = "/proc/meminfo",
+    .option = "proc-meminfo",
+    .recognise = meminfo_recognise,
+    .import = meminfo_import,
+    .of_moment = true,
+};
+
+// -- slabinfo --
+
+static struct text last_word_take(struct text *text)
+{
+    struct text word = {text->end, text->end};
+    while (word.at > text->at && !is_blank(word.at[-1]))
+        word.at--;
+    text->end = word.at;
+    while (text->end > text->at && is_blank(text->end[-1]))
+        text->end--;
+    return word;
+}
+
+// The numbers count from the end of their part, because a name may have blanks.
+static const char *slabinfo_line(struct proc_import *import, struct text line)
+{
+    static const size_t columns[] = {
+        COL_proc_slabinfo_pages_per_slab,    COL_proc_slabinfo_objects_per_slab,
+        COL_proc_slabinfo_object_size_bytes, COL_proc_slabinfo_n_objects,
+        COL_proc_slabinfo_n_active_objects,
+    };
+    static const char tunables[] = " : tunables ";
+    int64_t values[5], n_active, n_slabs;
+    if (import->line == 1 || *line.at == '#')
+        return NULL;
+    const char *at = memmem(line.at, text_size(line), tunables, sizeof(tunables) - 1);
+    struct text left = {line.at, at ? at : line.at};
+    while (left.end > left.at && is_blank(left.end[-1]))
+        left.end--;
+    for (size_t i = 0; i < 5; i++)
+        if (!proc_number(last_word_take(&left), &values[i]))
+            return "not a line of slabinfo 2.x";
+    if (!proc_name_fits(left))
+        return "no name of a slab";
+    last_word_take(&line); // shared
+    if (!proc_number(last_word_take(&line), &n_slabs) ||
+        !proc_number(last_word_take(&line), &n_active))
+        return "no count of slabs at the end";
+    proc_text(import, COL_proc_slabinfo_name, left);
+    for (size_t i = 0; i < 5; i++)
+        rows_int(&import->rows, columns[i], values[i]);
+    rows_int(&import->rows, COL_proc_slabinfo_n_slabs, n_slabs);
+    rows_int(&import->rows, COL_proc_slabinfo_n_active_slabs, n_active);
+    proc_row(import);
+    return NULL;
+}
+
+static bool slabinfo_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    return first_word_is(bytes, size, "slabinfo");
+}
+
+static int slabinfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                           struct err *err)
+{
+    return proc_lines_import(in, bytes, size, TABLE_proc_slabinfo,
+                             COL_proc_slabinfo_proc_snapshot_id, slabinfo_line, NULL, err);
+}
+
+const struct file_format file_format_proc_slabinfo = {
+    .name = "/proc/slabinfo",
+    .option = "proc-slabinfo",
+    .recognise = slabinfo_recognise,
+    .import = slabinfo_import,
+    .of_moment = true,
+};
+
+// -- swaps --
+
+static const char *swaps_line(struct proc_import *import, struct text line)
+{
+    if (import->line == 1)
+        return NULL;
+    struct text priority = last_word_take(&line), used = last_word_take(&line);
+    struct text size = last_word_take(&line), kind = last_word_take(&line);
+    bool negative = priority.at < priority.end && *priority.at == '-';
+    int64_t size_kb, used_kb, value;
+    priority.at += negative;
+    if (!proc_number(size, &size_kb) || !proc_number(used, &used_kb) ||
+        !proc_number(priority, &value) || size_kb > INT64_MAX / KB || used_kb > INT64_MAX / KB)
+        return "not a path, a type, a size, a use and a priority";
+    if (line.at == line.end || text_size(line) > LINE_MAX_BYTES || !proc_name_fits(kind))
+        return "no path";
+    proc_text(import, COL_proc_swap_path, line);
+    proc_text(import, COL_proc_swap_type, kind);
+    rows_int(&import->rows, COL_proc_swap_size_bytes, size_kb * KB);
+    rows_int(&import->rows, COL_proc_swap_used_bytes, used_kb * KB);
+    rows_int(&import->rows, COL_proc_swap_priority, negative ? -value : value);
+    proc_row(import);
+    return NULL;
+}
+
+static bool swaps_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    struct text line;
+    (void)path;
+    return first_line(bytes, size, &line) && text_is(word_take(&line), "Filename") &&
+           text_is(word_take(&line), "Type");
+}
+
+// Most machines of servers have none: then the heading is all.
+static int swaps_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
+{
+    int64_t id;
+    const uint8_t *newline = memchr(bytes, '\n', size);
+    if (!newline || newline + 1 == bytes + size)
+        return proc_snapshot_get(in, &id, err);
+    return proc_lines_import(in, bytes, size, TABLE_proc_swap, COL_proc_swap_proc_snapshot_id,
+                             swaps_line, NULL, err);
+}
+
+const struct file_format file_format_proc_swaps = {
+    .name = "/proc/swaps",
+    .option = "proc-swaps",
+    .recognise = swaps_recognise,
+    .import = swaps_import,
+    .of_moment = true,
+};
+
+// -- pressure/* --
+
+// "NAME=VALUE", where the name is `name`.
+static bool assigned_take(struct text *line, const char *name, struct text *ret)
+{
+    size_t n = strlen(name);
+    *ret = word_take(line);
+    if (text_size(*ret) <= n || memcmp(ret->at, name, n) != 0 || ret->at[n] != '=')
+        return false;
+    ret->at += n + 1;
+    return true;
+}
+
+// "12.34".
+static bool percent_read(struct text word, double *ret)
+{
+    const char *dot = memchr(word.at, '.', text_size(word));
+    struct text whole = {word.at, dot ? dot : word.end},
+                rest = {dot ? dot + 1 : word.end, word.end};
+    int64_t units, hundredths = 0;
+    if (!proc_number(whole, &units) || units > PERCENT_MAX ||
+        (dot && (text_size(rest) != 2 || !proc_number(rest, &hundredths))))
+        return false;
+    *ret = (double)units + (double)hundredths / 100;
+    return true;
+}
+
+static const char *pressure_line(struct proc_import *import, struct text line)
+{
+    static const char *const names[] = {"avg10", "avg60", "avg300"};
+    static const size_t columns[] = {COL_proc_pressure_avg10, COL_proc_pressure_avg60,
+                                     COL_proc_pressure_avg300};
+    struct text kind = word_take(&line), value;
+    double percent[3];
+    int64_t total_us;
+    if (!text_is(kind, "some") && !text_is(kind, "full"))
+        return "neither some nor full";
+    for (size_t i = 0; i < 3; i++)
+        if (!assigned_take(&line, names[i], &value) || !percent_read(value, &percent[i]))
+            return "no averages";
+    if (!assigned_take(&line, "total", &value) || !proc_number(value, &total_us) ||
+        total_us > INT64_MAX / 1000)
+        return "no total";
+    const char *resource = import->state;
+    rows_text(&import->rows, COL_proc_pressure_resource, resource, strlen(resource));
+    proc_text(import, COL_proc_pressure_kind, kind);
+    for (size_t i = 0; i < 3; i++)
+        rows_real(&import->rows, columns[i], percent[i]);
+    rows_int(&import->rows, COL_proc_pressure_total_ns, total_us * 1000);
+    proc_row(import);
+    return NULL;
+}
+
+static bool pressure_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    struct text line;
+    (void)path;
+    if (!first_line(bytes, size, &line))
+        return false;
+    struct text kind = word_take(&line);
+    return (text_is(kind, "some") || text_is(kind, "full")) && text_size(line) > 6 && memcmp(line.at, "avg10=", 6) == 0;
+}
+
+static int pressure_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                           struct err *err)
+{
+    char resource[PROC_NAME_MAX_BYTES];
+    const char *name = proc_file_name(in->path);
+    str_printable(resource, sizeof(resource), name, strlen(name));
+    return proc_lines_import(in, bytes, size, TABLE_proc_pressure,
+                             COL_proc_pressure_proc_snapshot_id, pressure_line, resource, err);
+}
+
+const struct file_format file_format_proc_pressure = {
+    .name = "/proc/pressure",
+    .option = "proc-pressure",
+    .recognise = pressure_recognise,
+    .import = pressure_import,
+    .of_moment = true,
+};

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc as they stood at one moment. Those of a bugreport, or of one folder, belong
+// together: to one row of proc_snapshot.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "converter/import/files/file_format.h"
+#include "converter/import/files/lines.h"
+#include "converter/tables/rows.h"
+
+#define PROC_FOLDER         "FS/proc/"         // in a bugreport
+#define PROC_FILE_MAX_BYTES ((size_t)64 << 20) // more is no file of /proc
+#define PROC_NAME_MAX_BYTES ((size_t)256)      // of a counter, a slab, a zone
+
+// Of a path, or of a path in an archive: the last part.
+const char *proc_file_name(const char *path);
+
+// The row of the moment that `in->path` is of; it is made if there is none yet.
+int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *err);
+
+// An import line by line into one table, whose first column after its id is proc_snapshot_id.
+struct proc_import {
+    struct file_import *in; // borrowed
+    struct rows rows;
+    size_t snapshot_column;
+    int64_t snapshot;
+    uint64_t line; // number of the line at hand
+    void *state;   // of the format, borrowed
+};
+
+// Hands every line that is not blank to `take`, which puts rows and returns NULL, or what is wrong
+// with the line. A file without a row counts as one bad line, and so does one of a moment that has
+// such a file already: the rest of a bugreport is worth loading.
+int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                      enum table_id table, size_t snapshot_column,
+                      const char *(*take)(struct proc_import *import, struct text line),
+                      void *state, struct err *err);
+
+// For `take`: sets a text of the row, or the end of the row.
+void proc_text(struct proc_import *import, size_t column, struct text text);
+void proc_row(struct proc_import *import);
+
+// Whether `name` may be the name of something; false: empty, too long, or binary data.
+bool proc_name_fits(struct text name);
+
+// A number that a table can hold.
+bool proc_number(struct text word, int64_t *ret);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc that go by zones of memory: zoneinfo and buddyinfo. Both begin with "Node 0, zone
+// DMA"; in buddyinfo the counts follow in the same line.
+//
+// zoneinfo puts what is of a whole node in front of its first zone, and what is of one processor
+// behind each zone; rows say which by the columns that are NULL.
+#include <string.h>
+
+#include "common/str.h"
+#include "converter/import/files/proc_snapshot.h"
+
+#define ORDERS_MAX     64 // of free blocks; the kernel has 11
+#define PROTECTION_MAX 16
+
+// "Node 0, zone   DMA" at the start of `line`, which then is at what follows.
+static bool zone_take(struct text *line, int64_t *ret_node, struct text *ret_zone)
+{
+    if (!text_is(word_take(line), "Node"))
+        return false;
+    struct text node = word_take(line);
+    if (node.at == node.end || node.end[-1] != ',')
+        return false;
+    node.end--;
+    if (!proc_number(node, ret_node) || !text_is(word_take(line), "zone"))
+        return false;
+    *ret_zone = word_take(line);
+    return proc_name_fits(*ret_zone);
+}
+
+static bool zones_recognise(const uint8_t *bytes, size_t size, bool with_counts)
+{
+    struct lines lines = lines_over(bytes, size);
+    struct text line, zone;
+    int64_t node;
+    return lines_next(&lines, &line) && zone_take(&line, &node, &zone) &&
+           (line.at < line.end) == with_counts;
+}
+
+// -- zoneinfo --
+
+struct zoneinfo {
+    int64_t node, cpu; // -1: none yet
+    struct text zone;
+    bool per_node;
+};
+
+static void zone_value(struct proc_import *import, struct text name, int64_t value)
+{
+    const struct zoneinfo *at = import->state;
+    rows_int(&import->rows, COL_proc_zoneinfo_node, at->node);
+    if (!at->per_node)
+        proc_text(import, COL_proc_zoneinfo_zone, at->zone);
+    if (at->cpu >= 0)
+        rows_int(&import->rows, COL_proc_zoneinfo_cpu, at->cpu);
+    proc_text(import, COL_proc_zoneinfo_name, name);
+    rows_int(&import->rows, COL_proc_zoneinfo_value, value);
+    proc_row(import);
+}
+
+// "(0, 3019, 24090)": a row for each, protection_0 and so on.
+static const char *protection_read(struct proc_import *import, struct text list)
+{
+    static const char names[PROTECTION_MAX][16] = {
+        "protection_0",  "protection_1",  "protection_2",  "protection_3",
+        "protection_4",  "protection_5",  "protection_6",  "protection_7",
+        "protection_8",  "protection_9",  "protection_10", "protection_11",
+        "protection_12", "protection_13", "protection_14", "protection_15",
+    };
+    int64_t values[PROTECTION_MAX];
+    size_t n = 0;
+    if (text_size(list) < 2 || *list.at != '(' || list.end[-1] != ')')
+        return "no list behind protection";
+    list.at++;
+    list.end--;
+    while (list.at < list.end) {
+        struct text word = word_take(&list);
+        if (list.at < list.end && word.end[-1] == ',')
+            word.end--;
+        if (n == PROTECTION_MAX || !proc_number(word, &values[n++]))
+            return "no list of numbers behind protection";
+    }
+    for (size_t i = 0; i < n; i++)
+        zone_value(import, (struct text){names[i], names[i] + strlen(names[i])}, values[i]);
+    return NULL;
+}
+
+// A line without a number begins a part.
+static bool part_begins(struct zoneinfo *at, struct text line)
+{
+    if (text_is(line, "per-node stats"))
+        at->per_node = true;
+    else if (text_is(line, "pagesets"))
+        at->cpu = -1;
+    else
+        return false;
+    return true;
+}
+
+static const char *zoneinfo_line(struct proc_import *import, struct text line)
+{
+    struct zoneinfo *at = import->state;
+    struct text rest = line, zone;
+    int64_t node, value;
+    if (zone_take(&rest, &node, &zone) && rest.at == rest.end) {
+        *at = (struct zoneinfo){.node = node, .cpu = -1, .zone = zone};
+        return NULL;
+    }
+    if (at->node < 0)
+        return "no node and zone in front";
+    if (part_begins(at, line))
+        return NULL;
+    rest = line;
+    struct text name = word_take(&rest);
+    if (text_is(name, "pages")) { // "pages free 3840"
+        at->per_node = false;
+        name = word_take(&rest);
+    }
+    if (text_is(name, "protection:"))
+        return protection_read(import, rest);
+    while (rest.at < rest.end && !proc_number(rest, &value)) // "vm stats threshold: 4"
+        name.end = word_take(&rest).end;
+    if (rest.at == rest.end)
+        return "no number";
+    if (text_size(name) && name.end[-1] == ':')
+        name.end--;
+    if (!proc_name_fits(name))
+        return "no name";
+    if (text_is(name, "cpu")) {
+        at->cpu = value;
+        return NULL;
+    }
+    if (text_is(name, "node_unreclaimable") || text_is(name, "all_unreclaimable") ||
+        text_is(name, "start_pfn"))
+        at->cpu = -1;
+    zone_value(import, name, value);
+    return NULL;
+}
+
+static bool zoneinfo_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    return zones_recognise(bytes, size, false);
+}
+
+static int zoneinfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                           struct err *err)
+{
+    struct zoneinfo at = {.node = -1, .cpu = -1};
+    return proc_lines_import(in, bytes, size, TABLE_proc_zoneinfo,
+                             COL_proc_zoneinfo_proc_snapshot_id, zoneinfo_line, &at, err);
+}
+
+const struct file_format file_format_proc_zoneinfo = {
+    .name = "/proc/zoneinfo",
+    .option = "proc-zoneinfo",
+    .recognise = zoneinfo_recognise,
+    .import = zoneinfo_import,
+    .of_moment = true,
+};
+
+// -- buddyinfo --
+
+static const char *buddyinfo_line(struct proc_import *import, struct text line)
+{
+    struct text zone;
+    int64_t node, counts[ORDERS_MAX];
+    size_t n = 0;
+    if (!zone_take(&line, &node, &zone))
+        return "no node and zone";
+    while (line.at < line.end) {
+        if (n == ORDERS_MAX || !proc_number(word_take(&line), &counts[n]) ||
+            counts[n] > INT64_MAX >> n)
+            return "no counts of free blocks";
+        n++;
+    }
+    for (size_t order = 0; order < n; order++) {
+        rows_int(&import->rows, COL_proc_buddyinfo_node, node);
+        proc_text(import, COL_proc_buddyinfo_zone, zone);
+        rows_int(&import->rows, COL_proc_buddyinfo_page_order, (int64_t)order);
+        rows_int(&import->rows, COL_proc_buddyinfo_n_free, counts[order]);
+        rows_int(&import->rows, COL_proc_buddyinfo_n_pages, counts[order] << order);
+        proc_row(import);
+    }
+    return NULL;
+}
+
+static bool buddyinfo_recognise(const char *path, const uint8_t *bytes, size_t size)
+{
+    (void)path;
+    return zones_recognise(bytes, size, true);
+}
+
+static int buddyinfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
+                            struct err *err)
+{
+    return proc_lines_import(in, bytes, size, TABLE_proc_buddyinfo,
+                             COL_proc_buddyinfo_proc_snapshot_id, buddyinfo_line, NULL, err);
+}
+
+const struct file_format file_format_proc_buddyinfo = {
+    .name = "/proc/buddyinfo",
+    .option = "proc-buddyinfo",
+    .recognise = buddyinfo_recognise,
+    .import = buddyinfo_import,
+    .of_moment = true,
+};
