@@ -26,6 +26,7 @@
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
+#include "producer/cli/verdict_queue.h"
 #include "producer/service/armed/armed.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/ipc/endpoint.h"
@@ -56,6 +57,7 @@ struct daemon {
     struct heap_host *heap_host;
     struct service *service;
     struct armed *armed;
+    struct verdict_queue *verdicts;
     struct kmem_watch *watch;
     struct ipc_endpoint *endpoint;
     const char *source_names[NAMES_MAX];
@@ -243,6 +245,14 @@ static int start_service(struct daemon *daemon, struct err *err)
     return service_new(&env, &daemon->service, err);
 }
 
+// At the end of the daemon nobody waits for a verdict.
+static void trace_written(void *userdata, const char *path)
+{
+    struct daemon *daemon = userdata;
+    if (!daemon->ending)
+        verdict_queue_add(daemon->verdicts, path);
+}
+
 static int start_armed(struct daemon *daemon, struct err *err)
 {
     const struct daemon_options *o = &daemon->options;
@@ -259,7 +269,12 @@ static int start_armed(struct daemon *daemon, struct err *err)
         .max_bytes = o->keep_bytes,
         .source_names = daemon->source_names,
         .memory_bytes = config_machine_memory_bytes(),
+        .wrote = trace_written,
+        .userdata = daemon,
     };
+    int r = verdict_queue_new(daemon->loop, &daemon->log, &daemon->verdicts);
+    if (r < 0)
+        return err_errno(err, r, "verdicts");
     return armed_new(&options, &daemon->armed, err);
 }
 
@@ -358,6 +373,7 @@ static void done(struct daemon *daemon)
     daemon->watch = kmem_watch_free(daemon->watch);
     daemon->endpoint = ipc_endpoint_free(daemon->endpoint);
     daemon->armed = armed_free(daemon->armed);
+    daemon->verdicts = verdict_queue_free(daemon->verdicts);
     daemon->service = service_free(daemon->service);
     daemon->heap_host = heap_host_free(daemon->heap_host);
     free(daemon->heap_socket);

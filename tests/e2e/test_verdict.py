@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict: what mmsql says of traces, and where mmtrace shows it."""
+import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import tempfile
+import time
 import unittest
+from unittest import mock
 
 import lib
+import test_daemon
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
@@ -19,11 +24,25 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config {
 """
 
 
+TRIGGER = 'trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 3600000 ' \
+          'triggers { name: "now" stop_delay_ms: 300 } }\n'
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mmtrace-test-")
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
+
+    def with_slow_mmsql(self):
+        """An mmtrace, and beside it an mmsql that says something and then stays for a minute."""
+        mmtrace = pathlib.Path(shutil.copy(lib.MMTRACE, self.dir))
+        shutil.copy(pathlib.Path("/bin/sh").resolve(), self.dir / "mmsql")
+        (self.dir / "verdict").write_text(f"echo $$ > {self.dir}/pid; echo so far; exec sleep 60\n")
+        return mmtrace
+
+    def slow_one_is_gone(self):
+        return not pathlib.Path("/proc", (self.dir / "pid").read_text().strip()).exists()
 
 
 class Verdict(Case):
@@ -100,6 +119,65 @@ class Record(Case):
         self.assertTrue(has_verdict())
         self.dir.chmod(0o777)
         self.assertFalse(has_verdict())
+
+
+    def test_prompt_does_not_wait_for_a_slow_one(self):
+        mmtrace = self.with_slow_mmsql()
+        (self.dir / "config").write_text(QUIET_CONFIG)
+        before = time.monotonic()
+        done = lib.run(mmtrace, "record", "-c", "config", "-o", "trace", cwd=self.dir)
+        self.assertLess(time.monotonic() - before, 20)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"lost\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
+        self.assertTrue(self.slow_one_is_gone())
+
+
+@lib.needs_root
+class Daemon(Case):
+    def setUp(self):
+        super().setUp()
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.dir / kind) for kind in ("CONSUMER", "PRODUCER")}
+        self.env = {**os.environ, **sockets}
+        (self.dir / "armed").mkdir()
+        (self.dir / "armed" / "quiet.cfg").write_text(QUIET_CONFIG.replace("duration_ms: 300", "") + TRIGGER)
+
+    def daemon(self):
+        daemon = test_daemon.Daemon(self.dir, env=self.env, ipc=True)
+        self.addCleanup(daemon.end, signal.SIGKILL)
+        daemon.wait(lambda: "armed/quiet.cfg: armed" in daemon.said())
+        lib.run(lib.MMTRACE, "trigger", "now", env=self.env)
+        daemon.wait(lambda: "quiet.cfg: wrote" in daemon.said())
+        return daemon
+
+    def test_log_has_the_verdict(self):
+        daemon = self.daemon()
+        [trace] = daemon.files()
+        lines = lib.run(lib.MMSQL, "verdict", trace).stdout.splitlines()
+        self.assertTrue(lines)
+        daemon.wait(lambda: all(f"mmtrace: {trace.name}: {line}\n" in daemon.said() for line in lines))
+
+    def test_daemon_without_mmsql(self):
+        with mock.patch("lib.MMTRACE", shutil.copy(lib.MMTRACE, self.dir)):
+            daemon = self.daemon()
+            self.assertEqual(daemon.end(), 0)
+        self.assertNotIn("verdict", daemon.said())
+
+    def test_end_does_not_wait_for_a_slow_one(self):
+        with mock.patch("lib.MMTRACE", self.with_slow_mmsql()):
+            here = os.getcwd()
+            os.chdir(self.dir)
+            self.addCleanup(os.chdir, here)
+            daemon = self.daemon()
+        daemon.wait((self.dir / "pid").exists)
+
+        def triggered_again():
+            lib.run(lib.MMTRACE, "trigger", "now", env=self.env)
+            return daemon.said().count("wrote") > 1
+        daemon.wait(triggered_again)  # it works on meanwhile
+        before = time.monotonic()
+        self.assertEqual(daemon.end(), 0)
+        self.assertLess(time.monotonic() - before, 20)
+        self.assertTrue(self.slow_one_is_gone())
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ struct armed_options {
     uint64_t max_bytes;              // of each config's files; 0: no limit
     const char *const *source_names; // what configs may name, NULL-terminated; NULL: not checked
     uint64_t memory_bytes;           // of the machine, which buffers must fit; 0: not checked
+    // A trace is whole and has its name. NULL: nobody wants to know.
+    void (*wrote)(void *userdata, const char *path);
+    void *userdata; // of wrote
 };
 
 struct armed;

@@ -89,6 +89,8 @@ static void count_file(struct entry *entry, const struct armed_file *file)
         return;
     entry->armed->n_files++;
     log_info(entry->armed->options.log, "%s: wrote %s", entry->title, file->path);
+    if (entry->armed->options.wrote)
+        entry->armed->options.wrote(entry->armed->options.userdata, file->path);
 }
 
 static void finish_file(struct entry *entry)
