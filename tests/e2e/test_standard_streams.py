@@ -4,8 +4,10 @@ import gzip
 import io
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import time
@@ -13,7 +15,9 @@ import unittest
 import zipfile
 
 import lib
+from test_pintool import PAGE, drops_pages, keep
 
+LIST = struct.pack(">2I", PAGE, PAGE)
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
 HEAP = lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace"
 HEAP_LIBRARY = lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
@@ -172,6 +176,136 @@ class Mmsql(Case):
                 from_pipe = self.mmsql(*argv, "-", stdin=heap)
                 self.assertEqual(from_pipe.stdout, self.mmsql(*argv, HEAP).stdout)
                 self.assertGreater(len(from_pipe.stdout), 20)
+
+
+@unittest.skipUnless(drops_pages(), "the file system of /var/tmp does not drop pages when told to")
+class Pintool(Case):
+    def setUp(self):
+        super().setUp()
+        self.app = self.dir / "app.apk"
+        with zipfile.ZipFile(self.app, "w") as app:
+            app.writestr("lib/a.so", bytes(10 * PAGE))
+            app.writestr("assets/pinlist.meta", LIST)
+        keep(self.app, [1])
+
+    def pintool(self, *argv, **options):
+        keep(self.app, [1])
+        return self.run_bytes(lib.PINTOOL, *argv, **options)
+
+    def test_file(self):
+        done = self.pintool("file", "app.apk", "--zip", "--gen-probe", "--dump", "-v", "-o", "-")
+        self.assertEqual(done.stdout, LIST)
+        self.assertIn(b"file resident ranges", done.stderr)
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["app.apk"])
+        self.assertEqual(self.pintool("file", "app.apk", "--json", "-o", "-").stdout, LIST)
+        self.assertEqual(self.pintool("file", "app.apk", "--gen-probe", "--svg", "-").stdout[:4], b"<svg")
+        emitted = self.pintool("file", "app.apk", "--zip", "--use-probe", "-", "--emit-pinconfig", "-", stdin=LIST)
+        self.assertTrue(emitted.stdout.startswith(b"file lib/a.so\noffset "), emitted.stdout)
+        again = self.pintool("file", "app.apk", "--zip", "--pinconfig", "-", "-o", "-", stdin=emitted.stdout)
+        self.assertEqual(again.stdout, LIST)
+
+    def test_file_refuses(self):
+        zipped = ("file", "app.apk", "--zip")
+        self.refuse(lib.PINTOOL, "file", "-", "--gen-probe", because="./- is one of this name")
+        self.refuse(lib.PINTOOL, *zipped, "--use-probe", "-", "--pinconfig", "-", because="once only")
+        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", "--svg", "-", because="'-' is there twice")
+        keep(self.app)
+        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", because="would be empty", code=1)
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([lib.PINTOOL, *zipped, "-o", "-"], cwd=self.dir, stdout=full, stderr=subprocess.PIPE,
+                                  timeout=60, check=False, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output: No space left", done.stderr)
+
+    def test_measure(self):
+        done = self.pintool("measure", "app.apk", "--read-ahead", "-o", "-", "--", "sh", "-c",
+                            "echo heard; head -c 5000 app.apk > /dev/null")
+        self.assertIn(b"heard", done.stderr)
+        self.assertEqual(len(done.stdout) % 8, 0)
+        self.assertEqual(done.stdout[:4], bytes(4))
+        self.refuse(lib.PINTOOL, "measure", "-", "--", "true", because="./- is one of this name")
+
+    def test_lists_from_a_pipe(self):
+        text = self.pintool("pinlist", "-", "--json", stdin=LIST).stdout
+        self.assertIn(b'"total_bytes": %d' % PAGE, text)
+        self.assertEqual(self.pintool("pinlist", "-", stdin=self.app.read_bytes()).stdout,
+                         self.pintool("pinlist", "app.apk").stdout)
+        self.assertIn(b"ranges=1 ", self.pintool("lock", "-", "app.apk", "-t", "0.01s", stdin=LIST).stdout)
+        self.assertIn(b"ranges=1 ", self.pintool("preload", "-", "app.apk", stdin=LIST).stdout)
+        for verb in ("lock", "preload"):
+            self.refuse(lib.PINTOOL, verb, "app.apk", "-", because="./- is one of this name")
+            self.refuse(lib.PINTOOL, verb, "-", because="a file is needed")
+
+    def test_suggest(self):
+        """The list of a recording that says nothing of the file is empty: nothing goes to standard output."""
+        argv = ("--file", "app.apk", "--quota", "1MB")
+        self.refuse(lib.PINTOOL, "suggest", "-", *argv, "-o", "-", stdin=TRACE.read_bytes(), code=1, because="app.apk")
+        self.refuse(lib.PINTOOL, "suggest", TRACE, "--file", "-", "--quota", "1MB", "-o", "-", because="name the file")
+
+
+# What '-' is to each verb: (behind -o, as an input). A verb without -o has None; "refused": a clear error.
+STREAMS = {
+    lib.MMTRACE: {
+        "record": ("stream", "the config"), "heap": ("stream", None), "java": ("refused", None),
+        "daemon": ("refused", None), "trigger": (None, None), "clone": ("stream", None), "status": (None, None),
+        "bugreport": ("stream", None), "sources": (None, None),
+    },
+    lib.MMSQL: {
+        "convert": ("stream", "traces"), "query": (None, "a trace, a database, SQL"), "tables": (None, None),
+        "flamegraph": ("stream", "a trace, a database"), "memory": (None, "a trace, a database"),
+        "pprof": ("stream", "a trace, a database"), "verdict": (None, "a trace"),
+    },
+    lib.PINTOOL: {
+        "file": ("stream", "a probe, a pinconfig"), "pinlist": (None, "a list"), "measure": (None, None),
+        "suggest": ("stream", "a trace"), "lock": (None, "a list"), "preload": (None, "a list"),
+    },
+}
+
+
+class EveryVerb(Case):
+    """The table above is whole, so that a new verb, or a new -o, has to say here what '-' is to it."""
+
+    def test_table_has_all_verbs_and_outputs(self):
+        for program, verbs in STREAMS.items():
+            overview = lib.run(program, "--help").stdout
+            names = set(re.findall(rf"^  (?:{program.name} )?([a-z]+)\b(?=  |$| [A-Z\[-])", overview, re.MULTILINE))
+            self.assertEqual(names - {program.name}, set(verbs))
+            for verb, (output, _) in verbs.items():
+                text = lib.run(program, verb, "--help").stdout
+                self.assertEqual(bool(re.search(r"^\s+-o\b", text, re.MULTILINE)), output is not None, verb)
+
+    def test_no_output_is_a_file_called_dash(self):
+        """Even where the rest of the command line is wrong or the work fails."""
+        for program, verbs in STREAMS.items():
+            for verb, (output, _) in verbs.items():
+                if output == "refused":
+                    self.refuse(program, verb, *(["1"] if verb == "java" else []), "-o", "-", because="-o -: ")
+                elif output:
+                    with self.subTest(f"{program.name} {verb}"):
+                        subprocess.run([program, verb, "-o", "-", "nothing-of-this-name"], cwd=self.dir, timeout=60,
+                                       stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                        self.assertEqual(list(self.dir.iterdir()), [])
+
+    def test_input_is_never_a_file_called_dash(self):
+        """Standard input is empty, and that is what is said: not that there is no such file."""
+        inputs = {
+            (lib.MMTRACE, "record"): ("-c", "-", "-o", "x"), (lib.MMSQL, "convert"): ("-", "-o", "x"),
+            (lib.MMSQL, "query"): ("-", "SELECT 1"), (lib.MMSQL, "flamegraph"): ("-",), (lib.MMSQL, "memory"): ("-",),
+            (lib.MMSQL, "pprof"): ("-", "-o", "x"), (lib.MMSQL, "verdict"): ("-",),
+            (lib.PINTOOL, "file"): ("app.apk", "--zip", "--use-probe", "-"), (lib.PINTOOL, "pinlist"): ("-",),
+            (lib.PINTOOL, "suggest"): ("-", "--file", "app.apk", "--quota", "1M", "-o", "x"),
+            (lib.PINTOOL, "lock"): ("-", "app.apk", "-t", "0.01s"), (lib.PINTOOL, "preload"): ("-", "app.apk"),
+        }
+        with zipfile.ZipFile(self.dir / "app.apk", "w") as app:
+            app.writestr("a", b"a")
+        self.assertEqual(set(inputs), {(program, verb) for program, verbs in STREAMS.items()
+                                       for verb, (_, given) in verbs.items() if given})
+        for (program, verb), argv in inputs.items():
+            with self.subTest(f"{program.name} {verb}"):
+                done = subprocess.run([program, verb, *argv], cwd=self.dir, stdin=subprocess.DEVNULL, timeout=60,
+                                      capture_output=True, text=True, check=False)
+                self.assertNotIn("No such file", done.stderr)
+                self.assertIn(done.returncode, (0, 1), done.stderr)
 
 
 if __name__ == "__main__":
