@@ -27,15 +27,15 @@ static const char help[] =
     "usage: mmsql pprof [OPTION]... DB|TRACE -o FILE.pb.gz\n"
     "\n"
     "Writes heap profiles for pprof: alloc_objects, alloc_space, inuse_objects and inuse_space\n"
-    "of each call stack, labelled with pid, process and heap.\n"
+    "of each call stack. Labels are pid, process and heap.\n"
     "\n"
     "  -o, --output FILE    write there; '-', the default, is standard output, which must not be\n"
     "                       a terminal\n"
-    "      --pid PIDS       of these processes, separated by commas\n"
-    "      --process NAME   of processes that match (* and ?)\n"
-    "      --heap NAME      of this heap, such as libc.malloc\n"
-    "      --at TS          up to this moment of the trace (ns; default: its end)\n"
-    "      --from TS        from this moment on: what changed between the two\n"
+    "      --pid PIDS       write these processes, separated by commas\n"
+    "      --process NAME   write the processes that match (* and ?)\n"
+    "      --heap NAME      write this heap, such as libc.malloc\n"
+    "      --at TS          write the state at TS (ns; default: the end of the trace)\n"
+    "      --from TS        write the difference to the state at this TS\n"
     "  -h, --help           this text\n";
 
 struct options {

@@ -48,28 +48,28 @@ static const struct cli_option options_table[] = {
     {OPTION_NAME, 'n', "name", "NAMES", "programs to profile, separated by commas; * is a glob"},
     {OPTION_PID, 'p', "pid", "PIDS", "processes to profile, separated by commas"},
     {OPTION_INTERVAL, 'i', "interval", "BYTES",
-     "one sample for so many allocated bytes, on average\n(default 4096; 1: every allocation)"},
+     "take one sample for BYTES allocated bytes, on average\n(default 4096; 1: every allocation)"},
     {OPTION_DURATION, 'd', "duration", "MS",
-     "milliseconds to record; without it until the\nprogram ends, or Ctrl-C"},
-    {OPTION_CONTINUOUS, 'c', "continuous-dump", "MS", "a dump every so many milliseconds"},
+     "stop after MS milliseconds; default: when the program\nends, or at Ctrl-C"},
+    {OPTION_CONTINUOUS, 'c', "continuous-dump", "MS", "write a dump every MS milliseconds"},
     {OPTION_SHMEM, 0, "shmem-size", "SIZE",
      "buffer between program and recorder, a power of two\n(default 8mb)"},
     {OPTION_BLOCK, 0, "block-client", NULL, "a program whose buffer is full waits (default)"},
     {OPTION_NO_BLOCK, 0, "no-block-client", NULL,
-     "it goes on, and what does not fit is lost and\ncounted"},
+     "a program whose buffer is full goes on; samples that\ndo not fit are lost and counted"},
     {OPTION_BLOCK_TIMEOUT, 0, "block-client-timeout", "US",
-     "waits at most so many microseconds, then\nnot any more"},
+     "a program waits at most US microseconds, and then\nnot any more"},
     {OPTION_ALL_HEAPS, 0, "all-heaps", NULL,
-     "also the heaps that programs have of their own\n(mmheap.h)",
+     "also record the heaps that programs have of their own\n(mmheap.h)",
      .sets = CLI_SETS(struct heap_options, all_heaps)},
     {OPTION_HEAPS, 0, "heaps", "NAMES",
-     "only these heaps; malloc's is libc.malloc, a Java\nVM's com.android.art"},
+     "record only these heaps; malloc's is libc.malloc, a\nJava VM's is com.android.art"},
     {OPTION_DUMP_AT_MAX, 0, "dump-at-max", NULL,
      "show the moment when most was allocated,\nnot the end",
      .sets = CLI_SETS(struct heap_options, dump_at_max)},
-    {OPTION_NO_RUNNING, 0, "no-running", NULL, "only processes that start later",
+    {OPTION_NO_RUNNING, 0, "no-running", NULL, "profile only processes that start later",
      .sets = CLI_SETS(struct heap_options, no_running)},
-    {OPTION_NO_STARTUP, 0, "no-startup", NULL, "only processes that run already",
+    {OPTION_NO_STARTUP, 0, "no-startup", NULL, "profile only processes that run already",
      .sets = CLI_SETS(struct heap_options, no_startup)},
     {OPTION_SNAPSHOT, 0, "snapshot", NULL,
      "record nothing: have the profiles that are being\nrecorded (--pid: of these processes) "
@@ -239,13 +239,14 @@ void heap_options_print_help(void)
            "       mmtrace heap [OPTION...] --pid PIDS | --name NAMES\n"
            "       mmtrace heap --snapshot [--pid PIDS]\n"
            "\n"
-           "Records which functions of native programs allocate memory and what of it is not\n"
-           "freed, as sampled call stacks in a trace, and shows the largest at the end.\n"
+           "Records which functions of native programs allocate memory, and how much of this\n"
+           "memory is not freed. The trace has sampled call stacks. A table of the largest\n"
+           "functions is printed at the end.\n"
            "\n");
     cli_options_print(options_table, stdout);
     printf("\n"
-           "COMMAND is profiled from its first allocation, and so is every program that it\n"
-           "starts. To processes that run already it attaches; they go on as before.\n"
+           "mmtrace profiles COMMAND, and every program that COMMAND starts, from the first\n"
+           "allocation. It attaches to processes that run already; they go on as before.\n"
            "\n"
            "Examples:\n"
            "  mmtrace heap -- sqlite3 test.db '.read load.sql'\n"

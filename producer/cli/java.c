@@ -38,20 +38,20 @@ enum {
 
 static const struct cli_option options[] = {
     {OPTION_BYTES, 'b', "bytes", "BYTES",
-     "a sample for so many allocated bytes, on average, as\nin 512k; the default is 512k"},
+     "take one sample for BYTES allocated bytes, on average;\ndefault 512k"},
     {OPTION_RATE, 'r', "rate", "N",
-     "instead: every N-th allocation of a thread is a\nsample; slows the program down"},
-    {OPTION_DEPTH, 0, "depth", "N", "innermost methods of a stack; default 50, at most 512"},
+     "instead: take every N-th allocation of a thread; this\nslows the program down"},
+    {OPTION_DEPTH, 0, "depth", "N",
+     "keep the N innermost methods of a stack; default 50,\nat most 512"},
     {OPTION_TIME, 't', "time", "TIME",
-     "stop after TIME: 500ms, 10s, 2m, 1h; without it the\nprogram's end or --stop"},
+     "stop after TIME, as in 500ms, 10s, 2m or 1h; default:\nat the program's end or --stop"},
     {OPTION_LIVE, 0, "live", NULL,
-     "at the end also write FILE.live: what of the\nsamples is still in use (collects garbage "
-     "then)"},
-    {OPTION_LINES, 0, "lines", NULL, "methods with source file and line"},
+     "at the end, collect garbage and write the samples that\nare still in use to FILE.live"},
+    {OPTION_LINES, 0, "lines", NULL, "write methods with source file and line"},
     {OPTION_PERF_MAP, 0, "perfmap", NULL,
      "also write /tmp/perf-PID.map, the names of the\nprogram's compiled code"},
     {OPTION_OUT, 'o', "out", "FILE", "the log; default /tmp/tiallocsample.PID.log"},
-    {OPTION_STOP, 0, "stop", NULL, "end what an earlier call has begun"},
+    {OPTION_STOP, 0, "stop", NULL, "end the sampling that an earlier call began"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
@@ -121,12 +121,13 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 
 static void print_help(void)
 {
-    printf("usage: mmtrace java PID [OPTION...]\n"
-           "\n"
-           "Samples what a running Java program allocates, into a log that mmsql convert reads:\n"
-           "loads libtiallocsample.so into its VM, as jcmd does. Programs that are to be sampled\n"
-           "from their start load it themselves: java -agentpath:.../libtiallocsample.so=...\n"
-           "\n");
+    printf(
+        "usage: mmtrace java PID [OPTION...]\n"
+        "\n"
+        "Samples the allocations of a running Java program into a log that 'mmsql convert'\n"
+        "reads. mmtrace loads libtiallocsample.so into the VM, as jcmd does. To sample a program\n"
+        "from its start, let the VM load the library: java -agentpath:.../libtiallocsample.so=...\n"
+        "\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 done, 1 failed, 2 wrong usage.\n"

@@ -10,7 +10,7 @@ static const struct program_verb verbs[] = {
     {"heap", NULL, "profile the heap of native programs", cli_heap},
     {"java", NULL, "sample what a running Java program allocates", cli_java},
     {"trigger", NULL, "tell the tracing service that something has happened", cli_trigger},
-    {"clone", NULL, "write what a running session has so far into a file", cli_clone},
+    {"clone", NULL, "write the trace of a running session into a file", cli_clone},
     {"status", NULL, "show the tracing service and its sessions", cli_status},
     {"bugreport", NULL, "gather traces, memory state and kernel log in a zip", cli_bugreport},
     {"sources", NULL, "list the data sources that can be recorded", cli_sources},

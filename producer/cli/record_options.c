@@ -56,20 +56,20 @@ static const struct cli_option options[] = {
     {OPTION_TXT, 0, "txt", NULL, "the config is text (this is recognised without it)",
      .sets = CLI_SETS(struct record_options, text)},
     {OPTION_TIME, 't', "time", "TIME",
-     "stop after TIME: 500ms, 10s, 2m, 1h; default: what the config\n"
+     "stop after TIME, as in 500ms, 10s, 2m or 1h; default: as the config\n"
      "says, 10s without a config"},
     {OPTION_BUFFER, 'b', "buffer", "SIZE",
-     "memory that packets are kept in: 512kb, 32mb, 1gb; default: what\n"
-     "the config says, 32mb without a config"},
-    {.id = OPTION_HEADING, .help = "Where to:"},
+     "size of the packet buffer, as in 512kb, 32mb or 1gb; default: as the\n"
+     "config says, 32mb without a config"},
+    {.id = OPTION_HEADING, .help = "Output:"},
     {OPTION_OUT, 'o', "out", "FILE", "trace file; - writes to standard output"},
     {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists",
      .sets = CLI_SETS(struct record_options, no_clobber)},
     {OPTION_SIZE, 's', "size", "SIZE",
      "write into the file while recording, and stop when it has SIZE"},
-    {.id = OPTION_HEADING, .help = "While other things happen:"},
+    {.id = OPTION_HEADING, .help = "In the background:"},
     {OPTION_BACKGROUND, 'd', "background", NULL,
-     "print the pid of a process that goes on, and return; kill -TERM\n"
+     "record in another process, print its pid and return; kill -TERM PID\n"
      "ends the recording",
      .sets = CLI_SETS(struct record_options, background)},
     {OPTION_BACKGROUND_WAIT, 'D', "background-wait", NULL,
@@ -77,17 +77,17 @@ static const struct cli_option options[] = {
      "after 30s",
      .sets = CLI_SETS(struct record_options, background_wait)},
     {OPTION_NOTIFY_FD, 0, "notify-fd", "FD",
-     "write a byte to FD when all data sources have started: 0, or\n"
-     "another one if that failed"},
+     "write the byte 0 to FD when all data sources have started; another\n"
+     "byte says that this failed"},
     {.id = OPTION_HEADING, .help = "With a tracing service (mmtrace daemon, traced):"},
     {OPTION_DETACH, 0, "detach", "KEY",
      "leave the session to the service, and return; needs\n"
      "write_into_file (or -s)"},
-    {OPTION_ATTACH, 0, "attach", "KEY", "wait for the end of a session that was detached"},
-    {OPTION_STOP, 0, "stop", NULL, "with --attach: end it",
+    {OPTION_ATTACH, 0, "attach", "KEY", "wait for the end of a detached session"},
+    {OPTION_STOP, 0, "stop", NULL, "with --attach: end the session",
      .sets = CLI_SETS(struct record_options, stop)},
     {OPTION_IS_DETACHED, 0, "is_detached", "KEY",
-     "exit code 0 if there is such a session, 2 if not, 1 on errors"},
+     "exit with 0 if there is a session of this key, 2 if not, 1 on errors"},
     {OPTION_CLONE, 0, "clone", "ID", "as mmtrace clone ID"},
     {OPTION_CLONE_BY_NAME, 0, "clone-by-name", "NAME", "as mmtrace clone --name NAME"},
     {OPTION_CLONE_FOR_BUGREPORT, 0, "clone-for-bugreport", NULL,
@@ -97,12 +97,12 @@ static const struct cli_option options[] = {
     {OPTION_QUERY, 0, "query", NULL, "as mmtrace status"},
     {OPTION_QUERY_RAW, 0, "query-raw", NULL, "as mmtrace status --raw"},
     {OPTION_LONG, 0, "long", NULL, NULL},
-    {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process even where a service runs",
+    {OPTION_NO_DAEMON, 0, "no-daemon", NULL, "record in this process, even if a service runs",
      .sets = CLI_SETS(struct record_options, no_daemon)},
     REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_CHECK, 0, "check", NULL,
-     "check the config, print it as it was understood, record nothing"},
+     "check the config, print it as mmtrace understands it, record nothing"},
     {OPTION_DRY_RUN, 0, "dry-run", NULL, "the same"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct record_options, quiet)},
@@ -329,13 +329,14 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
 
 void record_options_print_help(void)
 {
-    printf("usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
-           "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
-           "\n"
-           "Records until its time is over, the file is full, or Ctrl-C; the file is finished\n"
-           "properly each time. A second Ctrl-C ends at once; what is in the file stays readable.\n"
-           "Where a tracing service runs and has the data sources, it records; otherwise this\n"
-           "process does. The trace is the same.\n");
+    printf(
+        "usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
+        "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
+        "\n"
+        "Records until the time is over, the file is full, or you press Ctrl-C. The file is\n"
+        "complete in each case. A second Ctrl-C ends the recording at once; the part that is in\n"
+        "the file stays readable. If a tracing service runs and has the data sources, the\n"
+        "service records; otherwise this process does. The trace is the same.\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 recorded, 1 failed, 2 wrong usage, or no such detached session.\n"

@@ -14,8 +14,8 @@ int cli_sources(int argc, char **argv)
     if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
         printf("usage: mmtrace sources\n"
                "\n"
-               "Lists the data sources that a config can name, one a line: name, then what it "
-               "records.\n");
+               "Lists the data sources that a config can name. Each line has a name and what the\n"
+               "source records.\n");
         return CLI_DONE;
     }
     if (argc > 1) {

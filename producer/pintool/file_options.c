@@ -71,12 +71,15 @@ static const struct cli_option options_table[] = {
 
 void file_options_help(void)
 {
-    printf("usage: pintool file FILE... --gen-probe [OPTION...]\n"
-           "       pintool file APP.apk --zip [--gen-probe] [--pinconfig FILE] [-o PINLIST] "
-           "[OPTION...]\n"
-           "       pintool file --pid PID [OPTION...]\n"
-           "\n"
-           "Which pages of files are in memory. Directories stand for the files below them.\n");
+    printf(
+        "usage: pintool file FILE... --gen-probe [OPTION...]\n"
+        "       pintool file APP.apk --zip [--gen-probe] [--pinconfig FILE] [-o PINLIST] "
+        "[OPTION...]\n"
+        "       pintool file --pid PID [OPTION...]\n"
+        "\n"
+        "Shows which pages of files are in memory. A directory stands for the files below it.\n"
+        "'-' is standard input for a PINLIST or a pinconfig, and standard output for what pintool\n"
+        "writes.\n");
     cli_options_print(options_table, stdout);
 }
 

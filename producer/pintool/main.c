@@ -5,16 +5,16 @@
 #include "producer/pintool/pintool.h"
 
 static const struct program_verb modes[] = {
-    {"file", "FILE... [OPTION...]", "show which pages of files are in memory, write pinlists",
+    {"file", "FILE... [OPTION...]", "show which pages of files are in memory; write pinlists",
      pintool_file},
     {"pinlist", "PINLIST [OPTION...]", "show what a pinlist.meta names", pintool_pinlist},
     {"measure", "FILE... [OPTION...] -- COMMAND",
      "run a command on a cold cache and show which pages it needs", pintool_measure},
     {"suggest", "TRACE-OR-DB --file FILE --quota BYTES -o PINLIST",
-     "choose what to pin from what a recording shows", pintool_suggest},
-    {"lock", "PINLIST FILE", "keep what a pinlist names in memory until told otherwise",
+     "choose the pages to pin, from a recording", pintool_suggest},
+    {"lock", "PINLIST FILE", "keep the pages that a pinlist names in memory, until Ctrl-C",
      pintool_lock},
-    {"preload", "PINLIST FILE", "read in what a pinlist names", pintool_preload},
+    {"preload", "PINLIST FILE", "read in the pages that a pinlist names", pintool_preload},
 };
 
 int main(int argc, char **argv)
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
         .name = PINTOOL,
         .version = MMTRACE_VERSION,
         .noun = "mode",
-        .about = "Which pages of files are in memory, and lists of those that should stay there.\n",
+        .about =
+            "Shows which pages of files are in memory, and makes lists of pages to keep there.\n",
         .verbs = modes,
         .n_verbs = sizeof(modes) / sizeof(modes[0]),
         .bare_is_help = true,

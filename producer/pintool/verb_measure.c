@@ -50,11 +50,11 @@ static void print_help(void)
     printf("usage: pintool measure FILE... [OPTION...] -- COMMAND [ARGUMENT...]\n"
            "\n"
            "Drops the files' pages from memory, runs the command without read-ahead, and shows\n"
-           "which pages it has brought in.\n"
+           "the pages that the command read in.\n"
            "\n"
            "      --read-ahead  leave read-ahead as it is\n"
            "\n"
-           "All other options are those of 'pintool file'; --gen-probe is understood.\n");
+           "measure takes all options of 'pintool file', too, such as --zip, -o and --dump.\n");
 }
 
 static int parse(struct measurement *m, int argc, char **argv, struct err *err)
