@@ -4,6 +4,7 @@
 // other tools. A dump's rows
 // say what changed since the dump before, so a moment is the sum of all rows up to it.
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
 #include "converter/functions/functions.h"
 #include "converter/profile/alloc_stacks.h"
@@ -223,8 +225,10 @@ static int flame_write(const struct options *options, const struct flame *flame)
     const char *unit = bytes ? "bytes" : options->alloc_log ? "samples" : "allocations";
     const char *what = options->alloc_log ? "Sampled" : options->total ? "Allocated" : "Retained";
     flame_title(title, sizeof(title), flame, what, bytes);
-    CLEANUP(fclosep) FILE *file = options->output ? fopen(options->output, "we") : NULL;
-    FILE *out = options->output ? file : stdout;
+    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    struct err err = {0};
+    int r = output_file_open(&file, options->output, &err);
+    CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
     if (out && options->folded)
         flame_folded(flame, out);
     else if (out)
@@ -232,12 +236,13 @@ static int flame_write(const struct options *options, const struct flame *flame)
                   &(struct flame_look){
                       .title = title, .unit = unit, .min_share = options->min_percent / 100},
                   out);
-    if (!out || fflush(out) != 0 || ferror(out)) {
-        fprintf(stderr, "mmsql: %s: %s\n", options->output ? options->output : "standard output",
-                strerror(errno));
-        return EXIT_FAILED;
-    }
-    return EXIT_DONE;
+    if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
+        r = err_errno(&err, -errno, "%s", output_file_name(&file));
+    if (r == 0)
+        r = output_file_publish(&file, &err);
+    if (r < 0)
+        err_print(&err, "mmsql");
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int flamegraph_run(struct options *options)

@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
 #include "converter/profile/pprof.h"
 
@@ -279,49 +280,40 @@ static void used_done(struct used *used)
     map64_done(&used->mappings);
 }
 
-static int profile_run(sqlite3 *handle, const struct options *options, int fd)
+static int profile_run(sqlite3 *handle, const struct options *options,
+                       const struct output_file *file)
 {
     CLEANUP(used_done) struct used used = {0};
     struct pprof pprof;
-    int code = SQLITE_OK, r = pprof_begin(&pprof, fd);
+    int code = SQLITE_OK, r = pprof_begin(&pprof, file->fd);
     if (r == 0)
         code = profile_write(handle, options, &used, &pprof);
     r = pprof_end(&pprof);
     if (code != SQLITE_OK)
         fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
     else if (r < 0)
-        fprintf(stderr, "mmsql: %s: %s\n", options->output ? options->output : "standard output",
-                strerror(-r));
+        fprintf(stderr, "mmsql: %s: %s\n", output_file_name(file), strerror(-r));
     else if (used.frames.n == 0)
         fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
     return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-// Half a profile is none. Devices and pipes stay.
-static void output_remove(const char *path, int fd)
-{
-    struct stat status;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-        unlink(path);
-}
-
+// Half a profile is none.
 static int pprof_run(const struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
-    CLEANUP(close_fdp) int file = -1;
+    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    struct err err = {0};
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
-    if (options->output) {
-        file = open(options->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (file < 0) {
-            fprintf(stderr, "mmsql: %s: %s\n", options->output, strerror(errno));
-            return EXIT_FAILED;
-        }
-    }
-    int code = profile_run(handle, options, options->output ? file : STDOUT_FILENO);
-    if (code != EXIT_DONE && options->output)
-        output_remove(options->output, file);
-    return code;
+    int r = output_file_open(&file, options->output, &err);
+    if (r == 0 && profile_run(handle, options, &file) != EXIT_DONE)
+        return EXIT_FAILED;
+    if (r == 0)
+        r = output_file_publish(&file, &err);
+    if (r < 0)
+        err_print(&err, "mmsql");
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static bool take_pids(char *list, struct options *options)

@@ -80,10 +80,11 @@ class Pprof(unittest.TestCase):
         whole = self.samples(self.write())
         for options in (["--pid", "1,4321"], ["--process", "*alloc*"], ["--heap", "libc.malloc"]):
             self.assertEqual(self.samples(self.write(*options)), whole)
+        kept = self.out.read_bytes()
         for options in (["--pid", "432,21,1"], ["--process", "alloc"], ["--heap", "art"]):
             done = lib.run(lib.MMSQL, "pprof", "-o", self.out, *options, TRACE)
             self.assertEqual((done.returncode, "no heap profile that matches" in done.stderr), (1, True), done.stderr)
-            self.assertFalse(self.out.exists())
+            self.assertEqual(self.out.read_bytes(), kept, "a profile that matches nothing replaced the old one")
 
     def test_inlined_functions(self):
         db = self.dir / "inlined.db"

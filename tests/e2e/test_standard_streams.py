@@ -177,6 +177,22 @@ class Mmsql(Case):
                 self.assertEqual(from_pipe.stdout, self.mmsql(*argv, HEAP).stdout)
                 self.assertGreater(len(from_pipe.stdout), 20)
 
+    def test_file_that_is_there_is_not_lost(self):
+        """A profile that cannot be written leaves the old one."""
+        old = self.dir / "old"
+        for verb in ("pprof", "flamegraph"):
+            with self.subTest(verb):
+                old.write_bytes(b"old")
+                self.mmsql(verb, TRACE, "-o", "old", code=1)
+                self.assertEqual(old.read_bytes(), b"old")
+                (self.dir / "link").unlink(missing_ok=True)
+                (self.dir / "link").symlink_to("old")
+                self.mmsql(verb, HEAP, "-o", "link")
+                self.assertTrue((self.dir / "link").is_symlink())
+                self.assertEqual(old.read_bytes(), self.mmsql(verb, HEAP).stdout)
+                self.assertIn(b"No space left", self.mmsql(verb, HEAP, "-o", "/dev/full", code=1).stderr)
+                self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["link", "old"])
+
 
 @unittest.skipUnless(drops_pages(), "the file system of /var/tmp does not drop pages when told to")
 class Pintool(Case):

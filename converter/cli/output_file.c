@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder beside the output holds the file meanwhile, as conversions do it: what a killed one
+// leaves there goes with the next one.
+#include "converter/cli/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+int output_file_open(struct output_file *file, const char *path, struct err *err)
+{
+    struct stat st;
+    *file = (struct output_file){.fd = STDOUT_FILENO, .folder = {.fd = -1}};
+    if (!path || str_eq(path, "-"))
+        return 0;
+    file->path = path;
+    file->fd = -1;
+    bool beside = stat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
+    if (!beside) {
+        file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
+    }
+    file->target = realpath(path, NULL); // a link stays one
+    int r = working_folder_make(file->target ? file->target : path, err, &file->folder);
+    if (r == 0)
+        r = working_file_make(&file->folder, "output", err, &file->working);
+    if (r < 0)
+        return r;
+    file->fd = open(file->working, O_WRONLY | O_CLOEXEC);
+    return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
+}
+
+int output_file_publish(struct output_file *file, struct err *err)
+{
+    const char *target = file->target ? file->target : file->path;
+    return file->working ? working_file_publish(file->working, target, false, err) : 0;
+}
+
+void output_file_done(struct output_file *file)
+{
+    if (file->path)
+        file->fd = close_fd(file->fd);
+    working_folder_remove(&file->folder);
+    free(STEAL(file->working));
+    free(STEAL(file->target));
+}
+
+const char *output_file_name(const struct output_file *file)
+{
+    return file->path ? file->path : "standard output";
+}
