@@ -30,8 +30,8 @@
 #include "producer/service/armed/armed.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/ipc/endpoint.h"
-#include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
+#include "producer/service/self_guard.h"
 #include "producer/service/service.h"
 #include "producer/service/service_manager.h"
 #include "producer/sources/ftrace/tracefs.h"
@@ -363,7 +363,7 @@ static int start(struct daemon *daemon, struct err *err)
     if (r < 0)
         return r;
     start_watch(daemon);
-    memory_lock();
+    self_guard_take();
     tell_manager(daemon);
     return 0;
 }

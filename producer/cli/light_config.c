@@ -87,7 +87,13 @@ int light_config_override(const struct light_config *light, struct config *confi
     if (light->duration > 0) {
         r = duration_ms(light->duration, &trace->duration_ms, err);
         trace->has_duration_ms = true;
-        // A config has one or the other, and recording starts at once in any case.
+        // A config has one or the other, and recording starts at once in any case. What the
+        // trigger_config means for buffers stays.
+        for (size_t i = 0; i < trace->n_buffers; i++) {
+            Pb__TraceConfig__BufferConfig *buffer = trace->buffers[i];
+            buffer->keep_first_kb = config_keep_first_kb(trace, buffer);
+            buffer->has_keep_first_kb = buffer->keep_first_kb > 0;
+        }
         if (trace->trigger_config)
             protobuf_c_message_free_unpacked(&trace->trigger_config->base, NULL);
         trace->trigger_config = NULL;

@@ -35,8 +35,8 @@
 #include "producer/cli/trigger.h"
 #include "producer/cli/verdict.h"
 #include "producer/service/config/config_check.h"
-#include "producer/service/memory_lock.h"
 #include "producer/service/roots.h"
+#include "producer/service/self_guard.h"
 #include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
 #include "producer/trace/trace_file.h"
@@ -320,7 +320,7 @@ static int run(struct record *record, struct err *err)
         return r;
     background_report(&record->background, BACKGROUND_OK);
     record->created = NULL; // from here on it holds something
-    memory_lock();
+    self_guard_take();
     if (!record->options.quiet && isatty(STDERR_FILENO))
         loop_add_timer(record->loop, nsec_now(CLOCK_BOOTTIME) + PROGRESS_PERIOD, PROGRESS_PERIOD,
                        progress_due, record, &record->progress);

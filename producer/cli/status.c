@@ -56,6 +56,21 @@ static uint64_t resident_bytes(pid_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+// Shared pages count in part; so does what of them is locked.
+static void read_locked(pid_t pid, struct status *status)
+{
+    char path[64], line[128];
+    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+    FILE *file CLEANUP(fclosep) = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        unsigned long long kb;
+        if (sscanf(line, "Pss: %llu kB", &kb) == 1)
+            status->own_bytes = (uint64_t)kb << 10;
+        else if (sscanf(line, "Locked: %llu kB", &kb) == 1)
+            status->locked_bytes = (uint64_t)kb << 10;
+    }
+}
+
 static int print_raw(const Pb__TracingServiceState *state)
 {
     size_t size = pb__tracing_service_state__get_packed_size(state);
@@ -77,6 +92,7 @@ static int print_state(struct ipc_client *client, const Pb__TracingServiceState 
     if (ipc_socket_credentials(ipc_client_fd(client), &credentials) == 0 && credentials.pid > 0) {
         status.pid = credentials.pid;
         status.resident_bytes = resident_bytes(credentials.pid);
+        read_locked(credentials.pid, &status);
     }
     struct strbuf text CLEANUP(strbuf_done) = {0};
     (json ? status_add_json : status_add_text)(&status, &text);

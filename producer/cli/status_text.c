@@ -182,6 +182,12 @@ void status_add_text(const struct status *status, struct strbuf *out)
         strbuf_addf(out, ", pid %d", (int)status->pid);
     if (status->resident_bytes > 0)
         strbuf_addf(out, ", %.1f MB resident", (double)status->resident_bytes / (1 << 20));
+    if (status->own_bytes > 0 && status->locked_bytes * 100 >= status->own_bytes * 98)
+        strbuf_add_str(out, ", locked in memory");
+    else if (status->own_bytes > 0)
+        strbuf_addf(out, ", %.1f of %.1f MB locked in memory",
+                    (double)status->locked_bytes / (1 << 20),
+                    (double)status->own_bytes / (1 << 20));
     strbuf_addf(out, "\nsessions  %d, %d started\n", state->num_sessions,
                 state->num_sessions_started);
     strbuf_add_str(out, "sources   ");
@@ -322,6 +328,8 @@ void status_add_json(const struct status *status, struct strbuf *out)
     add_string(out, "service", state->tracing_service_version);
     add_number(out, "pid", status->pid > 0, status->pid);
     add_number(out, "resident_bytes", status->resident_bytes > 0, (int64_t)status->resident_bytes);
+    add_number(out, "own_bytes", status->own_bytes > 0, (int64_t)status->own_bytes);
+    add_number(out, "locked_bytes", status->own_bytes > 0, (int64_t)status->locked_bytes);
     add_number(out, "now_boot_ns", true, status->now);
     add_number(out, "n_sessions", state->has_num_sessions, state->num_sessions);
     add_number(out, "n_sessions_started", state->has_num_sessions_started,

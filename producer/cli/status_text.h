@@ -14,7 +14,9 @@ struct status {
     const Pb__TracingServiceState *state; // borrowed
     pid_t pid;                            // of the service; 0: not known
     uint64_t resident_bytes;              // of its memory; 0: not known
-    nsec_t now;                           // boot time
+    uint64_t own_bytes, locked_bytes; // of that, its share, and what of the share reclaim cannot
+                                      // take; own_bytes 0: not known
+    nsec_t now;                       // boot time
     int64_t now_realtime_ns;
 };
 

@@ -6,15 +6,27 @@
 //
 // What is mapped later, the buffers of the next session, is covered by MCL_FUTURE. Under a limit on
 // locked memory that would make later mappings fail, so it takes the right to ignore the limit.
+//
+// The kernel counts whole mappings against the limit, touched or not, and refuses to lock all where
+// all is more than the limit. Then the mappings are locked one by one, and what is read from files
+// first: code and its data are what reclaim takes from a program, and where nothing swaps it takes
+// nothing else.
 #include "producer/service/memory_lock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define MAPS_LINE_MAX 512
 
 static bool is_unlimited(void)
 {
@@ -27,8 +39,31 @@ static bool is_unlimited(void)
            (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
+// The mappings of files, or the others. One that does not fit into the limit is left out.
+static void lock_mappings(bool of_files)
+{
+    char line[MAPS_LINE_MAX], access[8];
+    FILE *maps CLEANUP(fclosep) = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof(line), maps)) {
+        uintptr_t start, end;
+        uint64_t inode;
+        int n_fields = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %" SCNu64, &start, &end,
+                              access, &inode);
+        for (size_t size = strlen(line); size && line[size - 1] != '\n';) // the rest of a long path
+            if (!fgets(line, sizeof(line), maps) || !(size = strlen(line)))
+                break;
+        if (n_fields == 4 && (inode != 0) == of_files && access[0] == 'r')
+            syscall(SYS_mlock2, start, end - start, MLOCK_ONFAULT);
+    }
+}
+
 int memory_lock(void)
 {
     int future = is_unlimited() ? MCL_FUTURE : 0;
-    return mlockall(MCL_CURRENT | MCL_ONFAULT | future) < 0 ? -errno : 0;
+    if (mlockall(MCL_CURRENT | MCL_ONFAULT | future) == 0)
+        return 0;
+    int r = -errno;
+    lock_mappings(true);
+    lock_mappings(false);
+    return r;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder of memory pressure must not be its victim.
+// A recorder's memory stays in memory.
 #pragma once
 
 // Keeps what this process has mapped or will map, and has touched or will touch, in memory:
-// program, libraries, buffers. Under a limit on locked memory what is mapped later is not covered.
-// 0, or a negative errno where the process may not (RLIMIT_MEMLOCK); then nothing changed.
+// program, libraries, buffers. 0: all of it. A negative errno: the limit on locked memory
+// (RLIMIT_MEMLOCK) does not allow that; then as much as it allows is locked of what is mapped now.
 int memory_lock(void);

@@ -334,9 +334,10 @@ void service_packets_put_head(struct service_packets *packets, struct packet_lis
 static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_stats *stats,
                              uint64_t writer_losses)
 {
-    // Packets that the buffer refused are in both counts.
-    uint64_t cut =
-        writer_losses > stats->packets_discarded ? writer_losses - stats->packets_discarded : 0;
+    // Packets that the buffer refused are in both counts. Readers call only this field a loss of
+    // data; what a ring overwrites is none unless it was to keep both ends.
+    uint64_t refused =
+        writer_losses > stats->packets_discarded ? writer_losses : stats->packets_discarded;
     size_t mark = wire_begin(w, PB_TraceStats_buffer_stats);
     wire_uint(w, PB_TraceStats_BufferStats_bytes_written, stats->bytes_written);
     wire_uint(w, PB_TraceStats_BufferStats_chunks_written, stats->packets_written);
@@ -347,7 +348,8 @@ static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_s
     wire_uint(w, PB_TraceStats_BufferStats_bytes_read, stats->bytes_read);
     wire_uint(w, PB_TraceStats_BufferStats_chunks_read, stats->packets_read);
     wire_uint(w, PB_TraceStats_BufferStats_chunks_discarded, stats->packets_discarded);
-    wire_uint(w, PB_TraceStats_BufferStats_trace_writer_packet_loss, cut + stats->retained_dropped);
+    wire_uint(w, PB_TraceStats_BufferStats_trace_writer_packet_loss,
+              refused + stats->retained_dropped + stats->packets_lost);
     wire_end(w, mark);
 }
 

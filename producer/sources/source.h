@@ -42,6 +42,9 @@ struct source_env {
     const struct log *log;
     const struct source_roots *roots;
     struct pid_feed *pids;
+    // Names stay when their owner has ended: events about it may be in another buffer, or in the
+    // beginning that a ring keeps.
+    bool keeps_ended;
 };
 
 // What a running source has to show on a progress line and in `status`.
@@ -74,6 +77,9 @@ struct source_class {
     // Last samples and statistics; the kernel is left as it was found. Nothing is written after
     // this.
     void (*stop)(struct source *source);
+    // A packet of this source that its buffer gives up although it should have been kept: what fell
+    // out between the two ends of a flood. Nothing may be written now. May be NULL.
+    void (*lost)(struct source *source, const uint8_t *packet, size_t size);
     struct source *(*close)(struct source *source); // takes NULL, returns NULL
     void (*counts)(const struct source *source, struct source_counts *ret); // may be NULL
     // Write everything again that packets refer to: names, descriptors, interned data. May be NULL.

@@ -17,6 +17,10 @@
 // An empty buffer starts over at the beginning of its memory. One that is drained often enough thus
 // touches, and keeps in the processor's cache, only as many pages as it needs between two drains.
 //
+// The beginning that a ring keeps is a buffer of its own, a DISCARD one, in front of the ring. When
+// it has refused a packet it takes no more, so everything in it is older than the ring and the
+// store. Only a buffer that is empty as a whole opens it again.
+//
 // The last read-out gives the memory back on its way. The kernel hands out first what was freed
 // last, so a trace goes to the page cache through pages that are in the processor's cache, and the
 // system never holds it twice. (On a virtual machine, pages that were never used before cost ten
@@ -46,7 +50,7 @@ struct record {
     uint32_t size : 29; // of the packet, which follows
     uint32_t rule : 3;  // enum packet_retain, or RECORD_FILLER
     uint32_t sequence_id;
-    uint64_t key;
+    uint64_t key; // of PACKET_PLAIN: the number of events
 };
 
 static_assert(sizeof(struct record) == ALIGNMENT, "a header fits wherever there is any room");
@@ -64,9 +68,13 @@ struct packet_buffer {
     struct place head, tail;
     size_t reserved; // bytes of the open reservation
     bool is_reserved;
-    bool releases;                // what is consumed
-    struct place released;        // up to where that has been done; the beginning of a page
-    struct retained_store *store; // owned; NULL for DISCARD
+    bool releases;                  // what is consumed
+    struct place released;          // up to where that has been done; the beginning of a page
+    struct retained_store *store;   // owned; NULL for DISCARD
+    struct packet_buffer *first;    // owned; the beginning that the ring keeps, or NULL
+    bool first_is_full;             // what comes goes into the ring
+    packet_buffer_lost_fn *on_lost; // with `first` only; NULL: nobody is told
+    void *on_lost_userdata;         // borrowed
     struct packet_buffer_stats stats;
 };
 
@@ -139,17 +147,71 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
     return 0;
 }
 
+int packet_buffer_new_both_ends(size_t size_bytes, size_t first_bytes, struct packet_buffer **ret,
+                                struct err *err)
+{
+    CLEANUP(packet_buffer_freep) struct packet_buffer *buffer = NULL;
+    int r = packet_buffer_new(size_bytes > first_bytes ? size_bytes - first_bytes : 0,
+                              PACKET_BUFFER_RING, &buffer, err);
+    if (r == 0)
+        r = packet_buffer_new(first_bytes, PACKET_BUFFER_DISCARD, &buffer->first, err);
+    if (r < 0)
+        return r;
+    *ret = STEAL(buffer);
+    return 0;
+}
+
 struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer)
 {
     if (!buffer)
         return NULL;
     int saved = errno;
+    packet_buffer_free(buffer->first);
     retained_store_free(buffer->store);
     if (buffer->memory)
         munmap(buffer->memory, buffer->capacity);
     free(buffer);
     errno = saved;
     return NULL;
+}
+
+size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most)
+{
+    size_t before = buffer->first ? packet_buffer_touch(buffer->first, most) : 0;
+    size_t size = buffer->capacity < most - before ? buffer->capacity : most - before;
+    size -= size % buffer->page_size;
+#ifdef MADV_POPULATE_WRITE
+    if (size > 0 && madvise(buffer->memory, size, MADV_POPULATE_WRITE) == 0)
+        return before + size;
+#endif
+    return before;
+}
+
+static void count_overwritten(struct packet_buffer *buffer, const struct record *record)
+{
+    buffer->stats.packets_overwritten++;
+    buffer->stats.bytes_overwritten += record->size;
+    if (!buffer->first)
+        return;
+    buffer->stats.packets_lost++;
+    if (record->rule != PACKET_PLAIN)
+        return;
+    buffer->stats.events_lost += record->key;
+    if (buffer->on_lost)
+        buffer->on_lost(buffer->on_lost_userdata, record->sequence_id,
+                        (const uint8_t *)(record + 1), record->size);
+}
+
+void packet_buffer_on_lost(struct packet_buffer *buffer, packet_buffer_lost_fn *fn, void *userdata)
+{
+    buffer->on_lost = fn;
+    buffer->on_lost_userdata = userdata;
+}
+
+void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events)
+{
+    uint64_t *lost = &buffer->stats.events_lost;
+    *lost -= n_events < *lost ? n_events : *lost;
 }
 
 // The ring gives up its oldest record.
@@ -165,10 +227,8 @@ static void pass_over(struct packet_buffer *buffer)
         bool kept = meta.retain != PACKET_PLAIN &&
                     retained_store_take(buffer->store, &meta, buffer->tail.position,
                                         (const uint8_t *)(record + 1), record->size);
-        if (!kept) {
-            buffer->stats.packets_overwritten++;
-            buffer->stats.bytes_overwritten += record->size;
-        }
+        if (!kept)
+            count_overwritten(buffer, record);
     }
     advance(buffer, &buffer->tail, record_bytes(record->size));
 }
@@ -219,10 +279,28 @@ static size_t size_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+// Room in the beginning that the ring keeps; NULL when there is none left.
+static uint8_t *reserve_first(struct packet_buffer *buffer, size_t min, size_t want,
+                              size_t *ret_size)
+{
+    struct packet_buffer *first = buffer->first;
+    struct packet_view view;
+    if (buffer->first_is_full && !packet_buffer_peek(buffer, &view))
+        first->stats.full = buffer->first_is_full = false;
+    if (buffer->first_is_full)
+        return NULL;
+    uint8_t *memory = packet_buffer_reserve(first, min, want, ret_size);
+    buffer->first_is_full = !memory;
+    return memory;
+}
+
 uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t want,
                                size_t *ret_size)
 {
     assert(!buffer->is_reserved && min <= want);
+    uint8_t *memory = buffer->first ? reserve_first(buffer, min, want, ret_size) : NULL;
+    if (memory)
+        return memory;
     buffer->releases = false; // writing moves the tail, too
     size_t header = sizeof(struct record);
     if (min > size_min(buffer->capacity - header, PACKET_MAX) || buffer->stats.full) {
@@ -251,12 +329,16 @@ uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t 
 
 void packet_buffer_commit(struct packet_buffer *buffer, size_t size, const struct packet_meta *meta)
 {
+    if (buffer->first && buffer->first->is_reserved) {
+        packet_buffer_commit(buffer->first, size, meta);
+        return;
+    }
     assert(buffer->is_reserved && size <= buffer->reserved);
     *record_at(buffer, buffer->head.offset) = (struct record){
         .size = (uint32_t)size & PACKET_MAX,
         .rule = meta->retain,
         .sequence_id = meta->sequence_id,
-        .key = meta->key,
+        .key = meta->retain == PACKET_PLAIN ? meta->n_events : meta->key,
     };
     buffer->is_reserved = false;
     buffer->stats.packets_written++;
@@ -268,6 +350,10 @@ void packet_buffer_commit(struct packet_buffer *buffer, size_t size, const struc
 
 void packet_buffer_cancel(struct packet_buffer *buffer)
 {
+    if (buffer->first && buffer->first->is_reserved) {
+        packet_buffer_cancel(buffer->first);
+        return;
+    }
     assert(buffer->is_reserved);
     buffer->is_reserved = false;
 }
@@ -297,6 +383,8 @@ static void release_consumed(struct packet_buffer *buffer)
 
 void packet_buffer_release_consumed(struct packet_buffer *buffer)
 {
+    if (buffer->first)
+        packet_buffer_release_consumed(buffer->first);
     // The first page may begin with what is newest.
     size_t rest = round_up(buffer->tail.offset, buffer->page_size) - buffer->tail.offset;
     buffer->released = buffer->tail;
@@ -306,6 +394,8 @@ void packet_buffer_release_consumed(struct packet_buffer *buffer)
 
 bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret)
 {
+    if (buffer->first && packet_buffer_peek(buffer->first, ret))
+        return true;
     if (buffer->store && retained_store_peek(buffer->store, ret))
         return true;
     for (; !is_empty(buffer);) {
@@ -322,6 +412,10 @@ bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret)
 void packet_buffer_consume(struct packet_buffer *buffer)
 {
     struct packet_view view;
+    if (buffer->first && packet_buffer_peek(buffer->first, &view)) {
+        packet_buffer_consume(buffer->first);
+        return;
+    }
     if (!packet_buffer_peek(buffer, &view))
         return;
     buffer->stats.packets_read++;
@@ -334,27 +428,37 @@ void packet_buffer_consume(struct packet_buffer *buffer)
         release_consumed(buffer);
 }
 
-bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,
+// The first packet from `*position` on and before `end`, leaving `*position` behind it.
+static bool next_record(const struct packet_buffer *buffer, uint64_t *position, uint64_t end,
                         struct packet_view *ret)
 {
-    if (!cursor->started) {
-        cursor->started = true;
-        cursor->end = buffer->head.position;
-    }
-    if (buffer->store && retained_store_next(buffer->store, cursor, ret))
-        return true;
-    if (cursor->position < buffer->tail.position)
-        cursor->position = buffer->tail.position;
-    while (cursor->position < cursor->end) {
-        const struct record *record =
-            record_at(buffer, (size_t)(cursor->position % buffer->capacity));
-        cursor->position += record_bytes(record->size);
+    if (*position < buffer->tail.position)
+        *position = buffer->tail.position;
+    while (*position < end) {
+        const struct record *record = record_at(buffer, (size_t)(*position % buffer->capacity));
+        *position += record_bytes(record->size);
         if (record->rule != RECORD_FILLER) {
             *ret = view_of(record);
             return true;
         }
     }
     return false;
+}
+
+bool packet_buffer_next(const struct packet_buffer *buffer, struct packet_cursor *cursor,
+                        struct packet_view *ret)
+{
+    const struct packet_buffer *first = buffer->first;
+    if (!cursor->started) {
+        cursor->started = true;
+        cursor->end = buffer->head.position;
+        cursor->first_end = first ? first->head.position : 0;
+    }
+    if (first && next_record(first, &cursor->first_position, cursor->first_end, ret))
+        return true;
+    if (buffer->store && retained_store_next(buffer->store, cursor, ret))
+        return true;
+    return next_record(buffer, &cursor->position, cursor->end, ret);
 }
 
 uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer)
@@ -364,6 +468,8 @@ uint64_t packet_buffer_copy_bytes(const struct packet_buffer *buffer)
         struct retained_store_stats retained = retained_store_get_stats(buffer->store);
         size += retained.bytes + retained.packets * (sizeof(struct record) + ALIGNMENT);
     }
+    if (buffer->first)
+        size += packet_buffer_copy_bytes(buffer->first);
     size = round_up(size, buffer->page_size);
     return size > SIZE_MIN ? size : SIZE_MIN;
 }
@@ -402,6 +508,8 @@ int packet_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer 
                               &copy, err);
     if (r < 0)
         return r;
+    if (buffer->first)
+        copy_records(copy, buffer->first);
     if (buffer->store)
         copy_store(copy, buffer);
     copy_records(copy, buffer);
@@ -413,6 +521,15 @@ int packet_buffer_copy(const struct packet_buffer *buffer, struct packet_buffer 
 void packet_buffer_get_stats(const struct packet_buffer *buffer, struct packet_buffer_stats *ret)
 {
     *ret = buffer->stats;
+    if (buffer->first) {
+        const struct packet_buffer_stats *first = &buffer->first->stats;
+        ret->size_bytes += first->size_bytes;
+        ret->packets_written += first->packets_written;
+        ret->bytes_written += first->bytes_written;
+        ret->packets_read += first->packets_read;
+        ret->bytes_read += first->bytes_read;
+        ret->wraps += first->wraps;
+    }
     if (!buffer->store)
         return;
     struct retained_store_stats retained = retained_store_get_stats(buffer->store);

@@ -9,6 +9,9 @@
 // them a key and a `packet_retain` rule; when the ring passes over such a packet, it moves to a
 // store beside the ring, where it comes out first when the buffer is read. So a wrapped ring still
 // explains every packet that is in it.
+//
+// A ring may keep its beginning, too (packet_buffer_new_both_ends): the first packets stay, the
+// newest stay, and what a flood pushes out between them is counted as lost.
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +39,8 @@ enum packet_retain {
 struct packet_meta {
     uint32_t sequence_id;
     enum packet_retain retain;
-    uint64_t key; // of `retain`; ignored for PACKET_PLAIN
+    uint64_t key;      // of `retain`; ignored for PACKET_PLAIN
+    uint64_t n_events; // of PACKET_PLAIN: what the packet counts when it is lost
 };
 
 // Counted from the buffer's beginning; TraceStats.BufferStats is made from it.
@@ -46,7 +50,10 @@ struct packet_buffer_stats {
     uint64_t packets_overwritten,
         bytes_overwritten;      // by the ring; those that were retained do not count
     uint64_t packets_discarded; // refused: DISCARD and full, or larger than the buffer
-    bool full;                  // DISCARD: nothing is taken any more
+    // Of those overwritten: what lay between the two ends of a ring that keeps both, and the events
+    // in them. A ring that is to keep its newest data only has lost nothing.
+    uint64_t packets_lost, events_lost;
+    bool full; // DISCARD: nothing is taken any more
     uint64_t packets_read, bytes_read;
     uint64_t wraps; // times that writing went on at the beginning while there was unread data
     uint64_t retained_packets, retained_bytes; // at present, beside the ring
@@ -59,10 +66,28 @@ struct packet_buffer;
 // retained store may grow to a quarter of that or 1 MiB, whichever is more.
 int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                       struct packet_buffer **ret, struct err *err);
+// A ring of `size_bytes`, of which `first_bytes` hold what comes first. The ring proper begins when
+// they are full. Both are 4096 at least. A buffer that was read to its end begins anew.
+int packet_buffer_new_both_ends(size_t size_bytes, size_t first_bytes, struct packet_buffer **ret,
+                                struct err *err);
 struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer);
 
 // What all writers together may have kept beside a ring. UINT64_MAX: the buffer forgets nothing.
 uint64_t packet_buffer_retainable_bytes(const struct packet_buffer *buffer);
+
+// Calls `fn` for each PACKET_PLAIN that a buffer which keeps both ends loses, just before; `data`
+// and `size` are the packet's. It must not write into the buffer.
+typedef void packet_buffer_lost_fn(void *userdata, uint32_t sequence_id, const uint8_t *data,
+                                   size_t size);
+void packet_buffer_on_lost(struct packet_buffer *buffer, packet_buffer_lost_fn *fn, void *userdata);
+
+// So many of the lost events were written again.
+void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events);
+
+// Takes up to `most` bytes of the buffer's memory from the kernel now, those that are written
+// first, instead of as it fills; returns how many. Nothing happens where the kernel cannot
+// (before 5.14).
+size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most);
 
 // At least `min` and at most `want` contiguous bytes to write one packet into, `*ret_size` says how
 // many. A ring passes over its oldest packets for them, but for what goes beyond `min` it gives up
@@ -96,6 +121,7 @@ void packet_buffer_release_consumed(struct packet_buffer *buffer);
 struct packet_cursor {
     uint64_t position; // of what comes next; see packet_buffer.c
     uint64_t end;
+    uint64_t first_position, first_end; // the same in the beginning that a ring keeps
     uint64_t store_epoch;
     size_t store_offset;
     bool started;

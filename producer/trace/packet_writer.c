@@ -71,14 +71,9 @@ static void count_drop(struct packet_writer *writer)
     writer->dropped = true;
 }
 
-static void commit(struct packet_writer *writer, size_t size, enum packet_retain retain,
-                   uint64_t key)
+static void commit(struct packet_writer *writer, size_t size, struct packet_meta meta)
 {
-    struct packet_meta meta = {
-        .sequence_id = writer->sequence_id,
-        .retain = retain,
-        .key = key,
-    };
+    meta.sequence_id = writer->sequence_id;
     packet_buffer_commit(writer->buffer, size, &meta);
     writer->packets++;
     writer->bytes += size;
@@ -93,7 +88,7 @@ static bool begin_state(struct packet_writer *writer, nsec_t timestamp)
     uint8_t *memory = packet_buffer_reserve(writer->buffer, PREFIX_MAX, PREFIX_MAX, &size);
     if (memory)
         commit(writer, (size_t)(put_prefix(writer, memory, timestamp) - memory),
-               PACKET_RETAIN_ALWAYS, KEY_STATE);
+               (struct packet_meta){.retain = PACKET_RETAIN_ALWAYS, .key = KEY_STATE});
     return memory;
 }
 
@@ -120,8 +115,7 @@ struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t tim
     return packet_writer_begin_range(writer, timestamp, room, room);
 }
 
-bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
-                                uint64_t key)
+static bool end_packet(struct packet_writer *writer, struct packet_meta meta)
 {
     assert(writer->open);
     if (writer->wire.overflow) {
@@ -129,14 +123,25 @@ bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain
         count_drop(writer);
         return false;
     }
-    commit(writer, wire_size(&writer->wire), retain, key);
+    commit(writer, wire_size(&writer->wire), meta);
     writer->open = false;
     return true;
 }
 
+bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
+                                uint64_t key)
+{
+    return end_packet(writer, (struct packet_meta){.retain = retain, .key = key});
+}
+
+bool packet_writer_end_events(struct packet_writer *writer, uint64_t n_events)
+{
+    return end_packet(writer, (struct packet_meta){.n_events = n_events});
+}
+
 bool packet_writer_end(struct packet_writer *writer)
 {
-    return packet_writer_end_retained(writer, PACKET_PLAIN, 0);
+    return packet_writer_end_events(writer, 0);
 }
 
 void packet_writer_cancel(struct packet_writer *writer)

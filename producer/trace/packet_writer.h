@@ -61,6 +61,9 @@ struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t tim
 // Closes the packet. One that overflowed its room is dropped and counted; false then.
 bool packet_writer_end(struct packet_writer *writer);
 
+// As packet_writer_end(); `n_events` are in it, and are counted if the packet is lost.
+bool packet_writer_end_events(struct packet_writer *writer, uint64_t n_events);
+
 // As packet_writer_end(), with a rule for what outlives the ring (packet_buffer.h). Keys are the
 // source's own, except for UINT64_MAX.
 bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,

@@ -43,6 +43,7 @@ static struct {
     size_t n;
     int enable_result, start_result, clone_result;
     bool ends_at_once; // on service_disable()
+    uint64_t events_lost, packets_discarded;
 } fake;
 
 int service_enable(struct service *service, const struct service_consumer *consumer,
@@ -107,6 +108,20 @@ int service_clone(struct service *service, const struct service_consumer *consum
     *request->output_fd = -1;
     *ret = (struct service_clone_result){.session_id = ++fake.n, .into_file = true};
     return 0;
+}
+
+Pb__TracingServiceState__SessionDetails *service_get_details(struct service *service,
+                                                             uint64_t session_id)
+{
+    (void)service;
+    assert_in_range(session_id, 1, fake.n);
+    assert_false(fake.sessions[session_id - 1].destroyed);
+    Pb__TracingServiceState__SessionDetails *details = malloc(sizeof(*details));
+    assert_non_null(details);
+    pb__tracing_service_state__session_details__init(details);
+    details->events_lost = fake.events_lost;
+    details->packets_discarded = fake.packets_discarded;
+    return details;
 }
 
 static size_t n_live(void)
@@ -251,6 +266,30 @@ static void test_armed_again_and_again(void **state)
     pass(f, 0);
     assert_int_equal(n_live(), 1);
     assert_null(f->said.text);
+}
+
+// A trace that lacks something says so where it is written; of a source that does not count its
+// events, packets are counted.
+static void test_losses_are_told(void **state)
+{
+    struct fixture *f = *state;
+    put(f->configs, "one.cfg", CONFIG);
+    arm(f);
+    tell(1, SERVICE_EVENT_STARTED, 0);
+    record(1, "trace");
+    f->now += 20 * NSEC_PER_SEC;
+    fake.events_lost = 62345;
+    fake.packets_discarded = 7;
+    tell(1, SERVICE_EVENT_ENDED, 0);
+    assert_non_null(f->said.text);
+    assert_non_null(strstr(f->said.text, ".pftrace without 62345 events"));
+    pass(f, 0);
+    tell(2, SERVICE_EVENT_STARTED, 0);
+    record(2, "trace");
+    f->now += 20 * NSEC_PER_SEC;
+    fake.events_lost = 0;
+    tell(2, SERVICE_EVENT_ENDED, 0);
+    assert_non_null(strstr(f->said.text, ".pftrace without 7 events"));
 }
 
 static void test_back_off(void **state)
@@ -610,6 +649,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_armed_again_and_again),
+        T(test_losses_are_told),
         T(test_back_off),
         T(test_failures_are_told_once),
         T(test_wrong_config_is_left_alone),

@@ -21,7 +21,7 @@ static const struct {
      "trace_uuid_msb trace_uuid_lsb output_path trace_filter cmd_trace_start_delay "
      "prefer_suspend_clock_for_duration bugreport_filename write_flush_mode fflush_post_write "
      "compression "},
-    {&pb__trace_config__buffer_config__descriptor, " size_kb fill_policy name "},
+    {&pb__trace_config__buffer_config__descriptor, " size_kb fill_policy name keep_first_kb "},
     {&pb__trace_config__builtin_data_source__descriptor,
      " disable_clock_snapshotting disable_trace_config disable_system_info disable_service_events "
      "primary_trace_clock snapshot_interval_ms "},

@@ -594,6 +594,133 @@ static void store_with_little_stays_little(void **state)
     retained_store_free(store);
 }
 
+static uint32_t id_of(const struct packet_view *view)
+{
+    uint32_t id;
+    assert_true(view->size >= sizeof(id));
+    memcpy(&id, view->data, sizeof(id));
+    return id;
+}
+
+static void put_numbered(struct packet_buffer *buffer, uint32_t id, size_t size,
+                         struct packet_meta meta)
+{
+    size_t room;
+    uint8_t *to = packet_buffer_reserve(buffer, size, 4 * size, &room);
+    assert_non_null(to);
+    memset(to, 0, size);
+    memcpy(to, &id, sizeof(id));
+    packet_buffer_commit(buffer, size, &meta);
+}
+
+// What a walk, a copy and reading find, which has to be the same.
+static size_t read_numbers(struct packet_buffer *buffer, uint32_t *ret, size_t n_max)
+{
+    struct packet_buffer *copy;
+    struct packet_cursor cursor = {0};
+    struct packet_view walked, copied, read;
+    size_t n = 0;
+    assert_int_equal(packet_buffer_copy(buffer, &copy, NULL), 0);
+    while (n < n_max && packet_buffer_next(buffer, &cursor, &walked)) {
+        assert_true(packet_buffer_peek(copy, &copied));
+        assert_int_equal(id_of(&copied), id_of(&walked));
+        packet_buffer_consume(copy);
+        ret[n++] = id_of(&walked);
+    }
+    assert_false(packet_buffer_peek(copy, &copied));
+    packet_buffer_free(copy);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(packet_buffer_peek(buffer, &read));
+        assert_int_equal(id_of(&read), ret[i]);
+        packet_buffer_consume(buffer);
+    }
+    assert_false(packet_buffer_peek(buffer, &read));
+    return n;
+}
+
+// A flood leaves its beginning and its end, without a hole in either; what lay between is counted,
+// with the events in it. A name that the flood passed over is there, too.
+static void both_ends_are_kept(void **state)
+{
+    (void)state;
+    enum { N = 5000, NAME = 3000, EVENTS = 7 };
+    static uint32_t ids[N];
+    struct packet_buffer *buffer;
+    struct packet_buffer_stats stats;
+    assert_int_equal(packet_buffer_new_both_ends(65536, 16384, &buffer, NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        packet_buffer_get_stats(buffer, &stats);
+        uint64_t lost_before = stats.packets_lost, events_before = stats.events_lost;
+        assert_int_equal(stats.size_bytes, 65536);
+        for (uint32_t id = 0; id < N; id++)
+            put_numbered(buffer, id, 60,
+                         id == NAME
+                             ? (struct packet_meta){.retain = PACKET_RETAIN_REPLACE, .key = 1}
+                             : (struct packet_meta){.n_events = EVENTS});
+        size_t n = read_numbers(buffer, ids, N), i = 1;
+        assert_int_equal(ids[0], 0);
+        while (ids[i] == ids[i - 1] + 1)
+            i++;
+        assert_in_range(i, 16384 / 80 - 5, 16384 / 80);
+        assert_int_equal(ids[i++], NAME);
+        size_t n_last = n - i;
+        for (i++; i < n; i++)
+            assert_int_equal(ids[i], ids[i - 1] + 1);
+        assert_int_equal(ids[n - 1], N - 1);
+        assert_in_range(n_last, 49152 / 80 - 5, 49152 / 80);
+        packet_buffer_get_stats(buffer, &stats);
+        assert_int_equal(stats.packets_lost - lost_before, N - n);
+        assert_int_equal(stats.events_lost - events_before, (N - n) * EVENTS);
+        assert_int_equal(stats.packets_overwritten, stats.packets_lost);
+        assert_int_equal(stats.packets_discarded, 0);
+        assert_int_equal(stats.packets_written, (round + 1) * N);
+        assert_int_equal(stats.packets_read + stats.packets_lost, stats.packets_written);
+    }
+    packet_buffer_free(buffer);
+}
+
+// Without a flood nothing is lost and the order is that of writing, also where reading goes on
+// beside it.
+static void both_ends_without_a_flood(void **state)
+{
+    (void)state;
+    static uint32_t ids[1000];
+    struct packet_buffer *buffer;
+    struct packet_buffer_stats stats;
+    uint32_t next = 0, expected = 0;
+    assert_int_equal(packet_buffer_new_both_ends(65536, 16384, &buffer, NULL), 0);
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < 100 + round * 15; i++)
+            put_numbered(buffer, next++, 60, (struct packet_meta){.n_events = 1});
+        size_t n = read_numbers(buffer, ids, 1000);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(ids[i], expected++);
+    }
+    packet_buffer_get_stats(buffer, &stats);
+    assert_int_equal(stats.packets_lost, 0);
+    assert_int_equal(stats.packets_read, next);
+    packet_buffer_free(buffer);
+    assert_int_equal(packet_buffer_new_both_ends(8192, 8192, &buffer, NULL), -EINVAL);
+    assert_int_equal(packet_buffer_new_both_ends(8192, 100, &buffer, NULL), -EINVAL);
+}
+
+// What was taken beforehand is not taken when it is written to.
+static void touched_memory_is_there(void **state)
+{
+    (void)state;
+    struct packet_buffer *buffer;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_int_equal(packet_buffer_new_both_ends(4 << 20, 1 << 20, &buffer, NULL), 0);
+    size_t before = resident_pages();
+    size_t touched = packet_buffer_touch(buffer, 3 << 20);
+    if (touched) { // the kernel can
+        assert_int_equal(touched, 3 << 20);
+        assert_in_range(resident_pages() - before, (3 << 20) / page - 16, (3 << 20) / page + 64);
+    }
+    assert_int_equal(packet_buffer_touch(buffer, 0), 0);
+    packet_buffer_free(buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,6 +735,9 @@ int main(void)
         cmocka_unit_test(store_equals_model),
         cmocka_unit_test(walk_survives_compaction),
         cmocka_unit_test(store_with_little_stays_little),
+        cmocka_unit_test(both_ends_are_kept),
+        cmocka_unit_test(both_ends_without_a_flood),
+        cmocka_unit_test(touched_memory_is_there),
     };
     return cmocka_run_group_tests_name("packet_buffer", tests, NULL, NULL);
 }

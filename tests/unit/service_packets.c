@@ -167,10 +167,20 @@ static void statistics_of_every_buffer(void **state)
     struct packet_buffer_stats buffers[100] = {0};
     uint64_t losses[100] = {0};
     for (size_t i = 0; i < 100; i++)
-        buffers[i] = (struct packet_buffer_stats){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
-                                                  UINT64_MAX, 3,          UINT64_MAX, UINT64_MAX,
-                                                  UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
+        buffers[i] = (struct packet_buffer_stats){
+            .size_bytes = UINT64_MAX,
+            .packets_written = UINT64_MAX,
+            .bytes_written = UINT64_MAX,
+            .packets_overwritten = UINT64_MAX,
+            .bytes_overwritten = UINT64_MAX,
+            .packets_discarded = 3,
+            .packets_read = UINT64_MAX,
+            .bytes_read = UINT64_MAX,
+            .wraps = UINT64_MAX,
+        };
     losses[7] = 5; // of which the buffer itself refused 3
+    buffers[8].packets_lost = 4;
+    buffers[9].retained_dropped = 6;
     struct service_stats stats = {
         .buffers = buffers,
         .writer_losses = losses,
@@ -193,7 +203,8 @@ static void statistics_of_every_buffer(void **state)
             continue;
         struct wire_field loss =
             find(wire_sub(&field), PB_TraceStats_BufferStats_trace_writer_packet_loss, &found);
-        assert_int_equal(loss.value, n == 7 ? 2 : 0);
+        static const uint64_t expected[] = {[7] = 5, [8] = 7, [9] = 9};
+        assert_int_equal(loss.value, n >= 7 && n <= 9 ? expected[n] : 3);
         n++;
     }
     assert_int_equal(n, 100);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,12 +84,33 @@ static void publish(struct entry *entry)
         complain(entry, &err, "");
 }
 
-static void count_file(struct entry *entry, const struct armed_file *file)
+// Of the session whose trace was written.
+static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
 {
+    Pb__TracingServiceState__SessionDetails *details =
+        service_get_details(entry->armed->options.service, session_id);
+    uint64_t lost = !details                   ? 0
+                    : details->events_lost > 0 ? details->events_lost
+                                               : details->packets_discarded;
+    if (details)
+        protobuf_c_message_free_unpacked(&details->base, NULL);
+    return lost;
+}
+
+static void count_file(struct entry *entry, const struct armed_file *file, uint64_t session_id)
+{
+    const struct log *log = entry->armed->options.log;
     if (!file->path || armed_file_is_empty(file))
         return;
     entry->armed->n_files++;
-    log_info(entry->armed->options.log, "%s: wrote %s", entry->title, file->path);
+    uint64_t lost = events_lost(entry, session_id);
+    if (lost > 0)
+        log_warning(log,
+                    "%s: wrote %s without %" PRIu64
+                    " events that the buffers had no room for (raise size_kb of the config)",
+                    entry->title, file->path, lost);
+    else
+        log_info(log, "%s: wrote %s", entry->title, file->path);
     if (entry->armed->options.wrote)
         entry->armed->options.wrote(entry->armed->options.userdata, file->path);
 }
@@ -97,7 +119,7 @@ static void finish_file(struct entry *entry)
 {
     if (!armed_file_is_empty(&entry->file))
         publish(entry);
-    count_file(entry, &entry->file);
+    count_file(entry, &entry->file, entry->session_id);
     armed_file_close(&entry->file);
     struct armed_folder folder = folder_of(entry);
     armed_folder_prune(&folder, entry->armed->options.log);
@@ -164,7 +186,7 @@ void entry_finish_snapshots(struct entry *entry)
         if (armed_snapshot_finish(snapshot, &folder, &err) < 0)
             complain(entry, &err, "");
         else
-            count_file(entry, &snapshot->file);
+            count_file(entry, &snapshot->file, snapshot->session_id);
         *at = snapshot->next;
         armed_snapshot_free(snapshot);
         if (!entry->snapshots)

@@ -16,6 +16,8 @@
 #include "common/pbtext.h"
 #include "common/wire.h"
 
+#define FIRST_PART 4 // of a ring, what keeps the packets that come first
+
 static size_t count_control_bytes(const uint8_t *bytes, size_t size)
 {
     size_t n = 0;
@@ -157,6 +159,23 @@ int config_target_buffer(const Pb__TraceConfig *trace, const Pb__DataSourceConfi
         return -ENOENT;
     *ret = index;
     return 0;
+}
+
+uint32_t config_keep_first_kb(const Pb__TraceConfig *trace,
+                              const Pb__TraceConfig__BufferConfig *buffer)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers = trace->trigger_config;
+    bool waits = triggers && triggers->trigger_mode ==
+                                 PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__START_TRACING;
+    if (buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
+        return 0;
+    uint32_t first = buffer->has_keep_first_kb ? buffer->keep_first_kb
+                     : waits                   ? buffer->size_kb / FIRST_PART
+                                               : 0;
+    if (buffer->size_kb < 2 * CONFIG_BUFFER_KB_MIN || first < CONFIG_BUFFER_KB_MIN)
+        return 0;
+    uint32_t most = buffer->size_kb - CONFIG_BUFFER_KB_MIN;
+    return first < most ? first : most;
 }
 
 uint32_t config_file_write_period_ms(const Pb__TraceConfig *trace)

@@ -71,6 +71,15 @@ static int check_buffer(const struct check *check, size_t i)
     if (buffer->size_kb > CONFIG_BUFFER_KB_MAX)
         return FAIL(check, "buffers[%zu].size_kb: %" PRIu32 " is more than the maximum of %" PRIu32,
                     i, buffer->size_kb, CONFIG_BUFFER_KB_MAX);
+    if (buffer->keep_first_kb && buffer->keep_first_kb + CONFIG_BUFFER_KB_MIN > buffer->size_kb)
+        return FAIL(check,
+                    "buffers[%zu].keep_first_kb: %" PRIu32
+                    " leaves less than %d of size_kb %" PRIu32 " for the newest data",
+                    i, buffer->keep_first_kb, CONFIG_BUFFER_KB_MIN, buffer->size_kb);
+    if (buffer->keep_first_kb &&
+        buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
+        WARN(check, "buffers[%zu].keep_first_kb: has no effect with DISCARD, which keeps only that",
+             i);
     if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
         return FAIL(check,
                     "buffers[%zu].size_kb: %" PRIu32
@@ -343,6 +352,11 @@ static void check_file(const struct check *check)
             trace->file_write_period_ms != config_file_write_period_ms(trace))
             WARN(check, "file_write_period_ms: %" PRIu32 " is raised to %" PRIu32,
                  trace->file_write_period_ms, config_file_write_period_ms(trace));
+        if (trace->write_flush_mode == PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED &&
+            !trace->flush_period_ms)
+            WARN(check, "write_flush_mode: WRITE_FLUSH_DISABLED without flush_period_ms: what "
+                        "sources hold comes into the file at the end only, and not at all if the "
+                        "recording is killed");
         return;
     }
     const struct {

@@ -3,9 +3,9 @@
 // A session's life and what others ask of it. What happens to it goes to the machine as an event
 // (session_machine.c).
 //
-// An armed session has its sources open and nothing else: one timer, that of the timeout, and
-// buffers whose memory nobody has touched. So it costs nothing until the trigger, and then only the
-// start itself.
+// An armed session has its sources open, one timer, that of the timeout, and the memory that its
+// buffers need first: the trigger comes when memory is short. It takes no time until then, and then
+// only that of the start itself.
 //
 // Whether a session leaves a trace is decided by one flag: a session with triggers does when the
 // one that it waits for has come; one for snapshots never does, its snapshots do.
@@ -61,7 +61,7 @@ static void output_goes_on(void *userdata)
 
 int session_make_scratch(struct session *session, struct err *err)
 {
-    size_t n = session->config->n_buffers + 1;
+    size_t n = session_buffers_count(session->config) + 1;
     session->buffer_stats = calloc(n, sizeof(session->buffer_stats[0]));
     session->writer_losses = calloc(n, sizeof(session->writer_losses[0]));
     return session->buffer_stats && session->writer_losses ? 0 : err_errno(err, -ENOMEM, "buffers");
@@ -190,6 +190,8 @@ int session_arm(struct session *session, struct err *err)
     if (session->state != SESSION_CONFIGURED || session->settings.mode != SESSION_MODE_START)
         return err_set(err, -EINVAL, "the session has no trigger to wait for");
     source_set_prepare(&session->sources, 0);
+    if (!session->settings.write_into_file)
+        session_buffers_touch(&session->buffers);
     session_event(session, EVENT_ARM);
     session_arm_timer(session);
     return 0;
@@ -199,6 +201,9 @@ int session_start(struct session *session, struct err *err)
 {
     if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED)))
         return err_set(err, -EALREADY, "the session was started before");
+    // A session that writes all the time uses the same few pages again and again.
+    if (session->state == SESSION_CONFIGURED && !session->settings.write_into_file)
+        session_buffers_touch(&session->buffers);
     int r = session_start_sources(session, err);
     if (r < 0)
         return r;
@@ -301,6 +306,7 @@ void session_get_counts(const struct session *session, struct session_counts *re
         ret->bytes += stats.bytes_written;
         ret->packets_overwritten += stats.packets_overwritten;
         ret->packets_discarded += stats.packets_discarded;
+        ret->events_lost += stats.events_lost;
     }
 }
 

@@ -2,6 +2,9 @@
 //
 // What a config says of its buffers, judged where it can be refused: a size that is too small is
 // raised, one that no machine has is an error.
+//
+// A session that names tasks by itself (implicit_names.h) has one buffer more than the config:
+// events cannot fill it, and names outlive the ring that it is.
 #include "producer/service/session/session_buffers.h"
 
 #include <errno.h>
@@ -10,37 +13,70 @@
 
 #include "common/cleanup.h"
 #include "producer/service/config/config.h"
+#include "producer/service/session/implicit_names.h"
 
-#define BUFFER_BYTES_MIN ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
+#define BUFFER_BYTES_MIN  ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
+#define NAMES_BUFFER_KB   64
+#define TOUCHED_BYTES_MAX ((size_t)8 << 20) // of all buffers of a session
+
+const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i)
+{
+    static const Pb__TraceConfig__BufferConfig names = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&pb__trace_config__buffer_config__descriptor),
+        .size_kb = NAMES_BUFFER_KB,
+        .has_keep_first_kb = true,
+    };
+    return i < config->n_buffers ? config->buffers[i] : &names;
+}
+
+bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i)
+{
+    return config_keep_first_kb(config, session_buffer_config(config, i)) > 0;
+}
 
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err)
 {
-    const Pb__TraceConfig__BufferConfig *buffer = config->buffers[i];
+    const Pb__TraceConfig__BufferConfig *buffer = session_buffer_config(config, i);
     uint64_t size = (uint64_t)buffer->size_kb * 1024;
     if (size < BUFFER_BYTES_MIN)
         size = BUFFER_BYTES_MIN;
     if (size > SIZE_MAX / 2)
         return err_set(err, -EINVAL, "buffers[%zu]: size_kb %u is not usable", i, buffer->size_kb);
     bool discard = buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD;
-    int r = packet_buffer_new((size_t)size, discard ? PACKET_BUFFER_DISCARD : PACKET_BUFFER_RING,
-                              ret, err);
+    size_t first = (size_t)config_keep_first_kb(config, buffer) * 1024;
+    int r = first
+                ? packet_buffer_new_both_ends((size_t)size, first, ret, err)
+                : packet_buffer_new((size_t)size,
+                                    discard ? PACKET_BUFFER_DISCARD : PACKET_BUFFER_RING, ret, err);
     return r < 0 ? err_prefix(err, r, "buffers[%zu]", i) : 0;
+}
+
+size_t session_buffers_count(const Pb__TraceConfig *config)
+{
+    return config->n_buffers + wants_implicit_names(config);
 }
 
 int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
                          struct err *err)
 {
-    ret->items = calloc(config->n_buffers + 1, sizeof(struct packet_buffer *));
+    ret->n = session_buffers_count(config);
+    ret->items = calloc(ret->n + 1, sizeof(struct packet_buffer *));
     if (!ret->items)
         return err_errno(err, -ENOMEM, "buffers");
-    ret->n = config->n_buffers;
     for (size_t i = 0; i < ret->n; i++) {
         int r = session_buffer_make(config, i, &ret->items[i], err);
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+void session_buffers_touch(struct session_buffers *buffers)
+{
+    size_t left = TOUCHED_BYTES_MAX;
+    for (size_t i = 0; i < buffers->n; i++)
+        left -= packet_buffer_touch(buffers->items[i], left);
 }
 
 void session_buffers_done(struct session_buffers *buffers)

@@ -3,6 +3,7 @@
 // The buffers of one session, made from its config or from another session's buffers.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +17,19 @@ struct session_buffers {
     size_t n;
 };
 
+// As many as the config has, and one more where tasks are named without being asked for
+// (implicit_names.h).
+size_t session_buffers_count(const Pb__TraceConfig *config);
+
+// Of buffer number `i`; also of the one that the config does not have.
+const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i);
+bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i);
+
 int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
                          struct err *err);
+// Takes memory for what is written first from the kernel now: when a recording fills its buffers,
+// there may be none. Up to a bound; the rest comes as the buffers fill.
+void session_buffers_touch(struct session_buffers *buffers);
 void session_buffers_done(struct session_buffers *buffers);
 
 // An empty buffer as the config has number `i`.

@@ -28,7 +28,8 @@ static int replace_buffer(struct session *session, size_t i)
 
 static bool will_be_cleared(const struct session *session, size_t i)
 {
-    return (session->state & SESSION_RECORDING) && session->config->buffers[i]->clear_before_clone;
+    return (session->state & SESSION_RECORDING) &&
+           session_buffer_config(session->config, i)->clear_before_clone;
 }
 
 static uint64_t clone_bytes(const struct session *session, bool cleared)
@@ -37,7 +38,7 @@ static uint64_t clone_bytes(const struct session *session, bool cleared)
     for (size_t i = 0; i < session->buffers.n; i++) {
         struct packet_buffer_stats stats;
         packet_buffer_get_stats(session->buffers.items[i], &stats);
-        if (session->config->buffers[i]->transfer_on_clone)
+        if (session_buffer_config(session->config, i)->transfer_on_clone)
             size += stats.size_bytes;
         else if (cleared || !will_be_cleared(session, i))
             size += packet_buffer_copy_bytes(session->buffers.items[i]);
@@ -68,7 +69,7 @@ static int clone_buffers(const struct session *session, struct session *clone, s
         return err_errno(err, -ENOMEM, "snapshot");
     clone->buffers.n = n;
     for (size_t i = 0; r == 0 && i < n; i++)
-        r = session->config->buffers[i]->transfer_on_clone
+        r = session_buffer_config(session->config, i)->transfer_on_clone
                 ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
                 : packet_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
     return r;
@@ -77,7 +78,7 @@ static int clone_buffers(const struct session *session, struct session *clone, s
 static void transfer_buffers(struct session *session, struct session *clone)
 {
     for (size_t i = 0; i < session->buffers.n; i++) {
-        if (!session->config->buffers[i]->transfer_on_clone)
+        if (!session_buffer_config(session->config, i)->transfer_on_clone)
             continue;
         struct packet_buffer *empty = clone->buffers.items[i];
         clone->buffers.items[i] = session->buffers.items[i];

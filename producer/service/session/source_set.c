@@ -13,6 +13,8 @@
 
 #include "common/str.h"
 #include "producer/service/config/config.h"
+#include "producer/service/session/implicit_names.h"
+#include "producer/service/session/session_buffers.h"
 #include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
@@ -47,13 +49,30 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
     return false;
 }
 
+// Whether a source with this target has to keep the names of tasks that have ended: a ring forgets
+// them when it has passed their end, and by then no event in the same ring is about them.
+static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
+{
+    bool elsewhere = false;
+    for (size_t i = 0; i < config->n_data_sources; i++) {
+        const Pb__DataSourceConfig *source = config->data_sources[i]->config;
+        uint32_t target;
+        if (source && source->name && str_eq(source->name, "linux.ftrace") &&
+            config_target_buffer(config, source, &target) == 0 && target != buffer)
+            elsewhere = true;
+    }
+    return elsewhere || session_buffer_keeps_first(config, buffer);
+}
+
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
 {
     struct source_slot *slot = &set->slots[set->n];
     *slot = (struct source_slot){.class = class, .config = source_config, .stop_due = NSEC_MAX};
-    int r = config_target_buffer(config, source_config, &slot->buffer);
+    slot->implicit = source_config == &implicit_names_config;
+    slot->buffer = (uint32_t)config->n_buffers;
+    int r = slot->implicit ? 0 : config_target_buffer(config, source_config, &slot->buffer);
     if (r < 0)
         return err_set(err, r, "its target buffer does not exist");
     slot->writer =
@@ -64,12 +83,24 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .log = env->log,
         .roots = env->roots,
         .pids = &set->pids,
+        .keeps_ended = keeps_ended(config, slot->buffer),
     };
     r = class->open(&source_env, source_config, &slot->source, err);
     if (r < 0)
         return r;
     set->n++;
+    set->n_implicit += slot->implicit;
     return 0;
+}
+
+// Without it the session records what it was asked for all the same.
+static void open_implicit(struct source_set *set, const struct source_set_env *env,
+                          const struct source_class *class, const Pb__TraceConfig *config)
+{
+    struct err err = {0};
+    if (wants_implicit_names(config) && source_class_is(class, implicit_names_config.name) &&
+        open_slot(set, env, class, config, &implicit_names_config, &err) < 0)
+        log_debug(set->log, "tasks are not named: %s", err.text);
 }
 
 // A failure that costs only one of several sources is told here; that of a single one travels as
@@ -109,11 +140,19 @@ static size_t count_wanted(const struct source_set_env *env, const Pb__TraceConf
     return n;
 }
 
+static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *data, size_t size)
+{
+    struct source_set *set = userdata;
+    size_t i = sequence_id - FIRST_SOURCE_SEQUENCE_ID;
+    if (i < set->n && set->slots[i].running && set->slots[i].class->lost)
+        set->slots[i].class->lost(set->slots[i].source, data, size);
+}
+
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
     *set = (struct source_set){.log = env->log, .required = env->required};
-    set->slots = calloc(config->n_data_sources + 1, sizeof(set->slots[0]));
+    set->slots = calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
     size_t n_wanted = count_wanted(env, config);
@@ -122,6 +161,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
         return err_hint(err, -ENOENT, "see mmtrace sources");
     }
     for (const struct source_class *const *class = env->classes; *class; class ++) {
+        open_implicit(set, env, *class, config);
         for (size_t i = 0; i < config->n_data_sources; i++) {
             const Pb__TraceConfig__DataSource *entry = config->data_sources[i];
             if (!wants(entry, *class))
@@ -134,7 +174,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                 log_left_out(set, entry->config->name, &source_err);
         }
     }
-    if (set->n == 0 && n_wanted > 0)
+    if (set->n == set->n_implicit && n_wanted > 0)
         return err_set(err, -ENODEV, "nothing is left to record");
     return 0;
 }
@@ -180,7 +220,8 @@ static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t n
     if (r < 0)
         return r;
     slot->running = true;
-    set->n_running++;
+    packet_buffer_on_lost(slot->writer.buffer, packet_lost, set);
+    set->n_running += !slot->implicit;
     if (slot->config->trace_duration_ms > 0)
         slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
     return 0;
@@ -201,12 +242,13 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
         int r = start_slot(set, slot, now, &source_err);
-        if (r < 0 && (set->n == 1 || is_required(set, slot->class)))
+        if (r < 0 && (set->n - set->n_implicit == 1 || is_required(set, slot->class)) &&
+            !slot->implicit)
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0)
             log_left_out(set, slot->config->name, &source_err);
     }
-    if (set->n_running == 0 && set->n > 0)
+    if (set->n_running == 0 && set->n > set->n_implicit)
         return err_set(err, -ENODEV, "nothing is left to record");
     return 0;
 }
@@ -247,6 +289,7 @@ void source_set_replace_buffer(struct source_set *set, size_t buffer,
         if (slot->buffer != buffer)
             continue;
         slot->writer.buffer = replacement;
+        packet_buffer_on_lost(replacement, packet_lost, set);
         if (slot->running && slot->class->clear_state)
             slot->class->clear_state(slot->source);
     }
@@ -259,7 +302,7 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
     slot->class->stop(slot->source);
     slot->running = false;
     slot->stop_due = NSEC_MAX;
-    set->n_running--;
+    set->n_running -= !slot->implicit;
 }
 
 void source_set_stop(struct source_set *set)
@@ -288,7 +331,7 @@ void source_set_counts(const struct source_set *set, struct source_counts *ret)
     *ret = (struct source_counts){0};
     for (size_t i = 0; i < set->n; i++) {
         struct source_counts counts = {0};
-        if (set->slots[i].class->counts)
+        if (set->slots[i].class->counts && !set->slots[i].implicit)
             set->slots[i].class->counts(set->slots[i].source, &counts);
         ret->events += counts.events;
         ret->events_lost += counts.events_lost;

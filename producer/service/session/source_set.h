@@ -23,13 +23,15 @@ struct source_slot {
     uint32_t buffer;
     nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX without one or when it stands
     bool running;
+    bool implicit; // not asked for by the config (implicit_names.h)
 };
 
 // All zero is an empty set.
 struct source_set {
     struct source_slot *slots; // owned; their addresses stay, sources borrow the writers
     size_t n;
-    size_t n_running;
+    size_t n_implicit; // of the n
+    size_t n_running;  // of the others
     struct pid_feed pids;
     const struct log *log; // borrowed
     const char *required;  // borrowed
@@ -40,7 +42,7 @@ struct source_set_env {
     const struct log *log;
     const struct source_roots *roots;
     const struct source_class *const *classes; // NULL-terminated, in starting order
-    struct packet_buffer **buffers;            // as many as the config has
+    struct packet_buffer **buffers;            // session_buffers_count() of them
     const char *required; // a data source without which nothing is to be recorded; NULL: none
 };
 

@@ -77,6 +77,7 @@ static bool open_packet(struct bundle *bundle, size_t min)
         return false;
     bundle->closing = CLOSING_BASE;
     bundle->n_described = 0;
+    bundle->n_before = bundle->n_events;
     write_head(bundle);
     bundle->head.lost = false;
     return true;
@@ -147,7 +148,7 @@ void bundle_close(struct bundle *bundle)
     write_length(bundle);
     size_t sent = bundle->symbols_sent;
     write_symbols(bundle->context->symbols, sent, bundle->symbols_due, w);
-    packet_writer_end(bundle->writer);
+    packet_writer_end_events(bundle->writer, bundle->n_events - bundle->n_before);
     bundle->wire = NULL;
     bundle->symbols_sent = bundle->symbols_due;
     if (sent < bundle->symbols_due)

@@ -15,6 +15,7 @@
 enum {
     FTRACE_KEY_START_STATS = 1,
     FTRACE_KEY_SYMBOLS = 2,
+    FTRACE_KEY_ENDS = 3, // others are UUIDs of tracks
 };
 
 // What stands in front of the events of each bundle.
@@ -44,6 +45,7 @@ struct bundle {
     uint64_t last_time;  // of the event added last, of this CPU
     size_t want;         // a guess at the bytes of what comes: how much room the next packet gets
     uint64_t n_events;   // written so far, in all bundles
+    uint64_t n_before;   // and before the open packet
     uint64_t n_refused;  // events that the buffer had no room for
 };
 

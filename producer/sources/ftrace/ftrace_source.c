@@ -23,6 +23,7 @@
 #include "common/str.h"
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_set.h"
+#include "producer/sources/ftrace/lost_events.h"
 #include "producer/sources/ftrace/reader.h"
 #include "producer/sources/ftrace/setup.h"
 #include "protos/fields.h"
@@ -50,7 +51,8 @@ struct ftrace_source {
     struct kernel_strings strings;
     struct setup setup;
     struct reader reader;
-    bool prepared; // the buffer is open
+    struct lost_events *lost; // owned
+    bool prepared;            // the buffer is open
     bool started;
     struct loop_timer *period, *more;
     struct loop_io **watches; // owned, by CPU; NULL: not polled
@@ -153,6 +155,8 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
         ftrace->config->n_kprobe_events == 0)
         r = err_set(err, -ENOENT, "this kernel has none of the events");
+    if (r == 0 && !(ftrace->lost = lost_events_new(&ftrace->events)))
+        r = err_errno(err, -ENOMEM, "ftrace");
     if (r == 0)
         r = load_names(ftrace, err);
     if (r < 0) {
@@ -544,11 +548,24 @@ static int ftrace_start(struct source *source, struct err *err)
 
 // -- the rest of a source's life --
 
+static void write_lost_ends(struct ftrace_source *ftrace)
+{
+    struct packet_writer *writer = ftrace->env.writer;
+    packet_buffer_unlose(writer->buffer, lost_events_write_ends(ftrace->lost, writer));
+}
+
 static void ftrace_flush(struct source *source)
 {
     struct ftrace_source *ftrace = self(source);
-    if (ftrace->started)
-        drain_everything(ftrace);
+    if (!ftrace->started)
+        return;
+    drain_everything(ftrace);
+    write_lost_ends(ftrace);
+}
+
+static void ftrace_lost(struct source *source, const uint8_t *packet, size_t size)
+{
+    lost_events_add(self(source)->lost, packet, size);
 }
 
 static void ftrace_stop(struct source *source)
@@ -558,6 +575,8 @@ static void ftrace_stop(struct source *source)
         return;
     setup_switch(&ftrace->setup, false);
     drain_everything(ftrace);
+    write_lost_ends(ftrace);
+    lost_events_write_sums(ftrace->lost, ftrace->env.writer);
     write_stats(ftrace, PB_END_OF_TRACE);
     end(ftrace);
 }
@@ -568,6 +587,7 @@ static struct source *ftrace_close(struct source *source)
         return NULL;
     struct ftrace_source *ftrace = self(source);
     end(ftrace);
+    lost_events_free(ftrace->lost);
     event_set_done(&ftrace->events);
     kernel_symbols_done(&ftrace->symbols);
     kernel_strings_done(&ftrace->strings);
@@ -601,6 +621,7 @@ const struct source_class ftrace_source_class = {
     .start = ftrace_start,
     .flush = ftrace_flush,
     .stop = ftrace_stop,
+    .lost = ftrace_lost,
     .close = ftrace_close,
     .counts = ftrace_counts,
     .clear_state = ftrace_clear_state,

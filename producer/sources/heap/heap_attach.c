@@ -4,6 +4,7 @@
 // it may have borrowed a thread. The one for VMs may wait for half a minute, and ends in good order
 // when it is told to. A helper's end closes the socket, so one descriptor tells all there is.
 #include "producer/sources/heap/heap_attach.h"
+#include "producer/service/self_guard.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -55,6 +56,8 @@ static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct
         r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
     if (r == 0)
         r = -posix_spawn(ret, file, &actions, NULL, argv, environ);
+    if (r == 0)
+        self_guard_release(*ret);
     posix_spawn_file_actions_destroy(&actions);
     return r < 0 ? err_errno(err, r, "%s", file) : 0;
 }

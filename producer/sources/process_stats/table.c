@@ -101,6 +101,8 @@ int process_read(struct process_stats *ps, struct process *process, enum process
 static void forget(struct process_stats *ps, uint64_t key)
 {
     poll_end_packet(ps);
+    if (ps->env.keeps_ended)
+        return;
     if (packet_writer_begin(ps->env.writer, nsec_now(CLOCK_BOOTTIME), 16))
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped config in a storm of reclaim: counters, names and both ends of the flood are there, the loss is counted.
+
+A storm is processes that read a sparse file in a memory cgroup which is much smaller than the file: each half
+megabyte that they read is a reclaim, with an event where it begins and one where it ends.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import lib
+from test_daemon import Daemon
+
+GIB = 1 << 30
+MIB = 1 << 20
+VMSTAT_MS = 500
+N_READERS = 2
+PIECE = 4 * MIB
+# Reads FILE again and again; after each piece it sleeps for PAUSE_S.
+READER = """
+import os, sys, time
+fd, pause, piece = os.open(sys.argv[1], os.O_RDONLY), float(sys.argv[2]), int(sys.argv[3])
+buffer, end = bytearray(piece), os.fstat(fd).st_size
+while True:
+    for at in range(0, end, piece):
+        os.preadv(fd, [buffer], at)
+        if pause:
+            time.sleep(pause)
+"""
+
+
+@contextlib.contextmanager
+def storm(folder, pause_s=0.0):
+    """Readers in a memory cgroup, until the end of the block. Gives their pids."""
+    path = pathlib.Path(folder) / "sparse"
+    with open(path, "wb") as file:
+        file.truncate(8 * GIB)
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context(lib.memory_cgroup(24 * MIB))
+        readers = []
+        for _ in range(N_READERS):
+            reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(pause_s), str(PIECE)],
+                                      preexec_fn=enter)
+            stack.callback(reader.wait)
+            stack.callback(reader.kill)
+            readers.append(reader.pid)
+        yield readers
+
+
+def config(events_kb, stop_delay_ms):
+    text = (lib.ROOT / "configs" / "mm_events.cfg").read_text()
+    text = text.replace("size_kb: 4096", f"size_kb: {events_kb}")
+    return text.replace("stop_delay_ms: 360000", f"stop_delay_ms: {stop_delay_ms}")
+
+
+class Capture:
+    """What became of one storm, from the trigger to the end of the session."""
+
+    def __init__(self, folder, events_kb, stop_delay_ms, pause_s=0.0):
+        self.folder = pathlib.Path(folder)
+        self.stop_delay_ms = stop_delay_ms
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind) for kind in ("CONSUMER", "PRODUCER")}
+        self.env = {**os.environ, **sockets}
+        (self.folder / "armed").mkdir()
+        (self.folder / "armed" / "mm_events.cfg").write_text(config(events_kb, stop_delay_ms))
+        self.daemon = Daemon(self.folder, env=sockets, ipc=True)
+        try:
+            self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
+            with storm(self.folder, pause_s) as self.readers:
+                self.record()
+        finally:
+            self.daemon.end(signal.SIGKILL)
+        self.db = self.folder / "trace.db"
+        done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.db)
+        assert done.returncode == 0, done.stderr
+
+    def record(self):
+        lib.run(lib.MMTRACE, "trigger", "kmem_activity", env=self.env)
+        self.status = None
+        while not self.daemon.files():
+            done = lib.run(lib.MMTRACE, "status", env=self.env)
+            if " triggered " in done.stdout:
+                self.status = done.stdout
+            self.daemon.wait(lambda: True)
+            time.sleep(0.2)
+        self.trace = self.daemon.files()[0]
+        self.wrote = self.daemon.wait(lambda: re.search(r"wrote .*", self.daemon.said()))[0]
+
+    def query(self, sql):
+        done = lib.run(lib.MMSQL, "query", "--csv", self.db, sql)
+        assert done.returncode == 0, done.stderr
+        return [line.split(",") for line in done.stdout.splitlines()[1:]]
+
+    def number(self, sql):
+        return int(self.query(sql)[0][0])
+
+
+class Checks:
+    """What has to be true of a trace that could not take the whole flood."""
+
+    def lost(self):
+        return int(re.search(r"without (\d+) events", self.capture.wrote)[1])
+
+    def test_every_sample_of_the_counters_is_there(self):
+        times = [int(row[0]) for row in self.capture.query(
+            "SELECT DISTINCT c.ts FROM counter c JOIN counter_track t ON t.id = c.track_id "
+            "WHERE t.type = 'vmstat' ORDER BY 1")]
+        self.assertGreaterEqual(len(times), self.capture.stop_delay_ms // VMSTAT_MS)
+        gaps = [(b - a) / 1e6 for a, b in zip(times, times[1:])]
+        self.assertLess(max(gaps), 2 * VMSTAT_MS)
+
+    def test_both_ends_of_the_flood_are_there(self):
+        start, end = (int(self.capture.query(
+            f"SELECT {what}(c.ts) FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.type = 'vmstat'")[0][0])
+            for what in ("min", "max"))
+        first, last = (self.capture.number(f"SELECT {what}(ts) FROM ftrace_event") for what in ("min", "max"))
+        self.assertLess(abs(first - start) / 1e9, 1)
+        self.assertGreater((last - end) / 1e9, -1)
+        # And the middle is what is missing: a gap that no reader of these makes by itself.
+        gap = self.capture.number("SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
+        self.assertGreater(gap / 1e6, self.capture.stop_delay_ms / 10)
+
+    def test_everybody_has_a_name(self):
+        rows = self.capture.query("SELECT kind, upid, pid, process_name FROM reclaim_by_process")
+        for row in rows:
+            self.assertNotIn("", row)
+        pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
+        self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
+
+    def test_the_loss_is_told_everywhere(self):
+        self.assertGreater(self.lost(), 1000)
+        columns, session = (re.split(r"  +", line) for line in self.capture.status.splitlines()[-2:])
+        self.assertGreater(int(session[columns.index("LOST")]), 0)
+        losses = self.capture.query("SELECT idx, severity, value FROM stats WHERE severity = 'data_loss' AND value > 0 "
+                                    "AND name GLOB 'traced_buf*'")
+        self.assertEqual([row[:2] for row in losses], [["1", "data_loss"]])
+
+    def test_sums_say_who_lost_what(self):
+        rows = self.capture.query(
+            "SELECT s.dur, t.int_value, n.int_value FROM slice s JOIN args t ON t.arg_set_id = s.arg_set_id "
+            "AND t.key = 'debug.tid' JOIN args n ON n.arg_set_id = s.arg_set_id AND n.key = 'debug.events' "
+            "WHERE s.name GLOB '* events not kept'")
+        lost = {int(tid): int(n) for _, tid, n in rows}
+        # Of each task a few events are kept after all: those that end what had begun before.
+        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=4 * len(lost))
+        for reader in self.capture.readers:
+            self.assertGreater(lost[reader], 100)
+
+    def test_no_span_bridges_what_is_missing(self):
+        longest = self.capture.number("SELECT max(dur) FROM slice WHERE name GLOB 'mm_vmscan_*'")
+        gap = self.capture.number("SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
+        self.assertLess(longest, gap / 2)
+
+    def test_what_went_in_is_there_or_counted(self):
+        kept = self.capture.number("SELECT count(*) FROM ftrace_event")
+        self.assertGreater(kept, 1000)
+        self.assertGreater(kept + self.lost(), self.n_events_min)
+
+
+@lib.needs_tracefs
+class Storm(Checks, unittest.TestCase):
+    n_events_min = 4000
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(dir="/var/tmp")
+        cls.addClassCleanup(folder.cleanup)
+        cls.capture = Capture(folder.name, events_kb=64, stop_delay_ms=6000)
+
+
+@lib.long_test
+@lib.needs_tracefs
+class SixMinutes(Checks, unittest.TestCase):
+    """The config as it is shipped: a thousand reclaims a second, all the time."""
+    n_events_min = 360_000
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(dir="/var/tmp")
+        cls.addClassCleanup(folder.cleanup)
+        cls.capture = Capture(folder.name, events_kb=4096, stop_delay_ms=360_000, pause_s=0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()

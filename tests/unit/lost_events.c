@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is read back from packets that a buffer loses: sums by task, and the ends of what was begun
+// before the loss.
+#include "producer/sources/ftrace/lost_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "protos/fields.h"
+#include "tests/unit/unit.h"
+
+enum { BEGIN = 65, END = 66, OTHER = 67 }; // numbers of FtraceEvent
+
+struct event {
+    uint64_t time;
+    int32_t pid;
+    uint32_t field;
+};
+
+static struct lost_events *make(void)
+{
+    static struct event_plan plans[] = {{.field_number = BEGIN}, {.field_number = END}};
+    static struct event_plan *by_id[] = {NULL, &plans[0], &plans[1]};
+    static struct chosen_event chosen[] = {{.name = "reclaim_begin", .id = 1},
+                                           {.name = "reclaim_end", .id = 2}};
+    static const struct event_set events = {
+        .plans = by_id,
+        .n_plans = 3,
+        .chosen = {.items = chosen, .n = 2},
+    };
+    struct lost_events *lost = lost_events_new(&events);
+    assert_non_null(lost);
+    return lost;
+}
+
+static void lose(struct lost_events *lost, uint32_t cpu, const struct event *events, size_t n)
+{
+    uint8_t memory[4096];
+    struct wire_writer w = wire_writer_over(memory, sizeof(memory));
+    wire_uint(&w, PB_TracePacket_trusted_packet_sequence_id, 3);
+    size_t bundle = wire_begin(&w, PB_TracePacket_ftrace_events);
+    wire_uint(&w, PB_FtraceEventBundle_cpu, cpu);
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = wire_begin(&w, PB_FtraceEventBundle_event);
+        wire_uint(&w, FTRACE_EVENT_TIMESTAMP, events[i].time);
+        wire_uint(&w, FTRACE_EVENT_PID, (uint32_t)events[i].pid);
+        size_t body = wire_begin(&w, events[i].field);
+        wire_end(&w, body);
+        wire_end(&w, mark);
+    }
+    wire_end(&w, bundle);
+    assert_false(w.overflow);
+    lost_events_add(lost, memory, wire_size(&w));
+}
+
+#define LOSE(lost, cpu, ...)                                                                       \
+    do {                                                                                           \
+        const struct event events_[] = {__VA_ARGS__};                                              \
+        lose(lost, cpu, events_, sizeof(events_) / sizeof(events_[0]));                            \
+    } while (0)
+
+struct output {
+    struct packet_buffer *buffer;
+    struct packet_writer writer;
+};
+
+static struct output open_output(void)
+{
+    struct output output;
+    assert_int_equal(packet_buffer_new(1 << 20, PACKET_BUFFER_DISCARD, &output.buffer, NULL), 0);
+    output.writer = packet_writer_over(output.buffer, 3);
+    return output;
+}
+
+// The times of the events that were written, in order of writing; how many.
+static size_t times_written(struct output *output, uint64_t *ret, size_t n_max)
+{
+    struct packet_view view;
+    struct wire_field field, event, part;
+    size_t n = 0;
+    for (; packet_buffer_peek(output->buffer, &view); packet_buffer_consume(output->buffer)) {
+        struct wire_reader packet = wire_reader_over(view.data, view.size);
+        wire_foreach(&packet, &field) {
+            struct wire_reader bundle = wire_sub(&field);
+            if (field.number != PB_TracePacket_ftrace_events)
+                continue;
+            wire_foreach(&bundle, &event) {
+                struct wire_reader parts = wire_sub(&event);
+                if (event.number != PB_FtraceEventBundle_event)
+                    continue;
+                wire_foreach(&parts, &part)
+                    if (part.number == FTRACE_EVENT_TIMESTAMP && n < n_max)
+                        ret[n++] = part.value;
+            }
+        }
+    }
+    return n;
+}
+
+static void ends_before_the_first_begin_are_kept(void **state)
+{
+    (void)state;
+    struct lost_events *lost = make();
+    struct output output = open_output();
+    uint64_t times[16];
+    // Task 1 was in two things when the loss began, task 2 in none, task 3 has moved: what its new
+    // processor recorded comes first. Kept are 100 and 110, and 130; the others end what is lost.
+    LOSE(lost, 0, {100, 1, END}, {105, 2, BEGIN}, {110, 1, END}, {120, 1, BEGIN}, {125, 1, END},
+         {127, 2, END});
+    LOSE(lost, 1, {150, 3, BEGIN}, {160, 3, END});
+    LOSE(lost, 2, {130, 3, END});
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 3);
+    assert_int_equal(times_written(&output, times, 16), 3);
+    assert_int_equal(times[0] + times[1], 210);
+    assert_int_equal(times[2], 130);
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // once
+    LOSE(lost, 0, {200, 1, END}, {210, 4, END});
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // of a task that is new
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
+static uint64_t find_uint(struct wire_reader reader, uint32_t number)
+{
+    struct wire_field field;
+    wire_foreach(&reader, &field)
+        if (field.number == number)
+            return field.value;
+    return 0;
+}
+
+// The sums over all tasks: of what `name` counts.
+static uint64_t sum_of(struct packet_buffer *buffer, const char *name, size_t *ret_n)
+{
+    struct packet_view view;
+    struct packet_cursor cursor = {0};
+    struct wire_field field, part, text;
+    uint64_t sum = 0;
+    *ret_n = 0;
+    while (packet_buffer_next(buffer, &cursor, &view)) {
+        struct wire_reader packet = wire_reader_over(view.data, view.size);
+        wire_foreach(&packet, &field) {
+            struct wire_reader event = wire_sub(&field);
+            if (field.number != PB_TracePacket_track_event)
+                continue;
+            wire_foreach(&event, &part) {
+                struct wire_reader annotation = wire_sub(&part);
+                if (part.number != PB_TrackEvent_debug_annotations)
+                    continue;
+                wire_foreach(&annotation, &text)
+                    if (text.number == PB_DebugAnnotation_name && text.size == strlen(name) &&
+                        memcmp(text.data, name, text.size) == 0) {
+                        sum += find_uint(wire_sub(&part), PB_DebugAnnotation_int_value);
+                        ++*ret_n;
+                    }
+            }
+        }
+    }
+    return sum;
+}
+
+static void sums_of_more_tasks_than_are_told_apart(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    struct lost_events *lost = make();
+    struct output output = open_output();
+    size_t n;
+    for (int32_t pid = 1; pid <= N; pid++)
+        LOSE(lost, 0, {1000 + (uint64_t)pid, pid, BEGIN}, {2000 + (uint64_t)pid, pid, END},
+             {3000, pid, OTHER});
+    lost_events_write_sums(lost, &output.writer);
+    assert_int_equal(output.writer.packets_dropped, 0);
+    assert_int_equal(sum_of(output.buffer, "events", &n), 3 * N);
+    assert_in_range(n, 100, 256);
+    assert_int_equal(sum_of(output.buffer, "reclaim_begin", &n), N);
+    assert_int_equal(sum_of(output.buffer, "reclaim_end", &n), N);
+    assert_int_equal(sum_of(output.buffer, "other events", &n), N);
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
+static void nothing_lost_nothing_said(void **state)
+{
+    (void)state;
+    struct lost_events *lost = make();
+    struct output output = open_output();
+    struct packet_view view;
+    lost_events_add(lost, (const uint8_t *)"\xff\xff\xff", 3); // no packet
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0);
+    lost_events_write_sums(lost, &output.writer);
+    assert_false(packet_buffer_peek(output.buffer, &view));
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_before_the_first_begin_are_kept),
+        cmocka_unit_test(sums_of_more_tasks_than_are_told_apart),
+        cmocka_unit_test(nothing_lost_nothing_said),
+    };
+    return cmocka_run_group_tests_name("lost_events", tests, NULL, NULL);
+}
