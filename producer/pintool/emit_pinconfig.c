@@ -223,3 +223,21 @@ int emit_pinconfig(const struct zipindex *zip, const struct coverages *coverages
     *ret_left_out = e.n_left_out;
     return r < 0 || ret->failed ? err_errno(err, -ENOMEM, "%s", zip_name) : 0;
 }
+
+int emit_pinconfig_write(const struct list_output *output, const char *path,
+                         const struct zipindex *zip, const struct coverages *coverages,
+                         const char *zip_name, struct err *err)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    size_t n_left_out = 0;
+    char first[128];
+    int r = emit_pinconfig(zip, coverages, zip_name, &text, &n_left_out, &first, err);
+    if (r == 0)
+        r = list_output_write_text(output, path, &text, zip_name, err);
+    if (r < 0 || !n_left_out)
+        return r;
+    return err_set(err, -EILSEQ,
+                   "%s: %zu names cannot be written in a pinconfig, or not apart from others; the "
+                   "first: %s",
+                   path, n_left_out, first);
+}

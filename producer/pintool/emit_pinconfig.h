@@ -8,6 +8,7 @@
 #include "common/str.h"
 #include "common/zipindex.h"
 #include "producer/pintool/coverage.h"
+#include "producer/pintool/list_output.h"
 
 // Appends a pinconfig that picks out of the zip exactly what the coverages have: read back with
 // pinconfig_match() and pinconfig_select(), each entry gets its ranges, and others nothing.
@@ -17,3 +18,9 @@
 int emit_pinconfig(const struct zipindex *zip, const struct coverages *coverages,
                    const char *zip_name, struct strbuf *ret, size_t *ret_left_out,
                    char (*first_left_out)[128], struct err *err);
+
+// The same into a file, or standard output; -EILSEQ, with the file written, if something is left
+// out.
+int emit_pinconfig_write(const struct list_output *output, const char *path,
+                         const struct zipindex *zip, const struct coverages *coverages,
+                         const char *zip_name, struct err *err);

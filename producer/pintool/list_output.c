@@ -50,7 +50,8 @@ static int refuse_same(const char *path, const char *made_of, struct err *err)
     struct stat a, b;
     if (stat(path, &a) < 0 || stat(made_of, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
         return 0;
-    return err_set(err, -EEXIST, "%s: that is the file itself, and would be overwritten", path);
+    err_set(err, -EEXIST, "%s: not written: pintool looks at this very file", path);
+    return err_hint(err, -EEXIST, "name another file");
 }
 
 static int write_bytes(const struct list_output *output, const char *path,

@@ -274,21 +274,9 @@ static void pinlist_write(struct run *run, const struct subject *subject)
 
 static void pinconfig_write(struct run *run, const struct subject *subject)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     struct err err = {0};
-    size_t n_left_out = 0;
-    char first[128];
-    const char *path = run->options.emit_pinconfig;
-    int r = emit_pinconfig(&subject->zip, chosen(run, subject), subject->target->path, &text,
-                           &n_left_out, &first, &err);
-    if (r == 0)
-        r = list_output_write_text(&run->output, path, &text, subject->target->path, &err);
-    if (r == 0 && n_left_out)
-        r = err_set(&err, -EILSEQ,
-                    "%s: %zu names cannot be said in a pinconfig, or not apart from others; the "
-                    "first: %s",
-                    path, n_left_out, first);
-    if (r < 0)
+    if (emit_pinconfig_write(&run->output, run->options.emit_pinconfig, &subject->zip,
+                             chosen(run, subject), subject->target->path, &err) < 0)
         fail(run, &err);
 }
 

@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "producer/cli/options.h"
 #include "producer/pintool/choice.h"
+#include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/explain.h"
 #include "producer/pintool/gather.h"
 #include "producer/pintool/list_output.h"
@@ -24,6 +25,7 @@ enum {
     OPTION_QUOTA,
     OPTION_OUTPUT,
     OPTION_ALLOW_EMPTY,
+    OPTION_EMIT_PINCONFIG,
     OPTION_EXPLAIN,
     OPTION_JSON,
     OPTION_RECORDED_AS,
@@ -37,6 +39,9 @@ static const struct cli_option options[] = {
     {OPTION_OUTPUT, 'o', NULL, "PINLIST",
      "the pinlist.meta to write; an empty list replaces no\nother one"},
     {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
+    {OPTION_EMIT_PINCONFIG, 0, "emit-pinconfig", "FILE",
+     "of a zip: write a pinconfig.txt with the same ranges,\nrelative to the entries, for later "
+     "builds of the zip"},
     {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
     {OPTION_JSON, 0, "json", NULL, "print the same as JSON"},
     {OPTION_RECORDED_AS, 0, "recorded-as", "PATH",
@@ -47,7 +52,7 @@ static const struct cli_option options[] = {
 };
 
 struct command_line {
-    const char *recording, *file, *output, *recorded_as, *mmsql;
+    const char *recording, *file, *output, *emit_pinconfig, *recorded_as, *mmsql;
     uint64_t quota_bytes;
     bool allow_empty, explain, json, help;
 };
@@ -55,12 +60,13 @@ struct command_line {
 static int take(void *userdata, int id, const char *value, struct err *err)
 {
     struct command_line *line = userdata;
-    const char **text = id == 0                    ? &line->recording
-                        : id == OPTION_FILE        ? &line->file
-                        : id == OPTION_OUTPUT      ? &line->output
-                        : id == OPTION_RECORDED_AS ? &line->recorded_as
-                        : id == OPTION_MMSQL       ? &line->mmsql
-                                                   : NULL;
+    const char **text = id == 0                       ? &line->recording
+                        : id == OPTION_FILE           ? &line->file
+                        : id == OPTION_OUTPUT         ? &line->output
+                        : id == OPTION_EMIT_PINCONFIG ? &line->emit_pinconfig
+                        : id == OPTION_RECORDED_AS    ? &line->recorded_as
+                        : id == OPTION_MMSQL          ? &line->mmsql
+                                                      : NULL;
     if (text && *text)
         return err_set(err, -EINVAL, "\"%s\": there is one already, \"%s\"", value, *text);
     if (text)
@@ -74,6 +80,11 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     return 0;
 }
 
+static bool is_stream(const char *path)
+{
+    return path && str_eq(path, "-");
+}
+
 static const char *missing(const struct command_line *line)
 {
     if (!line->recording)
@@ -82,8 +93,10 @@ static const char *missing(const struct command_line *line)
         return "--file is missing: the file whose pages are to be pinned";
     if (!line->quota_bytes)
         return "--quota is missing: how much may be pinned";
-    if (!line->output && !line->explain && !line->json)
-        return "neither -o nor --explain nor --json: nothing to do";
+    if (!line->output && !line->emit_pinconfig && !line->explain && !line->json)
+        return "neither -o nor --emit-pinconfig nor --explain nor --json: nothing to do";
+    if (is_stream(line->output) && is_stream(line->emit_pinconfig))
+        return "standard output can take one file only: '-' is there twice";
     if (line->allow_empty && !line->output)
         return "--allow-empty is for -o";
     if (str_eq(line->file, "-"))
@@ -198,19 +211,22 @@ static struct explanation explanation_of(const struct suggestion *s)
     };
 }
 
-static int write_list(const struct suggestion *s, const struct explanation *explanation,
-                      struct err *err)
+static int chosen_bytes(const struct suggestion *s, const struct explanation *explanation,
+                        struct page_ranges *ret, struct err *err)
 {
-    CLEANUP(page_ranges_done) struct page_ranges bytes = {0};
-    CLEANUP(pinlist_done) struct pinlist list = {0};
-    int r = 0;
     vec_foreach(&s->chosen, range) {
-        r = page_ranges_append(&bytes, range->start * s->page_size,
-                               explanation_page_end(explanation, range->end));
+        int r = page_ranges_append(ret, range->start * s->page_size,
+                                   explanation_page_end(explanation, range->end));
         if (r < 0)
-            return err_errno(err, r, "%s", s->line->output);
+            return err_errno(err, r, "%s", s->line->file);
     }
-    r = pinlist_from_ranges(&bytes, s->page_size, s->line->quota_bytes, &list, err);
+    return 0;
+}
+
+static int write_list(const struct suggestion *s, const struct page_ranges *bytes, struct err *err)
+{
+    CLEANUP(pinlist_done) struct pinlist list = {0};
+    int r = pinlist_from_ranges(bytes, s->page_size, s->line->quota_bytes, &list, err);
     struct list_made_of made_of = {
         .path = s->line->file,
         .zip = s->is_zip ? &s->zip : NULL,
@@ -221,11 +237,40 @@ static int write_list(const struct suggestion *s, const struct explanation *expl
                  : list_output_write(&s->output, &list, &made_of, err);
 }
 
+static int write_pinconfig(const struct suggestion *s, const struct page_ranges *bytes,
+                           struct err *err)
+{
+    CLEANUP(coverages_done) struct coverages entries = {0};
+    const char *path = s->line->emit_pinconfig;
+    if (!s->is_zip)
+        return err_set(err, -EINVAL, "%s: no zip: --emit-pinconfig writes ranges of entries",
+                       s->line->file);
+    vec_foreach(&s->zip.entries, entry) {
+        struct part part = {
+            .name = entry->name, .offset = entry->offset, .size_bytes = entry->size_bytes};
+        if (coverages_add(&entries, &part, bytes) < 0)
+            return err_errno(err, -ENOMEM, "%s", path);
+    }
+    return emit_pinconfig_write(&s->output, path, &s->zip, &entries, s->line->file, err);
+}
+
+static int write_files(const struct suggestion *s, const struct explanation *explanation,
+                       struct err *err)
+{
+    CLEANUP(page_ranges_done) struct page_ranges bytes = {0};
+    int r = chosen_bytes(s, explanation, &bytes, err);
+    if (r == 0 && s->line->output)
+        r = write_list(s, &bytes, err);
+    if (r == 0 && s->line->emit_pinconfig)
+        r = write_pinconfig(s, &bytes, err);
+    return r;
+}
+
 static int suggest(struct suggestion *s, struct err *err)
 {
     s->output.path = s->line->output;
     s->output.allow_empty = s->line->allow_empty;
-    int r = list_output_open(&s->output, false, err);
+    int r = list_output_open(&s->output, is_stream(s->line->emit_pinconfig), err);
     if (r == 0)
         r = look_at_file(s, err);
     if (r == 0)
@@ -236,8 +281,7 @@ static int suggest(struct suggestion *s, struct err *err)
     if (r < 0)
         return err_errno(err, r, "%s", s->line->file);
     struct explanation explanation = explanation_of(s);
-    if (s->line->output)
-        r = write_list(s, &explanation, err);
+    r = write_files(s, &explanation, err);
     if (r < 0)
         return r;
     return s->line->json ? explanation_print_json(&explanation, err)

@@ -109,7 +109,7 @@ class NothingGetsLost(ListCase):
             for argv in (("file", "app.apk", "--gen-probe", "-o", out),
                          ("file", "app.apk", "--zip", "--gen-probe", "--emit-pinconfig", out)):
                 done = self.pintool(*argv, code=1)
-                self.assertIn("that is the file itself", done.stderr)
+                self.assertIn("pintool looks at this very file", done.stderr)
         self.assertEqual((self.dir / "app.apk").read_bytes(), before)
 
     def test_what_a_list_is_replaced_by_is_told(self):
@@ -294,7 +294,7 @@ class EmitPinconfig(ListCase):
                                "pins.txt"], cwd=self.dir, capture_output=True, text=True, timeout=60, check=False)
         unsayable = [name for name in names if '"' in name and (" " in name or "\r" in name or name[0] == '"')]
         self.assertEqual(said.returncode, 1 if unsayable else 0, said.stderr)
-        self.assertIn("cannot be said", said.stderr)
+        self.assertIn("cannot be written", said.stderr)
         for text, into in ((probed, want), (self.pintool("file", "odd.zip", "--zip", "--pinconfig", "pins.txt",
                                                           "--dump").stdout.split("----Filtered")[1], {})):
             for head, body in re.findall(r"^(.*) size\(B\)=700 resident.*\nfile resident ranges\n((?:zip_.*\n)*)", text,

@@ -109,6 +109,14 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(one["reads"], said["reads"])
         self.assertLessEqual(said["reads"], said["reads_in_all"])
 
+        # The same ranges for the next build.
+        pins = self.dir / "pins.txt"
+        self.assertEqual(self.suggest(trace, 20, "--emit-pinconfig", pins).returncode, 0)
+        with zipfile.ZipFile(self.file) as archive:
+            start = 30 + len("lib/hot.so")
+            self.assertEqual(archive.getinfo("lib/hot.so").header_offset, 0)
+        self.assertEqual(pins.read_text(), f"file lib/hot.so\noffset {40 * PAGE - start}\nlen {20 * PAGE}\n")
+
         # A database is as good as the trace, and what went for ever is never chosen.
         db = self.dir / "db"
         self.assertEqual(lib.run(lib.MMSQL, "convert", "-q", trace, "-o", db).returncode, 0)
