@@ -51,9 +51,13 @@ static int held_make(struct result_sets *sets, struct sqlite3_stmt *statement)
         return SQLITE_CANTOPEN;
     }
     int code = result_print(statement, &form);
-    if (fflush(form.out) != 0)
-        sets->failed = true;
-    return sets->failed ? SQLITE_FULL : code;
+    if (fflush(form.out) == 0 && !ferror(form.out))
+        return code;
+    int why = errno;
+    fclose(STEAL(sets->held));
+    errno = why;
+    sets->failed = true;
+    return SQLITE_FULL;
 }
 
 static int json_print(struct result_sets *sets, struct sqlite3_stmt *statement, bool more)

@@ -12,6 +12,7 @@
 #include "common/nsec.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/dialect.h"
+#include "converter/input/spill.h"
 
 // The line of SQL that an error is in, with a caret under the place.
 static void sql_error_print(sqlite3 *handle, const char *sql, const char *statement)
@@ -63,10 +64,12 @@ static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
     sqlite3_finalize(statement);
     if (code == SQLITE_DONE)
         return 1;
-    fprintf(stderr, "mmsql: %s\n",
-            sets->failed           ? strerror(why)
-            : code == SQLITE_NOMEM ? "out of memory"
-                                   : sqlite3_errmsg(handle));
+    if (sets->failed)
+        fprintf(stderr, "mmsql: temporary file in %s: %s (TMPDIR names another folder)\n",
+                temporary_folder(NULL), strerror(why));
+    else
+        fprintf(stderr, "mmsql: %s\n",
+                code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
     return -1;
 }
 

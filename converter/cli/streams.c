@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is in a pipe can be looked at without taking it out: tee(2) copies it into another pipe. It
-// may give fewer bytes than the begin of a database has, if the writer wrote fewer; then more are
-// waited for, but not without end, since a writer may be slow on purpose, or write less than that.
+// may give fewer bytes than the begin of a database has, if the writer wrote fewer. Then more are
+// waited for, until they are there or the writer has gone.
 #include "converter/cli/streams.h"
 
 #include <errno.h>
@@ -21,7 +21,6 @@
 
 #define MAGIC        "SQLite format 3"
 #define MAGIC_BYTES  16
-#define LOOKS_MAX    100
 #define LOOK_WAIT_MS 10
 
 int stream_file_make(struct stream_file *stream, struct err *err)
@@ -68,6 +67,13 @@ static ssize_t pipe_peek(char *ret, size_t size)
     return n > 0 ? read(from, ret, (size_t)n) : n;
 }
 
+// Waits a little where that is not so.
+static bool pipe_has_ended(void)
+{
+    struct pollfd pipe = {.fd = STDIN_FILENO}; // POLLHUP comes unasked
+    return poll(&pipe, 1, LOOK_WAIT_MS) > 0;
+}
+
 bool stdin_is_database(void)
 {
     char head[MAGIC_BYTES] = {0};
@@ -80,12 +86,8 @@ bool stdin_is_database(void)
                memcmp(head, MAGIC, sizeof(head)) == 0;
     }
     ssize_t n = S_ISFIFO(st.st_mode) ? pipe_peek(head, sizeof(head)) : -1;
-    for (int i = 0; i < LOOKS_MAX && n > 0 && n < MAGIC_BYTES; i++) {
-        if (memcmp(head, MAGIC, (size_t)n) != 0)
-            return false;
-        poll(NULL, 0, LOOK_WAIT_MS);
+    while (n > 0 && n < MAGIC_BYTES && memcmp(head, MAGIC, (size_t)n) == 0 && !pipe_has_ended())
         n = pipe_peek(head, sizeof(head));
-    }
     return n == MAGIC_BYTES && memcmp(head, MAGIC, sizeof(head)) == 0;
 }
 

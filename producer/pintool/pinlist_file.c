@@ -69,21 +69,23 @@ static int memory_read(void *userdata, uint64_t offset, void *ret, size_t size)
     return 0;
 }
 
+// What cannot be read says nothing.
 static int source_read(const char *path, const struct strbuf *list, struct list_source *ret,
                        struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf name = {0};
     CLEANUP(strbuf_done) struct strbuf text = {0};
+    struct stat st;
     *ret = (struct list_source){0};
     strbuf_addf(&name, "%s" LIST_SOURCE_SUFFIX, path);
     if (name.failed)
         return err_errno(err, -ENOMEM, "%s", path);
-    if (access(name.text, F_OK) < 0)
+    if (stat(name.text, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    int r = whole_file_read(name.text, SOURCE_BYTES_MAX, &text, err);
-    if (r == 0 && list_source_parse(text.text, text.size, list, ret) < 0)
-        r = err_errno(err, -ENOMEM, "%s", name.text);
-    return r;
+    int r = whole_file_read(name.text, SOURCE_BYTES_MAX, &text, NULL);
+    if (r == 0)
+        r = list_source_parse(text.text, text.size, list, ret);
+    return r == -ENOMEM ? err_errno(err, r, "%s", name.text) : 0;
 }
 
 // What was read as a whole, from a file or a pipe.

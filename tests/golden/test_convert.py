@@ -493,7 +493,7 @@ class Query(Case):
     def test_first_json_result_set_that_cannot_be_held_back(self):
         done = run("query", "--json", self.db, self.several, text=True, env={"TMPDIR": "/nonexistent"})
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("No such file", done.stderr)
+        self.assertIn("temporary file in /nonexistent: No such file", done.stderr)
 
     def test_errors_say_where(self):
         said = self.ask(self.db, "SELECT 1;\nSELECT nme FROM slice", code=1)
