@@ -79,8 +79,7 @@ static void sources_of_other_lists_say_nothing(void **state)
         "pinlist-source 1\nlist crc32=00000000\nzip size= 1 name=a\n",
         "pinlist-source 1\nlist crc32=00000000\nzip size=99999999999999999999999 name=a\n",
         "pinlist-source 1\nlist crc32=00000000\nzip size=1 name=a\nentry offset=1 size=2 name=b\n",
-        "pinlist-source 1\nlist crc32=00000000\nzip size=1 name=\nentry offset=1 size=2 crc32=3 "
-        "name=\n",
+        "pinlist-source 1\nlist crc32=0\nzip size=1 name=\nentry offset=1 size=2 crc32=3 name=\n",
     };
     struct strbuf empty = {0};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
