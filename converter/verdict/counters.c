@@ -43,15 +43,20 @@ int64_t vmstat_growth(struct subject *subject, const char *glob)
     return range.found && range.last > range.first ? (int64_t)(range.last - range.first) : 0;
 }
 
-struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name)
+struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name,
+                                  int64_t from, int64_t to)
 {
     CLEANUP(subject_end)
     sqlite3_stmt *row = counters_ask(
         subject,
         "SELECT c.ts, min(c.value), (SELECT value FROM counter f WHERE f.track_id = t.id "
-        "ORDER BY f.ts LIMIT 1) FROM counter c JOIN (SELECT id " TRACKS
-        " LIMIT 1) t ON c.track_id = t.id",
+        "ORDER BY f.ts LIMIT 1) FROM (SELECT t.id " TRACKS " LIMIT 1) t "
+        "CROSS JOIN counter c ON c.track_id = t.id WHERE c.ts BETWEEN ?4 AND ?5",
         type, name);
+    if (row) {
+        sqlite3_bind_int64(row, 4, from);
+        sqlite3_bind_int64(row, 5, to);
+    }
     struct counter_low low = {0};
     if (subject_row(subject, row) && sqlite3_column_type(row, 0) != SQLITE_NULL)
         low = (struct counter_low){true, sqlite3_column_int64(row, 0),

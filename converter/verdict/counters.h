@@ -22,8 +22,9 @@ struct counter_low {
     double value, first;
 };
 
-// The lowest value of one counter.
-struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name);
+// The lowest value of one counter between two moments, and its first value in the trace.
+struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name,
+                                  int64_t from, int64_t to);
 
 // Calls `each` for each pair of readings of the counters that match, track by track, in order of
 // time.

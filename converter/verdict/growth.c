@@ -3,9 +3,9 @@
 // Who grew: of each process the memory that only it can give back, anonymous memory and what of it
 // is in swap; of profiled processes without such counters, their heaps.
 //
-// A trace may have millions of readings. So each process is looked at in some places through the
-// index on track and time, and only the one that grew most is read in full. What is said of it are
-// two readings, so it is true wherever the others are.
+// A trace may have millions of readings. So a process with many is looked at in some places through
+// the index on track and time, and only the one that grew most is read in full. What is said of it
+// are two readings, so it is true wherever the others are.
 #include "converter/verdict/rules.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 #define PLACES_MAX   48    // of a process that are looked at
 #define LOOKS_MAX    12000 // in all
+#define READINGS_FEW 500   // of a process that are all read
 #define READINGS_MAX 50000 // of the one that grew most
 #define WORTH_SHORT  ((double)(8 << 20))
 #define WORTH_QUIET  ((double)(64 << 20))
@@ -67,21 +68,23 @@ static void places_look(struct growth *growth, struct subject *subject, sqlite3_
     }
 }
 
-static void readings_look(struct growth *growth, struct subject *subject)
+// All readings, unless there are more than that; then *growth stays as it is.
+static bool readings_look(struct growth *growth, struct subject *subject, int64_t max)
 {
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(subject, "SELECT ts, value FROM counter WHERE track_id = ?2 "
                                              "AND ?1 >= 0 ORDER BY ts LIMIT ?3");
     struct growth exact = {.upid = growth->upid, .track = growth->track};
     if (!row)
-        return;
+        return false;
     sqlite3_bind_int64(row, 2, growth->track);
-    sqlite3_bind_int64(row, 3, READINGS_MAX);
+    sqlite3_bind_int64(row, 3, max + 1);
     int64_t n = 0;
     for (; subject_row(subject, row); n++)
         growth_take(&exact, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1));
-    if (n < READINGS_MAX)
+    if (n <= max)
         *growth = exact;
+    return n <= max;
 }
 
 // The process that grew most, and in *ret_next the second.
@@ -99,11 +102,12 @@ static void processes_look(struct subject *subject, struct growth *most, struct 
     while (look && subject_row(subject, tracks)) {
         struct growth growth = {.track = sqlite3_column_int64(tracks, 0),
                                 .upid = sqlite3_column_int64(tracks, 1)};
-        int64_t n_places = LOOKS_MAX / sqlite3_column_int64(tracks, 2);
-        places_look(&growth, subject, look,
-                    n_places > PLACES_MAX ? PLACES_MAX
-                    : n_places < 2        ? 2
-                                          : n_places);
+        int64_t n_looks = LOOKS_MAX / sqlite3_column_int64(tracks, 2);
+        if (!readings_look(&growth, subject, n_looks < READINGS_FEW ? n_looks : READINGS_FEW))
+            places_look(&growth, subject, look,
+                        n_looks > PLACES_MAX ? PLACES_MAX
+                        : n_looks < 2        ? 2
+                                             : n_looks);
         if (growth.bytes > most->bytes) {
             *next = *most;
             *most = growth;
@@ -183,7 +187,7 @@ void rule_growth(struct subject *subject, bool was_short)
     double worth = was_short ? WORTH_SHORT : WORTH_QUIET;
     processes_look(subject, &most, &next);
     if (most.bytes > 0)
-        readings_look(&most, subject);
+        readings_look(&most, subject, READINGS_MAX);
     if (subject->code == SQLITE_OK && most.bytes >= worth)
         growth_tell(subject, &most, &next, worth);
     else if (subject->code == SQLITE_OK)

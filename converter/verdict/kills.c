@@ -37,8 +37,7 @@ static const char kills_sql[] =
     "UNION ALL SELECT s.ts, h.upid, t.utid, NULL, NULL, 1 FROM slice s "
     "JOIN _track t ON t.id = s.track_id JOIN thread h ON h.utid = t.utid "
     "WHERE s.name = 'mem.oom_kill' AND t.machine_id " OF_TRACE " "
-    "AND NOT EXISTS (SELECT 1 FROM _arg_kind WHERE name = 'mark_victim') "
-    "AND NOT EXISTS (SELECT 1 FROM _arg_set WHERE ts IS NOT NULL) ORDER BY 1";
+    "AND " EVENTS_LEFT_OUT " ORDER BY 1";
 
 static int64_t id_of(sqlite3_stmt *row, int column)
 {
@@ -48,11 +47,12 @@ static int64_t id_of(sqlite3_stmt *row, int column)
 static void memory_add(struct strbuf *text, struct subject *subject, int64_t upid, int64_t ts)
 {
     CLEANUP(subject_end)
-    sqlite3_stmt *row = subject_ask(
-        subject, "SELECT value FROM (SELECT id FROM _track WHERE upid = ?2 AND is_counter AND "
-                 "name IN ('mem.rss.anon', 'mem.rss') AND ?1 >= 0 ORDER BY name DESC) t "
-                 "CROSS JOIN counter c ON c.track_id = t.id WHERE c.ts <= ?3 "
-                 "ORDER BY t.id, c.ts DESC LIMIT 1");
+    sqlite3_stmt *row =
+        subject_ask(subject, "SELECT value, is_anon FROM (SELECT id, name = 'mem.rss.anon' AS "
+                             "is_anon FROM _track WHERE upid = ?2 AND is_counter AND "
+                             "name IN ('mem.rss.anon', 'mem.rss') AND ?1 >= 0) t "
+                             "CROSS JOIN counter c ON c.track_id = t.id WHERE c.ts <= ?3 "
+                             "ORDER BY t.is_anon DESC, c.ts DESC LIMIT 1");
     if (!row || upid < 0)
         return;
     sqlite3_bind_int64(row, 2, upid);
@@ -61,6 +61,7 @@ static void memory_add(struct strbuf *text, struct subject *subject, int64_t upi
         return;
     strbuf_add_str(text, ", which had ");
     text_bytes(text, sqlite3_column_double(row, 0));
+    strbuf_add_str(text, sqlite3_column_int(row, 1) ? " of anonymous memory" : " in memory");
 }
 
 static void victim_add(struct strbuf *text, struct subject *subject, sqlite3_stmt *row)

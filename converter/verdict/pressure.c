@@ -146,23 +146,25 @@ static void work_add(struct strbuf *text, const struct reclaim *reclaim, size_t 
         const char *one, *many;
     } kinds[] = {
         {WORK_DIRECT, "direct reclaim", "direct reclaims"},
-        {WORK_MEMCG, "reclaim at the limit of a memory cgroup",
-         "reclaims at the limit of a memory cgroup"},
+        {WORK_MEMCG, "reclaim in a memory cgroup", "reclaims in memory cgroups"},
         {WORK_COMPACTION, "compaction", "compactions"},
     };
     if (reclaim->work[WORK_KSWAPD].n) {
         part_begin(text, n);
-        strbuf_add_str(text, "kswapd worked for ");
-        text_duration(text, intervals_sum(&reclaim->kswapd));
+        strbuf_add_str(text, reclaim->has_gaps ? "kswapd worked" : "kswapd worked for ");
+        if (!reclaim->has_gaps)
+            text_duration(text, intervals_sum(&reclaim->kswapd));
     }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct work_sum *sum = &reclaim->work[kinds[i].work];
         if (!sum->n)
             continue;
         part_begin(text, n);
+        strbuf_add_str(text, reclaim->has_gaps ? "at least " : "");
         text_times(text, sum->n, kinds[i].one, kinds[i].many);
-        strbuf_add_str(text, " took ");
-        text_duration(text, sum->dur);
+        strbuf_add_str(text, reclaim->has_gaps ? "" : " took ");
+        if (!reclaim->has_gaps)
+            text_duration(text, sum->dur);
     }
 }
 
@@ -171,24 +173,28 @@ static void stalls_add(struct strbuf *text, const struct pressure *pressure, siz
     if (pressure->some_ns < NSEC_PER_MSEC)
         return;
     part_begin(text, n);
-    strbuf_add_str(text, "tasks stalled for ");
+    strbuf_add_str(text, "some task stalled for ");
     text_duration(text, pressure->some_ns);
     if (pressure->full_ns >= NSEC_PER_MSEC) {
-        strbuf_add_str(text, ", all at once for ");
+        strbuf_add_str(text, ", all tasks at once for ");
         text_duration(text, pressure->full_ns);
     }
     strbuf_add_str(text, " (PSI)");
 }
 
-static void free_memory_add(struct strbuf *text, struct subject *subject, size_t *n)
+// Counters are read now and then, so the reading next to the pressure counts as well.
+static void free_memory_add(struct strbuf *text, struct subject *subject,
+                            const struct intervals *times, size_t *n)
 {
+    int64_t from = times->items[0].ts - NSEC_PER_SEC;
+    int64_t to = times->items[times->n - 1].end + NSEC_PER_SEC;
     const char *what = "available memory";
     double unit = 1;
-    struct counter_low low = counter_lowest(subject, "meminfo", "MemAvailable");
+    struct counter_low low = counter_lowest(subject, "meminfo", "MemAvailable", from, to);
     if (!low.found) {
         what = "free memory";
         unit = (double)subject->page_bytes;
-        low = counter_lowest(subject, "vmstat", "nr_free_pages");
+        low = counter_lowest(subject, "vmstat", "nr_free_pages", from, to);
     }
     if (!low.found || low.value >= low.first)
         return;
@@ -201,6 +207,18 @@ static void free_memory_add(struct strbuf *text, struct subject *subject, size_t
     text_seconds(text, subject, low.ts);
 }
 
+static const char *begin_of(const struct reclaim *reclaim, bool waited, bool by_counters)
+{
+    bool whole = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n;
+    if (waited && !whole && reclaim->work[WORK_MEMCG].n)
+        return "A memory cgroup was at its limit";
+    if (waited)
+        return "Memory was short";
+    if (reclaim->work[WORK_KSWAPD].n || by_counters)
+        return "kswapd made room in the background";
+    return "Memory was compacted for large blocks";
+}
+
 void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
 {
     CLEANUP(pressure_done) struct pressure pressure = {.reclaim = reclaim};
@@ -208,24 +226,21 @@ void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
     pressure_read(&pressure, subject);
     if (!pressure.any.n || subject->code != SQLITE_OK)
         return;
+    const struct interval *first = &pressure.any.items[0];
+    const struct interval *last = &pressure.any.items[pressure.any.n - 1];
     bool waited = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_MEMCG].n || pressure.waits.n;
     bool by_counters = !reclaim->any.n;
+    bool of_machine = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n || by_counters;
     size_t n = 0;
-    if (waited)
-        strbuf_add_str(&text, "Memory was short");
-    else if (reclaim->work[WORK_KSWAPD].n || by_counters)
-        strbuf_add_str(&text, "kswapd made room in the background");
-    else
-        strbuf_add_str(&text, "Memory was compacted for large blocks");
+    strbuf_add_str(&text, begin_of(reclaim, waited, by_counters));
     when_add(&text, subject, &pressure.any);
     work_add(&text, reclaim, &n);
     stalls_add(&text, &pressure, &n);
-    free_memory_add(&text, subject, &n);
-    strbuf_add_str(&text, !waited && reclaim->work[WORK_DIRECT].recorded
-                              ? "; no task had to reclaim for itself."
-                              : ".");
-    int64_t ts = pressure.any.items[0].ts;
-    subject_found(subject, VERDICT_PRESSURE, waited ? VERDICT_WARNING : VERDICT_NOTICE, ts,
-                  pressure.any.items[pressure.any.n - 1].end - ts, &text,
-                  by_counters ? query_counters : query);
+    if (of_machine)
+        free_memory_add(&text, subject, &pressure.any, &n);
+    if (!waited && reclaim->work[WORK_KSWAPD].n && reclaim->work[WORK_DIRECT].recorded)
+        strbuf_add_str(&text, "; no task had to reclaim for itself");
+    strbuf_add_char(&text, '.');
+    subject_found(subject, VERDICT_PRESSURE, waited ? VERDICT_WARNING : VERDICT_NOTICE, first->ts,
+                  last->end - first->ts, &text, by_counters ? query_counters : query);
 }

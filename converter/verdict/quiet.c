@@ -19,7 +19,8 @@ static bool has_finding(const struct subject *subject)
 void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    struct counter_low low = counter_lowest(subject, "vmstat", "nr_free_pages");
+    struct counter_low low =
+        counter_lowest(subject, "vmstat", "nr_free_pages", subject->start, subject->end);
     bool reclaims = reclaim->work[WORK_DIRECT].recorded;
     bool kills = subject_was_to_record(subject, "oom", "mark_victim");
     bool stalls = counters_range(subject, "psi", "psi.mem.some").found;

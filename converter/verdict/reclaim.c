@@ -6,7 +6,8 @@
 //
 // An end that is missing is not made up: a begin that another begin of the same thread follows is
 // dropped, and one that nothing follows lasts to the last event of reclaim, not to the end of the
-// trace, because events may end long before it (a full buffer).
+// trace, because events may end long before it (a full buffer). Where the kernel overwrote events,
+// a begin may meet the end of another episode; then only the number of episodes is told.
 #include "converter/verdict/reclaim.h"
 
 #include <stdlib.h>
@@ -149,7 +150,6 @@ static void event_take(struct reader *reader, const struct stream *stream)
         if (ts != NOT_OPEN)
             span_take(reader, name->work, stream->utid, ts, stream->ts);
     } else if (ts == NOT_OPEN || name->work != WORK_KSWAPD) {
-        reader->reclaim->n_unended += ts != NOT_OPEN;
         *since = (uint64_t)stream->ts;
     }
     reader->reclaim->last_ts = stream->ts;
@@ -163,7 +163,6 @@ static void open_spans_end(struct reader *reader)
         int64_t ts = (int64_t)slot->value;
         if (ts == NOT_OPEN)
             continue;
-        reader->reclaim->n_unended++;
         span_take(reader, (enum work)(slot->key & 3), (int64_t)(slot->key >> 2), ts,
                   reader->reclaim->last_ts);
     }
@@ -245,7 +244,7 @@ static void slices_read(struct reader *reader)
         reader->subject, "SELECT s.ts, max(s.dur, 0), t.utid, s.name = 'mm_vmscan_memcg_reclaim' "
                          "FROM slice s JOIN thread_track t ON t.id = s.track_id "
                          "WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim') "
-                         "AND t.machine_id " OF_TRACE);
+                         "AND t.machine_id " OF_TRACE " AND " EVENTS_LEFT_OUT);
     while (subject_row(reader->subject, row)) {
         int64_t ts = sqlite3_column_int64(row, 0);
         enum work work = sqlite3_column_int(row, 3) ? WORK_MEMCG : WORK_DIRECT;
@@ -283,6 +282,12 @@ void reclaim_read(struct reclaim *reclaim, struct subject *subject)
         reclaim->work[name->work].recorded |= subject_was_to_record(
             subject, name->work == WORK_COMPACTION ? "compaction" : "vmscan", name->name);
     }
+    int64_t has_gaps = 0;
+    subject_number(subject,
+                   "SELECT count(*) FROM stats WHERE trace_id = ?1 AND value > 0 AND name IN "
+                   "('ftrace_cpu_has_data_loss', 'ftrace_cpu_dropped_events_delta')",
+                   &has_gaps);
+    reclaim->has_gaps = has_gaps > 0;
     streams_open(&reader);
     if (reader.n_streams)
         events_read(&reader);

@@ -35,8 +35,8 @@ struct reclaim {
     struct intervals waits;    // somebody waited; merged over PRESSURE_GAP
     struct intervals any;      // the same, and kswapd at work
     struct intervals kswapd;   // runs of it, merged where they overlap
-    int64_t n_unended;         // begins without an end
     int64_t last_ts;           // last event; 0: none
+    bool has_gaps;             // the kernel overwrote events: durations mean nothing
 };
 
 // All zero before. Failures are in subject->code.

@@ -5,7 +5,8 @@
 #include "common/cleanup.h"
 #include "converter/verdict/rules.h"
 
-#define WORTH_TELLING NSEC_PER_MSEC // in all; less is no trouble for anybody
+#define WORTH_TELLING NSEC_PER_MSEC // in all; less is nothing
+#define TROUBLE       (100 * NSEC_PER_MSEC)
 
 static const char query[] = "SELECT kind, pid, process_name, episodes, dur, max_dur "
                             "FROM reclaim_by_process WHERE kind != 'kswapd' ORDER BY dur DESC";
@@ -22,6 +23,25 @@ static int64_t waits_of(const struct waiter *waiter)
     for (enum work work = 0; work < N_WORK; work++)
         n += waiter->n[work];
     return n;
+}
+
+// Of waits whose ends may be missing.
+static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    const struct waiter *most = reclaim->waiters.items;
+    int64_t n = 0;
+    vec_foreach(&reclaim->waiters, waiter) {
+        n += waits_of(waiter);
+        most = waits_of(waiter) > waits_of(most) ? waiter : most;
+    }
+    text_task(&text, subject, most->upid, most->utid);
+    strbuf_add_str(&text, " waited for memory most often: at least ");
+    text_times(&text, waits_of(most), "time", "times");
+    strbuf_add_str(&text, " of ");
+    text_number(&text, n);
+    strbuf_add_str(&text, "; how long is not known, because events were lost.");
+    subject_found(subject, VERDICT_STALL, VERDICT_NOTICE, 0, -1, &text, query);
 }
 
 static void others_add(struct strbuf *text, struct subject *subject, const struct reclaim *reclaim)
@@ -54,18 +74,26 @@ void rule_stall(struct subject *subject, const struct reclaim *reclaim)
     const struct waiter *most = reclaim->waiters.items;
     if (!reclaim->waiters.n || most->dur < WORTH_TELLING)
         return;
+    if (reclaim->has_gaps) {
+        counts_tell(subject, reclaim);
+        return;
+    }
+    // Compaction may have been asked for by who does it (vm.compact_memory).
+    bool waited = most->n[WORK_DIRECT] || most->n[WORK_MEMCG];
     text_task(&text, subject, most->upid, most->utid);
-    strbuf_add_str(&text, " waited most for memory: ");
+    strbuf_add_str(&text, waited ? " waited most for memory: " : " compacted memory most: ");
     text_duration(&text, most->dur);
     strbuf_add_str(&text, " in ");
-    text_times(&text, waits_of(most), "wait", "waits");
+    text_times(&text, waits_of(most), waited ? "wait" : "run", waited ? "waits" : "runs");
     strbuf_add_str(&text, ", the longest ");
     text_duration(&text, most->longest);
-    strbuf_addf(&text, " in %s at ", work_names[most->longest_work]);
+    if (waited)
+        strbuf_addf(&text, " in %s", work_names[most->longest_work]);
+    strbuf_add_str(&text, " at ");
     text_time(&text, subject, most->longest_ts);
     strbuf_add_char(&text, '.');
     others_add(&text, subject, reclaim);
     subject_found(subject, VERDICT_STALL,
-                  most->dur >= 100 * NSEC_PER_MSEC ? VERDICT_WARNING : VERDICT_NOTICE,
+                  waited && most->dur >= TROUBLE ? VERDICT_WARNING : VERDICT_NOTICE,
                   most->longest_ts, most->longest, &text, query);
 }

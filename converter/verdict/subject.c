@@ -142,10 +142,18 @@ void text_times(struct strbuf *text, int64_t n, const char *one, const char *man
     strbuf_addf(text, " %s", n == 1 ? one : many);
 }
 
+// A program is known by its name, not by where it is installed.
+static const char *base_name(const char *name)
+{
+    const char *slash = *name == '/' ? strrchr(name, '/') : NULL;
+    return slash && slash[1] ? slash + 1 : name;
+}
+
 static void name_add(struct strbuf *text, const char *name, const char *number, int64_t id)
 {
     char printable[NAME_SIZE];
-    if (name && *name)
+    name = base_name(name ? name : "");
+    if (*name)
         strbuf_addf(text, "%s (%s %" PRId64 ")",
                     str_printable(printable, sizeof(printable), name, strlen(name)), number, id);
     else

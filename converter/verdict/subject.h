@@ -35,6 +35,12 @@ void subject_end(sqlite3_stmt **row); // fit for CLEANUP()
 // The number in the first column of the first row; false: there is none, or it is NULL.
 bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
 
+// SQL: the trace had kernel events, and the conversion left their rows out (--no-ftrace). What was
+// made of them is in other tables, where it has to be looked for among everything else.
+#define EVENTS_LEFT_OUT                                                                            \
+    "NOT EXISTS (SELECT 1 FROM _arg_kind WHERE name IS NOT NULL) AND EXISTS (SELECT 1 FROM "       \
+    "stats WHERE name GLOB 'ftrace_cpu_*' AND trace_id = ?1)"
+
 // Whether the config of the trace asks for the kernel event GROUP/NAME.
 bool subject_was_to_record(struct subject *subject, const char *group, const char *name);
 
