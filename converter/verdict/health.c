@@ -27,6 +27,7 @@ static const struct stat_meaning {
     bool any_severity;
 } meanings[] = {
     {"systrace_parse_failure", N_HEALTH, true}, // N_HEALTH: nothing is wrong
+    {"mmsql_recording_cut", HEALTH_CUT, true},
     {"mmsql_truncated_at", HEALTH_DAMAGE, true},
     {"mmsql_packets_damaged", HEALTH_DAMAGE, true},
     {"mmsql_compressed_damaged", HEALTH_DAMAGE, true},
@@ -138,6 +139,13 @@ static void line_add(struct health *health, enum health_kind kind, struct strbuf
     health->failed = true;
 }
 
+static void cut_tell(struct health *health, struct strbuf *text)
+{
+    strbuf_add_str(text, "the recorder died before the end: the trace has what was written until "
+                         "then");
+    line_add(health, HEALTH_CUT, text, "the kernel log may say why it died");
+}
+
 static void damage_tell(struct health *health, struct strbuf *text)
 {
     if (health->truncated_at)
@@ -228,10 +236,10 @@ static void rest_tell(struct health *health, enum health_kind kind, struct strbu
 static void kind_tell(struct health *health, enum health_kind kind)
 {
     static void (*const tell[N_HEALTH])(struct health *, struct strbuf *) = {
-        [HEALTH_DAMAGE] = damage_tell, [HEALTH_EVENTS] = events_tell,
-        [HEALTH_BUFFER] = buffer_tell, [HEALTH_PACKETS] = packets_tell,
-        [HEALTH_END] = end_tell,       [HEALTH_HEAP] = heap_tell,
-        [HEALTH_CLOCK] = clock_tell,
+        [HEALTH_CUT] = cut_tell,         [HEALTH_DAMAGE] = damage_tell,
+        [HEALTH_EVENTS] = events_tell,   [HEALTH_BUFFER] = buffer_tell,
+        [HEALTH_PACKETS] = packets_tell, [HEALTH_END] = end_tell,
+        [HEALTH_HEAP] = heap_tell,       [HEALTH_CLOCK] = clock_tell,
     };
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (!health->tallies[kind].n)

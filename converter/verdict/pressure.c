@@ -139,7 +139,7 @@ static void part_begin(struct strbuf *text, size_t *n)
     strbuf_add_str(text, (*n)++ ? ", " : ": ");
 }
 
-static void work_add(struct strbuf *text, const struct reclaim *reclaim, size_t *n)
+static void work_add(struct strbuf *text, const struct reclaim *reclaim, bool waited, size_t *n)
 {
     static const struct {
         enum work work;
@@ -149,7 +149,7 @@ static void work_add(struct strbuf *text, const struct reclaim *reclaim, size_t 
         {WORK_MEMCG, "reclaim in a memory cgroup", "reclaims in memory cgroups"},
         {WORK_COMPACTION, "compaction", "compactions"},
     };
-    if (reclaim->work[WORK_KSWAPD].n) {
+    if (reclaim->work[WORK_KSWAPD].n && waited) {
         part_begin(text, n);
         strbuf_add_str(text, reclaim->has_gaps ? "kswapd worked" : "kswapd worked for ");
         if (!reclaim->has_gaps)
@@ -234,7 +234,7 @@ void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
     size_t n = 0;
     strbuf_add_str(&text, begin_of(reclaim, waited, by_counters));
     when_add(&text, subject, &pressure.any);
-    work_add(&text, reclaim, &n);
+    work_add(&text, reclaim, waited, &n);
     stalls_add(&text, &pressure, &n);
     if (of_machine)
         free_memory_add(&text, subject, &pressure.any, &n);

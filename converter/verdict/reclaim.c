@@ -66,9 +66,11 @@ static uint64_t process_find(struct reader *reader, int64_t utid)
         return *known;
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(
-        reader->subject, "SELECT upid + 1, name GLOB 'kcompactd*' OR name GLOB 'kswapd*' "
-                         "OR name = 'khugepaged' "
-                         "FROM thread WHERE utid = ?2 AND ?1 >= 0");
+        reader->subject,
+        "SELECT t.upid + 1, coalesce(nullif(t.name, ''), p.name) GLOB 'kcompactd*' "
+        "OR coalesce(nullif(t.name, ''), p.name) GLOB 'kswapd*' "
+        "OR coalesce(nullif(t.name, ''), p.name) = 'khugepaged' "
+        "FROM thread t LEFT JOIN process p ON p.upid = t.upid WHERE t.utid = ?2 AND ?1 >= 0");
     if (row)
         sqlite3_bind_int64(row, 2, utid);
     bool found = subject_row(reader->subject, row);

@@ -23,7 +23,7 @@ static bool file_add(struct strbuf *text, struct subject *subject)
 {
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(
-        subject, "SELECT f.path, sum(NOT c.came * (c.end_page - c.start_page)), "
+        subject, "SELECT f.path, sum((NOT c.came) * (c.end_page - c.start_page)), "
                  "f.page_size_bytes, min(c.ts) FILTER (WHERE NOT c.came), "
                  "sum((c.end_page - c.start_page) * (c.came AND c.ts > g.ts)) AS back "
                  "FROM page_residency_change c JOIN page_residency_file f ON f.id = c.file_id "

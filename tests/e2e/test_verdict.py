@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict: what mmsql says of traces, and where mmtrace shows it."""
+import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -51,8 +55,8 @@ class Verdict(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, *others = done.stdout.splitlines()
         self.assertRegex(first, r"^Memory was short for 2\.1 s, from 1\.45 s \(2026-11-21 00:54:19 UTC\) to 3\.60 s")
-        self.assertRegex(others[0], r"^sh \(pid 25629\) waited most for memory: 44 ms in 3 waits, the longest 40 ms in "
-                                    r"compaction at 3\.54 s")
+        self.assertRegex(others[0], r"^sh \(pid 25629\) compacted memory most: 44 ms in 3 runs, the longest 40 ms at "
+                                    r"3\.54 s")
         self.assertLessEqual(len(others), 4)
 
     def test_table_and_summary_have_the_same(self):
@@ -82,6 +86,67 @@ class Verdict(Case):
         done = lib.run(lib.MMSQL, "verdict", self.dir / "text", PRESSURE)
         self.assertEqual(done.returncode, 1)
         self.assertIn("Memory was short", done.stdout)
+
+
+class Health(Case):
+    """What a trace lacks is said on standard error, unless --quiet; it changes nothing else."""
+
+    SAID = ["1,234 kernel events were lost before they could be read", "77 packets did not fit into a full buffer",
+            "a source did not hand over its last data in time"]
+
+    def setUp(self):
+        super().setUp()
+        text = (GOLDEN / "imports" / "verdict_losses.textproto").read_text()
+        argv = ["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
+                "protos/trace/trace_packet.proto"]
+        self.trace = self.dir / "trace"
+        self.trace.write_bytes(subprocess.run(argv, input=text.encode(), capture_output=True, check=True).stdout)
+
+    def assert_said(self, done):
+        self.assertEqual(done.returncode, 0)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("mmsql: ")]
+        self.assertEqual([line.split(":")[2].strip() for line in lines], self.SAID)
+        for line in lines:
+            self.assertRegex(line, rf"^mmsql: {self.trace}: .* \([^()]+\)$")
+
+    def test_convert(self):
+        done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.dir / "t.db")
+        self.assert_said(done)
+        self.assertNotIn("other problems", done.stderr)  # of the verdict: they are all below it
+        done = lib.run(lib.MMSQL, "convert", "--quiet", self.trace, "-o", self.dir / "t.db")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_query(self):
+        lib.run(lib.MMSQL, "convert", "-q", self.trace, "-o", self.dir / "t.db")
+        for path in (self.trace, self.dir / "t.db"):
+            done = lib.run(lib.MMSQL, "query", "--csv", path, "SELECT 1 AS one; SELECT 2 AS two")
+            self.assert_said(done)
+            self.assertEqual(done.stdout, "one\n1\n\ntwo\n2\n")
+            quiet = lib.run(lib.MMSQL, "query", "-q", "--csv", path, "SELECT 1 AS one; SELECT 2 AS two")
+            self.assertEqual((quiet.returncode, quiet.stderr, quiet.stdout), (0, "", done.stdout))
+
+    def test_prompt_says_it_once(self):
+        done = lib.run(lib.MMSQL, "query", self.trace, input="SELECT 1;\nSELECT 2;\n")
+        self.assert_said(done)
+
+    def test_sound_traces_say_nothing(self):
+        for trace in sorted(GOLDEN.glob("*.pftrace")):
+            with self.subTest(trace.stem):
+                done = lib.run(lib.MMSQL, "query", trace, "SELECT 1")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_cut_trace(self):
+        """Damage is told once: when the trace is read, and of its database when that is opened."""
+        cut = self.dir / "cut"
+        cut.write_bytes(PRESSURE.read_bytes()[:200000])
+        done = lib.run(lib.MMSQL, "query", cut, "SELECT 1")
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertIn("ends or breaks at offset", done.stderr)
+        lib.run(lib.MMSQL, "convert", "-q", cut, "-o", self.dir / "t.db")
+        done = lib.run(lib.MMSQL, "query", self.dir / "t.db", "SELECT 1")
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertIn("ends or breaks at offset", done.stderr)
+        self.assertIn("ends or breaks at offset", lib.run(lib.MMSQL, "verdict", cut).stdout)
 
 
 class Record(Case):
@@ -130,6 +195,91 @@ class Record(Case):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"lost\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
         self.assertTrue(self.slow_one_is_gone())
+
+
+HOG = """
+import sys
+sys.stdin.read(1)
+kept = []
+for i in range(256):
+    kept.append(bytearray(b"x") * (1 << 20))
+"""
+HOG_LIMIT = 64 << 20
+OOM_CONFIG = """\
+buffers { size_kb: 8192 }
+duration_ms: 60000
+data_sources { config { name: "linux.ftrace" ftrace_config { drain_period_ms: 100
+  ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin" ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_end"
+  ftrace_events: "oom/mark_victim" } } }
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true proc_stats_poll_ms: 100 } } }
+"""
+
+
+def memory_group():
+    """A new memory cgroup with a limit of HOG_LIMIT, or None."""
+    for parent, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = pathlib.Path(parent, f"mmtrace-test-{os.getpid()}")
+        with contextlib.suppress(OSError):
+            group.mkdir()
+            if (group / limit).exists():
+                (group / limit).write_text(str(HOG_LIMIT))
+                return group
+            group.rmdir()
+    return None
+
+
+@lib.needs_tracefs
+class OutOfMemory(Case):
+    """A process is killed at the limit of a memory cgroup; what is said of it is what the tables have."""
+
+    def setUp(self):
+        super().setUp()
+        group = memory_group()
+        if not group:
+            self.skipTest("no memory cgroup can be made here")
+        self.addCleanup(group.rmdir)
+        hog = subprocess.Popen([sys.executable, "-c", HOG], stdin=subprocess.PIPE)
+        self.addCleanup(hog.stdin.close)
+        self.addCleanup(hog.wait)
+        self.addCleanup(hog.kill)
+        (group / "cgroup.procs").write_text(str(hog.pid))
+        (self.dir / "config").write_text(OOM_CONFIG)
+        done = lib.run(lib.MMTRACE, "record", "--background-wait", "-c", self.dir / "config", "-o", self.dir / "trace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        recorder = int(done.stdout)
+        try:
+            hog.stdin.write(b"x")
+            hog.stdin.flush()
+            self.assertEqual(hog.wait(40), -signal.SIGKILL)
+        finally:
+            os.kill(recorder, signal.SIGINT)
+        self.pid = hog.pid
+        end = time.monotonic() + 30
+        while pathlib.Path(f"/proc/{recorder}").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.lines = lib.run(lib.MMSQL, "convert", self.dir / "trace", "-o", self.dir / "t.db").stderr
+
+    def test_sentences(self):
+        name = r"[\w.-]+"
+        with sqlite3.connect(self.dir / "t.db") as db:
+            [(ts, killer, start)] = db.execute(
+                "SELECT e.ts, th.tid, (SELECT start_ts FROM trace) FROM ftrace_mark_victim e JOIN thread th USING (utid) "
+                f"WHERE e.pid = {self.pid}").fetchall()
+            [(n, dur, longest)] = db.execute("SELECT episodes, dur, max_dur FROM reclaim_by_process WHERE "
+                                             f"pid = {self.pid} AND kind = 'memcg reclaim'").fetchall()
+        self.assertRegex(self.lines, rf"  Out of memory, the kernel killed {name} \(pid {self.pid}\) at "
+                                     rf"{(ts - start) / 1e9:.2f} s \(")
+        if killer == self.pid:
+            self.assertIn("when it allocated memory itself.", self.lines)
+        self.assertIn("A memory cgroup was at its limit", self.lines)
+        waited = re.search(rf"{name} \(pid {self.pid}\) waited most for memory: ([\d.]+) (ms|s) in ([\d,]+) waits?, the "
+                           r"longest ([\d.]+) (us|ms|s) in reclaim of its memory cgroup", self.lines)
+        if waited:  # others may have waited longer
+            unit = {"us": 1e3, "ms": 1e6, "s": 1e9}
+            self.assertEqual(int(waited[3].replace(",", "")), n)
+            self.assertAlmostEqual(float(waited[1]) * unit[waited[2]] / dur, 1, delta=0.06)
+            self.assertAlmostEqual(float(waited[4]) * unit[waited[5]] / longest, 1, delta=0.06)
 
 
 @lib.needs_root
