@@ -202,7 +202,10 @@ static int open_session(struct heap_run *run, struct err *err)
         r = readout_open(run->options.out_path, false, &fd, err);
     if (r < 0)
         return r;
-    struct trace_file_options options = {.name = out_name(run)};
+    struct trace_file_options options = {
+        .name = out_name(run),
+        .path = run->stream_fd >= 0 ? NULL : run->options.out_path,
+    };
     struct trace_file *file;
     r = trace_file_new(fd, &options, &file, err);
     if (r == 0) {

@@ -180,6 +180,7 @@ static int attach_output(struct record *record, struct err *err)
     const struct session_settings *settings = session_get_settings(record->session);
     struct trace_file_options options = {
         .name = record->out_name,
+        .path = record->created,
         .max_size_bytes = settings->max_file_bytes,
         .deflate = settings->deflate,
         .sync = settings->sync_after_write,

@@ -234,6 +234,7 @@ static int give_file(struct member *member, int *fd, struct err *err)
                    : 0;
     struct trace_file_options options = {
         .name = by_path ? path : member->consumer_name,
+        .path = by_path ? path : NULL,
         .max_size_bytes = settings->max_file_bytes,
         .deflate = settings->deflate,
         .sync = settings->sync_after_write,

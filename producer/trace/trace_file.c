@@ -50,7 +50,7 @@ struct trace_file {
     struct trace_file_options options;
     struct trace_file_stats stats;
     bool is_regular;
-    bool was_linked;   // a name led to the file when writing began
+    bool was_linked;   // a name has led to the file
     bool would_block;  // neither regular nor non-blocking
     uint64_t start;    // offset in a regular file where our data begins
     uint64_t accepted; // bytes of all finished frames
@@ -114,6 +114,16 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
     return 0;
 }
 
+// A file without a name may never have had one (memfd_create(), O_TMPFILE), or was deleted as soon
+// as it was there. In the first case `path` is a link below /proc, and still leads to the file.
+static bool has_had_name(const struct stat *st, const char *path)
+{
+    struct stat now;
+    if (st->st_nlink > 0 || !path)
+        return st->st_nlink > 0;
+    return stat(path, &now) < 0 || now.st_dev != st->st_dev || now.st_ino != st->st_ino;
+}
+
 static int inspect_fd(struct trace_file *file, int fd, struct err *err)
 {
     struct stat st;
@@ -123,7 +133,7 @@ static int inspect_fd(struct trace_file *file, int fd, struct err *err)
     if ((flags & O_ACCMODE) == O_RDONLY)
         return err_set(err, -EBADF, "%s: not open for writing", file->name);
     file->is_regular = S_ISREG(st.st_mode);
-    file->was_linked = st.st_nlink > 0;
+    file->was_linked = has_had_name(&st, file->options.path);
     file->would_block = !file->is_regular && !(flags & O_NONBLOCK);
     if (file->is_regular) {
         off_t offset = flags & O_APPEND ? st.st_size : lseek(fd, 0, SEEK_CUR);
@@ -155,6 +165,7 @@ int trace_file_new(int fd, const struct trace_file_options *options, struct trac
     if (!file->name)
         return err_errno(err, -ENOMEM, "%s", options->name);
     int r = inspect_fd(file, fd, err);
+    file->options.path = NULL;
     if (r == 0 && options->deflate)
         r = prepare_deflate(file, err);
     if (r < 0)

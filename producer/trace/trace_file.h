@@ -28,7 +28,9 @@ enum trace_file_result {
 };
 
 struct trace_file_options {
-    const char *name;        // for messages; copied
+    const char *name; // for messages; copied
+    const char
+        *path; // that `fd` was opened by; NULL: somebody else opened it. Borrowed for the call
     uint64_t max_size_bytes; // 0: no limit
     bool deflate;            // several packets at a time, as TracePacket.compressed_packets
     bool sync;               // each trace_file_flush() ends with the data on the disk

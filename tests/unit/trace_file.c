@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -339,6 +340,37 @@ static void deleted_file_is_noticed(void **state)
     trace_file_free(file);
 }
 
+// Before anything was written, and even before trace_file_new().
+static void deleted_file_is_told_from_one_without_a_name(void **state)
+{
+    (void)state;
+    char path[80], link[40];
+    struct err err = {0};
+    snprintf(path, sizeof(path), "%s/trace", scratch_path);
+    int fd = open_scratch();
+    unlink(path);
+    struct trace_file *file = make_file(fd, (struct trace_file_options){.path = path});
+    assert_int_equal(trace_file_flush(file, &err), -ENOENT);
+    trace_file_free(file);
+
+    fd = open_scratch();
+    unlink(path);
+    close(open_scratch()); // another file has the name
+    file = make_file(fd, (struct trace_file_options){.path = path});
+    assert_int_equal(trace_file_flush(file, &err), -ENOENT);
+    trace_file_free(file);
+
+    fd = memfd_create("trace", MFD_CLOEXEC);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    file = make_file(dup(fd), (struct trace_file_options){.path = link});
+    add_packets(file, 10, false);
+    assert_int_equal(trace_file_flush(file, &err), 0);
+    trace_file_free(file);
+    file = make_file(fd, (struct trace_file_options){0}); // handed over by somebody else
+    assert_int_equal(trace_file_flush(file, &err), 0);
+    trace_file_free(file);
+}
+
 static void descriptor_in_the_middle_of_a_file(void **state)
 {
     (void)state;
@@ -523,6 +555,7 @@ int main(void)
         cmocka_unit_test(full_disk_leaves_whole_packets),
         cmocka_unit_test(device_without_space),
         cmocka_unit_test(deleted_file_is_noticed),
+        cmocka_unit_test(deleted_file_is_told_from_one_without_a_name),
         cmocka_unit_test(descriptor_in_the_middle_of_a_file),
         cmocka_unit_test(slow_pipe),
         cmocka_unit_test(reader_that_went_away),
