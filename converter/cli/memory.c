@@ -19,13 +19,12 @@
 static const char help[] =
     "usage: mmsql memory [OPTION]... DB|TRACE\n"
     "\n"
-    "Puts side by side what heap profiles say is allocated and what the processes have in\n"
-    "memory, and names the difference. The view memory_account has the same for SQL.\n"
+    "Compares the memory that heap profiles show as allocated with the memory that the\n"
+    "processes have, and names the differences. The view memory_account has the same for SQL.\n"
     "\n"
-    "      --pid PID        of this process (default: of all that were profiled)\n"
-    "      --process NAME   of processes that match (* and ?)\n"
-    "      --at TS          at the last look up to this moment of the trace (ns; default: its "
-    "end)\n"
+    "      --pid PID        show this process (default: all that were profiled)\n"
+    "      --process NAME   show the processes that match (* and ?)\n"
+    "      --at TS          show the last reading up to TS (ns; default: the end of the trace)\n"
     "  -h, --help           this text\n";
 
 struct options {

@@ -20,7 +20,7 @@ static const char help[] =
     "\n"
     "Lists the tables and views of a converted database, or the columns of one of them.\n"
     "\n"
-    "Kernel events have views of their own, for the kinds that a trace has: ftrace_NAME, such as\n"
+    "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME: for example\n"
     "ftrace_sched_switch.\n";
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);

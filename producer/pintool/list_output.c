@@ -44,13 +44,19 @@ void list_output_done(struct list_output *output)
     output->stream_fd = close_fd(output->stream_fd);
 }
 
-// A slip of the hand that would cost the file that was looked at.
-static int refuse_same(const char *path, const char *made_of, struct err *err)
+// A slip of the hand that would cost the file that was looked at, or another app.
+static int refuse_file(const char *path, const char *made_of, struct err *err)
 {
     struct stat a, b;
-    if (stat(path, &a) < 0 || stat(made_of, &b) < 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+    bool is_zip = false;
+    if (stat(path, &a) < 0)
         return 0;
-    err_set(err, -EEXIST, "%s: not written: pintool looks at this very file", path);
+    if (stat(made_of, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        err_set(err, -EEXIST, "%s: not written: pintool looks at this very file", path);
+    else if (pinlist_file_is_zip(path, &is_zip) == 0 && is_zip)
+        err_set(err, -EEXIST, "%s: not written: a zip is there", path);
+    else
+        return 0;
     return err_hint(err, -EEXIST, "name another file");
 }
 
@@ -129,7 +135,7 @@ int list_output_write(const struct list_output *output, const struct pinlist *li
     CLEANUP(strbuf_done) struct strbuf bytes = {0};
     const char *path = output->path;
     bool had_list = false;
-    int r = is_stream(path) ? 0 : refuse_same(path, made_of->path, err);
+    int r = is_stream(path) ? 0 : refuse_file(path, made_of->path, err);
     if (r == 0 && !pinlist_total_bytes(list) && !output->allow_empty)
         r = refuse_empty(path, made_of, err);
     if (r == 0 && !is_stream(path) && pinlist_file_peek(path, &old, &had_list) < 0)
@@ -150,6 +156,6 @@ int list_output_write(const struct list_output *output, const struct pinlist *li
 int list_output_write_text(const struct list_output *output, const char *path,
                            const struct strbuf *text, const char *made_of, struct err *err)
 {
-    int r = is_stream(path) ? 0 : refuse_same(path, made_of, err);
+    int r = is_stream(path) ? 0 : refuse_file(path, made_of, err);
     return r < 0 ? r : write_bytes(output, path, text, err);
 }

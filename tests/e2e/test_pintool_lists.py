@@ -111,6 +111,10 @@ class NothingGetsLost(ListCase):
                 done = self.pintool(*argv, code=1)
                 self.assertIn("pintool looks at this very file", done.stderr)
         self.assertEqual((self.dir / "app.apk").read_bytes(), before)
+        other = (self.dir / "new.apk").read_bytes()
+        done = self.pintool("file", "app.apk", "--gen-probe", "-o", "new.apk", code=1)
+        self.assertIn("new.apk: not written: a zip is there", done.stderr)
+        self.assertEqual((self.dir / "new.apk").read_bytes(), other)
 
     def test_what_a_list_is_replaced_by_is_told(self):
         self.good()
