@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace bugreport`. The traces come through the tracing service like any clone: recording goes
-// on, and a service that does not answer costs the report its traces only. All sessions with a
-// bugreport_score are in it, the highest first and under the name that Android's tools look for.
-// Each has a connection of its own, whose end lets the service forget the copy.
+// `mmtrace bugreport`: /proc first, because that is of the moment; then the traces, which take
+// their time; at last what they say in a few lines.
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/cli/bugreport_summary.h"
+#include "producer/cli/bugreport_traces.h"
 #include "producer/cli/cli.h"
+#include "producer/cli/daemon_options.h"
 #include "producer/cli/options.h"
 #include "producer/cli/remote.h"
 
 enum {
     OPTION_OUT = 1,
+    OPTION_AGE,
+    OPTION_BYTES,
+    OPTION_FILES,
+    OPTION_TRACES,
     OPTION_SOCKET,
     OPTION_QUIET,
     OPTION_HELP,
@@ -24,6 +28,14 @@ enum {
 
 static const struct cli_option options[] = {
     {OPTION_OUT, 'o', "out", "FILE", "the zip; - writes to standard output"},
+    {OPTION_AGE, 0, "history-age", "TIME", "finished traces of the last TIME; default: 24h"},
+    {OPTION_BYTES, 0, "history-bytes", "SIZE",
+     "what they may take together, though the newest may be\n"
+     "larger; default: 64mb"},
+    {OPTION_FILES, 0, "history-files", "N", "at most N of them, 0 to 40; default: 16"},
+    {OPTION_TRACES, 0, "traces", "DIR",
+     "look for finished traces here; may be repeated; default: where\n"
+     "the daemon says, or " DAEMON_TRACES_FOLDER},
     REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
     {OPTION_HELP, 'h', "help", NULL, "this text"},
@@ -32,8 +44,36 @@ static const struct cli_option options[] = {
 
 struct command_line {
     const char *out_path;
+    struct report_options report;
     bool quiet, help;
 };
+
+static int wrong(const char *option, const char *value, const char *like, struct err *err)
+{
+    err_set(err, -EINVAL, "%s %s: not understood", option, value);
+    return err_hint(err, -EINVAL, "like %s", like);
+}
+
+static int take_history(struct report_options *o, int id, const char *value, struct err *err)
+{
+    struct trace_history_limits *limits = &o->history;
+    if (id == OPTION_AGE)
+        return str_parse_duration(value, &limits->age) < 0
+                   ? wrong("--history-age", value, "24h", err)
+                   : 0;
+    if (id == OPTION_BYTES)
+        return str_parse_size(value, &limits->bytes) < 0
+                   ? wrong("--history-bytes", value, "64mb", err)
+                   : 0;
+    if (id == OPTION_FILES)
+        return str_parse_u32(value, &limits->files) < 0 || limits->files > REPORTED_FINISHED_MAX
+                   ? wrong("--history-files", value, "16, at most 40", err)
+                   : 0;
+    if (o->n_folders == REPORTED_FOLDERS_MAX)
+        return err_set(err, -EINVAL, "--traces: more than %d folders", REPORTED_FOLDERS_MAX);
+    o->folders[o->n_folders++] = value;
+    return 0;
+}
 
 static int take(void *userdata, int id, const char *value, struct err *err)
 {
@@ -42,6 +82,8 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         return err_set(err, -EINVAL, "\"%s\": bugreport takes no arguments", value);
     if (id == OPTION_SOCKET)
         return remote_take_socket(value, err);
+    if (id >= OPTION_AGE && id <= OPTION_TRACES)
+        return take_history(&line->report, id, value, err);
     if (id == OPTION_OUT)
         line->out_path = value;
     line->quiet |= id == OPTION_QUIET;
@@ -50,156 +92,42 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 }
 
 #ifdef HAVE_BUGREPORT
-#include "producer/service/armed/bugreport.h"
 
-#define SILENCE_MAX (30 * NSEC_PER_SEC)
-#define TRACES_MAX  16
-#define QUOTED_MAX  80
-
-typedef Pb__TracingServiceState__TracingSession Session;
-
-static int by_score(const void *a, const void *b)
+static void print_lines(const char *lines)
 {
-    const Session *x = *(Session *const *)a, *y = *(Session *const *)b;
-    if (x->bugreport_score != y->bugreport_score)
-        return x->bugreport_score > y->bugreport_score ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static bool is_started(const Session *session)
-{
-    return session->has_is_started ? session->is_started
-                                   : session->state && str_eq(session->state, "STARTED");
-}
-
-struct trace_copy {
-    struct bugreport *report;
-    struct err err; // of the report
-    int failed;
-};
-
-static int take_packet(void *userdata, const void *bytes, size_t size)
-{
-    struct trace_copy *copy = userdata;
-    copy->failed = bugreport_trace_add(copy->report, bytes, size, &copy->err);
-    return copy->failed;
-}
-
-// The trace of a clone that this connection has. Only what the zip cannot take is an error.
-static int add_clone(struct ipc_client *client, struct bugreport *report, const Session *session,
-                     const char *name, int file_fd, struct err *err)
-{
-    struct trace_copy copy = {.report = report};
-    struct err problem = {0};
-    int r = bugreport_trace_begin(report, name, err);
-    if (r < 0)
-        return r;
-    if (file_fd >= 0) {
-        copy.failed = bugreport_trace_add_file(report, file_fd, &copy.err);
-        r = copy.failed;
-    } else {
-        r = ipc_client_read_buffers(client, SILENCE_MAX, take_packet, &copy, &problem);
+    for (const char *end; lines && *lines; lines = *end ? end + 1 : end) {
+        end = strchrnul(lines, '\n');
+        fprintf(stderr, "  %.*s\n", (int)(end - lines), lines);
     }
-    if (copy.failed && copy.failed != -EFBIG)
-        return err_set(err, copy.failed, "%s", copy.err.text);
-    char about[64];
-    snprintf(about, sizeof(about), "session %" PRIu64, session->id);
-    const char *text = copy.failed ? copy.err.text : problem.text;
-    return bugreport_trace_end(report, about, r < 0 ? text : NULL, err);
-}
-
-static int add_session(struct bugreport *report, const Session *session, const char *name,
-                       struct err *err)
-{
-    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
-    // For a session that writes into a file: the service copies that file into ours.
-    int file_fd CLEANUP(close_fdp) = bugreport_temporary_file();
-    struct remote_clone request = {
-        .session_id = session->id,
-        .for_bugreport = true,
-        .output_fd = file_fd,
-    };
-    struct err problem = {0};
-    bool in_file = false;
-    int r = remote_connect_consumer(&client, &problem);
-    if (r == 0)
-        r = remote_clone_session(client, &request, &in_file, &problem);
-    if (r < 0) {
-        bugreport_note(report, "session %" PRIu64 " is missing: %s", session->id, problem.text);
-        return 0;
-    }
-    return add_clone(client, report, session, name, in_file ? file_fd : -1, err);
-}
-
-static void note_session(struct bugreport *report, const Session *session)
-{
-    char name[QUOTED_MAX] = "-", state[QUOTED_MAX] = "-";
-    if (session->unique_session_name && session->unique_session_name[0])
-        str_printable(name, sizeof(name), session->unique_session_name,
-                      strlen(session->unique_session_name));
-    if (session->state)
-        str_printable(state, sizeof(state), session->state, strlen(session->state));
-    bugreport_note(report, "session %" PRIu64 "  %s  %s  bugreport_score %d", session->id, name,
-                   state, session->bugreport_score);
-}
-
-static int add_sessions(struct bugreport *report, const Pb__TracingServiceState *state,
-                        struct err *err)
-{
-    Session *chosen[TRACES_MAX];
-    size_t n = 0;
-    qsort(state->tracing_sessions, state->n_tracing_sessions, sizeof(state->tracing_sessions[0]),
-          by_score);
-    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
-        Session *session = state->tracing_sessions[i];
-        note_session(report, session);
-        if (session->bugreport_score > 0 && is_started(session) && n < TRACES_MAX)
-            chosen[n++] = session;
-    }
-    if (state->n_tracing_sessions == 0)
-        bugreport_note(report, "The tracing service runs no session.");
-    else if (n == 0)
-        bugreport_note(report, "No session that records has a bugreport_score: no trace.");
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = add_session(report, chosen[i], i == 0 ? NULL : chosen[i]->bugreport_filename, err);
-    return r;
-}
-
-static int add_traces(struct bugreport *report, struct err *err)
-{
-    struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
-    Pb__TracingServiceState *state = NULL;
-    struct err problem = {0};
-    int r = remote_connect_consumer(&client, &problem);
-    if (r == 0)
-        r = ipc_client_query_state(client, true, REMOTE_TIMEOUT, &state, &problem);
-    if (r < 0) {
-        bugreport_note(report, "No traces: %s.", problem.text);
-        return 0;
-    }
-    r = add_sessions(report, state, err);
-    pb__tracing_service_state__free_unpacked(state, NULL);
-    return r;
 }
 
 static int write_report(const struct command_line *line, struct err *err)
 {
+    CLEANUP(bugreport_traces_done) struct reported_traces traces = {0};
+    CLEANUP(strbuf_done) struct strbuf verdict = {0};
     struct bugreport *report;
+    struct err why;
     uint64_t size = 0;
     int r = bugreport_new(line->out_path, MMTRACE_VERSION, &report, err);
     if (r < 0)
         return r;
-    r = add_traces(report, err);
+    r = bugreport_add_machine(report, "/proc", "/dev/kmsg", err);
     if (r == 0)
-        r = bugreport_add_machine(report, "/proc", "/dev/kmsg", err);
+        r = bugreport_traces_add(report, &line->report, &traces, &why, err);
+    if (r == 0)
+        r = bugreport_summary_add(report, &traces, &why, &verdict, err);
     if (r == 0)
         r = bugreport_finish(report, &size, err);
     bugreport_free(report);
-    if (r == 0 && !line->quiet)
-        fprintf(stderr, CLI_PROGRAM ": %s: %" PRIu64 " bytes\n",
-                str_eq(line->out_path, "-") ? "<stdout>" : line->out_path, size);
-    return r;
+    if (r < 0 || line->quiet)
+        return r;
+    fprintf(stderr, CLI_PROGRAM ": %s: %" PRIu64 " bytes, %zu trace%s\n",
+            str_eq(line->out_path, "-") ? "<stdout>" : line->out_path, size, traces.n,
+            traces.n == 1 ? "" : "s");
+    if (why.text[0])
+        err_print(&why, CLI_PROGRAM);
+    print_lines(verdict.text);
+    return 0;
 }
 
 #else
@@ -215,21 +143,34 @@ static int write_report(const struct command_line *line, struct err *err)
 
 static void print_help(void)
 {
-    printf("usage: mmtrace bugreport -o FILE.zip\n"
+    printf("usage: mmtrace bugreport -o FILE.zip [OPTION...]\n"
            "\n"
-           "Gathers what explains the memory of this machine now: the traces of all sessions with\n"
-           "a bugreport_score, which go on, /proc/vmstat, meminfo, zoneinfo and others, and the\n"
-           "last minutes of the kernel log. index.txt in the zip says what is there and what is\n"
-           "not. The file is for its owner only.\n"
+           "Gathers what explains the memory of this machine: snapshots of all sessions with a\n"
+           "bugreport_score, which go on; the newest finished traces of the daemon; /proc/vmstat,\n"
+           "meminfo, zoneinfo and others; and the last minutes of the kernel log. summary.txt in\n"
+           "the zip says what happened in the traces; index.txt says what is there and what is\n"
+           "not. The file is for its owner only. mmsql convert loads it.\n"
            "\n");
     cli_options_print(options, stdout);
-    printf("\n"
-           "Exit code: 0 written, 1 failed, 2 wrong usage.\n");
+    printf(
+        "\n"
+        "Android's tools look for systrace.pftrace. That is the snapshot of the session with the\n"
+        "highest bugreport_score; without a snapshot it is the newest finished trace.\n"
+        "\n"
+        "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2 wrong\n"
+        "usage.\n");
 }
 
 int cli_bugreport(int argc, char **argv)
 {
-    struct command_line line = {0};
+    struct command_line line = {
+        .report.history =
+            {
+                .age = TRACE_HISTORY_AGE,
+                .bytes = TRACE_HISTORY_BYTES,
+                .files = TRACE_HISTORY_FILES,
+            },
+    };
     struct err err = {0};
     int r = cli_options_parse(options, argc, argv, take, &line, &err);
     if (r == 0 && !line.help && !line.out_path) {

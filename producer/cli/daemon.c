@@ -278,6 +278,16 @@ static int start_armed(struct daemon *daemon, struct err *err)
     return armed_new(&options, &daemon->armed, err);
 }
 
+// All finished traces are in the first; those of armed configs have a score there, too.
+static size_t list_folders(void *userdata, struct service_trace_folder *ret, size_t n)
+{
+    const struct daemon *daemon = userdata;
+    if (!n)
+        return 0;
+    ret[0] = (struct service_trace_folder){.path = daemon->options.output_folder};
+    return 1 + (daemon->armed ? armed_list_folders(daemon->armed, ret + 1, n - 1) : 0);
+}
+
 static int start_endpoint(struct daemon *daemon, struct err *err)
 {
     if (daemon->options.no_ipc)
@@ -358,6 +368,8 @@ static int start(struct daemon *daemon, struct err *err)
         r = start_service(daemon, err);
     if (r == 0)
         r = start_armed(daemon, err);
+    if (r == 0)
+        service_set_trace_folders(daemon->service, list_folders, daemon);
     if (r == 0)
         r = start_endpoint(daemon, err);
     if (r < 0)

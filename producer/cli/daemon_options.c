@@ -13,7 +13,7 @@
 #include "producer/cli/options.h"
 #include "producer/sources/ftrace/tracefs.h"
 
-#define STATE_FOLDER "/var/lib/mmtrace"
+#define STATE_FOLDER DAEMON_STATE_FOLDER
 #define ARMED_FOLDER MMTRACE_SYSCONFDIR "/mmtrace/armed"
 #define KEEP_FILES   20
 #define KEEP_BYTES   ((uint64_t)256 << 20)

@@ -10,6 +10,9 @@
 #include "common/nsec.h"
 #include "producer/service/armed/kmem_watch.h"
 
+#define DAEMON_STATE_FOLDER  "/var/lib/mmtrace"
+#define DAEMON_TRACES_FOLDER DAEMON_STATE_FOLDER "/traces" // where nothing else is said
+
 // Borrowed from argv, or constant, but for what is marked.
 struct daemon_options {
     const char *armed_folder; // NULL: none

@@ -169,6 +169,19 @@ Pb__TracingServiceState__SessionDetails *service_get_details(struct service *ser
                                                              uint64_t session_id);
 Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only);
 
+// A folder with finished traces, of which the service tells its clients. Borrowed.
+struct service_trace_folder {
+    const char *path;        // as it is from this process
+    const char *stem;        // they are called STEM-TIME.pftrace; NULL: all *.pftrace in it
+    int32_t bugreport_score; // of the config that makes them
+};
+
+// `list` fills in up to `n` folders and returns how many; it is asked at each query of the state.
+void service_set_trace_folders(struct service *service,
+                               size_t (*list)(void *userdata, struct service_trace_folder *ret,
+                                              size_t n),
+                               void *userdata);
+
 // What `mmtrace status` shows beyond service_query_state(), per session.
 struct service_session_info {
     uint64_t id;

@@ -49,6 +49,8 @@ struct service {
     uint64_t last_id;
     bool ending; // makes no more sessions
     struct trigger_history history;
+    size_t (*list_folders)(void *userdata, struct service_trace_folder *ret, size_t n);
+    void *list_folders_userdata;
 };
 
 static inline nsec_t boot_now(const struct service *service)

@@ -2,6 +2,8 @@
 //
 // What the service tells about itself: Perfetto's messages for its clients, and a little more for
 // `mmtrace status`. Names of states are those that Perfetto's clients know.
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #define MMTRACE_VERSION "0"
 #endif
 
+#define FOLDERS_MAX   128
 #define PRODUCER_ID   1
 #define PRODUCER_NAME "mmtrace"
 
@@ -291,6 +294,48 @@ static void fill_sessions(bool *ok, const struct service *service, Pb__TracingSe
     }
 }
 
+void service_set_trace_folders(struct service *service,
+                               size_t (*list)(void *userdata, struct service_trace_folder *ret,
+                                              size_t n),
+                               void *userdata)
+{
+    service->list_folders = list;
+    service->list_folders_userdata = userdata;
+}
+
+// Who is told of it may be elsewhere.
+static char *absolute_path(bool *ok, const char *path)
+{
+    char folder[PATH_MAX], *whole;
+    if (*path == '/' || !getcwd(folder, sizeof(folder)))
+        return new_string(ok, path);
+    if (asprintf(&whole, "%s/%s", folder, path) < 0)
+        whole = NULL;
+    *ok = *ok && whole;
+    return whole;
+}
+
+static void fill_folders(bool *ok, const struct service *service, Pb__TracingServiceState *state)
+{
+    struct service_trace_folder folders[FOLDERS_MAX];
+    size_t n = service->list_folders
+                   ? service->list_folders(service->list_folders_userdata, folders, FOLDERS_MAX)
+                   : 0;
+    state->trace_folders = new_array(ok, n, sizeof(state->trace_folders[0]));
+    for (size_t i = 0; *ok && i < n; i++) {
+        Pb__TracingServiceState__TraceFolder *folder =
+            new_message(ok, sizeof(*folder), &pb__tracing_service_state__trace_folder__descriptor);
+        if (!folder)
+            return;
+        state->trace_folders[state->n_trace_folders++] = folder;
+        folder->path = absolute_path(ok, folders[i].path);
+        if (folders[i].stem)
+            folder->stem = new_string(ok, folders[i].stem);
+        folder->has_bugreport_score = true;
+        folder->bugreport_score = folders[i].bugreport_score;
+    }
+}
+
 Pb__TracingServiceState *service_query_state(struct service *service, bool sessions_only)
 {
     bool ok = true;
@@ -307,6 +352,7 @@ Pb__TracingServiceState *service_query_state(struct service *service, bool sessi
     if (!sessions_only)
         fill_data_sources(&ok, service, state);
     fill_sessions(&ok, service, state);
+    fill_folders(&ok, service, state);
     if (!ok) {
         pb__tracing_service_state__free_unpacked(state, NULL);
         return NULL;

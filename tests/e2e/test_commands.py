@@ -193,7 +193,7 @@ class WithoutService(Commands):
         self.assertIn(b"MemTotal", report.read("FS/proc/meminfo"))
         self.assertEqual(report.read("FS/proc/version"), pathlib.Path("/proc/version").read_bytes())
         index = report.read("index.txt").decode()
-        self.assertRegex(index, "No traces: no tracing service answers at .*no-consumer")
+        self.assertRegex(index, "No snapshot: no tracing service answers at .*no-consumer")
         for name in report.namelist()[:-1]:
             self.assertRegex(index, fr"(?m)^ *{report.getinfo(name).file_size}  {re.escape(name)}$")
         self.assertEqual((self.dir / "report.zip").stat().st_mode & 0o777, 0o600)

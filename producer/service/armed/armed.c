@@ -255,6 +255,22 @@ void armed_end(struct armed *armed, void (*done)(void *userdata), void *userdata
     armed_run_due(armed);
 }
 
+size_t armed_list_folders(const struct armed *armed, struct service_trace_folder *ret, size_t n)
+{
+    size_t n_listed = 0;
+    for (size_t i = 0; i < armed->entries.n && n_listed < n; i++) {
+        const struct entry *entry = armed->entries.items[i];
+        if (!entry->output_folder || !entry->output_stem || !entry->config.trace)
+            continue;
+        ret[n_listed++] = (struct service_trace_folder){
+            .path = entry->output_folder,
+            .stem = entry->output_stem,
+            .bugreport_score = entry->config.trace->bugreport_score,
+        };
+    }
+    return n_listed;
+}
+
 void armed_get_counts(const struct armed *armed, struct armed_counts *ret)
 {
     *ret = (struct armed_counts){.configs = armed->entries.n, .files = armed->n_files};

@@ -63,6 +63,10 @@ struct armed_counts {
 };
 void armed_get_counts(const struct armed *armed, struct armed_counts *ret);
 
+// Where the finished traces of the configs are, up to `n` of them. Borrowed from the entries: valid
+// until the configs change.
+size_t armed_list_folders(const struct armed *armed, struct service_trace_folder *ret, size_t n);
+
 // For owners without a loop.
 nsec_t armed_next_due(const struct armed *armed); // NSEC_MAX: never
 void armed_run_due(struct armed *armed);

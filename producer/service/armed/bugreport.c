@@ -51,8 +51,9 @@ struct bugreport {
     char entry_name[sizeof(BUGREPORT_TRACE_DIR) + NAME_MAX_BYTES + 8];
     char trace_names[TRACES_MAX][NAME_MAX_BYTES + 8];
     size_t n_traces;
-    nsec_t started; // real time
-    char *version;  // owned
+    nsec_t started;                      // real time
+    nsec_t proc_realtime, proc_boottime; // when /proc was read; 0: not
+    char *version;                       // owned
 };
 
 // Output.
@@ -353,6 +354,8 @@ int bugreport_add_machine(struct bugreport *report, const char *proc_root, const
                           struct err *err)
 {
     int r = 0;
+    report->proc_realtime = nsec_now(CLOCK_REALTIME);
+    report->proc_boottime = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = 0; r == 0 && i < N_PROC_FILES; i++)
         r = copy_proc_file(report, proc_root, proc_files[i], err);
     return r < 0 ? r : copy_kernel_log(report, kmsg_path, err);
@@ -499,6 +502,20 @@ int bugreport_trace_end(struct bugreport *report, const char *about, const char 
     return entry_end(report, about, problem, err);
 }
 
+const char *bugreport_entry_name(const struct bugreport *report)
+{
+    return report->entry_name;
+}
+
+int bugreport_add_text(struct bugreport *report, const char *name, const char *text, size_t size,
+                       struct err *err)
+{
+    int r = entry_begin(report, name, err);
+    if (r == 0)
+        r = entry_add(report, text, size, err);
+    return r < 0 ? r : entry_end(report, NULL, NULL, err);
+}
+
 // The index.
 
 void bugreport_note(struct bugreport *report, const char *format, ...)
@@ -521,6 +538,21 @@ static void add_time(struct strbuf *out, nsec_t time)
     strbuf_add_str(out, text);
 }
 
+// mmsql reads this line: trace time, by which the files of /proc find their place in a trace.
+static void add_proc_time(struct strbuf *out, const struct bugreport *report)
+{
+    char time[64];
+    time_t seconds = (time_t)(report->proc_realtime / NSEC_PER_SEC);
+    struct tm tm;
+    if (!report->proc_realtime || !gmtime_r(&seconds, &tm) ||
+        strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        return;
+    strbuf_addf(out, "proc      %lld.%09lld s after boot, %s.%09lldZ\n",
+                (long long)(report->proc_boottime / NSEC_PER_SEC),
+                (long long)(report->proc_boottime % NSEC_PER_SEC), time,
+                (long long)(report->proc_realtime % NSEC_PER_SEC));
+}
+
 static int write_index(struct bugreport *report, struct err *err)
 {
     struct strbuf text CLEANUP(strbuf_done) = {0};
@@ -531,6 +563,7 @@ static int write_index(struct bugreport *report, struct err *err)
     add_time(&text, nsec_now(CLOCK_REALTIME));
     strbuf_addf(&text, "\nuptime    %.1f s\n",
                 (double)nsec_now(CLOCK_BOOTTIME) / (double)NSEC_PER_SEC);
+    add_proc_time(&text, report);
     if (uname(&host) == 0)
         strbuf_addf(&text, "host      %s\nkernel    %s %s %s\n", host.nodename, host.sysname,
                     host.release, host.machine);

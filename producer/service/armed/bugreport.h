@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bugreport: one zip with the traces of the sessions that want to be in it, the memory files of
-// /proc, the end of the kernel log, and index.txt, which says what is in it and what is missing.
-// Knows nothing of sessions: whoever has a trace hands it over packet by packet.
+// A bugreport: one zip with traces, the memory files of /proc, the end of the kernel log, and
+// index.txt, which says what is in it and what is missing. Knows nothing of sessions: whoever has a
+// trace hands it over packet by packet.
 //
 // What cannot be read goes into the index and the report goes on. What cannot be written is an
 // error, and no file is left behind.
@@ -50,6 +50,13 @@ int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
 // `about` says for the index what it is, `problem` (NULL: none) what is wrong with it.
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,
                         struct err *err);
+
+// The name in the zip of what was begun last.
+const char *bugreport_entry_name(const struct bugreport *report);
+
+// A text of the caller's, as a file of its own.
+int bugreport_add_text(struct bugreport *report, const char *name, const char *text, size_t size,
+                       struct err *err);
 
 // A line for the index, without newline.
 __attribute__((format(printf, 2, 3))) void bugreport_note(struct bugreport *report,

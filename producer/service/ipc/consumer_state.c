@@ -2,7 +2,7 @@
 //
 // What the service knows can be more than a frame holds. As Perfetto does it, the answer comes in
 // parts, each of them a TracingServiceState of its own, and all of them one behind the other are
-// the whole. Its three lists are cut between their items.
+// the whole. Its lists are cut between their items.
 #include "producer/service/ipc/consumer.h"
 #include "producer/service/ipc/frame.h"
 
@@ -75,8 +75,10 @@ void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ti
     struct cut cut = {.consumer = consumer, .ticket = ticket, .part = *whole};
     cut.part.base.n_unknown_fields = 0;
     cut.part.n_producers = cut.part.n_data_sources = cut.part.n_tracing_sessions = 0;
+    cut.part.n_trace_folders = 0;
     cut.size = pb__tracing_service_state__get_packed_size(&cut.part);
     ADD_ITEMS(&cut, whole, tracing_sessions);
+    ADD_ITEMS(&cut, whole, trace_folders);
     ADD_ITEMS(&cut, whole, producers);
     ADD_ITEMS(&cut, whole, data_sources);
     send_part(&cut, false);
