@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 import load
@@ -150,7 +151,7 @@ def run_load(recorder, demo, seconds, pressure):
 
 
 def record(mmtrace, config, trace, demo, seconds, pressure):
-    argv = [mmtrace, "record", "--no-daemon", "-c", config, "-o", trace]
+    argv = [mmtrace, "record", "--no-daemon", "--no-verdict", "-c", config, "-o", trace]
     recorder = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     try:
         run_load(recorder, demo, seconds, pressure)
@@ -182,6 +183,15 @@ class Database:
 
 def heading(text):
     print(f"\n{text}\n" + "-" * len(text))
+
+
+def show_verdict(db):
+    done = subprocess.run([db.mmsql, "verdict", db.path], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"mmsql verdict: {done.stderr.strip()}")
+    heading("Verdict")
+    for line in done.stdout.splitlines():
+        print(textwrap.fill(line, 96, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
 
 
 def show_events(db):
@@ -371,6 +381,7 @@ def main():
           f" {bytes_text(database.stat().st_size)} of SQLite in {time.monotonic() - started:.2f} s")
     print("[5/5] What happened")
     db = Database(build / "converter" / "mmsql", database)
+    show_verdict(db)
     show_events(db)
     show_episodes(db)
     show_vmstat(db)

@@ -404,7 +404,7 @@ static int record_there(struct record *record, struct err *err)
 static void print_verdict(const struct record *record)
 {
     const struct record_options *o = &record->options;
-    if (o->quiet || o->background || o->background_wait || o->detach_key ||
+    if (o->quiet || o->no_verdict || o->background || o->background_wait || o->detach_key ||
         str_eq(record->out_name, "<stdout>"))
         return;
     verdict_print(record->out_name);

@@ -19,6 +19,7 @@ enum {
     OPTION_TXT,
     OPTION_OUT,
     OPTION_NO_CLOBBER,
+    OPTION_NO_VERDICT,
     OPTION_TIME,
     OPTION_BUFFER,
     OPTION_SIZE,
@@ -106,6 +107,8 @@ static const struct cli_option options[] = {
     {OPTION_DRY_RUN, 0, "dry-run", NULL, "the same"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct record_options, quiet)},
+    {OPTION_NO_VERDICT, 0, "no-verdict", NULL, "do not say what happened in the trace",
+     .sets = CLI_SETS(struct record_options, no_verdict)},
     {OPTION_NO_GUARDRAILS, 0, "no-guardrails", NULL, "accepted, without effect"},
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct record_options, help)},
 

@@ -26,6 +26,7 @@ struct record_options {
     bool text;               // --txt
     const char *out_path;    // "-": stdout; NULL: the config's output_path
     bool no_clobber;
+    bool no_verdict;
     bool check; // parse, check and print the config, record nothing
     bool quiet;
     bool help;

@@ -33,7 +33,7 @@ class Quickstart(unittest.TestCase):
 
     def check_output(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for text in ("[5/5]", "Recorded", "Reclaim and compaction", "Memory (vmstat)",
+        for text in ("[5/5]", "Verdict", "Recorded", "Reclaim and compaction", "Memory (vmstat)",
                      "Page cache of demo.bin", "Losses", "Next"):
             self.assertIn(text, done.stdout)
         self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
