@@ -12,6 +12,7 @@
 // surrogate pair.
 #include "common/pbtext.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -152,6 +153,59 @@ static int unknown_field(struct pbtext_lexer *p, const struct target *target)
                               short_name(descriptor->name), suggestion);
 }
 
+// What all values of an enum begin with, up to and with an underscore: "VMSTAT_".
+static size_t common_prefix(const char *const *names, size_t n)
+{
+    size_t size = n > 1 ? strlen(names[0]) : 0;
+    for (size_t i = 1; i < n; i++)
+        for (size_t at = 0; at < size; at++)
+            if (names[i][at] != names[0][at])
+                size = at;
+    while (size > 0 && names[0][size - 1] != '_')
+        size--;
+    return size;
+}
+
+// The value that begins with the word, if there is one alone.
+static const char *only_longer(const char *word, const char *const *names, size_t n)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(names[i], word, strlen(word)) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = names[i];
+    }
+    return found;
+}
+
+// People leave out the prefix that all values of an enum have, and it would make any two of them
+// look near: only what follows the prefix is compared, without regard to case.
+static bool suggest_value(const struct pbtext_token *token, const char **names, size_t n,
+                          char ret[SUGGESTION_MAX])
+{
+    char text[PBTEXT_TOKEN_TEXT_MAX], *word = text;
+    size_t prefix = common_prefix(names, n);
+    if (token->size >= sizeof(text))
+        return false;
+    for (size_t i = 0; i < token->size; i++)
+        text[i] = (char)toupper((unsigned char)token->start[i]);
+    text[token->size] = '\0';
+    if (prefix > 0 && strncmp(text, names[0], prefix) == 0)
+        word += prefix;
+    for (size_t i = 0; i < n; i++)
+        names[i] += prefix;
+    const char *near = str_nearest(word, names, n);
+    if (!near && *word)
+        near = only_longer(word, names, n);
+    for (size_t i = 0; i < n; i++)
+        names[i] -= prefix;
+    if (near)
+        snprintf(ret, SUGGESTION_MAX, ", did you mean \"%s\"?", near - prefix);
+    return near;
+}
+
 static int unknown_enum_value(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *field)
 {
     const ProtobufCEnumDescriptor *type = field->descriptor;
@@ -159,7 +213,8 @@ static int unknown_enum_value(struct pbtext_lexer *p, const ProtobufCFieldDescri
     CLEANUP(freep) const char **names = calloc(type->n_value_names + 1, sizeof(*names));
     for (unsigned i = 0; names && i < type->n_value_names; i++)
         names[i] = type->values_by_name[i].name;
-    suggest(&p->token, names, type->n_value_names, suggestion);
+    if (!names || !suggest_value(&p->token, names, type->n_value_names, suggestion))
+        suggest(&p->token, names, type->n_value_names, suggestion);
     return pbtext_lexer_error(p, -EINVAL, p->token.start, "unknown value %s for \"%s\"%s",
                               pbtext_token_text(&p->token, found), field->name, suggestion);
 }
