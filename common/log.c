@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/str.h"
 
@@ -21,6 +22,21 @@ void log_line(const struct log *log, enum log_level level, const char *format, .
     va_end(args);
     str_make_printable(line, false);
     log->write(log->userdata, level, line);
+}
+
+void log_lines(const struct log *log, enum log_level level, const char *format, ...)
+{
+    if (!log || !log->write || level > log->max_level)
+        return;
+    char text[2048], *rest = text, *line;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    while ((line = strsep(&rest, "\n"))) {
+        str_make_printable(line, false);
+        log->write(log->userdata, level, line);
+    }
 }
 
 static void write_stderr(void *userdata, enum log_level level, const char *line)

@@ -24,6 +24,11 @@ struct log {
 __attribute__((format(printf, 3, 4))) void log_line(const struct log *log, enum log_level level,
                                                     const char *format, ...);
 
+// The same for a text of several lines, such as a config error with the place that it shows: each
+// newline begins a line of its own. Only for texts whose newlines are the program's.
+__attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum log_level level,
+                                                     const char *format, ...);
+
 #define log_error(log, ...)   log_line(log, LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(log, ...) log_line(log, LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(log, ...)    log_line(log, LOG_LEVEL_INFO, __VA_ARGS__)

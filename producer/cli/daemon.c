@@ -58,7 +58,7 @@ struct daemon {
     struct service *service;
     struct armed *armed;
     struct verdict_queue *verdicts;
-    struct kmem_watch *watch;
+    struct memory_watch *watch;
     struct ipc_endpoint *endpoint;
     const char *source_names[NAMES_MAX];
     bool ending, armed_ended;
@@ -147,7 +147,7 @@ static void begin_end(struct daemon *daemon)
     daemon->ending = true;
     daemon->deadline = now + END_TIMEOUT;
     service_manager_tell("STOPPING=1");
-    daemon->watch = kmem_watch_free(daemon->watch);
+    daemon->watch = memory_watch_free(daemon->watch);
     if (daemon->armed)
         armed_end(daemon->armed, armed_ended, daemon);
 }
@@ -177,17 +177,14 @@ static void watchdog_due(void *userdata, nsec_t due, uint64_t n_due)
     service_manager_tell("WATCHDOG=1");
 }
 
-static void memory_is_short(void *userdata, const struct kmem_watch_hit *hit)
+static void memory_is_short(void *userdata, const char *trigger, const struct kmem_watch_hit *hit)
 {
     struct daemon *daemon = userdata;
     nsec_t woken = nsec_now(CLOCK_BOOTTIME);
-    uint32_t n =
-        service_activate_trigger(daemon->service, KMEM_WATCH_TRIGGER, PRODUCER_NAME, geteuid())
-            .acted;
+    uint32_t n = service_activate_trigger(daemon->service, trigger, PRODUCER_NAME, geteuid()).acted;
     nsec_t acted = nsec_now(CLOCK_BOOTTIME);
-    log_info(&daemon->log,
-             KMEM_WATCH_TRIGGER ": %s; noticed after %lld us, %u sessions told after %lld us",
-             hit->what, (long long)((woken - hit->time) / NSEC_PER_USEC), n,
+    log_info(&daemon->log, "%s: %s%s; noticed after %lld us, %u sessions told after %lld us",
+             trigger, hit->what, hit->detail, (long long)((woken - hit->time) / NSEC_PER_USEC), n,
              (long long)((acted - hit->time) / NSEC_PER_USEC));
 }
 
@@ -256,14 +253,15 @@ static void trace_written(void *userdata, const char *path)
 static int start_armed(struct daemon *daemon, struct err *err)
 {
     const struct daemon_options *o = &daemon->options;
-    if (!o->armed_folder || (o->armed_is_default && access(o->armed_folder, F_OK) < 0))
+    if (o->n_armed == 0)
         return 0;
     struct armed_options options = {
         .service = daemon->service,
         .loop = daemon->loop,
         .clock = &clock_reader_kernel,
         .log = &daemon->log,
-        .folder = o->armed_folder,
+        .places = o->armed,
+        .n_places = o->n_armed,
         .output_folder = o->output_folder,
         .max_files = o->keep_files,
         .max_bytes = o->keep_bytes,
@@ -313,18 +311,21 @@ static void start_watch(struct daemon *daemon)
     struct err err = {0};
     if (!o->events[0] && !o->psi[0])
         return;
-    struct kmem_watch_options options = {
+    struct memory_watch_options options = {
         .loop = daemon->loop,
         .log = &daemon->log,
         .roots = &daemon->roots,
         .events = o->events,
+        .events_are_default = !o->event_list,
         .psi = o->psi,
+        .psi_is_default = o->psi_is_default,
         .rest = o->rest,
+        .rest_max = o->rest_max,
         .hit = memory_is_short,
         .userdata = daemon,
     };
-    if (kmem_watch_new(&options, &daemon->watch, &err) < 0)
-        log_error(&daemon->log, KMEM_WATCH_TRIGGER " will not fire: %s%s%s%s", err.text,
+    if (memory_watch_new(&options, &daemon->watch, &err) < 0)
+        log_error(&daemon->log, "no trigger will fire by itself: %s%s%s%s", err.text,
                   err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
 }
 
@@ -356,7 +357,6 @@ static int start(struct daemon *daemon, struct err *err)
     int r = take_lock(daemon, err);
     if (r < 0)
         return r;
-    source_roots_find(&daemon->roots);
     daemon->roots.run = daemon->options.run_folder;
     if (daemon->roots.tracefs)
         tracefs_sweep(daemon->roots.tracefs, daemon->roots.proc, daemon->roots.run, &daemon->log);
@@ -382,7 +382,7 @@ static int start(struct daemon *daemon, struct err *err)
 
 static void done(struct daemon *daemon)
 {
-    daemon->watch = kmem_watch_free(daemon->watch);
+    daemon->watch = memory_watch_free(daemon->watch);
     daemon->endpoint = ipc_endpoint_free(daemon->endpoint);
     daemon->armed = armed_free(daemon->armed);
     daemon->verdicts = verdict_queue_free(daemon->verdicts);
@@ -414,6 +414,14 @@ int cli_daemon(int argc, char **argv)
         daemon_options_print_help();
         daemon_options_done(&daemon.options);
         return CLI_DONE;
+    }
+    source_roots_find(&daemon.roots);
+    if (daemon.options.event_list &&
+        memory_watch_check_events(&daemon.roots, daemon.options.events, &err) < 0) {
+        err_prefix(&err, 0, "--kmem-events");
+        err_print(&err, CLI_PROGRAM " daemon");
+        daemon_options_done(&daemon.options);
+        return CLI_USAGE;
     }
     daemon.log = (struct log){
         .max_level = LOG_LEVEL_INFO,

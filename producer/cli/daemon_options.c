@@ -26,6 +26,7 @@ enum {
     OPTION_EVENTS,
     OPTION_PSI,
     OPTION_REST,
+    OPTION_REST_MAX,
     OPTION_GROUP,
     OPTION_NO_IPC,
     OPTION_NO_PERFETTO,
@@ -38,23 +39,36 @@ enum {
 
 static const struct cli_option options[] = {
     {.id = OPTION_HEADING, .help = "What is kept armed:"},
-    {OPTION_ARMED, 'a', "armed", "DIR",
-     "keep every *.cfg in DIR armed, or none: \"none\"; default:\n" ARMED_FOLDER},
+    {OPTION_ARMED, 'a', "armed", "PATH",
+     "keep every *.cfg in the folder PATH armed, or the file PATH if it\n"
+     "ends with .cfg; \"-PATH\" need not be there, \"none\" is none; may be\n"
+     "repeated, and the first place that has a name counts; default:\n" ARMED_FOLDER},
     {OPTION_OUTPUT, 'o', "output-dir", "DIR",
      "where their traces go, unless a config has output_path; default:\n"
      "traces in the state folder"},
     {OPTION_KEEP_FILES, 0, "keep-files", "N",
-     "newest traces of each config that are kept; default: 20; 0: all"},
+     "newest traces that are kept of each config, and of each trigger\n"
+     "that has snapshots made; default: 20; 0: all"},
     {OPTION_KEEP_BYTES, 0, "keep-bytes", "SIZE",
      "what they may take together; default: 256mb; 0: anything"},
-    {.id = OPTION_HEADING, .help = "What fires the trigger " KMEM_WATCH_TRIGGER ":"},
+    {.id = OPTION_HEADING,
+     .help = "What fires the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
     {OPTION_EVENTS, 0, "kmem-events", "LIST",
-     "ftrace events, with commas, or \"none\"; default: kswapd wakes,\n"
-     "direct reclaim, compaction"},
+     // clang-format off
+     "ftrace events, with commas; default: kswapd wakes, direct\n"
+     "reclaim, reclaim in cgroups, compaction, OOM kills. Those of the\n"
+     "group oom fire " MEMORY_WATCH_OOM_TRIGGER ", others " MEMORY_WATCH_TRIGGER ";\n"
+     "\"none\": nothing but what --psi asks for"},
+    // clang-format on
     {OPTION_PSI, 0, "psi", "TEXT",
-     "a threshold of /proc/pressure/memory: \"some STALL_USEC\n"
-     "WINDOW_USEC\" or \"full ...\"; may be repeated"},
-    {OPTION_REST, 0, "kmem-rest", "TIME", "at most once in TIME; default: 60s"},
+     "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or\n"
+     "\"full ...\", of /proc/pressure/memory or, with \" FILE\" behind\n"
+     "it, of a cgroup's memory.pressure; or \"none\"; may be repeated;\n"
+     "default: \"" KMEM_WATCH_PSI_DEFAULT "\""},
+    {OPTION_REST, 0, "kmem-rest", "TIME",
+     "each at most once in TIME; default: 60s. Doubles with each other\n"
+     "time within the last hour"},
+    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME", "how far; default: 1h"},
     {.id = OPTION_HEADING, .help = "Who may ask for more:"},
     {OPTION_GROUP, 0, "consumer-group", "GROUP",
      "members of GROUP may record, besides root; default: nobody"},
@@ -97,9 +111,31 @@ static int take_events(struct daemon_options *o, const char *value, struct err *
     return 0;
 }
 
+static int take_armed(struct daemon_options *o, const char *value, struct err *err)
+{
+    bool optional = *value == '-';
+    if (o->armed_is_default || str_eq(value, "none"))
+        o->n_armed = 0;
+    o->armed_is_default = false;
+    if (str_eq(value, "none"))
+        return 0;
+    value += optional;
+    if (!*value)
+        return err_set(err, -EINVAL, "--armed takes a folder, or a file that ends with .cfg");
+    if (o->n_armed == ARMED_PLACES_MAX)
+        return err_set(err, -EINVAL, "--armed: more than %d", ARMED_PLACES_MAX);
+    o->armed[o->n_armed++] = (struct armed_place){.path = value, .optional = optional};
+    return 0;
+}
+
 static int take_psi(struct daemon_options *o, const char *value, struct err *err)
 {
     size_t n = 0;
+    if (o->psi_is_default || str_eq(value, "none"))
+        memset(o->psi, 0, sizeof(o->psi));
+    o->psi_is_default = false;
+    if (str_eq(value, "none"))
+        return 0;
     while (o->psi[n])
         n++;
     if (n == KMEM_WATCH_PSI_MAX)
@@ -122,9 +158,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     struct daemon_options *o = userdata;
     switch (id) {
     case OPTION_ARMED:
-        o->armed_folder = str_eq(value, "none") ? NULL : value;
-        o->armed_is_default = false;
-        return 0;
+        return take_armed(o, value, err);
     case OPTION_OUTPUT:
         if (str_eq(value, "-")) {
             err_set(err, -EINVAL, "-o -: traces cannot go to standard output: there are several");
@@ -148,6 +182,10 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         return str_parse_duration(value, &o->rest) < 0 || o->rest == 0
                    ? wrong("--kmem-rest", value, "60s", err)
                    : 0;
+    case OPTION_REST_MAX:
+        return str_parse_duration(value, &o->rest_max) < 0 || o->rest_max == 0
+                   ? wrong("--kmem-rest-max", value, "1h", err)
+                   : 0;
     case OPTION_GROUP:
         o->consumer_group = value;
         return 0;
@@ -165,17 +203,24 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err)
 {
     *ret = (struct daemon_options){
-        .armed_folder = ARMED_FOLDER,
+        .armed = {{.path = ARMED_FOLDER, .optional = true}},
+        .n_armed = 1,
         .armed_is_default = true,
         .state_folder = STATE_FOLDER,
         .run_folder = TRACEFS_STATE_DIR,
-        .rest = KMEM_WATCH_REST,
+        .rest = MEMORY_WATCH_REST,
+        .rest_max = MEMORY_WATCH_REST_MAX,
+        .psi_is_default = true,
         .keep_files = KEEP_FILES,
         .keep_bytes = KEEP_BYTES,
     };
-    for (size_t i = 0; kmem_watch_default_events[i]; i++)
-        ret->events[i] = kmem_watch_default_events[i];
+    for (size_t i = 0; memory_watch_default_events[i]; i++)
+        ret->events[i] = memory_watch_default_events[i];
+    for (size_t i = 0; memory_watch_default_psi[i]; i++)
+        ret->psi[i] = memory_watch_default_psi[i];
     int r = cli_options_parse(options, argc, argv, take, ret, err);
+    if (!ret->events[0] && ret->psi_is_default) // "none" is nothing that nobody asked for
+        ret->psi[0] = NULL;
     if (r == 0 && !ret->output_folder &&
         asprintf(&ret->output_folder, "%s/traces", ret->state_folder) < 0) {
         ret->output_folder = NULL;
@@ -188,9 +233,10 @@ void daemon_options_print_help(void)
 {
     printf("usage: mmtrace daemon [OPTION...]\n"
            "\n"
-           "Keeps trace configs armed, fires the trigger " KMEM_WATCH_TRIGGER
-           " when memory gets short, and serves\n"
-           "those who ask for traces. Runs in the foreground; SIGTERM ends it in order, SIGHUP\n"
+           "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
+           " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
+           "memory gets short, and serves those who ask for traces. Runs in the foreground; "
+           "SIGTERM ends it in order, SIGHUP\n"
            "looks at the armed configs again.\n");
     cli_options_print(options, stdout);
     printf("\n"

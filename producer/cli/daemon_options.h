@@ -8,22 +8,25 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/service/armed/kmem_watch.h"
+#include "producer/service/armed/armed.h"
+#include "producer/service/armed/memory_watch.h"
 
 #define DAEMON_STATE_FOLDER  "/var/lib/mmtrace"
 #define DAEMON_TRACES_FOLDER DAEMON_STATE_FOLDER "/traces" // where nothing else is said
 
 // Borrowed from argv, or constant, but for what is marked.
 struct daemon_options {
-    const char *armed_folder; // NULL: none
-    bool armed_is_default;    // nobody asked for it: it need not be there
+    struct armed_place armed[ARMED_PLACES_MAX];
+    size_t n_armed;
+    bool armed_is_default; // nobody asked for it
     const char *state_folder;
     char *output_folder; // owned
     const char *run_folder;
     const char *events[KMEM_WATCH_EVENTS_MAX + 1]; // NULL-terminated
-    char *event_list;                              // owned: what `events` points into
-    const char *psi[KMEM_WATCH_PSI_MAX + 1];       // NULL-terminated
-    nsec_t rest;
+    char *event_list;                        // owned: what `events` points into; NULL: the default
+    const char *psi[KMEM_WATCH_PSI_MAX + 1]; // NULL-terminated
+    bool psi_is_default;                     // nobody asked for them
+    nsec_t rest, rest_max;
     uint32_t keep_files;
     uint64_t keep_bytes;
     const char *consumer_group; // NULL: root alone

@@ -14,7 +14,7 @@ CONFIGS = sorted((lib.ROOT / "configs").glob("*.cfg"))
 class Configs(unittest.TestCase):
     def test_there_are_some(self):
         names = {path.name for path in CONFIGS}
-        self.assertLessEqual({"mm_events.cfg", "residency.cfg", "full.cfg"}, names)
+        self.assertLessEqual({"flight_recorder.cfg", "mm_events.cfg", "residency.cfg", "full.cfg"}, names)
 
     def test_every_data_source_is_known(self):
         for path in CONFIGS:

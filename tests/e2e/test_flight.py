@@ -6,14 +6,19 @@ import contextlib
 import json
 import os
 import pathlib
+import re
+import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import lib
 import peers
 from test_daemon import running
 
+SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
 RING = """
 unique_session_name: "ring"
 bugreport_score: 7
@@ -23,6 +28,7 @@ trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 3600000
     triggers { name: "kmem_activity" stop_delay_ms: 100 }
     triggers { name: "once_a_day" stop_delay_ms: 100 max_per_24_h: 1 } }
 """
+GROUP_BYTES = 64 << 20
 STRANGER = """
 import socket, sys, os
 server = socket.socket(socket.AF_UNIX)
@@ -66,7 +72,7 @@ class Triggers(Base):
         done = self.command("trigger", "kmem_activity")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         [file] = self.running.wait(self.running.files)
-        self.assertRegex(file.name, r"^ring-\d{8}T\d{6}Z\.pftrace$")
+        self.assertRegex(file.name, r"^ring-kmem_activity-\d{8}T\d{6}Z\.pftrace$")
         self.assertRegex(self.command("status").stdout, r"kmem_activity \d+s ago")
         [session] = json.loads(self.command("status", "--json").stdout)["sessions"]
         self.assertEqual(session["hears"], ["kmem_activity", "once_a_day"])
@@ -176,6 +182,107 @@ class OwnSockets(Base):
             self.assertIn("Permission denied", done.stderr)
             self.assertEqual(daemon.end(), 0)
         self.assertEqual(sorted(path.name for path in self.run_dir.iterdir() if path.suffix == ".sock"), [])
+
+
+def in_group(join, script):
+    """Python in a memory cgroup; the process, when it has ended."""
+    process = subprocess.Popen(["python3", "-c", script], preexec_fn=join, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    process.wait(60)
+    return process
+
+
+@lib.needs_tracefs
+class Recorder(unittest.TestCase):
+    """configs/flight_recorder.cfg in a daemon whose watch is the default one, but for its rests."""
+
+    @classmethod
+    def setUpClass(cls):
+        tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
+        cls.addClassCleanup(tmp.cleanup)
+        cls.root = pathlib.Path(tmp.name)
+        (cls.root / "armed").mkdir()
+        text = (lib.ROOT / "configs" / "flight_recorder.cfg").read_text()
+        text = re.sub(r"stop_delay_ms: \d+", "stop_delay_ms: 1500", text)
+        (cls.root / "armed" / "flight_recorder.cfg").write_text(re.sub(r"_period_ms: 5000", "_period_ms: 500", text))
+        with open(cls.root / "sparse", "wb") as file:
+            file.truncate(GROUP_BYTES * 8)
+        with lib.memory_cgroup(GROUP_BYTES) as join, \
+                running(cls.root, "--kmem-rest", "1s", "--kmem-rest-max", "1s") as daemon:
+            daemon.wait(lambda: "flight_recorder.cfg: armed" in daemon.said())
+            # Others may make the machine reclaim just now, and the watch rests for a second after that.
+            reader = f"file = open('{cls.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass"
+            daemon.wait(lambda: f"memcg_reclaim_begin by python3-{in_group(join, reader).pid}:" in daemon.said(), 60)
+            cls.victim = daemon.wait(lambda: cls.killed(join, daemon), 60)
+            for stem in ("oom_kill", "kmem_activity"):
+                daemon.wait(lambda stem=stem: list(daemon.traces.glob(f"flight_recorder-{stem}-*.pftrace")))
+            cls.code = daemon.end()
+            cls.said = daemon.said()
+        cls.file = sorted(daemon.traces.glob("flight_recorder-oom_kill-*.pftrace"))[-1]
+        cls.packets = lib.decode(cls.file)
+
+    @staticmethod
+    def killed(join, daemon):
+        """A process that the kernel has killed, if the watch was not resting."""
+        victim = in_group(join, f"x = bytearray({GROUP_BYTES} * 4)")
+        time.sleep(0.2)
+        return victim if f": pid={victim.pid} comm=python3 " in daemon.said() else None
+
+    def query(self, sql):
+        done = lib.run(lib.MMSQL, "query", "--csv", self.root / "trace.db", sql)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()[1:]
+
+    def test_the_killing(self):
+        self.assertEqual(self.victim.returncode, -signal.SIGKILL)
+        self.assertEqual(self.code, 0, self.said)
+        self.assertRegex(self.said, rf"oom_kill: oom/mark_victim by .*: pid={self.victim.pid} comm=python3 .*; noticed")
+
+    def test_holds_what_led_up_to_it(self):
+        [trigger] = [p.one("clone_snapshot_trigger") for p in lib.of_kind(self.packets, "clone_snapshot_trigger")]
+        self.assertEqual(trigger.one("trigger_name"), "oom_kill")
+        victims = [(event.one("timestamp"), event.one("mark_victim", "pid"))
+                   for bundle in lib.of_kind(self.packets, "ftrace_events")
+                   for event in bundle.all("ftrace_events", "event") if "mark_victim" in event]
+        [killed] = [time for time, pid in victims if pid == self.victim.pid]
+        stats = [p for p in lib.of_kind(self.packets, "sys_stats")]
+        self.assertGreater(len([p for p in stats if p.one("timestamp") < killed and "vmstat" in p["sys_stats"][0]]), 0)
+        self.assertGreater(len([p for p in stats if p.one("timestamp") > killed]), 0)
+
+    def test_our_tool_reads_it(self):
+        done = lib.run(lib.MMSQL, "convert", self.file, "-o", self.root / "trace.db")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup((self.root / "trace.db").unlink)
+        self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_trigger'"), ["oom_kill"])
+        self.assertEqual(self.query("SELECT name FROM process WHERE pid = 1"),
+                         [pathlib.Path("/proc/1/cmdline").read_bytes().split(b"\0")[0].decode()])
+        [unnamed, n] = self.query("SELECT sum(name IS NULL), count(*) FROM process WHERE pid > 0")[0].split(",")
+        self.assertLess(int(unnamed), int(n) / 4)
+        for what in ("SELECT 1 FROM ftrace_event WHERE name = 'mm_vmscan_memcg_reclaim_begin'",
+                     "SELECT 1 FROM counter_track WHERE name LIKE 'psi%'", "SELECT 1 FROM counter_track WHERE name = 'oom_kill'",
+                     "SELECT 1 FROM process_counter_track WHERE name = 'mem.rss'"):
+            self.assertTrue(self.query(what + " LIMIT 1"), what)
+        self.assertEqual(self.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"), [])
+
+    @unittest.skipUnless(SHELL, "needs trace_processor_shell in PATH")
+    def test_perfetto_reads_it(self):
+        (self.root / "sql").write_text("SELECT count(*) AS n FROM process WHERE pid = 1 AND name IS NOT NULL;")
+        done = lib.run(SHELL, "-q", self.root / "sql", self.file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.split(), ['"n"', "1"])
+
+
+@lib.needs_tracefs
+class Names(unittest.TestCase):
+    """What is to be watched must be there."""
+
+    def test_mistyped(self):
+        for event, hint in (("vmscan/mm_vmscan_direct_reclaim_begn", 'did you mean "vmscan/mm_vmscan_direct_reclaim_begin"?'),
+                            ("vmscan/mark_victim", 'did you mean "oom/mark_victim"?'),
+                            ("xyz/quite_another", "/sys/kernel/tracing/available_events lists them")):
+            done = lib.run(lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", f"oom/mark_victim,{event}")
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr, f'mmtrace daemon: --kmem-events: "{event}": this kernel has no such event ({hint})\n')
 
 
 if __name__ == "__main__":

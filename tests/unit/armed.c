@@ -15,14 +15,18 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "producer/service/armed/armed_file.h"
+#include "producer/service/armed/armed_snapshot.h"
 #include "tests/unit/unit.h"
 
 #define CONFIG "buffers { size_kb: 64 } data_sources { config { name: \"linux.sys_stats\" } }\n"
 
 struct fixture {
     char root[64], configs[96], output[96];
+    struct armed_place places[3];
+    size_t n_places; // 0: the folder of the configs
     nsec_t now;
     struct strbuf said;
     struct log log;
@@ -213,11 +217,14 @@ static int teardown(void **state)
 
 static void arm(struct fixture *f)
 {
+    if (f->n_places == 0)
+        f->places[f->n_places++] = (struct armed_place){.path = f->configs};
     static const char *const names[] = {"linux.sys_stats", NULL};
     struct armed_options options = {
         .clock = &f->clock,
         .log = &f->log,
-        .folder = f->configs,
+        .places = f->places,
+        .n_places = f->n_places,
         .output_folder = f->output,
         .max_files = 3,
         .source_names = names,
@@ -497,6 +504,7 @@ static void test_snapshots(void **state)
     assert_true(armed_next_due(f->armed) <= f->now);
     armed_run_due(f->armed);
     assert_int_equal(count_files(f->output, NULL), 1);
+    assert_int_equal(count_files(f->output, "one-now-20010909T020320Z.pftrace"), 1);
     assert_int_equal(n_live(), 2); // and recording goes on
     record(3, "half a sna");
     tell(3, SERVICE_EVENT_ENDED, -ENOSPC);
@@ -519,6 +527,84 @@ static void test_snapshots(void **state)
         armed_run_due(f->armed);
     assert_int_equal(n_live(), 0);
     assert_int_equal(count_files(f->output, NULL), 2);
+}
+
+static void test_places(void **state)
+{
+    struct fixture *f = *state;
+    char vendor[128], file[160], nowhere[128];
+    snprintf(vendor, sizeof(vendor), "%s/vendor", f->root);
+    snprintf(file, sizeof(file), "%s/one.cfg", vendor);
+    snprintf(nowhere, sizeof(nowhere), "%s/nowhere", f->root);
+    assert_int_equal(mkdir(vendor, 0700), 0);
+    f->places[0] = (struct armed_place){.path = file, .optional = true};
+    f->places[1] = (struct armed_place){.path = nowhere, .optional = true};
+    f->places[2] = (struct armed_place){.path = f->configs};
+    f->n_places = 3;
+    put(f->configs, "one.cfg", CONFIG);
+    put(vendor, "two.cfg", CONFIG); // not asked for
+    arm(f);
+    fake.ends_at_once = true;
+    assert_int_equal(n_live(), 1);
+    strbuf_clear(&f->said);
+    // The vendor's takes the place of ours, and gives it back.
+    put(vendor, "one.cfg", "not a config");
+    armed_reload(f->armed);
+    while (armed_next_due(f->armed) <= f->now)
+        armed_run_due(f->armed);
+    assert_int_equal(n_live(), 0);
+    assert_non_null(strstr(f->said.text, "armed/one.cfg: left alone"));
+    drop(vendor, "one.cfg");
+    armed_reload(f->armed);
+    while (armed_next_due(f->armed) <= f->now)
+        armed_run_due(f->armed);
+    assert_int_equal(n_live(), 1);
+    // What is not optional is missed.
+    drop(f->configs, "one.cfg");
+    rmdir(f->configs);
+    strbuf_clear(&f->said);
+    armed_reload(f->armed);
+    assert_non_null(strstr(f->said.text, "/nowhere, "));
+    assert_non_null(strstr(f->said.text, "cannot be read: No such file"));
+}
+
+static void test_names_of_snapshots(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"oom_kill", "one-oom_kill"},
+        {"com.app/../x y", "one-com.app_.._x_y"},
+        {"", "one-"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CLEANUP(freep) char *stem = armed_snapshot_stem("one", cases[i][0]);
+        assert_string_equal(stem, cases[i][1]);
+    }
+    char name[200];
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    CLEANUP(freep) char *stem = armed_snapshot_stem("one", name);
+    assert_int_equal(strlen(stem), 4 + 64);
+    assert_false(armed_file_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one"));
+    assert_true(armed_file_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one-oom_kill"));
+}
+
+// Twenty snapshots by one trigger leave those of another.
+static void test_bounds_of_snapshots(void **state)
+{
+    struct fixture *f = *state;
+    put(f->configs, "one.cfg",
+        CONFIG " trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 1000 "
+               "triggers { name: 'often' } triggers { name: 'rare' } }");
+    assert_int_equal(folder_make(f->output, 0700), 0);
+    put(f->output, "one-rare-20010909T020320Z.pftrace", "rare");
+    for (int i = 10; i < 30; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "one-often-20010909T0203%dZ.pftrace", i);
+        put(f->output, name, "often");
+    }
+    arm(f);
+    assert_int_equal(count_files(f->output, NULL), 3 + 1);
 }
 
 static void test_snapshot_that_fails(void **state)
@@ -659,6 +745,9 @@ int main(void)
         T(test_pruning),
         T(test_same_second),
         T(test_snapshots),
+        T(test_places),
+        T(test_names_of_snapshots),
+        T(test_bounds_of_snapshots),
         T(test_snapshot_that_fails),
         T(test_shortage_loses_no_config),
         T(test_folder_goes_and_comes),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A folder plays the tracefs instance, and a FIFO its trace_pipe.
-#include "producer/service/armed/kmem_watch.h"
+#include "producer/service/armed/memory_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +125,7 @@ static int watch_events(struct fixture *f, const char *const *events, const char
         .events = events,
         .psi = psi,
         .rest = REST,
+        .rest_max = 2 * REST,
         .hit = note_hit,
         .userdata = f,
     };
@@ -173,11 +174,15 @@ static void test_psi_texts(void **state)
     (void)state;
     assert_int_equal(kmem_watch_check_psi(KMEM_WATCH_PSI_DEFAULT, NULL), 0);
     assert_int_equal(kmem_watch_check_psi("full 1 10000000", NULL), 0);
+    assert_int_equal(kmem_watch_check_psi("some 1 1000000 /c g/memory.pressure", NULL), 0);
     static const char *const bad[] = {"",
                                       "some",
                                       "some 1",
                                       "any 1 1000000",
                                       "some 1 1000000 ",
+                                      "some 1 1000000 relative/file",
+                                      "some 0000000000000000000000000000000000000000000000000000000"
+                                      "1 1000000",
                                       "some 0 1000000",
                                       "some 1 1",
                                       "some 2000000 1000000"};
@@ -203,6 +208,7 @@ static void test_hit_and_rest(void **state)
     assert_int_equal(f->n_hits, 1);
     assert_int_equal(f->hit.time, time);
     assert_string_equal(f->hit.what, "compaction/begin");
+    assert_string_equal(f->hit.detail, " by a 1.000001: b: [-7: nid=0");
     assert_true(kmem_watch_resting(f->watch));
     assert_int_equal(first_of(f, "tracing_on"), '0');
 
@@ -224,6 +230,71 @@ static void test_hit_and_rest(void **state)
     f->watch = kmem_watch_free(f->watch);
     assert_int_equal(first_of(f, "tracing_on"), '1'); // as it was found
     assert_int_equal(first_of(f, "events/vmscan/wake/enable"), '0');
+}
+
+// The rest doubles as long as an hour has other hits, up to its bound.
+static void test_rest_doubles(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const events[] = {"vmscan/wake", NULL};
+    const nsec_t rests[] = {REST, 2 * REST, 2 * REST};
+    assert_int_equal(watch_events(f, events, NULL, NULL), 0);
+    for (size_t i = 0; i < 3; i++) {
+        write_event(f, "wake");
+        assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+        nsec_t hit_at = nsec_now(CLOCK_BOOTTIME);
+        assert_int_equal(f->n_hits, i + 1);
+        while (kmem_watch_resting(f->watch))
+            assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+        nsec_t rested = nsec_now(CLOCK_BOOTTIME) - hit_at;
+        assert_true(rested >= rests[i] - 20 * NSEC_PER_MSEC);
+        assert_true(i > 0 || rested < 2 * REST || rested > 5 * REST); // unless the machine is slow
+    }
+    // Something else has told: not before its rest is over, and never earlier than one's own.
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    kmem_watch_rest_until(f->watch, now + 50 * NSEC_PER_MSEC);
+    kmem_watch_rest_until(f->watch, now);
+    assert_true(kmem_watch_resting(f->watch));
+    write_event(f, "wake");
+    while (kmem_watch_resting(f->watch))
+        assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+    assert_true(nsec_now(CLOCK_BOOTTIME) >= now + 50 * NSEC_PER_MSEC);
+    assert_int_equal(f->n_hits, 3);
+}
+
+static void test_psi_of_a_cgroup(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const gone[] = {"some 1000 1000000 /nowhere/memory.pressure", NULL};
+    struct err err = {0};
+    assert_int_equal(watch_events(f, NULL, gone, &err), -ENODEV);
+    assert_non_null(strstr(f->said.text, "\"some 1000 1000000 /nowhere/memory.pressure\" is not"));
+}
+
+static void check(struct fixture *f, const char *event, const char *hint)
+{
+    const char *const events[] = {"oom/mark_victim", event, NULL};
+    struct err err = {0};
+    assert_int_equal(memory_watch_check_events(&f->roots, events, &err), hint ? -EINVAL : 0);
+    if (hint)
+        assert_string_equal(err.hint, hint);
+}
+
+static void test_names_of_events(void **state)
+{
+    struct fixture *f = *state;
+    check(f, "any/thing", NULL); // the kernel shows none
+    put(f, "tracefs/available_events",
+        "oom:mark_victim\nvmscan:mm_vmscan_direct_reclaim_begin\n"
+        "vmscan:mm_vmscan_memcg_reclaim_begin\ncompaction:mm_compaction_begin\n");
+    check(f, "compaction/mm_compaction_begin", NULL);
+    check(f, "vmscan/mm_vmscan_direct_reclaim_begn",
+          "did you mean \"vmscan/mm_vmscan_direct_reclaim_begin\"?");
+    check(f, "memory_management/mm_compaction_begin",
+          "did you mean \"compaction/mm_compaction_begin\"?");
+    char hint[160];
+    snprintf(hint, sizeof(hint), "%s/available_events lists them", f->tracefs);
+    check(f, "net/quite_another", hint);
 }
 
 static void test_what_is_not_there(void **state)
@@ -250,6 +321,9 @@ int main(void)
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_psi_texts),
         cmocka_unit_test_setup_teardown(test_hit_and_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rest_doubles, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_psi_of_a_cgroup, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_of_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_not_there, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

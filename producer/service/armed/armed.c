@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder, and the list of entries (armed_entry.h). Entries are released in run_due() alone. So
+// The places, and the list of entries (armed_entry.h). Entries are released in run_due() alone. So
 // no caller is ever left with an entry or a session that is gone.
 //
-// A look at the folder compares what stat() says with what it said. inotify only says when to look,
+// A look at a place compares what stat() says with what it said. inotify only says when to look,
 // a moment later, when a config that is copied in is complete.
 #include "producer/service/armed/armed.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,8 +21,9 @@
 #include "common/str.h"
 #include "producer/service/armed/armed_entry.h"
 
-#define LOOK_DELAY (100 * NSEC_PER_MSEC)
-#define LOOK_AGAIN (60 * NSEC_PER_SEC) // where the folder cannot be read
+#define PLACES_TEXT_MAX 512
+#define LOOK_DELAY      (100 * NSEC_PER_MSEC)
+#define LOOK_AGAIN      (60 * NSEC_PER_SEC) // where the folder cannot be read
 #define FOLDER_EVENTS                                                                              \
     (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
@@ -33,7 +36,7 @@ void armed_wake_up(struct armed *armed)
         loop_set_timer(armed->timer, armed_next_due(armed), 0);
 }
 
-// -- the folder --
+// -- the places --
 
 static struct entry *find_entry(const struct armed *armed, const char *name)
 {
@@ -43,7 +46,8 @@ static struct entry *find_entry(const struct armed *armed, const char *name)
     return NULL;
 }
 
-static void look_at(struct armed *armed, const char *name, const struct stat *st)
+static void look_at(struct armed *armed, const char *folder, const char *name,
+                    const struct stat *st)
 {
     struct entry *entry = find_entry(armed, name);
     if (!entry) {
@@ -52,47 +56,118 @@ static void look_at(struct armed *armed, const char *name, const struct stat *st
                       name, ARMED_CONFIGS_MAX);
             return;
         }
-        entry = entry_add(armed, name);
+        entry = entry_add(armed, folder, name);
         if (!entry)
             return;
         entry->seen = true;
         entry_load(entry);
         return;
     }
+    if (entry->seen) // in a place before this one
+        return;
     entry->seen = true;
+    if (!str_eq(entry->folder, folder))
+        entry_move(entry, folder);
     if (entry_has_changed(entry, st))
         entry_end(entry, THEN_LOAD);
     else if (entry->state == ENDING && entry->then == THEN_GO)
         entry->then = THEN_LOAD; // it went and came back
 }
 
+// One config of an open folder.
+static int look_for(struct armed *armed, int folder_fd, const char *folder, const char *name)
+{
+    struct entry *known = find_entry(armed, name);
+    struct stat st;
+    if (fstatat(folder_fd, name, &st, 0) == 0) {
+        look_at(armed, folder, name, &st);
+        return 0;
+    }
+    int r = -errno;
+    if (known && armed_may_pass(r))
+        known->seen = true;
+    return r;
+}
+
+static void look_through(struct armed *armed, DIR *dir, const char *folder)
+{
+    struct dirent *file;
+    while ((file = readdir(dir)))
+        if (*file->d_name != '.' && str_ends_with(file->d_name, ARMED_SUFFIX) &&
+            strlen(file->d_name) > strlen(ARMED_SUFFIX))
+            look_for(armed, dirfd(dir), folder, file->d_name);
+}
+
+// *ret_folder (the caller's), and the name of the only config there, or NULL: all of them.
+static int split_place(const struct armed_place *place, char **ret_folder, const char **ret_name)
+{
+    const char *slash = strrchr(place->path, '/');
+    bool is_file = str_ends_with(place->path, ARMED_SUFFIX);
+    *ret_name = !is_file ? NULL : slash ? slash + 1 : place->path;
+    if (!is_file)
+        *ret_folder = strdup(place->path);
+    else if (!slash || slash == place->path)
+        *ret_folder = strdup(slash ? "/" : ".");
+    else
+        *ret_folder = strndup(place->path, (size_t)(slash - place->path));
+    return *ret_folder ? 0 : -ENOMEM;
+}
+
+static int look_into(struct armed *armed, const struct armed_place *place, DIR *dir,
+                     const char *folder, const char *name)
+{
+    if (!name) {
+        look_through(armed, dir, folder);
+        return 0;
+    }
+    int r = look_for(armed, dirfd(dir), folder, name);
+    return place->optional ? 0 : r;
+}
+
+struct opened_place {
+    DIR *dir;     // owned; NULL: it cannot be read
+    char *folder; // owned
+    const char *name;
+};
+
+static int open_place(const struct armed_place *place, struct opened_place *ret)
+{
+    int r = split_place(place, &ret->folder, &ret->name);
+    if (r < 0)
+        return r;
+    ret->dir = opendir(ret->folder);
+    r = ret->dir ? 0 : -errno;
+    return place->optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
+}
+
+// Where a place may be readable a moment later nothing is concluded from what is missing.
 static int look(struct armed *armed)
 {
-    DIR *dir = opendir(armed->options.folder);
-    int r = dir ? 0 : -errno;
-    armed->look_due = dir ? NSEC_MAX : armed_now(armed) + LOOK_AGAIN;
-    if (armed_may_pass(r))
-        return r;
-    for (size_t i = 0; i < armed->entries.n; i++)
-        armed->entries.items[i]->seen = false;
-    struct dirent *file;
-    while (dir && (file = readdir(dir))) {
-        const char *name = file->d_name;
-        struct stat st;
-        if (*name == '.' || !str_ends_with(name, ARMED_SUFFIX) ||
-            strlen(name) == strlen(ARMED_SUFFIX))
-            continue;
-        struct entry *known = find_entry(armed, name);
-        if (fstatat(dirfd(dir), name, &st, 0) == 0)
-            look_at(armed, name, &st);
-        else if (known)
-            known->seen = armed_may_pass(-errno);
+    struct opened_place opened[ARMED_PLACES_MAX] = {0};
+    size_t n = armed->options.n_places;
+    int r = 0;
+    for (size_t i = 0; i < n && !armed_may_pass(r); i++) {
+        int place_r = open_place(&armed->options.places[i], &opened[i]);
+        r = r == 0 || armed_may_pass(place_r) ? place_r : r;
     }
-    for (size_t i = 0; i < armed->entries.n; i++)
+    bool may_pass = armed_may_pass(r);
+    for (size_t i = 0; i < armed->entries.n && !may_pass; i++)
+        armed->entries.items[i]->seen = false;
+    for (size_t i = 0; i < n; i++) {
+        struct opened_place *place = &opened[i];
+        if (place->dir && !may_pass) {
+            int place_r =
+                look_into(armed, &armed->options.places[i], place->dir, place->folder, place->name);
+            r = r == 0 ? place_r : r;
+        }
+        if (place->dir)
+            closedir(place->dir);
+        free(place->folder);
+    }
+    for (size_t i = 0; i < armed->entries.n && !may_pass; i++)
         if (!armed->entries.items[i]->seen)
             entry_end(armed->entries.items[i], THEN_GO);
-    if (dir)
-        closedir(dir);
+    armed->look_due = r < 0 ? armed_now(armed) + LOOK_AGAIN : NSEC_MAX;
     return r;
 }
 
@@ -108,12 +183,21 @@ static void folder_ready(void *userdata, uint32_t events)
 }
 
 // The same folder under the same name is watched once, however often this is called.
-static int watch_folder(struct armed *armed)
+static int watch_places(struct armed *armed)
 {
-    if (armed->watch_fd < 0)
-        return 0;
-    int r = inotify_add_watch(armed->watch_fd, armed->options.folder, FOLDER_EVENTS);
-    return r < 0 ? -errno : 0;
+    int r = 0;
+    for (size_t i = 0; i < armed->options.n_places && armed->watch_fd >= 0; i++) {
+        const struct armed_place *place = &armed->options.places[i];
+        CLEANUP(freep) char *folder = NULL;
+        const char *name;
+        int place_r = split_place(place, &folder, &name);
+        if (place_r == 0 && inotify_add_watch(armed->watch_fd, folder, FOLDER_EVENTS) < 0)
+            place_r = -errno;
+        if (place->optional && (place_r == -ENOENT || place_r == -ENOTDIR))
+            place_r = 0;
+        r = r == 0 ? place_r : r;
+    }
+    return r;
 }
 
 // -- time --
@@ -148,16 +232,28 @@ static void run_entry(struct armed *armed, size_t index)
     }
 }
 
+// All of them, for people: which one it is the reason says rarely.
+static const char *places_text(const struct armed *armed, char ret[PLACES_TEXT_MAX])
+{
+    size_t used = 0;
+    ret[0] = '\0';
+    for (size_t i = 0; i < armed->options.n_places && used < PLACES_TEXT_MAX; i++)
+        used += (size_t)snprintf(ret + used, PLACES_TEXT_MAX - used, "%s%s", i > 0 ? ", " : "",
+                                 armed->options.places[i].path);
+    return ret;
+}
+
 // A folder that was away may be another one now.
 static void look_again(struct armed *armed)
 {
-    int watched = watch_folder(armed), r = look(armed);
+    char text[PLACES_TEXT_MAX];
+    int watched = watch_places(armed), r = look(armed);
     if (watched < 0)
         armed->look_due = armed_now(armed) + LOOK_AGAIN;
     if (r == 0)
         r = watched;
     if (r < 0 && !armed->unreadable)
-        log_warning(armed->options.log, "%s cannot be read: %s", armed->options.folder,
+        log_warning(armed->options.log, "%s cannot be read: %s", places_text(armed, text),
                     strerror(-r));
     armed->unreadable = r < 0;
 }
@@ -191,12 +287,13 @@ static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
 int armed_new(const struct armed_options *options, struct armed **ret, struct err *err)
 {
     CLEANUP(armed_freep) struct armed *armed = calloc(1, sizeof(*armed));
-    if (!armed)
-        return err_errno(err, -ENOMEM, "%s", options->folder);
+    char text[PLACES_TEXT_MAX];
+    if (!armed || options->n_places > ARMED_PLACES_MAX)
+        return err_errno(err, armed ? -E2BIG : -ENOMEM, "armed configs");
     armed->options = *options;
     armed->look_due = NSEC_MAX;
     armed->watch_fd = options->loop ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
-    int r = options->loop && armed->watch_fd < 0 ? -errno : watch_folder(armed);
+    int r = options->loop && armed->watch_fd < 0 ? -errno : watch_places(armed);
     if (r == 0 && options->loop)
         r = loop_add_timer(options->loop, NSEC_MAX, 0, timer_fired, armed, &armed->timer);
     if (r == 0 && options->loop)
@@ -205,7 +302,7 @@ int armed_new(const struct armed_options *options, struct armed **ret, struct er
     if (r == 0)
         r = look(armed);
     if (r < 0)
-        return err_errno(err, r, "%s", options->folder);
+        return err_errno(err, r, "%s", places_text(armed, text));
     armed_run_due(armed);
     *ret = STEAL(armed);
     return 0;

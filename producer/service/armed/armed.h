@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder of trace configs (*.cfg), each kept armed: as a session of the service, which is made
-// anew whenever it has ended. What it recorded goes into a file (armed_file.h). The folder is
+// Trace configs (*.cfg) in some places, each kept armed: as a session of the service, which is made
+// anew whenever it has ended. What it recorded goes into a file (armed_file.h). The places are
 // watched: configs that come, change and go are armed, armed anew, and ended. Exactly one session
 // a config.
 //
@@ -10,6 +10,7 @@
 // five minutes.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,13 +27,23 @@
 #define ARMED_DELAY_MAX   (300 * NSEC_PER_SEC)
 #define ARMED_EARLY       (10 * NSEC_PER_SEC) // an end before this is one too early
 
+#define ARMED_PLACES_MAX 8
+
+// A folder, of which every *.cfg is armed, or, where the path ends with that, one config. Of
+// configs with the same name the one in the first place counts.
+struct armed_place {
+    const char *path; // borrowed
+    bool optional;    // it need not be there
+};
+
 // Borrowed, as everything in it; outlives the armed configs.
 struct armed_options {
     struct service *service;
     struct loop *loop; // NULL: nobody sleeps, the owner calls armed_run_due() and armed_reload()
     const struct clock_reader *clock;
     const struct log *log;
-    const char *folder;              // of the configs
+    const struct armed_place *places; // of the configs
+    size_t n_places;
     const char *output_folder;       // where a config says nothing else by output_path
     uint32_t max_files;              // of each config; 0: any number
     uint64_t max_bytes;              // of each config's files; 0: no limit
@@ -45,7 +56,7 @@ struct armed_options {
 
 struct armed;
 
-// Arms what is there. An error only if the folder cannot be read.
+// Arms what is there. An error only if a place cannot be read that is not optional.
 int armed_new(const struct armed_options *options, struct armed **ret, struct err *err);
 // Ends what is left at once: what is not in its file yet is lost.
 struct armed *armed_free(struct armed *armed); // takes NULL, returns NULL

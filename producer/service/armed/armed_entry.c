@@ -26,15 +26,18 @@ static time_t real_now(const struct armed *armed)
     return (time_t)(clock_read(armed->options.clock, CLOCK_REALTIME) / NSEC_PER_SEC);
 }
 
-// The text may end with lines that show where a config is wrong, so the consequence goes in front.
+// The text may end with lines that show where a config is wrong: consequence and hint stand in its
+// first line.
 static void complain(struct entry *entry, const struct err *err, const char *consequence)
 {
     if (entry->complaint && str_eq(entry->complaint, err->text))
         return;
     free(entry->complaint);
     entry->complaint = strdup(err->text);
-    log_error(entry->armed->options.log, "%s: %s%s%s%s%s", entry->title, consequence, err->text,
-              err->hint[0] ? " (" : "", err->hint, err->hint[0] ? ")" : "");
+    int first = (int)strcspn(err->text, "\n");
+    log_lines(entry->armed->options.log, LOG_LEVEL_ERROR, "%s: %s%.*s%s%s%s%s", entry->title,
+              consequence, first, err->text, err->hint[0] ? " (" : "", err->hint,
+              err->hint[0] ? ")" : "", err->text + first);
 }
 
 static void log_for_entry(void *userdata, enum log_level level, const char *line)
@@ -51,6 +54,21 @@ static struct armed_folder folder_of(const struct entry *entry)
         .max_files = entry->armed->options.max_files,
         .max_bytes = entry->armed->options.max_bytes,
     };
+}
+
+// The session's own files, and, unless one is being written, the snapshots of each trigger.
+static void prune(const struct entry *entry)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers = entry->config.trace->trigger_config;
+    struct armed_folder folder = folder_of(entry);
+    armed_folder_prune(&folder, entry->armed->options.log);
+    for (size_t i = 0; triggers && !entry->snapshots && i < triggers->n_triggers; i++) {
+        const char *name = triggers->triggers[i]->name;
+        CLEANUP(freep) char *stem = armed_snapshot_stem(entry->output_stem, name ? name : "");
+        folder.stem = stem;
+        if (stem)
+            armed_folder_prune(&folder, entry->armed->options.log);
+    }
 }
 
 // -- waiting --
@@ -121,8 +139,7 @@ static void finish_file(struct entry *entry)
         publish(entry);
     count_file(entry, &entry->file, entry->session_id);
     armed_file_close(&entry->file);
-    struct armed_folder folder = folder_of(entry);
-    armed_folder_prune(&folder, entry->armed->options.log);
+    prune(entry);
 }
 
 static void session_ended(struct entry *entry, int result, const char *text)
@@ -190,7 +207,7 @@ void entry_finish_snapshots(struct entry *entry)
         *at = snapshot->next;
         armed_snapshot_free(snapshot);
         if (!entry->snapshots)
-            armed_folder_prune(&folder, entry->armed->options.log);
+            prune(entry);
     }
 }
 
@@ -312,7 +329,7 @@ static int load(struct entry *entry, struct err *err)
     const struct armed_options *o = &entry->armed->options;
     CLEANUP(freep) char *path = NULL;
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    if (asprintf(&path, "%s/%s", o->folder, entry->name) < 0) {
+    if (asprintf(&path, "%s/%s", entry->folder, entry->name) < 0) {
         path = NULL;
         return err_errno(err, -ENOMEM, "config");
     }
@@ -362,8 +379,7 @@ void entry_load(struct entry *entry)
     }
     free(entry->complaint);
     entry->complaint = NULL;
-    struct armed_folder folder = folder_of(entry);
-    armed_folder_prune(&folder, entry->armed->options.log);
+    prune(entry);
     wait_until(entry, armed_now(entry->armed));
 }
 
@@ -384,12 +400,13 @@ struct entry *entry_free(struct entry *entry)
     free(entry->output_folder);
     free(entry->output_stem);
     free(entry->title);
+    free(entry->folder);
     free(entry->name);
     free(entry);
     return NULL;
 }
 
-struct entry *entry_add(struct armed *armed, const char *name)
+struct entry *entry_add(struct armed *armed, const char *folder, const char *name)
 {
     struct entry *entry = calloc(1, sizeof(*entry));
     if (!entry)
@@ -399,9 +416,11 @@ struct entry *entry_add(struct armed *armed, const char *name)
     entry->state = ALONE;
     entry->delay = ARMED_DELAY_MIN;
     entry->name = strdup(name);
+    entry->folder = strdup(folder);
     if (asprintf(&entry->title, "armed/%s", name) < 0)
         entry->title = NULL;
-    if (!entry->name || !entry->title || entry_vec_push(&armed->entries, entry) < 0)
+    if (!entry->name || !entry->folder || !entry->title ||
+        entry_vec_push(&armed->entries, entry) < 0)
         return entry_free(entry);
     entry->consumer = (struct service_consumer){
         .uid = geteuid(),
@@ -411,6 +430,15 @@ struct entry *entry_add(struct armed *armed, const char *name)
         .userdata = entry,
     };
     return entry;
+}
+
+void entry_move(struct entry *entry, const char *folder)
+{
+    char *copy = strdup(folder);
+    if (!copy)
+        return;
+    free(entry->folder);
+    entry->folder = copy;
 }
 
 void entry_end(struct entry *entry, int then)

@@ -28,6 +28,7 @@ struct stamp {
 struct entry {
     struct armed *armed; // borrowed
     char *name;          // owned: "mm_events.cfg"
+    char *folder;        // owned: where it is
     char *title;         // owned: "armed/mm_events.cfg"
     struct stamp stamp;
     struct config config;
@@ -57,7 +58,7 @@ struct armed {
     struct loop_timer *timer;
     nsec_t look_due; // NSEC_MAX: no need to look
     uint64_t n_files;
-    bool unreadable; // the folder, and that was said
+    bool unreadable; // a place, and that was said
     bool ending;
     void (*done)(void *userdata);
     void *done_userdata;
@@ -78,7 +79,9 @@ static inline bool armed_may_pass(int r)
 void armed_wake_up(struct armed *armed);
 
 // An entry that is not loaded yet, in the list; NULL: no memory.
-struct entry *entry_add(struct armed *armed, const char *name);
+struct entry *entry_add(struct armed *armed, const char *folder, const char *name);
+// Another place has the config from here on. No memory: the old one still has.
+void entry_move(struct entry *entry, const char *folder);
 struct entry *entry_free(struct entry *entry); // takes NULL, returns NULL; not taken off the list
 
 void entry_load(struct entry *entry);        // reads the config

@@ -4,12 +4,17 @@
 // before that it would be a trace without its last packets.
 #include "producer/service/armed/armed_snapshot.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+
+#define TRIGGER_NAME_MAX 64
 
 DEFINE_CLEANUP(snapshot_freep, struct armed_snapshot, armed_snapshot_free);
 
@@ -33,6 +38,25 @@ static int take_copy(struct armed_snapshot *snapshot, const struct service_consu
     return r;
 }
 
+char *armed_snapshot_stem(const char *stem, const char *trigger)
+{
+    char *name;
+    if (asprintf(&name, "%s-%.*s", stem, TRIGGER_NAME_MAX, trigger) < 0)
+        return NULL;
+    for (char *c = name + strlen(stem) + 1; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+            *c = '_';
+    return name;
+}
+
+static struct armed_folder own_folder(const struct armed_snapshot *snapshot,
+                                      const struct armed_folder *folder)
+{
+    struct armed_folder own = *folder;
+    own.stem = snapshot->stem;
+    return own;
+}
+
 int armed_snapshot_take(struct service *service, const struct service_consumer *consumer,
                         uint64_t session_id, const struct service_trigger_hit *trigger,
                         const struct armed_folder *folder, time_t now, struct armed_snapshot **ret,
@@ -44,7 +68,11 @@ int armed_snapshot_take(struct service *service, const struct service_consumer *
     snapshot->service = service;
     snapshot->taken = now;
     snapshot->file = ARMED_FILE_NONE;
-    int r = armed_file_open(folder, now, &snapshot->file, err);
+    snapshot->stem = armed_snapshot_stem(folder->stem, trigger ? trigger->name : "snapshot");
+    if (!snapshot->stem)
+        return err_errno(err, -ENOMEM, "snapshot");
+    struct armed_folder own = own_folder(snapshot, folder);
+    int r = armed_file_open(&own, now, &snapshot->file, err);
     if (r == 0)
         r = take_copy(snapshot, consumer, session_id, trigger, folder->path, err);
     if (r < 0)
@@ -64,11 +92,12 @@ void armed_snapshot_written(struct armed_snapshot *snapshot, int result, const c
 int armed_snapshot_finish(struct armed_snapshot *snapshot, const struct armed_folder *folder,
                           struct err *err)
 {
+    struct armed_folder own = own_folder(snapshot, folder);
     int r = snapshot->result;
     if (r < 0)
         *err = snapshot->err;
     else
-        r = armed_file_publish(&snapshot->file, folder, snapshot->taken, err);
+        r = armed_file_publish(&snapshot->file, &own, snapshot->taken, err);
     return r < 0 ? err_prefix(err, r, "snapshot") : 0;
 }
 
@@ -79,6 +108,7 @@ struct armed_snapshot *armed_snapshot_free(struct armed_snapshot *snapshot)
     if (snapshot->session_id)
         service_destroy(snapshot->service, snapshot->session_id);
     armed_file_close(&snapshot->file);
+    free(snapshot->stem);
     free(snapshot);
     return NULL;
 }

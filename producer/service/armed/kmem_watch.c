@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +28,11 @@
 #include "producer/sources/ftrace/tracefs.h"
 
 #define TEXT_MAX       4096
+#define PSI_TEXT_MAX   64
 #define PSI_STEP_USEC  2000000ull
 #define READS_MAX      100000 // to empty the buffer; it is off and cannot grow
 #define BUFFER_SIZE_KB "4"    // of each CPU
-
-const char *const kmem_watch_default_events[] = {
-    "vmscan/mm_vmscan_kswapd_wake",
-    "vmscan/mm_vmscan_direct_reclaim_begin",
-    "compaction/mm_compaction_begin",
-    NULL,
-};
+#define HITS_KEPT      24     // the rest cannot double more often
 
 struct psi_threshold {
     struct kmem_watch *watch;
@@ -57,8 +53,10 @@ struct kmem_watch {
     size_t n_psi;
     struct loop_timer *rest;
     bool resting;
+    nsec_t rests_until;
     nsec_t armed_at;
     uint64_t n_hits;
+    nsec_t hits[HITS_KEPT]; // boot times of the last ones; hit N is in hits[N % HITS_KEPT]
 };
 
 DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
@@ -109,16 +107,32 @@ bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t lat
     return false;
 }
 
+// What the kernel takes is text[0..*ret_size); *ret_path is the file behind it, NULL for all tasks.
+static bool parse_psi(const char *text, uint64_t *ret_stall, uint64_t *ret_window, size_t *ret_size,
+                      const char **ret_path)
+{
+    const char *end = text + strlen(text), *cursor = text + strlen("some ");
+    *ret_path = NULL;
+    if ((!str_starts_with(text, "some ") && !str_starts_with(text, "full ")) ||
+        !str_scan_u64(&cursor, end, ret_stall) || !str_scan_u64(&cursor, end, ret_window))
+        return false;
+    *ret_size = (size_t)(cursor - text);
+    if (cursor == end)
+        return *ret_size < PSI_TEXT_MAX;
+    *ret_path = cursor + 1;
+    return *ret_size < PSI_TEXT_MAX && cursor[0] == ' ' && cursor[1] == '/';
+}
+
 int kmem_watch_check_psi(const char *text, struct err *err)
 {
     uint64_t stall, window;
-    const char *end = text + strlen(text), *cursor = text + strlen("some ");
-    if ((!str_starts_with(text, "some ") && !str_starts_with(text, "full ")) ||
-        !str_scan_u64(&cursor, end, &stall) || !str_scan_u64(&cursor, end, &window) ||
-        cursor != end) {
+    size_t size;
+    const char *path;
+    if (!parse_psi(text, &stall, &window, &size, &path)) {
         err_set(err, -EINVAL, "\"%s\": not a pressure threshold", text);
         return err_hint(err, -EINVAL,
-                        "some|full STALL_USEC WINDOW_USEC, as in \"" KMEM_WATCH_PSI_DEFAULT "\"");
+                        "some|full STALL_USEC WINDOW_USEC [FILE], as in \"" KMEM_WATCH_PSI_DEFAULT
+                        "\"; FILE is a cgroup's memory.pressure");
     }
     if (window < 500000 || window > 10000000 || stall == 0 || stall > window)
         return err_set(err, -EINVAL,
@@ -151,19 +165,71 @@ static void close_psi(struct psi_threshold *psi)
     psi->fd = close_fd(psi->fd);
 }
 
+// How long to rest after the latest hit.
+static nsec_t rest_after(const struct kmem_watch *watch, nsec_t now)
+{
+    nsec_t rest = watch->options.rest;
+    uint64_t n_kept = watch->n_hits < HITS_KEPT ? watch->n_hits : HITS_KEPT;
+    for (uint64_t i = 2; i <= n_kept && rest < watch->options.rest_max; i++)
+        if (now - watch->hits[(watch->n_hits - i) % HITS_KEPT] < KMEM_WATCH_HOUR)
+            rest *= 2;
+    if (watch->options.rest_max >= watch->options.rest && rest > watch->options.rest_max)
+        rest = watch->options.rest_max;
+    return rest;
+}
+
 // Closing a PSI trigger waits for the kernel, some 15 ms: it comes last.
-static void hit(struct kmem_watch *watch, nsec_t now, nsec_t time, const char *what)
+static void fall_silent(struct kmem_watch *watch, nsec_t until)
 {
     watch->resting = true;
-    watch->n_hits++;
+    watch->rests_until = until;
     switch_events(watch, false);
     if (watch->pipe_io)
         loop_set_io(watch->pipe_io, 0);
-    loop_set_timer(watch->rest, now + watch->options.rest, 0);
-    struct kmem_watch_hit hit = {.time = time, .what = what};
-    watch->options.hit(watch->options.userdata, &hit);
+    loop_set_timer(watch->rest, until, 0);
+}
+
+static void close_all_psi(struct kmem_watch *watch)
+{
     for (size_t i = 0; i < watch->n_psi; i++)
         close_psi(&watch->psi[i]);
+}
+
+static void hit(struct kmem_watch *watch, nsec_t now, const struct kmem_watch_hit *hit)
+{
+    watch->hits[watch->n_hits++ % HITS_KEPT] = now;
+    fall_silent(watch, now + rest_after(watch, now));
+    watch->options.hit(watch->options.userdata, hit);
+    close_all_psi(watch);
+}
+
+void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until)
+{
+    if (watch->resting && watch->rests_until >= until)
+        return;
+    fall_silent(watch, until);
+    close_all_psi(watch);
+}
+
+// "  a task-12  [001] .....  6592.385189: mark_victim: pid=12 comm=a task": the parts around the
+// time. `name` points at the event's name in the line.
+static void describe(const char *text, const char *end, const char *name, size_t name_size,
+                     char ret[KMEM_WATCH_DETAIL_MAX])
+{
+    const char *start = memrchr(text, '\n', (size_t)(name - text));
+    start = start ? start + 1 : text;
+    const char *line_end = memchr(name, '\n', (size_t)(end - name));
+    const char *args = name + name_size + 1,
+               *task_end = memrchr(start, '[', (size_t)(name - start));
+    line_end = line_end ? line_end : end;
+    while (start < name && *start == ' ')
+        start++;
+    while (task_end && task_end > start && task_end[-1] == ' ')
+        task_end--;
+    int task_size = task_end ? (int)(task_end - start) : 0;
+    int args_size = args < line_end ? (int)(line_end - args) : 0;
+    snprintf(ret, KMEM_WATCH_DETAIL_MAX, "%s%.*s%s%.*s", task_size > 0 ? " by " : "",
+             task_size > 0 ? task_size : 0, start, args_size > 0 ? ":" : "", args_size, args);
 }
 
 static void pipe_ready(void *userdata, uint32_t events)
@@ -176,16 +242,19 @@ static void pipe_ready(void *userdata, uint32_t events)
     ssize_t n = read(watch->pipe_fd, text, sizeof(text));
     if (n <= 0)
         return;
-    nsec_t now = nsec_now(CLOCK_BOOTTIME), time = now;
-    const char *what = watch->events[0], *name;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    struct kmem_watch_hit found = {.time = now, .what = watch->events[0]};
+    const char *name;
     size_t size;
-    if (kmem_watch_parse(text, (size_t)n, watch->armed_at, now, &time, &name, &size))
+    if (kmem_watch_parse(text, (size_t)n, watch->armed_at, now, &found.time, &name, &size)) {
         for (size_t i = 0; i < watch->n_events; i++) {
             const char *known = strchr(watch->events[i], '/') + 1;
             if (strlen(known) == size && memcmp(known, name, size) == 0)
-                what = watch->events[i];
+                found.what = watch->events[i];
         }
-    hit(watch, now, time, what);
+        describe(text, text + n, name, size, found.detail);
+    }
+    hit(watch, now, &found);
 }
 
 static void psi_ready(void *userdata, uint32_t events)
@@ -202,34 +271,43 @@ static void psi_ready(void *userdata, uint32_t events)
         return;
     }
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    hit(watch, now, now, psi->text);
+    struct kmem_watch_hit found = {.time = now, .what = psi->text};
+    hit(watch, now, &found);
 }
 
 // Without CAP_SYS_RESOURCE the kernel takes windows in steps of two seconds only.
-static int write_psi(int fd, const char *text)
+static int write_psi(int fd, const char *text, size_t size, uint64_t stall, uint64_t window)
 {
-    if (write(fd, text, strlen(text) + 1) >= 0)
+    char kernel_text[PSI_TEXT_MAX] = "";
+    memcpy(kernel_text, text, size);
+    if (write(fd, kernel_text, size + 1) >= 0)
         return 0;
-    unsigned long long stall, window;
-    if (errno != EINVAL || sscanf(text + strlen("some "), "%llu %llu", &stall, &window) != 2)
+    if (errno != EINVAL)
         return -errno;
-    unsigned long long wider = (window + PSI_STEP_USEC - 1) / PSI_STEP_USEC * PSI_STEP_USEC;
-    char wider_text[64];
-    int n = snprintf(wider_text, sizeof(wider_text), "%.4s %llu %llu", text, stall * wider / window,
-                     wider);
-    return write(fd, wider_text, (size_t)n + 1) < 0 ? -errno : 0;
+    uint64_t wider = (window + PSI_STEP_USEC - 1) / PSI_STEP_USEC * PSI_STEP_USEC;
+    int n = snprintf(kernel_text, sizeof(kernel_text), "%.4s %" PRIu64 " %" PRIu64, text,
+                     stall * wider / window, wider);
+    return write(fd, kernel_text, (size_t)n + 1) < 0 ? -errno : 0;
 }
 
 static int open_psi(struct psi_threshold *psi)
 {
     struct kmem_watch *watch = psi->watch;
-    CLEANUP(freep) char *path = NULL;
-    if (asprintf(&path, "%s/pressure/memory", watch->options.roots->proc) < 0)
+    CLEANUP(freep) char *system_path = NULL;
+    uint64_t stall, window;
+    size_t size;
+    const char *path;
+    if (!parse_psi(psi->text, &stall, &window, &size, &path))
+        return -EINVAL;
+    if (!path && asprintf(&system_path, "%s/pressure/memory", watch->options.roots->proc) < 0) {
+        system_path = NULL;
         return -ENOMEM;
-    CLEANUP(close_fdp) int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    }
+    CLEANUP(close_fdp)
+    int fd = open(path ? path : system_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int r = write_psi(fd, psi->text);
+    int r = write_psi(fd, psi->text, size, stall, window);
     if (r < 0)
         return r;
     r = loop_add_io(watch->options.loop, fd, EPOLLPRI, psi_ready, psi, &psi->io);
@@ -238,12 +316,17 @@ static int open_psi(struct psi_threshold *psi)
     return r;
 }
 
+static enum log_level level_of_lacks(const struct kmem_watch *watch)
+{
+    return watch->options.is_default ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
+}
+
 static void arm_psi(struct psi_threshold *psi)
 {
     int r = open_psi(psi);
     if (r < 0 && !psi->failed)
-        log_warning(psi->watch->options.log, "pressure threshold \"%s\" is not watched: %s",
-                    psi->text, strerror(-r));
+        log_line(psi->watch->options.log, level_of_lacks(psi->watch),
+                 "pressure threshold \"%s\" is not watched: %s", psi->text, strerror(-r));
     psi->failed = r < 0;
 }
 
@@ -336,8 +419,8 @@ static int open_events(struct kmem_watch *watch, struct err *err)
     for (const char *const *event = o->events; *event; event++) {
         r = watch->n_events < KMEM_WATCH_EVENTS_MAX ? enable_event(watch, *event) : -E2BIG;
         if (r < 0)
-            log_warning(o->log, "event \"%s\" is not watched: %s", *event,
-                        r == -EINVAL ? "not of the form group/name" : strerror(-r));
+            log_line(o->log, level_of_lacks(watch), "event \"%s\" is not watched: %s", *event,
+                     r == -EINVAL ? "not of the form group/name" : strerror(-r));
     }
     if (!watch->n_events)
         return err_set(err, -ENOENT, "this kernel has none of the events");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells when memory gets short: the kernel's reclaim and compaction events, in a tracefs instance
-// of its own, and thresholds of /proc/pressure/memory. Sleeps in the kernel until it happens, then
-// rests for a while, in which nothing is watched and nothing wakes up.
+// Tells when memory gets short: by events of the kernel, in a tracefs instance of its own, and by
+// thresholds of /proc/pressure/memory. Sleeps in the kernel until it happens, then rests for a
+// while, in which nothing is watched and nothing wakes up. The rest doubles with each further hit
+// of the last hour: what goes on all day is told at longer and longer intervals.
 #pragma once
 
 #include <stdbool.h>
@@ -15,19 +16,18 @@
 #include "producer/service/loop.h"
 #include "producer/sources/source.h"
 
-#define KMEM_WATCH_TRIGGER     "kmem_activity" // the trigger's name in trace configs
-#define KMEM_WATCH_REST        (60 * NSEC_PER_SEC)
 #define KMEM_WATCH_PSI_DEFAULT "some 150000 1000000" // 150 ms of stalls in a second
 
 #define KMEM_WATCH_EVENTS_MAX 32
 #define KMEM_WATCH_PSI_MAX    8
-
-// kswapd wakes, a process has to reclaim itself, pages are moved. NULL-terminated.
-extern const char *const kmem_watch_default_events[];
+#define KMEM_WATCH_HOUR       (3600 * NSEC_PER_SEC)
+#define KMEM_WATCH_DETAIL_MAX 160
 
 struct kmem_watch_hit {
     nsec_t time;      // boot time of the event; of the wake-up where it cannot be told
     const char *what; // the event or threshold as it was asked for
+    // " by TASK-PID: ARGUMENTS", what the kernel says of the event; "" where it says nothing.
+    char detail[KMEM_WATCH_DETAIL_MAX];
 };
 
 // Borrowed, as everything in it; outlives the watch.
@@ -37,8 +37,13 @@ struct kmem_watch_options {
     const struct source_roots *roots;
     const char *instance;      // of tracefs, which exists; NULL: one of our own
     const char *const *events; // "group/name", NULL-terminated; NULL: none
-    const char *const *psi;    // "some STALL_USEC WINDOW_USEC" or "full ...", NULL-terminated; NULL
-    nsec_t rest;               // after each hit; > 0
+    // "some STALL_USEC WINDOW_USEC" or "full ...", perhaps with the pressure file of a cgroup
+    // behind it, NULL-terminated; NULL: none
+    const char *const *psi;
+    // What is not there is nothing to warn of: nobody asked for it by name.
+    bool is_default;
+    nsec_t rest;     // after a hit; > 0. Doubled for each other one of the last hour
+    nsec_t rest_max; // bounds that
     // The watch must not be freed inside the call.
     void (*hit)(void *userdata, const struct kmem_watch_hit *hit);
     void *userdata;
@@ -51,6 +56,9 @@ struct kmem_watch;
 int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch **ret,
                    struct err *err);
 struct kmem_watch *kmem_watch_free(struct kmem_watch *watch); // takes NULL, returns NULL
+
+// Rests at least until `until` (boot time): something else has told already.
+void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until);
 
 // Whether it rests, and how often it hit.
 bool kmem_watch_resting(const struct kmem_watch *watch);
