@@ -66,9 +66,10 @@ static const struct cli_option options[] = {
      "it, of a cgroup's memory.pressure; or \"none\"; may be repeated;\n"
      "default: \"" KMEM_WATCH_PSI_DEFAULT "\""},
     {OPTION_REST, 0, "kmem-rest", "TIME",
-     "each at most once in TIME; default: 60s. Doubles with each other\n"
-     "time within the last hour"},
-    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME", "how far; default: 1h"},
+     "fire each trigger at most once in TIME; default: 60s. TIME doubles\n"
+     "each further time within an hour"},
+    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME",
+     "the longest TIME that doubling leads to; default: 1h"},
     {.id = OPTION_HEADING, .help = "Who may ask for more:"},
     {OPTION_GROUP, 0, "consumer-group", "GROUP",
      "members of GROUP may record, besides root; default: nobody"},
@@ -235,9 +236,8 @@ void daemon_options_print_help(void)
            "\n"
            "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
            " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
-           "memory gets short, and serves those who ask for traces. Runs in the foreground; "
-           "SIGTERM ends it in order, SIGHUP\n"
-           "looks at the armed configs again.\n");
+           "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM ends\n"
+           "the daemon in order; SIGHUP makes it look at the armed configs again.\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n");

@@ -100,8 +100,8 @@ enum {
 
 static const struct cli_option options[] = {
     {OPTION_OPTIONAL, 0, "optional", NULL,
-     "it is all the same whether a session waits for the trigger: say\n"
-     "nothing, and exit with 0"},
+     "accept a trigger that no session waits for: say nothing, and exit\n"
+     "with 0"},
     REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {OPTION_HELP, 'h', "help", NULL, "this text"},
     {0},
@@ -137,7 +137,8 @@ static void print_help(void)
            "\n"
            "Tells the tracing services, mmtrace daemon and traced, that something has happened:\n"
            "the sessions whose config has a trigger of that name start, stop, or are snapshot.\n"
-           "A trigger that no session waits for is named, and is a failure. traced does not tell.\n"
+           "If no session of the daemon waits for a trigger, mmtrace names the trigger and fails;\n"
+           "traced does not tell whether one waits.\n"
            "\n");
     cli_options_print(options, stdout);
     printf("\n"
