@@ -254,6 +254,9 @@ class Recorder(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.addCleanup((self.root / "trace.db").unlink)
         self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_trigger'"), ["oom_kill"])
+        self.assertEqual(self.query("SELECT DISTINCT slice.name FROM slice JOIN track ON track.id = slice.track_id "
+                                    "WHERE track.name = 'Trace Triggers' AND ts BETWEEN trace_start() AND trace_end() "
+                                    "AND slice.name = 'oom_kill'"), ["oom_kill"])
         self.assertEqual(self.query("SELECT name FROM process WHERE pid = 1"),
                          [pathlib.Path("/proc/1/cmdline").read_bytes().split(b"\0")[0].decode()])
         [unnamed, n] = self.query("SELECT sum(name IS NULL), count(*) FROM process WHERE pid > 0")[0].split(",")
@@ -270,6 +273,49 @@ class Recorder(unittest.TestCase):
         done = lib.run(SHELL, "-q", self.root / "sql", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split(), ['"n"', "1"])
+
+
+@contextlib.contextmanager
+def measured_cgroup():
+    """A memory cgroup of GROUP_BYTES whose stalls are measured; yields the function that joins it, and its
+    pressure file. With cgroups v1 a group of v2 beside it measures, where one is mounted.
+    """
+    with lib.memory_cgroup(GROUP_BYTES) as join:
+        there = subprocess.run(["cat", "/proc/self/cgroup"], preexec_fn=join, capture_output=True, text=True, check=True)
+        path = re.search("^0::(.*mmtrace-test-.*)$", there.stdout, re.MULTILINE)
+        if path:
+            yield join, pathlib.Path(f"/sys/fs/cgroup{path[1]}/memory.pressure")
+            return
+        group = pathlib.Path(f"/sys/fs/cgroup/unified/mmtrace-test-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError as error:
+            raise unittest.SkipTest(f"no cgroup v2: {error}") from error
+        try:
+            yield lambda: (join(), (group / "cgroup.procs").write_text(str(os.getpid()))), group / "memory.pressure"
+        finally:
+            group.rmdir()
+
+
+@lib.needs_root
+class Pressure(Base):
+    def test_of_one_cgroup(self):
+        with open(self.root / "sparse", "wb") as file:
+            file.truncate(GROUP_BYTES * 8)
+        reader = f"file = open('{self.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass"
+        with measured_cgroup() as (join, pressure):
+            if not pressure.exists():
+                self.skipTest("this kernel does not measure pressure")
+            threshold = f"some 1000 2000000 {pressure}"
+            with self.daemon("--no-perfetto-sockets", "--psi", threshold) as daemon:
+                daemon.wait(lambda: in_group(join, reader) and f"kmem_activity: {threshold};" in daemon.said())
+                [file] = daemon.wait(daemon.files)
+                self.assertIn("ring-kmem_activity-", file.name)
+
+    def test_of_a_cgroup_that_is_not_there(self):
+        threshold = f"some 1000 2000000 {self.root}/nowhere"
+        with self.daemon("--no-perfetto-sockets", "--psi", threshold) as daemon:
+            daemon.wait(lambda: f'pressure threshold "{threshold}" is not watched: No such file' in daemon.said())
 
 
 @lib.needs_tracefs

@@ -586,6 +586,11 @@ static void test_names_of_snapshots(void **state)
     CLEANUP(freep) char *stem = armed_snapshot_stem("one", name);
     assert_int_equal(strlen(stem), 4 + 64);
     assert_false(armed_file_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one"));
+    assert_true(armed_snapshot_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one"));
+    assert_true(armed_snapshot_is_ours("one-a-b-20010909T020320Z-2.pftrace", "one"));
+    assert_false(armed_snapshot_is_ours("one-20010909T020320Z.pftrace", "one"));
+    assert_false(armed_snapshot_is_ours("one-notes.pftrace", "one"));
+    assert_false(armed_snapshot_is_ours("two-oom_kill-20010909T020320Z.pftrace", "one"));
     assert_true(armed_file_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one-oom_kill"));
 }
 

@@ -244,8 +244,10 @@ static void test_only_regular_files_are_replaced(void **state)
     (void)state;
     assert_int_equal(bugreport_new("/dev/null", "1", &report, NULL), -EEXIST);
     assert_int_equal(bugreport_new(scratch, "1", &report, NULL), -EEXIST);
-    assert_int_equal(bugreport_new(in_scratch("none/x.zip"), "1", &report, NULL), -ENOENT);
+    struct err err = {0};
+    assert_int_equal(bugreport_new(in_scratch("none/x.zip"), "1", &report, &err), -ENOENT);
     assert_null(report);
+    assert_non_null(strstr(err.text, "/none/x.zip: No such file"));
 }
 
 static void test_full_disk(void **state)

@@ -49,6 +49,19 @@ char *armed_snapshot_stem(const char *stem, const char *trigger)
     return name;
 }
 
+bool armed_snapshot_is_ours(const char *name, const char *stem)
+{
+    size_t size = strlen(stem);
+    if (strncmp(name, stem, size) != 0 || name[size] != '-')
+        return false;
+    for (const char *dash = name + size + 1; (dash = strchr(dash, '-')); dash++) {
+        CLEANUP(freep) char *own_stem = strndup(name, (size_t)(dash - name));
+        if (own_stem && armed_file_is_ours(name, own_stem))
+            return true;
+    }
+    return false;
+}
+
 static struct armed_folder own_folder(const struct armed_snapshot *snapshot,
                                       const struct armed_folder *folder)
 {

@@ -38,6 +38,9 @@ void armed_snapshot_written(struct armed_snapshot *snapshot, int result, const c
 int armed_snapshot_finish(struct armed_snapshot *snapshot, const struct armed_folder *folder,
                           struct err *err);
 
+// True for the snapshots of a config whose files begin with `stem`: STEM-TRIGGER-TIME.pftrace.
+bool armed_snapshot_is_ours(const char *name, const char *stem);
+
 // STEM-TRIGGER, fit for the name of a file. NULL: no memory. The caller's.
 char *armed_snapshot_stem(const char *stem, const char *trigger);
 

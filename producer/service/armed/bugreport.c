@@ -171,7 +171,7 @@ static int make_file(struct bugreport *report, const char *path, struct err *err
     }
     report->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (report->fd < 0) {
-        int r = err_errno(err, -errno, "%s", temporary);
+        int r = err_errno(err, -errno, "%s", path);
         free(temporary);
         return r;
     }

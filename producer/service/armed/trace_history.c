@@ -19,6 +19,7 @@
 
 #include "common/cleanup.h"
 #include "producer/service/armed/armed_file.h"
+#include "producer/service/armed/armed_snapshot.h"
 
 #define NAMES_MAX    100000 // of one folder that are looked at
 #define LISTED_MAX   8192   // files that are compared
@@ -42,7 +43,7 @@ static void problem_note(struct trace_history *history, const char *folder, cons
 static bool name_fits(const char *name, const char *stem)
 {
     if (stem)
-        return armed_file_is_ours(name, stem);
+        return armed_file_is_ours(name, stem) || armed_snapshot_is_ours(name, stem);
     return *name != '.' && str_ends_with(name, ARMED_FILE_SUFFIX);
 }
 

@@ -17,8 +17,9 @@
 
 struct trace_history_folder {
     const char *path;
-    const char *stem; // files are called STEM-TIME.pftrace; NULL: all *.pftrace
-    int32_t score;    // bugreport_score of what makes them
+    const char
+        *stem;     // files are STEM-TIME.pftrace or STEM-TRIGGER-TIME.pftrace; NULL: all *.pftrace
+    int32_t score; // bugreport_score of what makes them
 };
 
 struct trace_history_limits {
