@@ -98,6 +98,9 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     uint32_t pid = (uint32_t)field_u64(&process[PB_ProcessStats_Process_pid]);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
+    struct process *known = processes_find(&im->processes, pid);
+    if (known && known->looks_ended) // another one has its pid, and nothing tells when that began
+        known->looks_ended = false;
     wire_foreach(&reader, &field) {
         if (field.number == PB_ProcessStats_Process_pid)
             continue;
@@ -118,15 +121,19 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     }
 }
 
-// The pid may have been given to another process since.
+// An end that a poll saw, a little later. Nothing but a fact of the process: what comes of its pid
+// until the kernel tells of its end is still about it. The pid may have been given to another
+// process since.
 static void ended_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     MESSAGE(ended, PB_ProcessStats_Ended_last_seen, message);
     uint32_t pid = (uint32_t)field_u64(&ended[PB_ProcessStats_Ended_pid]);
     int64_t last_seen = field_i64(&ended[PB_ProcessStats_Ended_last_seen]);
-    const struct process *process = processes_find(&im->processes, pid);
-    if (process && (!process->has_start || process->start_ts <= last_seen))
-        processes_end_thread(&im->processes, ts, pid);
+    struct process *process = processes_find(&im->processes, pid);
+    if (!process || (process->has_start && process->start_ts > last_seen))
+        return;
+    process->end_ts = ts;
+    process->looks_ended = true;
 }
 
 static int process_stats_sorted(struct import *im, void *state, const struct packet *packet,

@@ -289,7 +289,7 @@ int64_t processes_without_thread(struct processes *all, int64_t pid)
     return upid;
 }
 
-const struct process *processes_find(const struct processes *all, int64_t pid)
+struct process *processes_find(const struct processes *all, int64_t pid)
 {
     int64_t upid = map_get(all, &all->by_pid, pid);
     return upid == UPID_NONE ? NULL : process_at(all, upid);
@@ -479,7 +479,7 @@ static void process_write(const struct processes *all, struct database *db, stru
     cell_int(row, COL_process_pid, process->pid);
     cell_string(all, row, COL_process_name, process->name);
     cell_if(row, COL_process_start_ts, process->has_start, process->start_ts);
-    cell_if(row, COL_process_end_ts, process->has_end, process->end_ts);
+    cell_if(row, COL_process_end_ts, process->has_end || process->looks_ended, process->end_ts);
     cell_if(row, COL_process_parent_upid, process->parent_upid >= 0, process->parent_upid);
     cell_if(row, COL_process_uid, process->has_uid, process->uid);
     cell_if(row, COL_process_android_appid, process->has_uid, process->uid % UID_PER_USER);

@@ -57,6 +57,7 @@ struct process {
     uint32_t machine;
     uint32_t uid, name, cmdline;
     bool has_start, has_end, has_uid;
+    bool looks_ended; // end_ts is what a poll of processes says, and not the kernel
     uint8_t name_source;
     uint8_t is_kthread, is_peak_rss_resettable; // enum process_fact
 };
@@ -85,7 +86,7 @@ int64_t processes_thread(struct processes *processes, int64_t tid);
 int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 
 // The living process of a pid, or NULL.
-const struct process *processes_find(const struct processes *processes, int64_t pid);
+struct process *processes_find(const struct processes *processes, int64_t pid);
 
 // The living process of a pid, made with its main thread if there is none.
 int64_t processes_process(struct processes *processes, int64_t pid);

@@ -72,13 +72,21 @@ static void write_changes(struct process_stats *ps, struct process *process,
 
 void poll_write_end(struct process_stats *ps, const struct process *process)
 {
-    struct wire_writer *w = process->is_shown ? packet_with_room(ps, PROCESS_ROOM) : NULL;
+    if (!process->is_shown)
+        return;
+    poll_end_packet(ps);
+    // Not at the time of the scan: it may have lived on for a part of that.
+    struct wire_writer *w =
+        packet_writer_begin(ps->env.writer, nsec_now(CLOCK_BOOTTIME), PROCESS_ROOM);
     if (!w)
         return;
+    size_t stats = wire_begin(w, PB_TracePacket_process_stats);
     size_t mark = wire_begin(w, PB_ProcessStats_ended);
     wire_int(w, PB_ProcessStats_Ended_pid, process->pid);
     wire_uint(w, PB_ProcessStats_Ended_last_seen, (uint64_t)process->seen);
     wire_end(w, mark);
+    wire_end(w, stats);
+    packet_writer_end(ps->env.writer);
 }
 
 static void read_oom_score_adj(struct process_stats *ps, struct process *process,
@@ -322,7 +330,6 @@ void poll_all(struct process_stats *ps)
         name_process(ps, (struct process *)(uintptr_t)slot->value);
     process_end_unmet(ps);
     process_sweep(ps);
-    poll_end_packet(ps);
     age_cache(ps);
     ps->n_written++;
 }
