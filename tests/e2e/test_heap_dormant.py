@@ -6,23 +6,24 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
-from lib import MMTRACE, hides_tmp, needs_namespaces, run
-from test_heap import LIBRARY, TRUTH, WORK, Heap
+import states
+from lib import MMTRACE, hides_tmp, needs_namespaces, run, wait_for
+from test_heap import LIBRARY, TRUTH, WORK, Heap, attach
 
 SIGNAL = signal.SIGURG
 REAL_TIME = 46
 
-# Sleeps, allocates, sleeps, allocates: what comes in between is when it can be woken.
+# Waits for a line, allocates, waits, allocates: what comes in between is when it can be woken.
 LATE = """
-import sys, time
+import sys
 print("ready", flush=True)
 for _ in range(2):
-    time.sleep(float(sys.argv[1]))
+    sys.stdin.readline()
     keep = [bytes(3000) for _ in range(3000)]
-time.sleep(float(sys.argv[1]))
+    print("allocated", flush=True)
+sys.stdin.readline()
 print("as ever")
 """
 
@@ -43,21 +44,15 @@ sys.exit(subprocess.run(sys.argv[1:]).returncode)
 class Dormant(Heap):
     def start(self, *argv, wrapper=(), **environment):
         process = subprocess.Popen(
-            [str(a) for a in (*wrapper, "env", f"LD_PRELOAD={LIBRARY}", *argv)],
+            [str(a) for a in (*wrapper, "env", f"LD_PRELOAD={LIBRARY}", *argv)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
         )
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
-
-    def wait_until(self, what, seconds=10):
-        end = time.monotonic() + seconds
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end, "it takes too long")
-            time.sleep(0.02)
-        return found
 
     def is_dormant(self, pid):
         try:
@@ -70,18 +65,29 @@ class Dormant(Heap):
         process = self.start(*argv, **more)
         program = str(argv[0]).encode()
         cmdline = pathlib.Path(f"/proc/{process.pid}/cmdline")
-        self.wait_until(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid))
+        wait_for(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid), "it is dormant")
         return process
 
-    def attach(self, pid, ms=400, options=()):
-        return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, *options, "-p", pid)
+    def attach(self, pid, cpu_s=0.1):
+        return attach(self.trace, pid, cpu_s)
+
+    def attach_for(self, pid, ms):
+        """Whatever comes of that."""
+        return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
+
+    def step(self, process):
+        """To the next line that the program writes."""
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return process.stdout.readline()
 
     def check_end(self, process):
+        """Its input ends, and so does the program."""
         out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
+        self.assertEqual((process.returncode, out.replace("allocated\n", ""), err), (0, "as ever\n", ""))
 
     def test_again_and_again(self):
-        process = self.begin("python3", "-c", WORK, "5")
+        process = self.begin("python3", "-c", WORK)
         proc, seen = pathlib.Path(f"/proc/{process.pid}"), []
         for _ in range(4):
             result = self.attach(process.pid)
@@ -99,23 +105,28 @@ class Dormant(Heap):
     def test_nothing_is_in_the_way_of_a_dormant_program(self):
         """No thread, no descriptor, no hook; and the next program in the same process is told nothing."""
         process = self.begin("python3", "-c", "import time, os; print(len(os.listdir('/proc/self/task')),"
-                             " len(os.listdir('/proc/self/fd')), flush=True); time.sleep(0.5);"
-                             " os.execvpe('python3', ['python3', '-c', 'import time; time.sleep(1)'], {'PATH': '/usr/bin'})")
+                             " len(os.listdir('/proc/self/fd')), flush=True); input();"
+                             " os.execvpe('python3', ['python3', '-c', 'print(1, flush=True); input(); input()'], {'PATH': '/usr/bin'})")
         plain = run("python3", "-c", "import os; print(len(os.listdir('/proc/self/task')), len(os.listdir('/proc/self/fd')))",
                     stdin=None)
         status = pathlib.Path(f"/proc/{process.pid}/status")
         self.assertTrue(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
         self.assertEqual(process.stdout.readline(), plain.stdout)
-        time.sleep(0.7)
+        self.assertEqual(self.step(process), "1\n")
         self.assertFalse(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
-        result = self.attach(process.pid, ms=200)
+        result = self.attach(process.pid, 0)
         self.assertNotIn("woken", result.stderr)
-        self.assertEqual(process.wait(20), 0)
+        process.communicate("\n\n", timeout=60)
+        self.assertEqual(process.returncode, 0)
 
     def test_threads_under_load(self):
         process = self.begin(TRUTH, "4", "1500000")
-        for _ in range(2):
-            result = self.attach(process.pid, ms=100)
+        for turn in range(2):
+            try:
+                result = self.attach(process.pid, 0.05)
+            except AssertionError:  # the program was faster
+                self.assertTrue(turn > 0 and process.poll() is not None)
+                break
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("keep_small (heap_truth)", result.stderr)
         self.assertEqual(process.wait(60), 0)
@@ -123,9 +134,9 @@ class Dormant(Heap):
     def test_a_sleeper_is_attached_to(self):
         if not (LIBRARY.parent / "mmheap-attach").exists():
             self.skipTest("mmheap-attach is not in this build")
-        process = self.begin("python3", "-c", LATE, "0.9")
+        process = self.begin("python3", "-c", LATE)
         self.assertEqual(process.stdout.readline(), "ready\n")
-        result = self.attach(process.pid, ms=300)
+        result = self.attach(process.pid, 0)
         self.assertIn("attached", result.stderr)
         self.check_end(process)
 
@@ -133,17 +144,17 @@ class Dormant(Heap):
         """It finds the signal free, has it from there on, and is not woken by it."""
         for number in (SIGNAL, REAL_TIME):
             code = (
-                "import signal, sys, time\nprint('ready', flush=True)\ntime.sleep(0.3)\n"
+                "import signal, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
                 f"before = signal.signal({number}, lambda *a: print('mine', flush=True))\n"
                 "print(before == signal.SIG_DFL, flush=True)\n"
-                "time.sleep(1)\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
+                "sys.stdin.readline()\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
             )
             process = self.begin("python3", "-c", code, MMTRACE_HEAP_SIGNAL=str(int(number)))
             self.assertEqual(process.stdout.readline(), "ready\n")
             self.assertTrue(self.is_dormant(process.pid))
-            self.assertEqual(process.stdout.readline(), "True\n")
+            self.assertEqual(self.step(process), "True\n")
             self.assertFalse(self.is_dormant(process.pid))
-            result = self.attach(process.pid, ms=1200)
+            result = self.attach(process.pid, 0)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertNotIn("woken", result.stderr)
             self.check_end(process)
@@ -154,15 +165,15 @@ class Dormant(Heap):
             "        assert signal.signal(number, signal.SIG_DFL) in (signal.SIG_DFL, signal.SIG_IGN, None), number\n"
             f"assert signal.getsignal({SIGNAL:d}) == signal.SIG_DFL\n" + WORK
         )
-        process = self.begin("python3", "-c", code, "1.5")
-        time.sleep(0.3)
-        result = self.attach(process.pid, ms=300)
+        process = self.begin("python3", "-c", code)
+        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 4, "its threads")
+        result = self.attach(process.pid)
         self.assertIn("woken", result.stderr)
         self.check_end(process)
 
     def test_a_signal_of_the_users_choice(self):
-        process = self.begin("python3", "-c", WORK, "1.5", MMTRACE_HEAP_SIGNAL=str(REAL_TIME))
-        self.assertIn("woken", self.attach(process.pid, ms=300).stderr)
+        process = self.begin("python3", "-c", WORK, MMTRACE_HEAP_SIGNAL=str(REAL_TIME))
+        self.assertIn("woken", self.attach(process.pid).stderr)
         self.check_end(process)
         self.assertNotIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL="0"))
 
@@ -181,22 +192,22 @@ class Dormant(Heap):
         self.assertEqual(done.returncode, 0, done.stderr)
         process = self.start(program, "700")
         for _ in range(12):
-            self.attach(process.pid, ms=110)
+            self.attach_for(process.pid, 110)
             if process.poll() is not None:
                 break
         self.check_end(process)
 
     def maps_of(self, **environment):
         process = self.start("cat", "/proc/self/maps", **environment)
-        return process.communicate(timeout=20)[0]
+        return process.communicate(timeout=60)[0]
 
     def test_a_signal_that_is_taken_is_left_alone(self):
         code = f"import signal, os; signal.signal({SIGNAL}, signal.SIG_IGN); os.execvp('cat', ['cat', '/proc/self/maps'])"
         process = self.start("python3", "-c", code)
-        self.assertNotIn("memfd:mmheap-dormant", process.communicate(timeout=20)[0])
+        self.assertNotIn("memfd:mmheap-dormant", process.communicate(timeout=60)[0])
 
     def test_signals_from_others(self):
-        process = self.begin("python3", "-c", LATE, "0.4")
+        process = self.begin("python3", "-c", LATE)
         self.assertEqual(process.stdout.readline(), "ready\n")
         for _ in range(20):
             process.send_signal(SIGNAL)
@@ -214,9 +225,9 @@ class Dormant(Heap):
         return 0
 
     def test_a_jail_of_its_own(self):
-        process = self.start("python3", "-c", FILTER, "python3", "-c", WORK, "2")
-        child = self.wait_until(lambda: self.descendant(process.pid, WORK))
-        result = self.attach(child, ms=200)
+        process = self.start("python3", "-c", FILTER, "python3", "-c", WORK)
+        child = wait_for(lambda: self.descendant(process.pid, WORK), "the program in the jail")
+        result = self.attach(child)
         self.assertEqual(result.returncode, 1)
         self.assertIn("seccomp", result.stderr)
         self.check_end(process)
@@ -231,13 +242,20 @@ class Dormant(Heap):
             "unshare", "--mount", "--pid", "--net", "--fork", "--mount-proc", "--kill-child",
             "sh", "-c", script, "sh", sys.executable, "-c", FILTER,
         )
-        process = self.start("python3", "-c", LATE, "1.5", wrapper=wrapper)
-        pid = self.wait_until(lambda: self.descendant(process.pid, LATE))
+        process = self.start("python3", "-c", LATE, wrapper=wrapper)
+        pid = wait_for(lambda: self.descendant(process.pid, LATE), "the program in the container")
         self.assertEqual(process.stdout.readline(), "ready\n")
-        result = self.attach(pid, ms=4500)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("profiled from its next allocation on", result.stderr)
-        self.assertIn("woken", result.stderr)
+        argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "-p", pid)]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+            said = recorder.stderr.readline()
+            self.assertIn("profiled from its next allocation on", said)
+            self.assertEqual(self.step(process), "allocated\n")
+            said += recorder.stderr.readline()
+            self.assertIn("woken", said)
+            self.assertEqual(self.step(process), "allocated\n")
+            recorder.send_signal(signal.SIGINT)
+            said += recorder.communicate(timeout=60)[1]
+        self.assertEqual(recorder.returncode, 0, said)
         (allocated,), = self.query("select sum(size) from heap_profile_allocation where size > 0")
         self.assertGreater(allocated, 3000 * 3000 / 2)
         self.check_end(process)
@@ -250,32 +268,36 @@ class Dormant(Heap):
         source = self.dir / "other.c"
         source.write_text("int before(void) { return 1; }\nint mmheap_attach(int fd) { (void)fd; return -71; }\n")
         self.assertEqual(run("cc", "-shared", "-fPIC", "-o", other, source).returncode, 0)
-        process = subprocess.Popen(["sleep", "2"], env={**os.environ, "LD_PRELOAD": str(other)})
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": str(other)})
+        self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        time.sleep(0.2)
-        result = self.attach(process.pid, ms=200)
+        states.wait_for_program(process.pid, "cat")
+        result = self.attach(process.pid)
         self.assertEqual(result.returncode, 1)
         self.assertIn("another version of libmmheap.so", result.stderr)
-        self.assertEqual(process.wait(20), 0)
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 0)
 
     def test_two_recorders(self):
-        process = self.begin("python3", "-c", WORK, "3")
-        command = [str(MMTRACE), "heap", "-q", "-o", str(self.dir / "first"), "-d", "1500", "-p", str(process.pid)]
-        with subprocess.Popen(command) as first:
-            time.sleep(0.6)
-            second = self.attach(process.pid, ms=300)
+        process = self.begin("python3", "-c", WORK)
+        command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+            self.assertIn("woken", first.stderr.readline())
+            second = self.attach(process.pid)
             self.assertEqual(second.returncode, 1)
             self.assertIn("profiled already", second.stderr)
             self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
-            self.assertEqual(first.wait(30), 0)
+            first.send_signal(signal.SIGINT)
+            first.communicate(timeout=60)
+            self.assertEqual(first.returncode, 0)
         self.check_end(process)
 
     def test_by_name_and_children_that_fork(self):
         name = self.dir / "sleepy_victim"
         shutil.copy(sys.executable, name)
         code = (
-            "import os, time\nkeep = []\nend = time.monotonic() + 2\n"
-            "while time.monotonic() < end:\n"
+            "import os, select, sys\nkeep = []\n"
+            "while not select.select([sys.stdin], [], [], 0)[0]:\n"
             "    keep.append(bytes(5000))\n"
             "    if len(keep) % 50 == 0:\n"
             "        if os.fork() == 0:\n"
@@ -285,9 +307,16 @@ class Dormant(Heap):
             "print('as ever')\n"
         )
         process = self.begin(name, "-c", code)
-        result = run(MMTRACE, "heap", "-o", self.trace, "-d", "800", "--no-startup", "-n", "sleepy_victim")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("woken", result.stderr)
+        argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", "sleepy_victim")]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+            said = ""
+            while f"process {process.pid}: woken" not in said:
+                said += (line := recorder.stderr.readline())
+                self.assertTrue(line, said)
+            states.wait_for_cpu(process.pid)
+            recorder.send_signal(signal.SIGINT)
+            said += recorder.communicate(timeout=60)[1]
+        self.assertEqual(recorder.returncode, 0, said)
         self.check_end(process)
 
 
@@ -299,7 +328,7 @@ class OtherLibraries(Heap):
         source.write_text(
             "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic void *volatile p;\n"
             "int main(int argc, char **argv) {\n    for (int i = 0; i < 1000; i++) p = malloc(100);\n"
-            "    puts(\"as ever\");\n    fflush(stdout);\n    return argc > 1 ? sleep(atoi(argv[1])) : 0;\n}\n"
+            "    puts(\"as ever\");\n    fflush(stdout);\n    return argc > 1 ? getchar() != EOF : 0;\n}\n"
         )
         result = run(compiler, *options, "-o", program, source)
         if result.returncode != 0:
@@ -310,13 +339,14 @@ class OtherLibraries(Heap):
         result = run(MMTRACE, "heap", "-o", self.trace, "--", program)
         self.assertEqual((result.returncode, result.stdout), (1, "as ever\n"), result.stderr)
         self.assertIn(reason, result.stderr)
-        with subprocess.Popen([program, "1"], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([program, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
-            result = run(MMTRACE, "heap", "-d", "100", "-o", self.trace, "-p", process.pid)
+            result = attach(self.trace, process.pid)
             self.assertEqual(result.returncode, 1)
             if (LIBRARY.parent / "mmheap-attach").exists():
                 self.assertIn(reason, result.stderr)
-            self.assertEqual(process.wait(10), 0)
+            process.stdin.close()
+            self.assertEqual(process.wait(60), 0)
 
     def test_static(self):
         self.check(self.build("cc", "-static"), "it is a static program")
