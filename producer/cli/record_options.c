@@ -57,11 +57,11 @@ static const struct cli_option options[] = {
     {OPTION_TXT, 0, "txt", NULL, "the config is text (this is recognised without it)",
      .sets = CLI_SETS(struct record_options, text)},
     {OPTION_TIME, 't', "time", "TIME",
-     "stop after TIME, as in 500ms, 10s, 2m or 1h; default: as the config\n"
-     "says, 10s without a config"},
+     "stop after TIME, as in 500ms, 10s, 2m or 1h; default: as\n"
+     "the config says, 10s without a config"},
     {OPTION_BUFFER, 'b', "buffer", "SIZE",
-     "size of the packet buffer, as in 512kb, 32mb or 1gb; default: as the\n"
-     "config says, 32mb without a config"},
+     "size of the packet buffer, as in 512kb, 32mb or 1gb;\n"
+     "default: as the config says, 32mb without a config"},
     {.id = OPTION_HEADING, .help = "Output:"},
     {OPTION_OUT, 'o', "out", "FILE", "trace file; - writes to standard output"},
     {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists",
@@ -70,16 +70,16 @@ static const struct cli_option options[] = {
      "write into the file while recording, and stop when it has SIZE"},
     {.id = OPTION_HEADING, .help = "In the background:"},
     {OPTION_BACKGROUND, 'd', "background", NULL,
-     "record in another process, print its pid and return; kill -TERM PID\n"
-     "ends the recording",
+     "record in another process, print its pid and return;\n"
+     "kill -TERM PID ends the recording",
      .sets = CLI_SETS(struct record_options, background)},
     {OPTION_BACKGROUND_WAIT, 'D', "background-wait", NULL,
      "the same, but return when all data sources have started, or fail\n"
      "after 30s",
      .sets = CLI_SETS(struct record_options, background_wait)},
     {OPTION_NOTIFY_FD, 0, "notify-fd", "FD",
-     "write the byte 0 to FD when all data sources have started; another\n"
-     "byte says that this failed"},
+     "write the byte 0 to FD when all data sources have started;\n"
+     "another byte says that this failed"},
     {.id = OPTION_HEADING, .help = "With a tracing service (mmtrace daemon, traced):"},
     {OPTION_DETACH, 0, "detach", "KEY",
      "leave the session to the service, and return; needs\n"
@@ -88,7 +88,8 @@ static const struct cli_option options[] = {
     {OPTION_STOP, 0, "stop", NULL, "with --attach: end the session",
      .sets = CLI_SETS(struct record_options, stop)},
     {OPTION_IS_DETACHED, 0, "is_detached", "KEY",
-     "exit with 0 if there is a session of this key, 2 if not, 1 on errors"},
+     "exit with 0 if there is a session of this key, 2 if not,\n"
+     "1 on errors"},
     {OPTION_CLONE, 0, "clone", "ID", "as mmtrace clone ID"},
     {OPTION_CLONE_BY_NAME, 0, "clone-by-name", "NAME", "as mmtrace clone --name NAME"},
     {OPTION_CLONE_FOR_BUGREPORT, 0, "clone-for-bugreport", NULL,
@@ -103,7 +104,8 @@ static const struct cli_option options[] = {
     REMOTE_SOCKET_OPTION(OPTION_SOCKET),
     {.id = OPTION_HEADING, .help = "Other:"},
     {OPTION_CHECK, 0, "check", NULL,
-     "check the config, print it as mmtrace understands it, record nothing"},
+     "check the config, print it as mmtrace understands it,\n"
+     "record nothing"},
     {OPTION_DRY_RUN, 0, "dry-run", NULL, "the same"},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct record_options, quiet)},

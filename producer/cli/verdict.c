@@ -288,9 +288,10 @@ void verdict_print(const char *path)
     struct verdict_request request = {
         .fd = fd, .timeout = PROMPT_WAITS, .max_bytes = PROMPT_MAX, .cancel_fd = -1};
     int r = fd < 0 ? -errno : verdict_of_fd(&request, &lines, &err);
+    char name[PATH_MAX];
     if (r == -EFBIG || r == -ETIMEDOUT)
         fprintf(stderr, "  no verdict yet: the trace takes longer to read (mmsql verdict %s)\n",
-                path);
+                str_printable(name, sizeof(name), path, strlen(path)));
     else if (r < 0 && r != -ENOENT && r != -ENODATA && err.text[0])
         err_print(&err, CLI_PROGRAM);
     for (char *line = lines.text, *end; r == 0 && line && *line; line = end + 1) {

@@ -105,7 +105,7 @@ class Ending(RecordCase):
         self.assertGreater(elapsed, 0.7)
         self.assertLess(elapsed, 60)
         summary = re.fullmatch(r"mmtrace: \S+/trace\.pftrace: (\d+\.\d) s, (\d+) events, "
-                               r"\S+ (?:bytes|KB), (nothing|\d+) (?:events )?lost\n", done.stderr)
+                               r"\S+ (?:bytes|KB), (nothing|\d+) (?:events )?lost\n(?:  .*\n)*", done.stderr)
         self.assertTrue(summary, done.stderr)
         packets = lib.decode(self.trace)
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
@@ -543,7 +543,7 @@ class CommandLine(RecordCase):
     def test_names_are_printable(self):
         out = self.dir / "\x1b[31mred"
         done = lib.run(lib.MMTRACE, "record", "-o", out, "-c", self.write_config(config(duration_ms=100)))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)  # there may be no time for a verdict: also printable
         self.assertTrue(out.exists())
         self.assertIn("?[31mred: ", done.stderr)
         self.assertNotIn("\x1b", done.stderr)
