@@ -37,12 +37,14 @@
 #include "producer/sources/ftrace/tracefs.h"
 #include "producer/sources/heap/heap_host.h"
 
-#define NAMES_MAX     256
-#define FDS_WANTED    4096
-#define END_PERIOD    (20 * NSEC_PER_MSEC)
-#define END_TIMEOUT   (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
-#define READ_PATIENCE (3 * NSEC_PER_SEC)       // with a client that does not read
-#define PRODUCER_NAME "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
+#define NAMES_MAX      256
+#define LOCK_TRIES     10
+#define LOCK_PERIOD_US 50000
+#define FDS_WANTED     4096
+#define END_PERIOD     (20 * NSEC_PER_MSEC)
+#define END_TIMEOUT    (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
+#define READ_PATIENCE  (3 * NSEC_PER_SEC)       // with a client that does not read
+#define PRODUCER_NAME  "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
 
 struct daemon {
     struct daemon_options options;
@@ -55,6 +57,7 @@ struct daemon {
     nsec_t watchdog_period;
     char *heap_socket; // owned
     struct heap_host *heap_host;
+    struct disk *disk;
     struct service *service;
     struct armed *armed;
     struct verdict_queue *verdicts;
@@ -98,6 +101,12 @@ static int take_lock(struct daemon *daemon, struct err *err)
     daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (daemon->lock_fd < 0)
         return err_errno(err, -errno, "%s", path);
+    // A daemon that is killed holds its lock until its last thread is gone.
+    for (int tries = 0; flock(daemon->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
+        if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
+            break;
+        usleep(LOCK_PERIOD_US);
+    }
     if (flock(daemon->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno != EWOULDBLOCK)
@@ -227,6 +236,9 @@ static int make_heap_host(struct daemon *daemon, struct err *err)
 
 static int start_service(struct daemon *daemon, struct err *err)
 {
+    int r = disk_new(daemon->loop, &daemon->disk);
+    if (r < 0)
+        return err_errno(err, r, "thread for the disk");
     struct service_env env = {
         .session =
             {
@@ -237,6 +249,7 @@ static int start_service(struct daemon *daemon, struct err *err)
                 .classes = source_classes,
             },
         .limits = service_default_limits(),
+        .disk = daemon->disk,
         .state_dir = daemon->options.state_folder,
     };
     return service_new(&env, &daemon->service, err);
@@ -257,6 +270,7 @@ static int start_armed(struct daemon *daemon, struct err *err)
         return 0;
     struct armed_options options = {
         .service = daemon->service,
+        .disk = daemon->disk,
         .loop = daemon->loop,
         .clock = &clock_reader_kernel,
         .log = &daemon->log,
@@ -387,6 +401,7 @@ static void done(struct daemon *daemon)
     daemon->armed = armed_free(daemon->armed);
     daemon->verdicts = verdict_queue_free(daemon->verdicts);
     daemon->service = service_free(daemon->service);
+    daemon->disk = disk_free(daemon->disk);
     daemon->heap_host = heap_host_free(daemon->heap_host);
     free(daemon->heap_socket);
     if (daemon->watchdog)

@@ -5,9 +5,11 @@
 #include "producer/cli/daemon_options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/str.h"
 #include "producer/cli/options.h"
@@ -201,6 +203,19 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     }
 }
 
+// Messages are to name files so that they are found from anywhere.
+static int make_absolute(char **path)
+{
+    char folder[PATH_MAX], *full;
+    if (**path == '/' || !getcwd(folder, sizeof(folder)))
+        return 0;
+    if (asprintf(&full, "%s/%s", folder, *path) < 0)
+        return -ENOMEM;
+    free(*path);
+    *path = full;
+    return 0;
+}
+
 int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err)
 {
     *ret = (struct daemon_options){
@@ -227,6 +242,8 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
         ret->output_folder = NULL;
         r = err_errno(err, -ENOMEM, "--output-dir");
     }
+    if (r == 0 && make_absolute(&ret->output_folder) < 0)
+        r = err_errno(err, -ENOMEM, "--output-dir");
     return r;
 }
 

@@ -74,6 +74,72 @@ static void clone_due(void *userdata, struct session *session,
     notify(userdata, SERVICE_EVENT_CLONE_TRIGGERED, 0, "", hit);
 }
 
+// Files of durable sessions.
+
+static bool make_room(void *userdata, struct session *session, int why)
+{
+    const struct member *member = userdata;
+    (void)session;
+    return member->consumer && member->consumer->make_room &&
+           member->consumer->make_room(member->consumer->userdata, member->id, why);
+}
+
+static void waits_for_room(void *userdata, struct session *session, int why)
+{
+    (void)session;
+    notify(userdata, SERVICE_EVENT_NO_ROOM, why, strerror(-why), NULL);
+}
+
+static void session_writes(void *userdata, struct session *session)
+{
+    (void)session;
+    notify(userdata, SERVICE_EVENT_WRITING, 0, "", NULL);
+}
+
+// `path` is NULL where somebody else has named the file.
+static int make_file(struct member *member, const char *path, bool durable, int *fd,
+                     struct trace_file **ret, struct err *err)
+{
+    const struct session_settings *settings = session_get_settings(member->session);
+    struct trace_file_options options = {
+        .name = path ? path : member->consumer_name,
+        .path = path,
+        .max_size_bytes = settings->max_file_bytes,
+        .deflate = settings->deflate,
+        .sync = settings->sync_after_write,
+        .waits_for_room = durable,
+        .disk = durable ? member->service->env.disk : NULL,
+    };
+    int r = trace_file_new(*fd, &options, ret, err);
+    if (r == 0)
+        steal_fd(fd);
+    return r;
+}
+
+static int next_file(void *userdata, struct session *session, struct trace_file **ret)
+{
+    struct member *member = userdata;
+    const struct service_consumer *consumer = member->consumer;
+    int fd CLEANUP(close_fdp) = -1;
+    (void)session;
+    int r = consumer && consumer->next_file
+                ? consumer->next_file(consumer->userdata, member->id, &fd)
+                : -EOPNOTSUPP;
+    return r < 0 ? r : make_file(member, NULL, true, &fd, ret, NULL);
+}
+
+static void file_replaced(void *userdata, struct session *session)
+{
+    (void)session;
+    notify(userdata, SERVICE_EVENT_FILE_REPLACED, 0, "", NULL);
+}
+
+static void file_kept(void *userdata, struct session *session)
+{
+    (void)session;
+    notify(userdata, SERVICE_EVENT_FILE_KEPT, 0, "", NULL);
+}
+
 static void tell_end(struct member *member)
 {
     struct err err = {0};
@@ -214,7 +280,7 @@ struct service *service_free(struct service *service)
 
 // Enabling.
 
-static int give_file(struct member *member, int *fd, struct err *err)
+static int give_file(struct member *member, int *fd, bool durable, struct err *err)
 {
     const struct session_settings *settings = session_get_settings(member->session);
     const char *path = session_get_config(member->session)->output_path;
@@ -232,21 +298,13 @@ static int give_file(struct member *member, int *fd, struct err *err)
         return settings->write_into_file
                    ? err_set(err, -EINVAL, "write_into_file: there is no file to write into")
                    : 0;
-    struct trace_file_options options = {
-        .name = by_path ? path : member->consumer_name,
-        .path = by_path ? path : NULL,
-        .max_size_bytes = settings->max_file_bytes,
-        .deflate = settings->deflate,
-        .sync = settings->sync_after_write,
-    };
     struct trace_file *file;
-    int r = trace_file_new(*fd, &options, &file, err);
+    int r = make_file(member, by_path ? path : NULL, durable, fd, &file, err);
     if (r < 0)
         return r;
-    steal_fd(fd);
     session_set_file(member->session, file);
     member->created = by_path ? path : NULL;
-    return 0;
+    return durable && !settings->write_into_file ? session_keep_journal(member->session, err) : 0;
 }
 
 int member_new(struct service *service, const struct service_consumer *consumer,
@@ -272,6 +330,12 @@ static struct session_env member_env(struct member *member)
     env.started = session_started;
     env.clone_due = clone_due;
     env.ended = session_ended;
+    env.make_room = make_room;
+    env.waits_for_room = waits_for_room;
+    env.writes = session_writes;
+    env.next_file = next_file;
+    env.file_replaced = file_replaced;
+    env.file_kept = file_kept;
     env.userdata = member;
     return env;
 }
@@ -320,7 +384,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
     if (r == 0)
         r = trigger_rules_make(session_get_config(member->session), &member->rules, err);
     if (r == 0)
-        r = give_file(member, &fd, err);
+        r = give_file(member, &fd, request->durable, err);
     if (r < 0)
         return r;
     r = member_insert(service, member, err);
@@ -409,6 +473,37 @@ int service_destroy(struct service *service, uint64_t session_id)
         return -ESRCH;
     leave(service, member);
     return 0;
+}
+
+void service_give_up(struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    if (member)
+        bury(service, member);
+}
+
+void service_free_name(struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    if (member)
+        member->is_nameless = true;
+}
+
+int service_write_late(struct service *service, uint64_t session_id, int fd, struct err *err)
+{
+    int owned CLEANUP(close_fdp) = fd;
+    struct member *member = find(service, session_id);
+    struct trace_file *file;
+    if (!member)
+        return no_session(err, session_id);
+    int r = make_file(member, NULL, true, &owned, &file, err);
+    return r < 0 ? r : session_write_late(member->session, file, err);
+}
+
+uint64_t service_unwritten_bytes(const struct service *service, uint64_t session_id)
+{
+    const struct member *member = find(service, session_id);
+    return member ? session_unwritten_bytes(member->session) : 0;
 }
 
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer)

@@ -35,6 +35,7 @@ struct service_limits service_default_limits(void);
 struct service_env {
     struct session_env session;   // loop, clock, log, roots, classes; its callbacks are not used
     struct service_limits limits; // service_default_limits() unless configured
+    struct disk *disk;            // borrowed; what writes `durable` files. NULL: the service itself
     // Where what must survive a restart is kept (when which trigger fired); NULL: nowhere.
     // Borrowed.
     const char *state_dir;
@@ -54,6 +55,11 @@ enum service_event {
                          // say how
     SERVICE_EVENT_CLONE_TRIGGERED, // a CLONE_SNAPSHOT trigger's delay is over: clone now (`trigger`
                                    // says which)
+    // Of durable sessions:
+    SERVICE_EVENT_WRITING, // the first of it goes into the file, or there is room for it again
+    SERVICE_EVENT_NO_ROOM, // `result` says why; it is tried again after a while
+    SERVICE_EVENT_FILE_REPLACED, // all is in the file that next_file() made
+    SERVICE_EVENT_FILE_KEPT,     // the file that next_file() made is given up
 };
 
 // Who asks for sessions and hears of them.
@@ -65,6 +71,11 @@ struct service_consumer {
     // still there.
     void (*notify)(void *userdata, uint64_t session_id, enum service_event event, int result,
                    const char *text, const struct service_trigger_hit *trigger);
+    // Of durable sessions. NULL: none.
+    // There is no room for the file (`why`): true if there is more now.
+    bool (*make_room)(void *userdata, uint64_t session_id, int why);
+    // A second file, which may take the place of the first; the service owns *ret_fd. session.h.
+    int (*next_file)(void *userdata, uint64_t session_id, int *ret_fd);
     void *userdata;
 };
 
@@ -74,6 +85,9 @@ struct service_request {
     // -1: none, the consumer reads the buffers (or config.output_path is created).
     int output_fd;
     bool start; // false: deferred_start, service_start() comes later
+    // What is recorded is in the file soon after, also without write_into_file, and on the disk in
+    // the end; that there is no room for it is not the end.
+    bool durable;
 };
 
 // Makes a session. Triggers, duration and timeouts count from its start. -EEXIST: a session with
@@ -101,6 +115,16 @@ size_t service_count_unread(const struct service *service, nsec_t patience);
 // The session is gone after this, without notice. What it has recorded for a regular file is still
 // written there.
 int service_destroy(struct service *service, uint64_t session_id);
+// The same without anything being written.
+void service_give_up(struct service *service, uint64_t session_id);
+// A session that has stopped and waits for room does not stand in the way of the next one: its name
+// is free.
+void service_free_name(struct service *service, uint64_t session_id);
+// Of a session that has ended without a file: everything goes into `fd` (owned, also on failure).
+// SERVICE_EVENT_ENDED follows once more.
+int service_write_late(struct service *service, uint64_t session_id, int fd, struct err *err);
+// What a session has recorded and not written, roughly.
+uint64_t service_unwritten_bytes(const struct service *service, uint64_t session_id);
 // All sessions of this consumer (compared by pointer) that are not detached.
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer);
 

@@ -20,7 +20,8 @@ DEFINE_CLEANUP(member_freep, struct member, member_free);
 
 static bool is_named(const struct member *member, const char *name)
 {
-    return !member->is_clone && !member->is_leaving && str_eq(session_name(member), name);
+    return !member->is_clone && !member->is_leaving && !member->is_nameless &&
+           str_eq(session_name(member), name);
 }
 
 static int32_t bugreport_score(const struct member *member)
@@ -102,8 +103,8 @@ static int open_original(const struct session_file *file, int *ret_fd, struct er
     return *ret_fd < 0 ? err_errno(err, -errno, "file of the session") : 0;
 }
 
-static int clone_file(struct member *original, struct member *clone, int *output_fd,
-                      struct err *err)
+static int clone_file(struct service *service, struct member *original, struct member *clone,
+                      const struct service_clone_request *request, struct err *err)
 {
     struct session_file written;
     int original_fd CLEANUP(close_fdp) = -1;
@@ -116,12 +117,14 @@ static int clone_file(struct member *original, struct member *clone, int *output
         .name = clone->consumer_name,
         .deflate = settings->deflate,
         .sync = settings->sync_after_write,
+        .disk = request->into_file ? service->env.disk : NULL,
+        .waits_for_room = request->into_file,
     };
     struct trace_file *file;
-    r = trace_file_new(*output_fd, &options, &file, err);
+    r = trace_file_new(*request->output_fd, &options, &file, err);
     if (r < 0)
         return r;
-    steal_fd(output_fd);
+    steal_fd(request->output_fd);
     return session_write_clone(clone->session, file, steal_fd(&original_fd), &written, err);
 }
 
@@ -142,7 +145,7 @@ static int make_clone(struct service *service, struct member *original, struct m
     if (r == 0)
         r = session_clone(original->session, &options, &clone->session, err);
     if (r == 0 && needs_file(original, request))
-        r = clone_file(original, clone, request->output_fd, err);
+        r = clone_file(service, original, clone, request, err);
     return r;
 }
 

@@ -117,7 +117,8 @@ static int check_name(const struct service *service, const Pb__TraceConfig *conf
         return 0;
     for (size_t i = 0; i < service->members.n; i++) {
         const struct member *member = service->members.items[i];
-        if (!member->is_clone && !member->is_leaving && str_eq(session_name(member), name))
+        if (!member->is_clone && !member->is_leaving && !member->is_nameless &&
+            str_eq(session_name(member), name))
             return err_set(err, -EEXIST,
                            "unique_session_name: session %" PRIu64 " is called \"%s\" already",
                            member->id, quoted(name, printable));

@@ -94,6 +94,8 @@ void service_packets_init(struct service_packets *packets, const struct clock_re
 
 void service_packets_snapshot(struct service_packets *packets)
 {
+    if (packets->twin)
+        service_packets_snapshot(packets->twin);
     if (!packets->settings->clock_snapshots)
         return;
     struct clock_set now;
@@ -123,6 +125,8 @@ void service_packets_event(struct service_packets *packets, uint32_t field)
 void service_packets_event_at(struct service_packets *packets, uint32_t field, uint32_t value,
                               nsec_t time)
 {
+    if (packets->twin)
+        service_packets_event_at(packets->twin, field, value, time);
     if (!packets->settings->service_events)
         return;
     if (packets->n_events == SERVICE_EVENTS_MAX) {
@@ -163,6 +167,8 @@ void trigger_hit_done(struct service_trigger_hit *hit)
 int service_packets_trigger(struct service_packets *packets, const struct service_trigger_hit *hit)
 {
     struct service_trigger_hit copy;
+    if (packets->twin)
+        service_packets_trigger(packets->twin, hit);
     int r = trigger_hit_copy(hit, &copy);
     if (r < 0)
         return r;

@@ -71,6 +71,7 @@ struct service_packets {
     struct service_trigger_hit triggers[SERVICE_TRIGGERS_MAX]; // not yet written, owned strings
     size_t n_triggers;
     struct service_trigger_hit clone_trigger; // that this snapshot was made for; name NULL: none
+    struct service_packets *twin;             // borrowed: is told of everything, too; NULL: none
     bool sync_due;
     bool initial_written; // config, uuid and machine are in the trace
 };

@@ -26,7 +26,8 @@ struct member {
     const char *created; // borrowed from the config: the output_path that was made; NULL: none
     uid_t uid;
     bool is_clone;
-    bool is_leaving; // destroyed, but what it holds still goes into its file
+    bool is_nameless; // its unique_session_name is free
+    bool is_leaving;  // destroyed, but what it holds still goes into its file
     struct trigger_rules rules;
     const struct service_trigger_hit *hit; // borrowed, while the session hears it
     uint32_t n_triggers;                   // heard
@@ -95,7 +96,8 @@ static inline const char *session_name(const struct member *member)
 // Whether the session still takes part: it records or will.
 static inline bool is_live(const struct member *member)
 {
-    return !member->is_clone && session_get_state(member->session) != SESSION_DONE;
+    return !member->is_clone && !member->is_nameless &&
+           session_get_state(member->session) != SESSION_DONE;
 }
 
 // service.c

@@ -33,6 +33,7 @@
 #include "common/pages.h"
 #include "common/str.h"
 #include "common/wire.h"
+#include "producer/trace/disk.h"
 #include "protos/fields.h"
 
 #define WRITE_BYTES    ((size_t)128 << 10) // gathered before they are written
@@ -62,6 +63,16 @@ struct trace_file {
     size_t used;  // bytes of finished frames
     size_t sent;  // of these, bytes that are written
     bool copying; // `out` holds pieces of another trace, not whole frames
+
+    // In the disk's thread: bytes from `sent` on. What comes meanwhile goes behind them.
+    struct disk_job job;
+    size_t job_size, job_written;
+    bool job_syncs;
+    int job_result;
+    uint64_t synced; // of stats.bytes_written
+    int no_room;     // why the last TRACE_FILE_NO_ROOM
+    void (*ready)(void *userdata);
+    void *userdata;
 
     bool has_zlib;
     bool chunk_open;
@@ -144,6 +155,55 @@ static int inspect_fd(struct trace_file *file, int fd, struct err *err)
     return 0;
 }
 
+// In the disk's thread.
+
+static int sync_data(const struct trace_file *file)
+{
+    if (fdatasync(file->fd) < 0)
+        return -errno;
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
+    return 0;
+}
+
+static void work_for_file(struct disk_job *job)
+{
+    struct trace_file *file = job->owner;
+    file->job_result = 0;
+    file->job_written = 0;
+    while (file->job_written < file->job_size) {
+        ssize_t n = write(file->fd, file->out + file->sent + file->job_written,
+                          file->job_size - file->job_written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            file->job_result = n < 0 ? -errno : -EIO;
+            return;
+        }
+        file->job_written += (size_t)n;
+    }
+    if (file->job_syncs)
+        file->job_result = sync_data(file);
+}
+
+// Takes over what the thread has done.
+static void collect(struct trace_file *file)
+{
+    file->sent += file->job_written;
+    file->stats.bytes_written += file->job_written;
+    if (file->job_syncs && file->job_result == 0)
+        file->synced = file->stats.bytes_written;
+    file->job_size = file->job_written = 0;
+    file->job_syncs = false;
+}
+
+static void job_done(struct disk_job *job)
+{
+    struct trace_file *file = job->owner;
+    collect(file);
+    if (file->ready)
+        file->ready(file->userdata);
+}
+
 static int prepare_deflate(struct trace_file *file, struct err *err)
 {
     if (deflateInit(&file->zlib, DEFLATE_LEVEL) != Z_OK)
@@ -177,6 +237,9 @@ int trace_file_new(int fd, const struct trace_file_options *options, struct trac
         return err_errno(err, -errno, "%s: output buffer", file->name);
     file->out = memory;
     file->fd = fd;
+    if (!file->is_regular)
+        file->options.disk = NULL;
+    file->job = (struct disk_job){.work = work_for_file, .done = job_done, .owner = file};
     *ret = STEAL(file);
     return 0;
 }
@@ -186,6 +249,8 @@ struct trace_file *trace_file_free(struct trace_file *file)
     if (!file)
         return NULL;
     int saved = errno;
+    if (file->options.disk)
+        disk_wait(file->options.disk, &file->job);
     if (file->has_zlib)
         deflateEnd(&file->zlib);
     if (file->out)
@@ -262,10 +327,46 @@ static void release_output(struct trace_file *file)
     file->copying = false;
 }
 
+// Somebody may make room, or a folder writable again.
+static bool may_pass(int r)
+{
+    return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS;
+}
+
+static int fail_or_wait(struct trace_file *file, int r, struct err *err)
+{
+    if (!file->options.waits_for_room || !file->is_regular || !may_pass(r))
+        return fail(file, r, err);
+    file->no_room = r;
+    return TRACE_FILE_NO_ROOM;
+}
+
+// 0 when all finished frames are written, and with `sync` on the disk.
+static int drain_on_disk(struct trace_file *file, bool sync, struct err *err)
+{
+    if (file->job.busy)
+        return TRACE_FILE_BLOCKED;
+    int r = file->job_result;
+    file->job_result = 0;
+    if (r < 0)
+        return fail_or_wait(file, r, err);
+    sync = sync && (file->sent < file->used || file->synced < file->stats.bytes_written);
+    if (file->sent < file->used || sync) {
+        file->job_size = file->used - file->sent;
+        file->job_syncs = sync;
+        disk_run(file->options.disk, &file->job);
+        return TRACE_FILE_BLOCKED;
+    }
+    release_output(file);
+    return 0;
+}
+
 // Writes all finished frames; no chunk is open.
 static int drain(struct trace_file *file, struct err *err)
 {
     assert(!file->chunk_open);
+    if (file->options.disk)
+        return drain_on_disk(file, false, err);
     while (file->sent < file->used) {
         ssize_t n = write_some(file);
         if (n == -EINTR)
@@ -273,7 +374,7 @@ static int drain(struct trace_file *file, struct err *err)
         if (n == -EAGAIN)
             return TRACE_FILE_BLOCKED;
         if (n <= 0)
-            return fail(file, n < 0 ? (int)n : -EIO, err);
+            return fail_or_wait(file, n < 0 ? (int)n : -EIO, err);
         file->sent += (size_t)n;
         file->stats.bytes_written += (uint64_t)n;
     }
@@ -442,20 +543,70 @@ int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint
     return r < 0 ? r : 0;
 }
 
-int trace_file_flush(struct trace_file *file, struct err *err)
+static int flush(struct trace_file *file, bool sync, struct err *err)
 {
     if (file->failed)
         return refuse(file, err);
     close_chunk(file);
-    int r = drain(file, err);
+    int r = file->options.disk ? drain_on_disk(file, sync, err) : drain(file, err);
     if (r)
         return r;
     struct stat st;
     if (file->was_linked && fstat(file->fd, &st) == 0 && st.st_nlink == 0)
         return fail(file, -ENOENT, err);
-    if (file->options.sync && file->is_regular && fdatasync(file->fd) < 0)
-        return fail(file, -errno, err);
-    return 0;
+    if (!sync || !file->is_regular || file->options.disk)
+        return 0;
+    r = sync_data(file);
+    return r < 0 ? fail(file, r, err) : 0;
+}
+
+int trace_file_flush(struct trace_file *file, struct err *err)
+{
+    return flush(file, file->options.sync, err);
+}
+
+int trace_file_sync(struct trace_file *file, struct err *err)
+{
+    return flush(file, true, err);
+}
+
+static void await_disk(struct trace_file *file)
+{
+    if (!file->job.busy)
+        return;
+    disk_wait(file->options.disk, &file->job);
+    collect(file);
+}
+
+int trace_file_flush_now(struct trace_file *file, struct err *err)
+{
+    struct disk *disk = file->options.disk;
+    await_disk(file);
+    file->options.disk = NULL;
+    int r = trace_file_flush(file, err);
+    file->options.disk = disk;
+    return r;
+}
+
+void trace_file_set_ready(struct trace_file *file, void (*ready)(void *userdata), void *userdata)
+{
+    file->ready = ready;
+    file->userdata = userdata;
+}
+
+bool trace_file_has_disk(const struct trace_file *file)
+{
+    return file->options.disk;
+}
+
+bool trace_file_is_busy(const struct trace_file *file)
+{
+    return file->job.busy;
+}
+
+int trace_file_no_room(const struct trace_file *file)
+{
+    return file->no_room;
 }
 
 static int wait_writable(struct trace_file *file, nsec_t deadline, struct err *err)
@@ -477,10 +628,13 @@ int trace_file_finish(struct trace_file *file, nsec_t timeout, struct err *err)
         deadline = NSEC_MAX;
     int r;
     while ((r = trace_file_flush(file, err)) == TRACE_FILE_BLOCKED) {
-        r = wait_writable(file, deadline, err);
-        if (r < 0)
+        if (file->job.busy)
+            await_disk(file);
+        else if ((r = wait_writable(file, deadline, err)) < 0)
             break;
     }
+    if (r == TRACE_FILE_NO_ROOM)
+        r = fail(file, file->no_room, err);
     int fd = steal_fd(&file->fd);
     if (fd >= 0 && close(fd) < 0 && errno != EINTR && r == 0) {
         r = err_errno(err, -errno, "%s", file->name);
@@ -498,4 +652,5 @@ void trace_file_get_stats(const struct trace_file *file, struct trace_file_stats
 {
     *ret = file->stats;
     ret->start = file->start;
+    ret->bytes_waiting = file->used - file->sent;
 }

@@ -25,7 +25,11 @@
 enum trace_file_result {
     TRACE_FILE_BLOCKED = 1, // a pipe's reader is slow; wait until trace_file_fd() is writable
     TRACE_FILE_FULL = 2,    // max_size_bytes would be exceeded; nothing is taken any more
+    TRACE_FILE_NO_ROOM =
+        3, // options.waits_for_room: the file system takes nothing; try again later
 };
+
+struct disk;
 
 struct trace_file_options {
     const char *name; // for messages; copied
@@ -34,6 +38,12 @@ struct trace_file_options {
     uint64_t max_size_bytes; // 0: no limit
     bool deflate;            // several packets at a time, as TracePacket.compressed_packets
     bool sync;               // each trace_file_flush() ends with the data on the disk
+    // Regular files alone: that there is no room is not the end (TRACE_FILE_NO_ROOM).
+    bool waits_for_room;
+    // Regular files alone: written and synced in this thread (borrowed). Calls that would write say
+    // TRACE_FILE_BLOCKED then, and trace_file_set_ready() has who is to be told. NULL: written in
+    // the call.
+    struct disk *disk;
 };
 
 struct trace_file_stats {
@@ -41,6 +51,7 @@ struct trace_file_stats {
     uint64_t bytes_written;     // to the descriptor
     uint64_t packets;           // taken
     uint64_t packets_too_large; // above TRACE_FILE_PACKET_MAX, left out
+    uint64_t bytes_waiting;     // taken and not written
 };
 
 #define TRACE_FILE_PACKET_MAX ((size_t)16 << 20)
@@ -71,6 +82,23 @@ int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint
 // Hands everything that was taken to the descriptor. 0, TRACE_FILE_BLOCKED or a negative errno;
 // -ENOENT if somebody deleted the file.
 int trace_file_flush(struct trace_file *file, struct err *err);
+
+// The same, and then everything is on the disk and out of the page cache.
+int trace_file_sync(struct trace_file *file, struct err *err);
+
+// The same as trace_file_flush() without the disk's thread: waits for it, and writes the rest.
+int trace_file_flush_now(struct trace_file *file, struct err *err);
+
+// With options.disk: `ready` is called in the loop when a call that was blocked may go on.
+void trace_file_set_ready(struct trace_file *file, void (*ready)(void *userdata), void *userdata);
+
+bool trace_file_has_disk(const struct trace_file *file); // options.disk, and a regular file
+
+// The disk's thread works for it: `ready` will be called.
+bool trace_file_is_busy(const struct trace_file *file);
+
+// Why the last result was TRACE_FILE_NO_ROOM: a negative errno.
+int trace_file_no_room(const struct trace_file *file);
 
 // Flushes, waiting up to `timeout` for a slow reader (-ETIMEDOUT), and closes the descriptor.
 int trace_file_finish(struct trace_file *file, nsec_t timeout, struct err *err);

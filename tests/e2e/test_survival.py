@@ -4,10 +4,15 @@
 Each daemon has folders and abstract sockets of its own.
 """
 import contextlib
+import fcntl
 import os
 import pathlib
+import resource
+import shutil
 import signal
+import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -25,6 +30,7 @@ TRIGGERED = COUNTERS + """
 trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 3600000
     triggers { name: "now" stop_delay_ms: %d } }
 """
+EXT4_IOC_SHUTDOWN = 2 << 30 | 4 << 16 | ord("X") << 8 | 125
 n_started = 0
 
 
@@ -227,6 +233,362 @@ class ClientKilled(Case):
             wait_for(lambda: not self.sessions(), "the session stays")
         times = samples(self.root / "detached.pftrace")
         self.assertGreater((times[-1] - times[0]) / 1e9, 1.2)
+
+
+class Armed(Case):
+    """A config without write_into_file, kept armed; one trigger, in the middle of whose recording something happens."""
+
+    def setUp(self):
+        super().setUp()
+        self.traces = self.root / "state" / "traces"
+
+    def start(self, *options):
+        """A daemon that the test ends, and that goes with it."""
+        daemon = test_daemon.Daemon(self.root, "--kmem-events", "none", *options, env=self.sockets, ipc=True)
+        self.addCleanup(daemon.end, signal.SIGKILL)
+        daemon.wait(lambda: "armed/one.cfg: armed" in daemon.said() and self.command("status").returncode == 0)
+        return daemon
+
+    def trigger(self):
+        done = self.command("trigger", "now")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def parts(self):
+        return sorted(self.traces.glob("*.part")) if self.traces.is_dir() else []
+
+    def finished(self):
+        return sorted(self.traces.glob("*.pftrace")) if self.traces.is_dir() else []
+
+    def record_part(self, text=TRIGGERED % 60000, seconds=2.5):
+        """A daemon in whose part there are some samples."""
+        self.arm("one", text)
+        daemon = self.start()
+        self.trigger()
+        wait_for(lambda: [part for part in self.parts() if part.stat().st_size > 4000], daemon.said)
+        time.sleep(seconds - 1)
+        return daemon
+
+    def recover(self, daemon):
+        """What the next daemon makes of it: the trace."""
+        log_size = len(daemon.said())
+        with self.daemon() as daemon:
+            said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:] and daemon.said()[log_size:])
+            self.assertEqual(self.parts(), [])
+            [trace] = self.finished()
+            self.assertIn(f"recovered {trace}: ", said)
+        [cut] = lib.of_kind(lib.decode(trace), "recording_cut")
+        self.assertIsNotNone(cut)
+        return trace
+
+
+@lib.needs_root
+class ArmedAndKilled(Armed):
+    def test_kill(self):
+        daemon = self.record_part()
+        killed = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        daemon.end(signal.SIGKILL)
+        self.assertEqual(self.finished(), [])
+        times = samples(self.recover(daemon))
+        self.assertGreater(len(times), 20)
+        # The journal is written each second.
+        self.assertLess((killed - times[-1]) / 1e9, 3)
+
+    def test_parent_does_not_reap(self):
+        daemon = self.record_part()
+        daemon.process.send_signal(signal.SIGKILL)
+        wait_for(lambda: pathlib.Path(f"/proc/{daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z",
+                 "it is no zombie")
+        self.assertGreater(len(samples(self.recover(daemon))), 20)
+
+    def test_file_that_is_torn(self):
+        daemon = self.record_part()
+        daemon.end(signal.SIGKILL)
+        [part] = self.parts()
+        whole = part.read_bytes()
+        ends = [0]
+        for frame in lib.frames(whole):
+            ends.append(whole.index(frame, ends[-1]) + len(frame))
+        # The middle of a packet, and what a file system may leave behind it.
+        part.write_bytes(whole[:ends[-2] + 5] + bytes(3000))
+        trace = self.recover(daemon)
+        self.assertEqual(trace.read_bytes()[:ends[-2]], whole[:ends[-2]])
+        [cut] = [packet.one("recording_cut") for packet in lib.of_kind(lib.decode(trace), "recording_cut")]
+        self.assertEqual(cut.one("cut_bytes"), 3005)
+        self.assertLess(abs(cut.one("found_realtime_ns") / 1e9 - time.time()), 60)
+
+    def test_part_of_a_living_daemon_is_left_alone(self):
+        self.record_part()
+        other = self.root / "other"
+        (other / "armed").mkdir(parents=True)
+        options = ["--no-ipc", "--kmem-events", "none", "--armed", other / "armed", "--state-dir", other / "state",
+                   "--run-dir", other / "run", "--output-dir", self.traces]
+        with open(other / "log", "w") as log:
+            second = subprocess.Popen([str(arg) for arg in (lib.MMTRACE, "daemon", *options)], stderr=log)
+        wait_for(lambda: (other / "run" / "daemon.lock").exists(), "it does not start")
+        time.sleep(1)
+        second.terminate()
+        second.wait(20)
+        self.assertNotIn("recovered", (other / "log").read_text())
+        self.assertEqual(len(self.parts()), 1)
+
+    def test_files_of_others_are_left_alone(self):
+        self.traces.mkdir(parents=True)
+        target = self.root / "target"
+        target.write_bytes(b"not a trace")
+        (self.traces / "one-20260101T000000Z.pftrace.part").symlink_to(target)
+        (self.traces / "notes.pftrace.part").write_bytes(b"notes")
+        (self.traces / "two-20260101T000000Z.pftrace.part").write_bytes(b"")
+        self.arm("one", TRIGGERED % 1000)
+        self.start().end()
+        self.assertEqual(target.read_bytes(), b"not a trace")
+        self.assertEqual([path.name for path in self.parts()], ["notes.pftrace.part", "one-20260101T000000Z.pftrace.part"])
+
+    def test_into_a_file(self):
+        daemon = self.record_part((TRIGGERED % 60000) + "write_into_file: true file_write_period_ms: 200\n")
+        daemon.end(signal.SIGKILL)
+        self.assertGreater(len(samples(self.recover(daemon))), 20)
+
+    def test_out_of_memory(self):
+        daemon = self.record_part()
+        out_of_memory(self, daemon)
+        self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
+        self.assertGreater(len(samples(self.recover(daemon))), 20)
+
+
+@lib.needs_root
+class ArmedAndEnded(Armed):
+    def test_sigterm(self):
+        daemon = self.record_part()
+        self.assertEqual(daemon.end(), 0)
+        self.assertEqual(self.parts(), [])
+        [trace] = self.finished()
+        self.assertIn(f"armed/one.cfg: wrote {trace}", daemon.said())
+        self.assertEqual(lib.of_kind(lib.decode(trace), "recording_cut"), [])
+        self.assertGreater(len(samples(trace)), 20)
+
+    def test_wrote_means_on_the_disk(self):
+        if lib.run("strace", "-V").returncode != 0:
+            self.skipTest("needs strace")
+        self.arm("one", TRIGGERED % 500)
+        daemon = self.start()
+        calls = self.root / "calls"
+        strace = subprocess.Popen(["strace", "-f", "-p", str(daemon.pid), "-o", calls, "-e",
+                                   "trace=fsync,fdatasync,rename,renameat2,write", "-s", "200"], stderr=subprocess.PIPE)
+        self.addCleanup(strace.communicate)
+        strace.stderr.readline()  # attached
+        self.trigger()
+        daemon.wait(lambda: "wrote " in daemon.said())
+        daemon.end()
+        strace.wait(20)
+        lines = calls.read_text().splitlines()
+        [renamed] = [i for i, line in enumerate(lines) if "rename" in line and ".part" in line]
+        [told] = [i for i, line in enumerate(lines) if "write(2" in line and "wrote " in line]
+        self.assertTrue(any("fsync(" in line for line in lines[:renamed]), lines)
+        self.assertTrue(any("fsync(" in line for line in lines[renamed:told]), lines)
+
+    def test_nothing_is_written_before_the_trigger(self):
+        for mode in ("START_TRACING", "STOP_TRACING", "CLONE_SNAPSHOT"):
+            self.arm(mode, (TRIGGERED % 300).replace("START_TRACING", mode))
+        self.arm("one", TRIGGERED % 300)
+        daemon = self.start()
+        daemon.wait(lambda: daemon.said().count(".cfg: armed") == 4)
+        time.sleep(2.5)
+        self.assertEqual(self.parts() + self.finished(), [])
+        self.trigger()
+        daemon.wait(lambda: daemon.said().count(": wrote ") == 4)
+        self.assertEqual(self.parts(), [])
+        self.assertEqual(len(self.finished()), 4)
+
+    def test_ring(self):
+        """What is written is bounded while it records, and what the ring holds is what is there in the end."""
+        text = (TRIGGERED % 9000).replace("size_kb: 1024", "size_kb: 64 fill_policy: RING_BUFFER")
+        self.arm("one", text.replace("meminfo_period_ms: 50", "meminfo_period_ms: 1 vmstat_period_ms: 1"))
+        daemon = self.start()
+        self.trigger()
+        largest = 0
+        while "wrote " not in daemon.said():
+            largest = max([largest, *(path.stat().st_size for path in self.parts())])
+            time.sleep(0.05)
+        [trace] = self.finished()
+        self.assertGreater(largest, 100 << 10)
+        self.assertLess(largest, 2 << 20)
+        self.assertLess(trace.stat().st_size, 90 << 10)
+        self.assertGreater(len(samples(trace)), 10)
+
+
+@lib.needs_root
+class Reset(Armed):
+    def test_power_is_lost(self):
+        """A file system that forgets what was not synced."""
+        if not shutil.which("mkfs.ext4"):
+            self.skipTest("needs mkfs.ext4")
+        image, self.traces = self.root / "image", self.root / "mount"
+        self.traces.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(32 << 20)
+        lib.run("mkfs.ext4", "-q", "-F", image)
+        mount(self, "-o", "loop", image, self.traces)
+        self.arm("one", TRIGGERED % 60000)
+        daemon = self.start("--output-dir", self.traces)
+        self.trigger()
+        time.sleep(7.5)  # the second sync comes after five seconds
+        folder = os.open(self.traces, os.O_RDONLY)
+        try:
+            fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", 2))  # without flushing the log
+        finally:
+            os.close(folder)
+        daemon.end(signal.SIGKILL)
+        lib.run("umount", self.traces)
+        mount(self, "-o", "loop", image, self.traces)
+        [part] = self.parts()
+        with self.daemon("--output-dir", self.traces) as daemon:
+            daemon.wait(lambda: "recovered " in daemon.said())
+            [trace] = self.finished()
+            times = samples(trace)
+        lib.run("umount", self.traces)
+        self.assertGreater((times[-1] - times[0]) / 1e9, 4)
+
+
+@lib.needs_root
+class NoRoom(Armed):
+    FAST = (TRIGGERED % 1500).replace("meminfo_period_ms: 50", "meminfo_period_ms: 5 vmstat_period_ms: 5")
+
+    def setUp(self):
+        super().setUp()
+        self.traces = self.root / "small"
+        self.traces.mkdir()
+
+    def fill(self, left_kb=0):
+        """Takes all room but some."""
+        filler = self.traces / "filler"
+        free = os.statvfs(self.traces)
+        with open(filler, "wb") as file:
+            with contextlib.suppress(OSError):
+                file.write(bytes(max(0, free.f_bavail * free.f_frsize - left_kb * 1024)))
+        return filler
+
+    def old_traces(self, n, size_kb):
+        for day in range(1, n + 1):
+            path = self.traces / f"one-2020010{day}T000000Z.pftrace"
+            path.write_bytes(bytes(size_kb * 1024))
+            os.utime(path, (day * 86400, day * 86400))
+
+    def start_small(self, size, **replaced):
+        mount(self, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.traces)
+        self.arm("one", self.FAST)
+
+    def test_oldest_traces_go_first(self):
+        self.start_small("1200k")
+        self.old_traces(3, 64)
+        (self.traces / "theirs-20190101T000000Z.pftrace").write_bytes(bytes(1024))
+        os.link(self.traces / "one-20200101T000000Z.pftrace", self.traces / "second_name")
+        self.fill(left_kb=32 + 230)
+        daemon = self.start("--output-dir", self.traces)
+        self.trigger()
+        daemon.wait(lambda: "wrote " in daemon.said() or "stay in memory" in daemon.said())
+        self.assertIn(f"removed {self.traces}/one-20200102T000000Z.pftrace, the oldest trace", daemon.said())
+        left = {path.name for path in self.traces.iterdir()}
+        self.assertIn("theirs-20190101T000000Z.pftrace", left)
+        self.assertIn("one-20200101T000000Z.pftrace", left)  # it would free nothing
+
+    def test_newest_stays_in_memory(self):
+        self.start_small("1m")
+        filler = self.fill()
+        daemon = self.start("--output-dir", self.traces)
+        self.trigger()
+        said = daemon.wait(lambda: "stay in memory" in daemon.said() and daemon.said())
+        self.assertRegex(said, rf"armed/one.cfg: {self.traces}/one-\d+T\d+Z.pftrace.part: No space left on device: "
+                               r"\d+ bytes more .*make room there")
+        # It is armed again, and a second recording waits, too; the first one is given up for it.
+        daemon.wait(lambda: any(" armed " in line for line in self.sessions()))
+        self.trigger()
+        daemon.wait(lambda: "an older recording is lost" in daemon.said(), 60)
+        [rss_kb] = daemon.status("VmRSS")
+        self.assertLess(rss_kb, 12 << 10)
+        filler.unlink()
+        daemon.wait(lambda: ": wrote " in daemon.said().rpartition("older recording is lost")[2], 60)
+        self.assertGreater(len(samples(self.finished()[-1])), 100)
+        self.assertEqual(daemon.end(), 0)
+
+    def test_read_only(self):
+        self.start_small("2m")
+        lib.run("mount", "-o", "remount,ro", self.traces)
+        daemon = self.start("--output-dir", self.traces)
+        self.assertIn(f"recordings stay in memory for now: {self.traces}: Read-only file system", daemon.said())
+        self.trigger()
+        daemon.wait(lambda: "is written later" in daemon.said())
+        lib.run("mount", "-o", "remount,rw", self.traces)
+        daemon.wait(lambda: ": wrote " in daemon.said(), 60)
+        self.assertGreater(len(samples(self.finished()[-1])), 100)
+
+    def test_folder_is_gone(self):
+        self.arm("one", self.FAST)
+        daemon = self.start("--output-dir", self.traces)
+        shutil.rmtree(self.traces)
+        self.trigger()
+        daemon.wait(lambda: ": wrote " in daemon.said(), 60)
+        self.assertGreater(len(samples(self.finished()[-1])), 100)
+
+    def test_file_size_limit(self):
+        self.arm("one", self.FAST)
+        daemon = self.start("--output-dir", self.traces)
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+        self.trigger()
+        daemon.wait(lambda: "File too large" in daemon.said() and "stay in memory" in daemon.said())
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        daemon.wait(lambda: ": wrote " in daemon.said(), 60)
+        self.assertGreater(len(samples(self.finished()[-1])), 100)
+
+
+def mount(test, *arguments):
+    """A mount that goes with the test."""
+    done = lib.run("mount", *arguments)
+    if done.returncode != 0:
+        test.skipTest(f"cannot mount: {done.stderr.strip()}")
+    test.addCleanup(lib.run, "umount", "-l", arguments[-1])
+
+
+def memory_cgroup(test):
+    """A new memory cgroup of either version, that goes with the test; and the name of its limit."""
+    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        path = pathlib.Path(base, f"mmtrace-test-{os.getpid()}")
+        try:
+            path.mkdir()
+        except OSError:
+            continue
+        test.addCleanup(lambda: wait_for(lambda: remove_folder(path), "the cgroup stays"))
+        if (path / limit).exists():
+            return path, path / limit
+    return test.skipTest("needs a memory cgroup")
+
+
+def remove_folder(path):
+    with contextlib.suppress(OSError):
+        path.rmdir()
+    return not path.exists()
+
+
+def out_of_memory(test, daemon):
+    """The kernel kills the daemon, which shares a limit with one that must not be killed and takes more and more."""
+    path, limit = memory_cgroup(test)
+    pathlib.Path(f"/proc/{daemon.pid}/oom_score_adj").write_text("1000")
+    (path / "cgroup.procs").write_text(str(daemon.pid))
+    limit.write_text(str(40 << 20))
+    # Pages of a file in memory are nobody's, so that only the score counts.
+    code = ("import os, sys\n"
+            f"open('{path}/cgroup.procs', 'w').write(str(os.getpid()))\n"
+            "fd = os.memfd_create('taken')\n"
+            "while sys.stdin.readline(): os.write(fd, bytes(1 << 20))")
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as hog:
+        with contextlib.suppress(BrokenPipeError):
+            for _ in range(60):
+                if daemon.process.poll() is not None:
+                    break
+                hog.stdin.write("\n")
+                hog.stdin.flush()
+                time.sleep(0.02)
+            wait_for(lambda: daemon.process.poll() is not None, "it is not killed")
+        hog.kill()
 
 
 if __name__ == "__main__":

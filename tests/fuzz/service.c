@@ -189,6 +189,11 @@ static void on_notify(void *userdata, uint64_t id, enum service_event event, int
     case SERVICE_EVENT_CLONE_TRIGGERED:
         MUST(!life->ended && trigger && trigger->name);
         break;
+    case SERVICE_EVENT_WRITING:
+    case SERVICE_EVENT_NO_ROOM:
+    case SERVICE_EVENT_FILE_REPLACED:
+    case SERVICE_EVENT_FILE_KEPT:
+        break;
     }
     if (t.depth < 3 && next_byte() % 4 == 0)
         one_call();

@@ -39,13 +39,15 @@ struct fixture {
 struct fake_session {
     const struct service_consumer *consumer;
     int fd;
-    bool started, destroyed;
+    bool started, destroyed, is_nameless;
+    enum session_state state;
 };
 
 static struct {
     struct fake_session sessions[64];
     size_t n;
     int enable_result, start_result, clone_result;
+    size_t n_given_up;
     bool ends_at_once; // on service_disable()
     uint64_t events_lost, packets_discarded;
 } fake;
@@ -94,6 +96,41 @@ int service_destroy(struct service *service, uint64_t session_id)
         return -ESRCH;
     session->destroyed = true;
     session->fd = close_fd(session->fd);
+    return 0;
+}
+
+void service_give_up(struct service *service, uint64_t session_id)
+{
+    fake.n_given_up++;
+    service_destroy(service, session_id);
+}
+
+void service_free_name(struct service *service, uint64_t session_id)
+{
+    (void)service;
+    fake.sessions[session_id - 1].is_nameless = true;
+}
+
+enum session_state service_session_state(const struct service *service, uint64_t session_id)
+{
+    (void)service;
+    return fake.sessions[session_id - 1].state;
+}
+
+uint64_t service_unwritten_bytes(const struct service *service, uint64_t session_id)
+{
+    (void)service;
+    (void)session_id;
+    return 4711;
+}
+
+int service_write_late(struct service *service, uint64_t session_id, int fd, struct err *err)
+{
+    (void)service;
+    (void)err;
+    struct fake_session *session = &fake.sessions[session_id - 1];
+    session->fd = close_fd(session->fd);
+    session->fd = fd;
     return 0;
 }
 
@@ -173,7 +210,8 @@ static size_t count_files(const char *folder, const char *name)
     size_t n = 0;
     struct dirent *entry;
     while (dir && (entry = readdir(dir)))
-        n += *entry->d_name != '.' && (!name || str_eq(entry->d_name, name));
+        n += *entry->d_name != '.' && (name ? str_eq(entry->d_name, name)
+                                            : !str_ends_with(entry->d_name, ARMED_PART_SUFFIX));
     if (dir)
         closedir(dir);
     return n;
@@ -497,6 +535,7 @@ static void test_snapshots(void **state)
     assert_int_equal(n_live(), 3);
     // Nothing is to be done while they are written, and there is no file that is not complete.
     assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
+    assert_int_equal(count_files(f->output, "one-now-20010909T020320Z.pftrace.part"), 1);
     record(2, "snapshot");
     armed_run_due(f->armed);
     assert_int_equal(count_files(f->output, NULL), 0);
@@ -728,6 +767,7 @@ static void test_same_second(void **state)
         assert_true(armed_file_is_empty(&file));
         assert_int_equal(write(file.fd, "x", 1), 1);
         assert_int_equal(armed_file_publish(&file, &folder, 0, NULL), 0);
+        assert_int_equal(armed_file_complete(&file), 0);
         armed_file_close(&file);
     }
     assert_int_equal(count_files(f->output, "s-19700101T000000Z.pftrace"), 1);

@@ -19,7 +19,9 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "producer/service/armed/armed_closing.h"
 #include "producer/service/armed/armed_entry.h"
+#include "producer/service/armed/armed_recover.h"
 
 #define PLACES_TEXT_MAX 512
 #define LOOK_DELAY      (100 * NSEC_PER_MSEC)
@@ -205,6 +207,8 @@ static int watch_places(struct armed *armed)
 nsec_t armed_next_due(const struct armed *armed)
 {
     nsec_t next = armed->ending ? NSEC_MAX : armed->look_due;
+    if (armed->ending && !armed->entries.n && !armed->closings && armed->done)
+        return 0;
     for (size_t i = 0; i < armed->entries.n; i++) {
         nsec_t due = entry_due(armed->entries.items[i]);
         if (due < next)
@@ -216,12 +220,16 @@ nsec_t armed_next_due(const struct armed *armed)
 static void run_entry(struct armed *armed, size_t index)
 {
     struct entry *entry = armed->entries.items[index];
-    if (entry->snapshots) {
+    if (entry->held.due <= armed_now(armed)) {
+        entry_write_held(entry);
+    } else if (entry->snapshots) {
         entry_finish_snapshots(entry);
     } else if (entry->state == WAITING) {
         entry_try_session(entry);
     } else if (entry->then == THEN_LOAD && !armed->ending) {
         entry_load(entry);
+    } else if (!entry_is_idle(entry)) {
+        entry->due = NSEC_MAX; // until that is written
     } else if (entry->then == THEN_GO || armed->ending) {
         entry->state = ALONE; // its session is gone
         log_info(armed->options.log, "%s: not armed any more", entry->title);
@@ -268,7 +276,7 @@ void armed_run_due(struct armed *armed)
             run_entry(armed, i);
     }
     armed_wake_up(armed);
-    if (armed->ending && !armed->entries.n && armed->done) {
+    if (armed->ending && !armed->entries.n && !armed->closings && armed->done) {
         void (*done)(void *) = armed->done;
         armed->done = NULL;
         done(armed->done_userdata);
@@ -299,8 +307,11 @@ int armed_new(const struct armed_options *options, struct armed **ret, struct er
     if (r == 0 && options->loop)
         r = loop_add_io(options->loop, armed->watch_fd, EPOLLIN, folder_ready, armed,
                         &armed->watch_io);
-    if (r == 0)
+    if (r == 0) {
+        armed->n_recovered =
+            armed_recover(options->output_folder, options->log, options->wrote, options->userdata);
         r = look(armed);
+    }
     if (r < 0)
         return err_errno(err, r, "%s", places_text(armed, text));
     armed_run_due(armed);
@@ -315,6 +326,7 @@ struct armed *armed_free(struct armed *armed)
     for (size_t i = 0; i < armed->entries.n; i++)
         entry_free(armed->entries.items[i]);
     entry_vec_done(&armed->entries);
+    armed_closing_end(armed);
     if (armed->watch_io)
         loop_remove_io(armed->watch_io);
     if (armed->timer)
@@ -370,7 +382,8 @@ size_t armed_list_folders(const struct armed *armed, struct service_trace_folder
 
 void armed_get_counts(const struct armed *armed, struct armed_counts *ret)
 {
-    *ret = (struct armed_counts){.configs = armed->entries.n, .files = armed->n_files};
+    *ret = (struct armed_counts){
+        .configs = armed->entries.n, .files = armed->n_files, .recovered = armed->n_recovered};
     for (size_t i = 0; i < armed->entries.n; i++) {
         ret->live += armed->entries.items[i]->state == LIVE;
         ret->left_alone += armed->entries.items[i]->state == ALONE;

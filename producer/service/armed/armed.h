@@ -20,6 +20,7 @@
 #include "producer/service/loop.h"
 #include "producer/service/service.h"
 #include "producer/service/session/clock_set.h"
+#include "producer/trace/disk.h"
 
 #define ARMED_SUFFIX      ".cfg"
 #define ARMED_CONFIGS_MAX 64
@@ -39,6 +40,7 @@ struct armed_place {
 // Borrowed, as everything in it; outlives the armed configs.
 struct armed_options {
     struct service *service;
+    struct disk *disk; // what waits for disks; NULL: the caller
     struct loop *loop; // NULL: nobody sleeps, the owner calls armed_run_due() and armed_reload()
     const struct clock_reader *clock;
     const struct log *log;
@@ -70,7 +72,8 @@ void armed_end(struct armed *armed, void (*done)(void *userdata), void *userdata
 
 struct armed_counts {
     size_t configs, live, left_alone;
-    uint64_t files; // written so far
+    uint64_t files;     // written so far
+    uint64_t recovered; // of what an earlier daemon left, since the start
 };
 void armed_get_counts(const struct armed *armed, struct armed_counts *ret);
 

@@ -18,8 +18,13 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "producer/service/armed/armed_closing.h"
+#include "producer/service/armed/armed_recover.h"
 #include "producer/service/armed/armed_snapshot.h"
 #include "producer/service/config/config_check.h"
+#include "producer/trace/trace_repair.h"
+
+#define HELD_DELAY_MAX (60 * NSEC_PER_SEC)
 
 static time_t real_now(const struct armed *armed)
 {
@@ -115,55 +120,240 @@ static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
     return lost;
 }
 
-static void count_file(struct entry *entry, const struct armed_file *file, uint64_t session_id)
+// False: what was recorded is not in a file that has a name.
+static bool finish_file(struct entry *entry, struct armed_file *file, time_t since,
+                        uint64_t session_id)
 {
-    const struct log *log = entry->armed->options.log;
-    if (!file->path || armed_file_is_empty(file))
-        return;
-    entry->armed->n_files++;
-    uint64_t lost = events_lost(entry, session_id);
-    if (lost > 0)
-        log_warning(log,
-                    "%s: wrote %s without %" PRIu64
-                    " events that the buffers had no room for (raise size_kb of the config)",
-                    entry->title, file->path, lost);
-    else
-        log_info(log, "%s: wrote %s", entry->title, file->path);
-    if (entry->armed->options.wrote)
-        entry->armed->options.wrote(entry->armed->options.userdata, file->path);
+    struct armed_folder folder = folder_of(entry);
+    struct err err = {0};
+    if (armed_file_is_empty(file)) {
+        armed_file_close(file);
+        prune(entry);
+        return true;
+    }
+    if (armed_file_publish(file, &folder, since, &err) < 0) {
+        complain(entry, &err, "");
+        return false;
+    }
+    armed_closing_begin(entry, &folder, file, events_lost(entry, session_id));
+    return true;
 }
 
-static void finish_file(struct entry *entry)
+// -- recordings that cannot be written yet --
+
+// The session, which has stopped, keeps what it has recorded. An older one that is held has to go:
+// memory is bounded, and what is newest is worth most.
+static void hold(struct entry *entry)
 {
-    if (!armed_file_is_empty(&entry->file))
-        publish(entry);
-    count_file(entry, &entry->file, entry->session_id);
-    armed_file_close(&entry->file);
-    prune(entry);
+    struct service *service = entry->armed->options.service;
+    struct held *held = &entry->held;
+    if (held->session_id) {
+        log_error(entry->armed->options.log,
+                  "%s: an older recording is lost: it could not be written, and there is a newer "
+                  "one",
+                  entry->title);
+        struct trace_repair repair;
+        service_give_up(service, held->session_id);
+        trace_repair(held->file.fd, 0, &repair); // marks it
+        finish_file(entry, &held->file, held->since, held->session_id);
+        armed_file_close(&held->second);
+    }
+    service_free_name(service, entry->session_id);
+    *held = (struct held){
+        .session_id = entry->session_id,
+        .file = entry->file,
+        .second = entry->second,
+        .since = entry->recorded_since,
+        .due = NSEC_MAX,
+        .delay = ARMED_DELAY_MIN,
+    };
+    entry->session_id = 0;
+    entry->no_room = false;
+    entry->file = entry->second = ARMED_FILE_NONE;
 }
 
-static void session_ended(struct entry *entry, int result, const char *text)
+static void try_held_later(struct entry *entry)
 {
-    struct armed *armed = entry->armed;
-    bool early = armed_now(armed) - entry->live_since < ARMED_EARLY;
+    struct held *held = &entry->held;
+    armed_file_close(&held->file);
+    held->due = armed_now(entry->armed) + held->delay;
+    held->delay = held->delay * 2 < HELD_DELAY_MAX ? held->delay * 2 : HELD_DELAY_MAX;
+    armed_wake_up(entry->armed);
+}
+
+static int write_held(struct entry *entry, struct err *err)
+{
+    struct held *held = &entry->held;
+    struct armed_folder folder = folder_of(entry);
+    int r = armed_file_open(&folder, held->since, &held->file, err);
+    if (r == 0)
+        r = armed_file_publish(&held->file, &folder, held->since, err);
+    if (r < 0)
+        return r;
+    int fd = fcntl(held->file.fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s", folder.path);
+    return service_write_late(entry->armed->options.service, held->session_id, fd, err);
+}
+
+void entry_write_held(struct entry *entry)
+{
+    struct err err = {0};
+    entry->held.due = NSEC_MAX;
+    if (write_held(entry, &err) < 0) {
+        complain(entry, &err, "the recording stays in memory, and is written later: ");
+        try_held_later(entry);
+    }
+}
+
+static void held_ended(struct entry *entry, int result, const char *text)
+{
+    struct held *held = &entry->held;
     if (result < 0) {
         struct err err = {0};
         err_set(&err, result, "%s", text);
-        complain(entry, &err, "");
+        complain(entry, &err, "the recording stays in memory, and is written later: ");
     }
-    finish_file(entry);
-    service_destroy(armed->options.service, entry->session_id);
+    if (result < 0 || !finish_file(entry, &held->file, held->since, held->session_id)) {
+        try_held_later(entry);
+        return;
+    }
+    service_destroy(entry->armed->options.service, held->session_id);
+    armed_file_close(&held->second);
+    held->session_id = 0;
+    if (entry->state == ENDING && entry->due == NSEC_MAX && !entry->session_id)
+        entry->due = armed_now(entry->armed);
+    armed_wake_up(entry->armed);
+}
+
+bool entry_is_idle(const struct entry *entry)
+{
+    return !entry->held.session_id && !entry->snapshots;
+}
+
+// The entry goes on without the session that it had.
+static void go_on(struct entry *entry, bool failed)
+{
+    struct armed *armed = entry->armed;
+    bool early = armed_now(armed) - entry->live_since < ARMED_EARLY;
     entry->session_id = 0;
+    entry->no_room = false;
     if (entry->state == ENDING || armed->ending) {
         entry->state = ENDING;
         entry->due = armed_now(armed);
         armed_wake_up(armed);
-    } else if (early || result < 0) {
+    } else if (early || failed) {
         wait_longer(entry);
     } else {
         entry->delay = ARMED_DELAY_MIN;
         wait_until(entry, armed_now(armed));
     }
+}
+
+static void session_ended(struct entry *entry, int result, const char *text)
+{
+    struct service *service = entry->armed->options.service;
+    bool had_file = entry->file.fd >= 0;
+    if (result < 0) {
+        struct err err = {0};
+        err_set(&err, result, "%s", text);
+        complain(entry, &err, "");
+    }
+    bool is_safe = had_file ? finish_file(entry, &entry->file, entry->recorded_since,
+                                          entry->session_id)
+                            : result != 0; // SESSION_E_NO_TRACE, or nothing was recorded
+    armed_file_close(&entry->second);
+    if (is_safe) {
+        service_destroy(service, entry->session_id);
+    } else {
+        armed_file_close(&entry->file);
+        hold(entry);
+        entry->held.due = armed_now(entry->armed);
+    }
+    go_on(entry, result < 0);
+}
+
+// -- room --
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+// Also among the snapshots of each trigger.
+static bool find_oldest(const struct entry *entry, struct armed_oldest *oldest)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers =
+        entry->config.trace ? entry->config.trace->trigger_config : NULL;
+    struct armed_folder folder = folder_of(entry);
+    bool found = armed_folder_find_oldest(&folder, oldest);
+    for (size_t i = 0; triggers && i < triggers->n_triggers; i++) {
+        const char *name = triggers->triggers[i]->name;
+        CLEANUP(freep) char *stem = armed_snapshot_stem(entry->output_stem, name ? name : "");
+        folder.stem = stem;
+        found |= stem && armed_folder_find_oldest(&folder, oldest);
+    }
+    return found;
+}
+
+// The oldest trace of all configs that is in the output folder, and on the same file system.
+static bool make_room(void *userdata, uint64_t session_id, int why)
+{
+    const struct entry *entry = userdata;
+    const struct armed *armed = entry->armed;
+    struct armed_oldest oldest = {0};
+    const char *folder_path = NULL;
+    struct stat ours, theirs;
+    (void)session_id;
+    if ((why != -ENOSPC && why != -EDQUOT) || stat(entry->output_folder, &ours) < 0)
+        return false;
+    for (size_t i = 0; i < armed->entries.n; i++) {
+        const struct entry *other = armed->entries.items[i];
+        struct armed_folder folder = folder_of(other);
+        if (folder.path && folder.stem && is_below(folder.path, armed->options.output_folder) &&
+            stat(folder.path, &theirs) == 0 && theirs.st_dev == ours.st_dev &&
+            find_oldest(other, &oldest))
+            folder_path = folder.path;
+    }
+    CLEANUP(freep) char *path = NULL;
+    if (!folder_path || asprintf(&path, "%s/%s", folder_path, oldest.name) < 0) {
+        path = NULL;
+        return false;
+    }
+    if (unlink(path) < 0)
+        return false;
+    log_warning(armed->options.log, "%s: removed %s, the oldest trace, to make room", entry->title,
+                path);
+    return true;
+}
+
+static int next_file(void *userdata, uint64_t session_id, int *ret_fd)
+{
+    struct entry *entry = userdata;
+    struct armed_folder folder = folder_of(entry);
+    struct armed_file *second =
+        session_id == entry->held.session_id ? &entry->held.second : &entry->second;
+    armed_file_close(second);
+    int r = armed_file_open(&folder, real_now(entry->armed), second, NULL);
+    if (r < 0)
+        return r;
+    *ret_fd = fcntl(second->fd, F_DUPFD_CLOEXEC, 3);
+    return *ret_fd < 0 ? -errno : 0;
+}
+
+static void say_no_room(struct entry *entry, uint64_t session_id, const struct armed_file *file,
+                        const char *why)
+{
+    struct armed *armed = entry->armed;
+    uint64_t need = service_unwritten_bytes(armed->options.service, session_id);
+    log_error(armed->options.log,
+              "%s: %s%s%s: %s: %" PRIu64
+              " bytes more are to be written; they stay in memory until there is room (make room "
+              "there, or choose another --output-dir)",
+              entry->title, file->path ? file->path : entry->output_folder,
+              file->path && file->is_part ? ARMED_PART_SUFFIX : "", file->path ? "" : "/", why,
+              need);
 }
 
 // -- snapshots --
@@ -191,6 +381,15 @@ static struct armed_snapshot *find_snapshot(const struct entry *entry, uint64_t 
     return snapshot;
 }
 
+static void close_snapshot(struct entry *entry, struct armed_snapshot *snapshot)
+{
+    struct armed_folder folder = folder_of(entry);
+    folder.stem = snapshot->stem;
+    if (!armed_file_is_empty(&snapshot->file))
+        armed_closing_begin(entry, &folder, &snapshot->file,
+                            events_lost(entry, snapshot->session_id));
+}
+
 void entry_finish_snapshots(struct entry *entry)
 {
     struct armed_folder folder = folder_of(entry);
@@ -203,26 +402,87 @@ void entry_finish_snapshots(struct entry *entry)
         if (armed_snapshot_finish(snapshot, &folder, &err) < 0)
             complain(entry, &err, "");
         else
-            count_file(entry, &snapshot->file, snapshot->session_id);
+            close_snapshot(entry, snapshot);
         *at = snapshot->next;
         armed_snapshot_free(snapshot);
-        if (!entry->snapshots)
-            prune(entry);
     }
 }
 
-static void notify(void *userdata, uint64_t session_id, enum service_event event, int result,
-                   const char *text, const struct service_trigger_hit *trigger)
+// An older snapshot that waits for room makes way for this one.
+static void snapshot_waits(struct entry *entry, struct armed_snapshot *snapshot, const char *why)
 {
-    struct entry *entry = userdata;
-    struct armed_snapshot *snapshot = find_snapshot(entry, session_id);
-    if (snapshot && event == SERVICE_EVENT_ENDED) {
-        armed_snapshot_written(snapshot, result, text);
+    for (struct armed_snapshot *other = entry->snapshots; other; other = other->next) {
+        if (other == snapshot || !other->waits || other->written)
+            continue;
+        log_error(entry->armed->options.log,
+                  "%s: an older snapshot is lost: there is no room for it", entry->title);
+        struct trace_repair repair;
+        service_give_up(entry->armed->options.service, other->session_id);
+        trace_repair(other->file.fd, 0, &repair); // marks it
+        armed_snapshot_written(other, 0, "");
         armed_wake_up(entry->armed);
-        return;
     }
-    if (session_id != entry->session_id || (entry->state != LIVE && entry->state != ENDING))
+    snapshot->waits = true;
+    say_no_room(entry, snapshot->session_id, &snapshot->file, why);
+}
+
+static void notify_snapshot(struct entry *entry, struct armed_snapshot *snapshot,
+                            enum service_event event, int result, const char *text)
+{
+    if (event == SERVICE_EVENT_NO_ROOM)
+        snapshot_waits(entry, snapshot, text);
+    if (event != SERVICE_EVENT_ENDED)
         return;
+    armed_snapshot_written(snapshot, result, text);
+    armed_wake_up(entry->armed);
+}
+
+static void replace_file(struct entry *entry, struct armed_file *file, struct armed_file *second)
+{
+    struct armed_folder folder = folder_of(entry);
+    int r = armed_file_replace(file, second, &folder);
+    if (r < 0)
+        log_error(entry->armed->options.log, "%s: %s" ARMED_PART_SUFFIX ": %s", entry->title,
+                  file->path ? file->path : folder.path, strerror(-r));
+    armed_file_close(second);
+}
+
+static void notify_held(struct entry *entry, enum service_event event, int result, const char *text)
+{
+    if (event == SERVICE_EVENT_ENDED)
+        held_ended(entry, result, text);
+    else if (event == SERVICE_EVENT_FILE_REPLACED)
+        replace_file(entry, &entry->held.file, &entry->held.second);
+    else if (event == SERVICE_EVENT_FILE_KEPT)
+        armed_file_close(&entry->held.second);
+}
+
+static void no_room(struct entry *entry, const char *why)
+{
+    struct service *service = entry->armed->options.service;
+    say_no_room(entry, entry->session_id, &entry->file, why);
+    entry->no_room = true;
+    if (service_session_state(service, entry->session_id) != SESSION_STOPPING)
+        return;
+    hold(entry);
+    go_on(entry, false);
+}
+
+static void file_is_written(struct entry *entry)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers = entry->config.trace->trigger_config;
+    if (entry->no_room)
+        log_info(entry->armed->options.log, "%s: there is room again", entry->title);
+    else if (triggers &&
+             triggers->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING)
+        entry->recorded_since = real_now(entry->armed); // the trigger's time
+    entry->no_room = false;
+    publish(entry);
+}
+
+static void notify_session(struct entry *entry, enum service_event event, int result,
+                           const char *text, const struct service_trigger_hit *trigger)
+{
     switch (event) {
     case SERVICE_EVENT_STARTED:
         entry->recorded_since = real_now(entry->armed);
@@ -237,24 +497,66 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
     case SERVICE_EVENT_CLONE_TRIGGERED:
         take_snapshot(entry, trigger);
         break;
+    case SERVICE_EVENT_WRITING:
+        file_is_written(entry);
+        break;
+    case SERVICE_EVENT_NO_ROOM:
+        no_room(entry, text);
+        break;
+    case SERVICE_EVENT_FILE_REPLACED:
+        replace_file(entry, &entry->file, &entry->second);
+        break;
+    case SERVICE_EVENT_FILE_KEPT:
+        armed_file_close(&entry->second);
+        break;
     }
+}
+
+static void notify(void *userdata, uint64_t session_id, enum service_event event, int result,
+                   const char *text, const struct service_trigger_hit *trigger)
+{
+    struct entry *entry = userdata;
+    struct armed_snapshot *snapshot = find_snapshot(entry, session_id);
+    if (snapshot)
+        notify_snapshot(entry, snapshot, event, result, text);
+    else if (session_id == entry->held.session_id)
+        notify_held(entry, event, result, text);
+    else if (session_id == entry->session_id && (entry->state == LIVE || entry->state == ENDING))
+        notify_session(entry, event, result, text, trigger);
+}
+
+// Where there can be no file now, what is recorded waits for one in memory.
+static int open_file(struct entry *entry, struct err *err)
+{
+    struct armed_folder folder = folder_of(entry);
+    struct err why = {0};
+    int r = armed_file_open(&folder, entry->recorded_since, &entry->file, &why);
+    if (r == 0)
+        return 0;
+    if (entry->config.trace->write_into_file || armed_may_pass(r)) {
+        *err = why;
+        return r;
+    }
+    complain(entry, &why, "recordings stay in memory for now: ");
+    return 0;
 }
 
 static int make_session(struct entry *entry, struct err *err)
 {
     struct armed *armed = entry->armed;
-    struct armed_folder folder = folder_of(entry);
     entry->recorded_since = real_now(armed);
-    int r = armed_file_open(&folder, entry->recorded_since, &entry->file, err);
+    int r = open_file(entry, err);
     if (r < 0)
         return r;
+    bool has_file = entry->file.fd >= 0;
     struct service_request request = {
         .config = &entry->config,
-        .output_fd = fcntl(entry->file.fd, F_DUPFD_CLOEXEC, 3),
+        .output_fd = has_file ? fcntl(entry->file.fd, F_DUPFD_CLOEXEC, 3) : -1,
         .start = true,
+        .durable = true,
     };
-    if (request.output_fd < 0)
-        return err_errno(err, -errno, "%s", folder.path);
+    if (has_file && request.output_fd < 0)
+        return err_errno(err, -errno, "%s", entry->output_folder);
     entry->state = LIVE;
     entry->live_since = armed_now(armed);
     r = service_enable(armed->options.service, &entry->consumer, &request, &entry->session_id, err);
@@ -379,6 +681,10 @@ void entry_load(struct entry *entry)
     }
     free(entry->complaint);
     entry->complaint = NULL;
+    struct armed_folder folder = folder_of(entry);
+    entry->armed->n_recovered +=
+        armed_recover(folder.path, entry->armed->options.log, entry->armed->options.wrote,
+                      entry->armed->options.userdata);
     prune(entry);
     wait_until(entry, armed_now(entry->armed));
 }
@@ -394,6 +700,11 @@ struct entry *entry_free(struct entry *entry)
         armed_snapshot_free(entry->snapshots);
         entry->snapshots = next;
     }
+    if (entry->held.session_id)
+        service_give_up(entry->armed->options.service, entry->held.session_id);
+    armed_file_close(&entry->held.file);
+    armed_file_close(&entry->held.second);
+    armed_file_close(&entry->second);
     armed_file_close(&entry->file);
     config_done(&entry->config);
     free(entry->complaint);
@@ -412,7 +723,8 @@ struct entry *entry_add(struct armed *armed, const char *folder, const char *nam
     if (!entry)
         return NULL;
     entry->armed = armed;
-    entry->file = ARMED_FILE_NONE;
+    entry->file = entry->second = entry->held.file = entry->held.second = ARMED_FILE_NONE;
+    entry->held.due = NSEC_MAX;
     entry->state = ALONE;
     entry->delay = ARMED_DELAY_MIN;
     entry->name = strdup(name);
@@ -427,6 +739,8 @@ struct entry *entry_add(struct armed *armed, const char *folder, const char *nam
         .pid = getpid(),
         .name = entry->title,
         .notify = notify,
+        .make_room = make_room,
+        .next_file = next_file,
         .userdata = entry,
     };
     return entry;
@@ -470,7 +784,9 @@ nsec_t entry_due(const struct entry *entry)
     for (struct armed_snapshot *snapshot = entry->snapshots; snapshot; snapshot = snapshot->next)
         if (snapshot->written)
             return 0;
+    nsec_t held = entry->held.due;
     if (entry->snapshots)
-        return NSEC_MAX;
-    return entry->state == WAITING || entry->state == ENDING ? entry->due : NSEC_MAX;
+        return held;
+    nsec_t due = entry->state == WAITING || entry->state == ENDING ? entry->due : NSEC_MAX;
+    return due < held ? due : held;
 }

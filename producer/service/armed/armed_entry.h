@@ -25,6 +25,15 @@ struct stamp {
     struct timespec changed;
 };
 
+// A recording that is over and could not be written yet. Its session holds it.
+struct held {
+    uint64_t session_id; // 0: there is none
+    struct armed_file file, second;
+    time_t since;
+    nsec_t due;   // the next attempt, where there is no file; NSEC_MAX: it waits for room in `file`
+    nsec_t delay; // the one after that
+};
+
 struct entry {
     struct armed *armed; // borrowed
     char *name;          // owned: "mm_events.cfg"
@@ -43,6 +52,9 @@ struct entry {
     nsec_t live_since;
     time_t recorded_since;
     struct armed_file file;
+    struct armed_file second; // that may take its place
+    bool no_room;             // for the file, and that was said
+    struct held held;
     struct armed_snapshot *snapshots; // owned, being written
     char *complaint;                  // owned: the last failure, told only once
     bool told;                        // that it is armed
@@ -57,8 +69,9 @@ struct armed {
     struct loop_io *watch_io;
     struct loop_timer *timer;
     nsec_t look_due; // NSEC_MAX: no need to look
-    uint64_t n_files;
-    bool unreadable; // a place, and that was said
+    uint64_t n_files, n_recovered;
+    struct armed_closing *closings; // owned
+    bool unreadable;                // a place, and that was said
     bool ending;
     void (*done)(void *userdata);
     void *done_userdata;
@@ -89,6 +102,8 @@ void entry_try_session(struct entry *entry); // makes its session
 // Ends the entry's session, if it has one; armed_run_due() goes on with `then`.
 void entry_end(struct entry *entry, int then);
 void entry_finish_snapshots(struct entry *entry); // those that are written
+void entry_write_held(struct entry *entry);       // tries again
+bool entry_is_idle(const struct entry *entry);    // nothing of it is still to be written
 
 bool entry_has_changed(const struct entry *entry, const struct stat *st);
 nsec_t entry_due(const struct entry *entry); // NSEC_MAX: nothing is

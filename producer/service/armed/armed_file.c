@@ -3,15 +3,21 @@
 // A session gets its file when it is armed, and most of these never record anything. O_TMPFILE
 // makes a file without a name, which needs no cleaning up however the process ends; it is linked
 // into the folder when there is something in it. File systems without O_TMPFILE get a named file
-// at once; a crash leaves it empty there, and the next prune finds it.
+// at once; a crash leaves it empty there, and the next start finds it.
+//
+// Until it is complete a file has the name of a part, and a lock that goes with the process. So
+// whoever finds a part that is not locked knows that its writer is dead, also where that has a pid
+// still, or where two daemons write into one folder.
 #include "producer/service/armed/armed_file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,36 +71,61 @@ static int take_name(const struct armed_folder *folder, time_t when,
     return err_set(err, -EEXIST, "%s: too many files of one second", folder->path);
 }
 
-static int link_fd(int fd, const char *path)
+// The name of the part that will be `path`.
+static int part_of(const char *path, char ret[PATH_MAX])
+{
+    int n = snprintf(ret, PATH_MAX, "%s" ARMED_PART_SUFFIX, path);
+    return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static bool is_taken(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static int link_to_name(int fd, const char *name)
 {
     char self[64];
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+    return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-static int create(int fd, const char *path)
+static int link_part(int fd, const char *path)
+{
+    char part[PATH_MAX];
+    int r = is_taken(path) ? -EEXIST : part_of(path, part);
+    return r < 0 ? r : link_to_name(fd, part);
+}
+
+static int create_part(int fd, const char *path)
 {
     (void)fd;
-    int r = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-    return r < 0 ? -errno : r;
+    char part[PATH_MAX];
+    int r = is_taken(path) ? -EEXIST : part_of(path, part);
+    if (r == 0)
+        r = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    return r < 0 && r != -EEXIST && r != -ENAMETOOLONG ? -errno : r;
 }
 
 int armed_file_open(const struct armed_folder *folder, time_t now, struct armed_file *ret,
                     struct err *err)
 {
+    *ret = ARMED_FILE_NONE;
     int r = make_folder(folder->path, err);
     if (r < 0)
         return r;
-    *ret = ARMED_FILE_NONE;
-    ret->fd = open(folder->path, O_WRONLY | O_TMPFILE | O_CLOEXEC, FILE_MODE);
-    if (ret->fd >= 0)
-        return 0;
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+    ret->fd = open(folder->path, O_RDWR | O_TMPFILE | O_CLOEXEC, FILE_MODE);
+    if (ret->fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
         return err_errno(err, -errno, "%s", folder->path);
-    r = take_name(folder, now, create, -1, &ret->path, err);
-    if (r < 0)
-        return r;
-    ret->fd = r;
+    if (ret->fd < 0) {
+        r = take_name(folder, now, create_part, -1, &ret->path, err);
+        if (r < 0)
+            return r;
+        ret->fd = r;
+        ret->is_part = true;
+    }
+    flock(ret->fd, LOCK_EX | LOCK_NB);
     return 0;
 }
 
@@ -104,7 +135,97 @@ int armed_file_publish(struct armed_file *file, const struct armed_folder *folde
     if (file->path)
         return 0;
     int r = make_folder(folder->path, err);
-    return r < 0 ? r : take_name(folder, when, link_fd, file->fd, &file->path, err);
+    if (r == 0)
+        r = take_name(folder, when, link_part, file->fd, &file->path, err);
+    file->is_part = r == 0;
+    return r;
+}
+
+int armed_file_replace(struct armed_file *file, struct armed_file *other,
+                       const struct armed_folder *folder)
+{
+    char part[PATH_MAX], beside[PATH_MAX];
+    int r = file->path && file->is_part ? part_of(file->path, part) : -ENOENT;
+    if (r < 0)
+        return r;
+    if (other->path) {
+        r = part_of(other->path, beside);
+    } else {
+        snprintf(beside, sizeof(beside), "%s/.%s-%d" ARMED_PART_SUFFIX, folder->path, folder->stem,
+                 (int)getpid());
+        unlink(beside);
+        r = link_to_name(other->fd, beside);
+    }
+    if (r < 0)
+        return r;
+    if (rename(beside, part) < 0) {
+        r = -errno;
+        unlink(beside);
+        return r;
+    }
+    int fd = file->fd;
+    file->fd = other->fd;
+    other->fd = fd;
+    free(other->path);
+    other->path = NULL;
+    return 0;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path)
+                  : snprintf(folder, sizeof(folder), ".");
+    if (n < 0 || n >= (int)sizeof(folder))
+        return -ENAMETOOLONG;
+    CLEANUP(close_fdp) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || (fsync(fd) < 0 && errno != EINVAL) ? -errno : 0;
+}
+
+// Never over what is there. File systems without RENAME_NOREPLACE get a look before.
+static int rename_part(const char *part, const char *path)
+{
+    if (renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (is_taken(path))
+        return -EEXIST;
+    return rename(part, path) < 0 ? -errno : 0;
+}
+
+// STEM-TIME.pftrace -> STEM-TIME-N.pftrace
+static char *numbered(const char *path, unsigned n)
+{
+    char *other;
+    int stem = (int)(strlen(path) - strlen(ARMED_FILE_SUFFIX));
+    return asprintf(&other, "%.*s-%u" ARMED_FILE_SUFFIX, stem, path, n) < 0 ? NULL : other;
+}
+
+int armed_file_complete(struct armed_file *file)
+{
+    char part[PATH_MAX];
+    if (!file->path || !file->is_part)
+        return -ENOENT;
+    int r = part_of(file->path, part);
+    if (r == 0 && fsync(file->fd) < 0)
+        r = -errno;
+    if (r < 0)
+        return r;
+    r = rename_part(part, file->path);
+    for (unsigned n = 2; r == -EEXIST && n <= NAMES_MAX; n++) {
+        CLEANUP(freep) char *other = numbered(file->path, n);
+        r = other ? rename_part(part, other) : -ENOMEM;
+        if (r < 0)
+            continue;
+        free(file->path);
+        file->path = STEAL(other);
+    }
+    if (r < 0)
+        return r;
+    file->is_part = false;
+    return sync_folder_of(file->path);
 }
 
 bool armed_file_is_empty(const struct armed_file *file)
@@ -113,10 +234,25 @@ bool armed_file_is_empty(const struct armed_file *file)
     return file->fd < 0 || fstat(file->fd, &st) < 0 || st.st_size == 0;
 }
 
+void armed_file_drop(struct armed_file *file)
+{
+    char part[PATH_MAX];
+    if (file->path && file->is_part && part_of(file->path, part) == 0)
+        unlink(part);
+    close_fd(file->fd);
+    free(file->path);
+    *file = ARMED_FILE_NONE;
+}
+
 void armed_file_close(struct armed_file *file)
 {
-    if (file->path && armed_file_is_empty(file))
-        unlink(file->path);
+    char part[PATH_MAX];
+    if (file->path && armed_file_is_empty(file)) {
+        if (!file->is_part)
+            unlink(file->path);
+        else if (part_of(file->path, part) == 0)
+            unlink(part);
+    }
     close_fd(file->fd);
     free(file->path);
     *file = ARMED_FILE_NONE;
@@ -183,6 +319,29 @@ static void find_files(const struct armed_folder *folder, DIR *dir, const struct
         if (!file.name || old_files_push(files, file) < 0)
             free(file.name);
     }
+}
+
+bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_oldest *oldest)
+{
+    DIR *dir = opendir(folder->path);
+    bool found = false;
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        struct stat st;
+        if (!armed_file_is_ours(entry->d_name, folder->stem) ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid())
+            continue;
+        if (*oldest->name &&
+            nsec_from_timespec(&oldest->changed) <= nsec_from_timespec(&st.st_mtim))
+            continue;
+        oldest->changed = st.st_mtim;
+        snprintf(oldest->name, sizeof(oldest->name), "%s", entry->d_name);
+        found = true;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
 }
 
 void armed_folder_prune(const struct armed_folder *folder, const struct log *log)

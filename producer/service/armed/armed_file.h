@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The trace files of a config that is recorded again and again: STEM-TIME.pftrace in one folder,
-// TIME as in 20261121T031500Z. A file has a name only when there is something in it; old ones make
-// room for new ones.
+// TIME as in 20261121T031500Z. While a file is being written it is called STEM-TIME.pftrace.part
+// and locked. A part that nobody holds is what a daemon left that died (armed_recover.h).
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +14,7 @@
 #include "common/log.h"
 
 #define ARMED_FILE_SUFFIX ".pftrace"
+#define ARMED_PART_SUFFIX ".part" // behind the other
 
 // Borrowed. Limits of all files of one stem together; 0: none. The newest file always stays.
 struct armed_folder {
@@ -24,8 +25,9 @@ struct armed_folder {
 };
 
 struct armed_file {
-    int fd;     // owned; -1: there is no file
-    char *path; // owned; NULL: it has no name yet
+    int fd;       // owned; -1: there is no file
+    char *path;   // owned: its name when it is complete; NULL: it has none yet
+    bool is_part; // what there is is PATH.part
 };
 
 #define ARMED_FILE_NONE ((struct armed_file){.fd = -1})
@@ -35,18 +37,40 @@ struct armed_file {
 int armed_file_open(const struct armed_folder *folder, time_t now, struct armed_file *ret,
                     struct err *err);
 
-// Gives the file a name, unless it has one: that of `when`, with -2, -3, ... if it is taken.
+// Chooses the file's name, unless it has one: that of `when`, with -2, -3, ... if it is taken. From
+// here on it is there as a part.
 int armed_file_publish(struct armed_file *file, const struct armed_folder *folder, time_t when,
                        struct err *err);
 
+// `other` (whose name goes) takes the place of the part `file`, and is `file` from here on.
+int armed_file_replace(struct armed_file *file, struct armed_file *other,
+                       const struct armed_folder *folder);
+
+// The part is complete: it is on the disk and has its name when this returns 0. Where somebody else
+// has taken the name meanwhile, it becomes the next one that is free. -EEXIST: none is. No
+// allocation, except for a new name.
+int armed_file_complete(struct armed_file *file);
+
+// Closes and removes a part.
+void armed_file_drop(struct armed_file *file);
+
 bool armed_file_is_empty(const struct armed_file *file);
 
-// Closes. What is empty, or never got a name, is gone.
+// Closes. What is empty, or never got a name, is gone; a part stays a part.
 void armed_file_close(struct armed_file *file);
 
 // Removes empty files that a process left, and the oldest until the limits hold. Files with other
 // names are not looked at. Never while a file of this stem is open but empty.
 void armed_folder_prune(const struct armed_folder *folder, const struct log *log);
+
+// The oldest file that is surely the daemon's own: by its name, its owner, and because it has no
+// second name.
+struct armed_oldest {
+    struct timespec changed;
+    char name[256]; // empty: none so far
+};
+// Looks for a file that is older than *oldest, which it then is. True: there is one.
+bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_oldest *oldest);
 
 // True for "STEM-TIME.pftrace" and "STEM-TIME-N.pftrace".
 bool armed_file_is_ours(const char *name, const char *stem);

@@ -88,6 +88,8 @@ int armed_snapshot_take(struct service *service, const struct service_consumer *
     int r = armed_file_open(&own, now, &snapshot->file, err);
     if (r == 0)
         r = take_copy(snapshot, consumer, session_id, trigger, folder->path, err);
+    if (r == 0)
+        armed_file_publish(&snapshot->file, &own, now, NULL); // if not now, then at the end
     if (r < 0)
         return err_prefix(err, r, "snapshot");
     *ret = STEAL(snapshot);
@@ -107,9 +109,10 @@ int armed_snapshot_finish(struct armed_snapshot *snapshot, const struct armed_fo
 {
     struct armed_folder own = own_folder(snapshot, folder);
     int r = snapshot->result;
-    if (r < 0)
+    if (r < 0) {
         *err = snapshot->err;
-    else
+        armed_file_drop(&snapshot->file);
+    } else
         r = armed_file_publish(&snapshot->file, &own, snapshot->taken, err);
     return r < 0 ? err_prefix(err, r, "snapshot") : 0;
 }

@@ -18,6 +18,7 @@ struct armed_snapshot {
     time_t taken;
     char *stem; // owned: of the file's name, with the trigger's
     struct armed_file file;
+    bool waits;   // for room
     bool written; // all that will be
     int result;   // of that
     struct err err;

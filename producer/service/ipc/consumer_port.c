@@ -86,6 +86,11 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     case SERVICE_EVENT_CLONE_TRIGGERED:
         consumer_tell_clone(consumer, trigger);
         break;
+    case SERVICE_EVENT_WRITING:
+    case SERVICE_EVENT_NO_ROOM:
+    case SERVICE_EVENT_FILE_REPLACED:
+    case SERVICE_EVENT_FILE_KEPT:
+        break;
     }
 }
 

@@ -46,10 +46,12 @@ static void put_tail(void *userdata, struct packet_list *list)
 {
     struct session *session = userdata;
     struct service_stats stats = get_stats(session);
-    if (session->state & (SESSION_STOPPING | SESSION_DONE))
-        service_packets_event(&session->packets,
+    bool is_over = session->state & (SESSION_STOPPING | SESSION_DONE);
+    if (is_over)
+        service_packets_event(session->reader.packets,
                               PB_TracingServiceEvent_read_tracing_buffers_completed);
-    service_packets_put_tail(&session->packets, &stats, list);
+    if (is_over || !session->journal || session->journal->n_tails++ % JOURNAL_WRITES_PER_STATS == 0)
+        service_packets_put_tail(session->reader.packets, &stats, list);
 }
 
 static void output_goes_on(void *userdata)
@@ -161,6 +163,7 @@ struct session *session_free(struct session *session)
     if (session->timer)
         loop_remove_timer(session->timer);
     session_reader_done(&session->reader);
+    session->journal = session_journal_free(session->journal);
     service_packets_done(&session->packets);
     for (size_t i = 0; i < session->n_clones; i++)
         trigger_hit_done(&session->clones[i].hit);
@@ -183,6 +186,7 @@ const struct session_settings *session_get_settings(const struct session *sessio
 void session_set_file(struct session *session, struct trace_file *file)
 {
     session->output.file = file;
+    trace_file_set_ready(file, output_goes_on, session);
 }
 
 int session_arm(struct session *session, struct err *err)

@@ -57,6 +57,17 @@ struct session_env {
     // A CLONE_SNAPSHOT trigger's delay is over.
     void (*clone_due)(void *userdata, struct session *session,
                       const struct service_trigger_hit *hit);
+    // There is no room for what is to be written. True: now there is more. False: it is tried again
+    // after a while (waits_for_room), and nothing is lost meanwhile but what full buffers lose.
+    bool (*make_room)(void *userdata, struct session *session, int why);
+    void (*waits_for_room)(void *userdata, struct session *session, int why);
+    // A journal is written for the first time, or what waited for room.
+    void (*writes)(void *userdata, struct session *session);
+    // A journal wants to begin anew in a file of its own. When all is there, the file takes the
+    // place of the one before (file_replaced), or is given up (file_kept).
+    int (*next_file)(void *userdata, struct session *session, struct trace_file **ret);
+    void (*file_replaced)(void *userdata, struct session *session);
+    void (*file_kept)(void *userdata, struct session *session);
     // Called once, when SESSION_DONE is reached. The session must not be freed inside any of
     // these calls.
     void (*ended)(void *userdata, struct session *session);
@@ -73,6 +84,10 @@ const struct session_settings *session_get_settings(const struct session *sessio
 // Gives the session the file that it writes to, before session_start(). The session owns it from
 // here. Without a file the packets stay in the buffers.
 void session_set_file(struct session *session, struct trace_file *file);
+
+// The recording stays in the buffers, and is written into the file as it is made
+// (session_journal.c). After session_set_file(), for sessions without write_into_file.
+int session_keep_journal(struct session *session, struct err *err);
 
 // START_TRACING begins to wait for its triggers, and for trigger_timeout_ms.
 int session_arm(struct session *session, struct err *err);
@@ -100,6 +115,8 @@ void session_abort(struct session *session);
 // Whether it has recorded what is not in its file yet, and the file is a regular one: writing the
 // rest does not wait for anybody.
 bool session_has_to_write(const struct session *session);
+// What it has recorded and not written, roughly.
+uint64_t session_unwritten_bytes(const struct session *session);
 // Stops such a session and writes everything before it returns.
 void session_finish(struct session *session);
 
@@ -153,6 +170,9 @@ struct session_file {
 };
 
 void session_flush_file(struct session *session, struct session_file *ret);
+
+// Lets a session that is done, and had no file, write all that it holds into `file`, as below.
+int session_write_late(struct session *session, struct trace_file *file, struct err *err);
 
 // Lets a snapshot write all that it holds into `file`, which it takes over, a slice a round of the
 // loop; `ended` follows. What `copy_fd` (owned, -1: nothing) holds, as `copy` says, comes first.

@@ -160,9 +160,9 @@ void session_flush_file(struct session *session, struct session_file *ret)
 {
     struct trace_file *file = session->output.file;
     *ret = (struct session_file){.fd = -1};
-    if (!file)
+    if (!file || session->journal)
         return;
-    trace_file_flush(file, NULL); // what stays behind comes with the packets that follow it
+    trace_file_flush_now(file, NULL); // what stays behind comes with the packets that follow it
     struct trace_file_stats stats;
     trace_file_get_stats(file, &stats);
     *ret = (struct session_file){
@@ -170,6 +170,14 @@ void session_flush_file(struct session *session, struct session_file *ret)
         .start = stats.start,
         .end = stats.start + stats.bytes_written,
     };
+}
+
+int session_write_late(struct session *session, struct trace_file *file, struct err *err)
+{
+    if (session->timer)
+        session->timer = loop_remove_timer(session->timer);
+    session->result = 0;
+    return session_write_clone(session, file, -1, NULL, err);
 }
 
 int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
@@ -186,6 +194,7 @@ int session_write_clone(struct session *session, struct trace_file *file, int co
     int r = session_make_timer(session, err);
     if (r < 0)
         return r;
+    session->output.syncs = trace_file_has_disk(file);
     session_reader_begin(&session->reader);
     session->state = SESSION_STOPPING;
     set_due(session, DUE_SLICE, boot_now(session), 0);

@@ -13,7 +13,10 @@
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
-#define RETRY_PERIOD (10 * NSEC_PER_MSEC)
+#define RETRY_PERIOD   (10 * NSEC_PER_MSEC)
+#define SYNC_PERIOD    (5 * NSEC_PER_SEC)
+#define ROOM_DELAY_MIN NSEC_PER_SEC
+#define ROOM_DELAY_MAX (60 * NSEC_PER_SEC)
 
 // Unless the config says otherwise, time asleep does not count.
 static struct deadline deadline_in(const struct session *session, nsec_t time)
@@ -74,6 +77,8 @@ static void clear_state(struct session *session)
 static void take_snapshot(struct session *session)
 {
     session->packets.sync_due = true;
+    if (session->packets.twin)
+        session->packets.twin->sync_due = true;
     service_packets_snapshot(&session->packets);
 }
 
@@ -83,24 +88,94 @@ void session_stop_due_sources(struct session *session)
     set_due(session, DUE_SOURCE, next, 0);
 }
 
+static void decide_sync(struct session *session, bool recording)
+{
+    nsec_t now = boot_now(session);
+    session->output.syncs =
+        trace_file_has_disk(session->output.file) &&
+        (!recording || now - session->synced_at >= SYNC_PERIOD || session_journal_syncs(session));
+    if (session->output.syncs)
+        session->synced_at = now;
+}
+
 static void begin_write_out(struct session *session)
 {
     bool recording = session->state & SESSION_RECORDING;
     if (!session->output.file || !session_has_trace(session) ||
-        (recording && session_reader_active(&session->reader)))
+        (recording && (session_reader_active(&session->reader) || session->room_delay > 0)))
         return;
     if (recording && session->settings.flush_on_write)
         flush_sources(session);
+    if (recording && session->journal)
+        source_set_flush(&session->sources);
     service_packets_snapshot(&session->packets);
+    if (session->journal)
+        session_journal_prepare(session);
+    decide_sync(session, recording);
     session_reader_begin(&session->reader);
     set_due(session, DUE_SLICE, boot_now(session), 0);
+}
+
+static void wait_for_room(struct session *session)
+{
+    const struct session_env *env = &session->env;
+    int why = trace_file_no_room(session->output.file);
+    if (env->make_room && env->make_room(env->userdata, session, why)) {
+        set_due(session, DUE_SLICE, boot_now(session), 0);
+        return;
+    }
+    if (session->journal && session_journal_goes_back(session)) {
+        begin_write_out(session);
+        return;
+    }
+    bool first = session->room_delay == 0;
+    nsec_t delay = first ? ROOM_DELAY_MIN : 2 * session->room_delay;
+    session->room_delay = delay < ROOM_DELAY_MAX ? delay : ROOM_DELAY_MAX;
+    set_due(session, DUE_SLICE, boot_now(session) + session->room_delay, 0);
+    if (first && env->waits_for_room)
+        env->waits_for_room(env->userdata, session, why);
+}
+
+static uint64_t recorded_bytes(const struct session *session)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(session->buffers.items[i], &stats);
+        sum += stats.bytes_written;
+    }
+    return sum;
+}
+
+uint64_t session_unwritten_bytes(const struct session *session)
+{
+    uint64_t recorded = recorded_bytes(session), held = session_buffer_bytes(session);
+    uint64_t bytes = recorded > session->bytes_taken ? recorded - session->bytes_taken : 0;
+    struct trace_file_stats stats = {0};
+    if (session->output.file)
+        trace_file_get_stats(session->output.file, &stats);
+    return (bytes < held ? bytes : held) + stats.bytes_waiting;
+}
+
+static void all_is_written(struct session *session)
+{
+    if (session->room_delay > 0 && session->env.writes)
+        session->env.writes(session->env.userdata, session);
+    session->room_delay = 0;
+    session->bytes_taken = recorded_bytes(session);
+    if (session->journal)
+        session_journal_written(session);
 }
 
 static void write_slice(struct session *session)
 {
     int r = session_output_write(&session->output, &session->reader, &session->err);
     switch (r) {
+    case SESSION_OUTPUT_NO_ROOM:
+        wait_for_room(session);
+        break;
     case SESSION_OUTPUT_DONE:
+        all_is_written(session);
         session_event(session, EVENT_WRITTEN);
         break;
     case SESSION_OUTPUT_MORE:
@@ -123,6 +198,13 @@ static void begin_waiting(struct session *session)
     session->deadlines[DUE_TIMEOUT] = deadline_in(session, session->settings.trigger_timeout);
 }
 
+// Before the trigger nothing is written: such a session may wait for months.
+static void begin_journal(struct session *session)
+{
+    if (session->journal && session_has_trace(session))
+        set_periodic(session, DUE_WRITE, JOURNAL_PERIOD);
+}
+
 static void set_dues(struct session *session)
 {
     const struct session_settings *settings = &session->settings;
@@ -136,6 +218,7 @@ static void set_dues(struct session *session)
     set_periodic(session, DUE_FLUSH, settings->flush_period);
     if (settings->write_into_file)
         set_periodic(session, DUE_WRITE, settings->write_period);
+    begin_journal(session);
     session_stop_due_sources(session);
 }
 
@@ -172,6 +255,7 @@ static void begin_stop_delay(struct session *session)
     nsec_t delay = (nsec_t)session->hit->stop_delay_ms * NSEC_PER_MSEC;
     if (delay > 0 || session->settings.mode == SESSION_MODE_STOP)
         session->deadlines[DUE_DELAY] = deadline_in(session, delay);
+    begin_journal(session);
 }
 
 static void start_by_trigger(struct session *session)
@@ -189,6 +273,7 @@ static void start_by_trigger(struct session *session)
 static void remember_trigger(struct session *session)
 {
     session->triggered = true;
+    begin_journal(session);
 }
 
 static void set_clone_due(struct session *session)
@@ -260,6 +345,7 @@ static void finish_recording(struct session *session)
     flush_sources(session);
     session->final_flush_done = true;
     stop_sources(session);
+    session->room_delay = 0; // tried at once, and told anew
     service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_disabled);
     if (session->output.file)
         begin_write_out(session);

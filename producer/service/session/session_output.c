@@ -35,7 +35,9 @@ static int wait_for_reader(struct session_output *output)
 static int translate(struct session_output *output, int r)
 {
     if (r == TRACE_FILE_BLOCKED)
-        return wait_for_reader(output);
+        return trace_file_is_busy(output->file) ? SESSION_OUTPUT_WAITS : wait_for_reader(output);
+    if (r == TRACE_FILE_NO_ROOM)
+        return SESSION_OUTPUT_NO_ROOM;
     return r == TRACE_FILE_FULL ? SESSION_OUTPUT_FULL : r;
 }
 
@@ -67,7 +69,8 @@ int session_output_write(struct session_output *output, struct session_reader *r
     struct packet_view packet;
     for (size_t size = 0; size < SLICE_BYTES; size += packet.size) {
         if (!session_reader_peek(reader, &packet))
-            return translate(output, trace_file_flush(output->file, err));
+            return translate(output, output->syncs ? trace_file_sync(output->file, err)
+                                                   : trace_file_flush(output->file, err));
         int r = trace_file_add(output->file, &packet, err);
         if (r != 0)
             return translate(output, r);

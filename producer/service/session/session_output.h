@@ -21,6 +21,7 @@ struct session_output {
     // What another session's file holds from `copied` to `copy_end` comes before all packets.
     int copy_fd; // owned while copied < copy_end
     uint64_t copied, copy_end;
+    bool syncs;               // this write-out ends with everything on the disk
     struct loop_io *writable; // owned, while a slow reader is waited for
     uint64_t bytes;           // written, when the file was closed
 };
@@ -30,6 +31,7 @@ enum session_output_result {
     SESSION_OUTPUT_MORE,     // write on at once
     SESSION_OUTPUT_WAITS,    // goes_on() will be called
     SESSION_OUTPUT_BLOCKED,  // nobody will call: try again after a while
+    SESSION_OUTPUT_NO_ROOM,  // the same: whoever can, may make room
     SESSION_OUTPUT_FULL,     // the file has its maximum size and takes nothing any more
 };
 

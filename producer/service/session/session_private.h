@@ -7,11 +7,16 @@
 #include "producer/service/service_packets.h"
 #include "producer/service/session/session.h"
 #include "producer/service/session/session_buffers.h"
+#include "producer/service/session/session_journal.h"
 #include "producer/service/session/session_output.h"
 #include "producer/service/session/session_reader.h"
 #include "producer/service/session/source_set.h"
 
 #define PENDING_CLONES_MAX 16
+
+// Of a journal: how often it is written, and the statistics with it.
+#define JOURNAL_PERIOD           NSEC_PER_SEC
+#define JOURNAL_WRITES_PER_STATS 10
 
 enum session_event {
     EVENT_ARM,
@@ -59,6 +64,16 @@ struct pending_clone {
     struct deadline due;
 };
 
+struct session_journal {
+    struct service_packets packets; // the twin of the session's
+    bool begun;
+    unsigned n_tails;              // write-outs that ended
+    uint64_t passed_over;          // by the rings, when the file began
+    nsec_t second_due;             // not before
+    struct trace_file *previous;   // owned: complete until the file at hand is; NULL: none
+    struct packet_cursor *cursors; // owned: where `previous` stands
+};
+
 struct session {
     struct session_env env;
     struct session_settings settings;
@@ -83,7 +98,11 @@ struct session {
     struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
     uint64_t *writer_losses;                  // owned, likewise
     struct session_output output;
-    bool is_clone; // then buffer_stats are those of the original, at the time
+    struct session_journal *journal; // owned; NULL: none
+    nsec_t synced_at;                // boot time
+    uint64_t bytes_taken;            // of what was recorded, when all was written
+    nsec_t room_delay;               // until the next attempt to write; 0: there is room
+    bool is_clone;                   // then buffer_stats are those of the original, at the time
 
     nsec_t started_at, stopped_at; // boot time
     uint64_t flushes;

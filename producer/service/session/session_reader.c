@@ -4,6 +4,8 @@
 // more from a buffer than the buffer could hold when its turn came.
 #include "producer/service/session/session_reader.h"
 
+#include <stdlib.h>
+
 static void enter_buffer(struct session_reader *reader, size_t buffer)
 {
     reader->buffer = buffer;
@@ -16,6 +18,8 @@ static void enter_buffer(struct session_reader *reader, size_t buffer)
     struct packet_buffer_stats stats;
     packet_buffer_get_stats(reader->buffers[buffer], &stats);
     reader->phase = SESSION_READER_BUFFERS;
+    if (reader->cursors)
+        reader->cursors[buffer].started = false; // goes on to what is the end now
     reader->bytes_left = stats.size_bytes + stats.retained_bytes;
 }
 
@@ -25,6 +29,18 @@ void session_reader_begin(struct session_reader *reader)
         packet_list_clear(&reader->list);
     service_packets_put_head(reader->packets, &reader->list);
     reader->phase = SESSION_READER_HEAD;
+}
+
+static bool peek_buffer(struct session_reader *reader, struct packet_view *ret)
+{
+    const struct packet_buffer *buffer = reader->buffers[reader->buffer];
+    if (!reader->cursors)
+        return reader->bytes_left > 0 && packet_buffer_peek(reader->buffers[reader->buffer], ret);
+    reader->next = reader->cursors[reader->buffer];
+    bool found = packet_buffer_next(buffer, &reader->next, ret);
+    if (!found)
+        reader->cursors[reader->buffer] = reader->next;
+    return found;
 }
 
 bool session_reader_peek(struct session_reader *reader, struct packet_view *ret)
@@ -40,8 +56,7 @@ bool session_reader_peek(struct session_reader *reader, struct packet_view *ret)
             enter_buffer(reader, 0);
             break;
         case SESSION_READER_BUFFERS:
-            if (reader->bytes_left > 0 &&
-                packet_buffer_peek(reader->buffers[reader->buffer], ret)) {
+            if (peek_buffer(reader, ret)) {
                 reader->from_buffer = true;
                 reader->size = ret->size;
                 return true;
@@ -64,12 +79,27 @@ void session_reader_advance(struct session_reader *reader)
         packet_list_advance(&reader->list);
         return;
     }
+    reader->from_buffer = false;
+    if (reader->cursors) {
+        reader->cursors[reader->buffer] = reader->next;
+        return;
+    }
     packet_buffer_consume(reader->buffers[reader->buffer]);
     reader->bytes_left -= reader->size < reader->bytes_left ? reader->size : reader->bytes_left;
+}
+
+void session_reader_reset(struct session_reader *reader)
+{
+    packet_list_clear(&reader->list);
+    reader->phase = SESSION_READER_IDLE;
     reader->from_buffer = false;
+    for (size_t i = 0; reader->cursors && i < reader->n_buffers; i++)
+        reader->cursors[i] = (struct packet_cursor){0};
 }
 
 void session_reader_done(struct session_reader *reader)
 {
     packet_list_done(&reader->list);
+    free(reader->cursors);
+    reader->cursors = NULL;
 }

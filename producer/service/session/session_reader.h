@@ -19,6 +19,10 @@ struct session_reader {
     // Appends what comes behind the buffers.
     void (*put_tail)(void *userdata, struct packet_list *list);
     void *userdata;
+    // Not NULL: reading takes nothing out of the buffers, and each read-out goes on where the last
+    // one ended. Owned, n_buffers of them.
+    struct packet_cursor *cursors;
+    struct packet_cursor next; // behind the packet at hand
 
     enum {
         SESSION_READER_IDLE,
@@ -47,5 +51,8 @@ static inline bool session_reader_active(const struct session_reader *reader)
 // has to come before anything else writes.
 bool session_reader_peek(struct session_reader *reader, struct packet_view *ret);
 void session_reader_advance(struct session_reader *reader);
+
+// The next read-out begins anew, and so do cursors.
+void session_reader_reset(struct session_reader *reader);
 
 void session_reader_done(struct session_reader *reader);

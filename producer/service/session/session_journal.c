@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recording that is held in memory is written to a file while it is made, so that it survives the
+// death of the process. The buffers stay as they are: the file follows them by cursors, and what
+// the service has to say goes into a second list beside that of the session. So snapshots, rings
+// and full buffers mean what they always mean.
+//
+// What a ring has passed over is in the file nevertheless. The file must not grow without bounds,
+// and in the end it is to hold what the buffers hold. So when it has become large, and at the end
+// if anything was passed over, the journal begins anew in a second file; the first one stays until
+// the second one has everything. While a ring wraps, each of its bytes is thus written at most
+// twice.
+//
+// Where there is no room for the second file, the journal goes on in the first one.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "producer/service/session/session_private.h"
+
+#define SECOND_DELAY (60 * NSEC_PER_SEC) // where there was no room for a second file
+#define SLACK_BYTES  ((uint64_t)1 << 20) // beyond twice the buffers
+
+int session_keep_journal(struct session *session, struct err *err)
+{
+    struct session_journal *journal = calloc(1, sizeof(*journal));
+    size_t n = session->buffers.n;
+    struct packet_cursor *cursors = calloc(n + 1, sizeof(*cursors));
+    if (journal)
+        journal->cursors = calloc(n + 1, sizeof(*cursors));
+    if (!journal || !cursors || !journal->cursors) {
+        if (journal)
+            free(journal->cursors);
+        free(journal);
+        free(cursors);
+        return err_errno(err, -ENOMEM, "journal");
+    }
+    session->journal = journal;
+    session->reader.cursors = cursors;
+    return 0;
+}
+
+struct session_journal *session_journal_free(struct session_journal *journal)
+{
+    if (!journal)
+        return NULL;
+    trace_file_free(journal->previous);
+    service_packets_done(&journal->packets);
+    free(journal->cursors);
+    free(journal);
+    return NULL;
+}
+
+static uint64_t count_passed_over(const struct session *session)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < session->buffers.n; i++) {
+        struct packet_buffer_stats stats;
+        packet_buffer_get_stats(session->buffers.items[i], &stats);
+        n += stats.packets_overwritten + stats.retained_dropped;
+    }
+    return n;
+}
+
+// From the beginning: all that the buffers hold, and all that the service has said.
+static void begin(struct session *session)
+{
+    struct session_journal *journal = session->journal;
+    service_packets_done(&journal->packets);
+    service_packets_init(&journal->packets, session->env.clock, &session->settings,
+                         session->config_bytes, session->config_size);
+    service_packets_copy(&journal->packets, &session->packets); // without memory, a trigger less
+    session->packets.twin = &journal->packets;
+    session->reader.packets = &journal->packets;
+    session_reader_reset(&session->reader);
+    journal->passed_over = count_passed_over(session);
+    if (!journal->begun && session->env.writes)
+        session->env.writes(session->env.userdata, session);
+    journal->begun = true;
+}
+
+static void use_file(struct session *session, struct trace_file *file)
+{
+    session->output.file = file;
+    trace_file_set_ready(file, session->output.goes_on, session->output.userdata);
+}
+
+// Begins anew in a second file. Nothing happens where there can be none.
+static void begin_second(struct session *session)
+{
+    struct session_journal *journal = session->journal;
+    struct trace_file *file;
+    if (journal->previous || boot_now(session) < journal->second_due || !session->env.next_file ||
+        session->env.next_file(session->env.userdata, session, &file) < 0)
+        return;
+    journal->previous = session->output.file;
+    memcpy(journal->cursors, session->reader.cursors,
+           session->buffers.n * sizeof(journal->cursors[0]));
+    use_file(session, file);
+    begin(session);
+}
+
+void session_journal_prepare(struct session *session)
+{
+    struct session_journal *journal = session->journal;
+    bool recording = session->state & SESSION_RECORDING;
+    uint64_t limit = 2 * session_buffer_bytes(session) + SLACK_BYTES;
+    if (!journal->begun)
+        begin(session);
+    else if (recording ? session_output_bytes(&session->output) > limit
+                       : count_passed_over(session) > journal->passed_over)
+        begin_second(session);
+}
+
+bool session_journal_syncs(const struct session *session)
+{
+    return session->journal && session->journal->previous;
+}
+
+void session_journal_written(struct session *session)
+{
+    struct session_journal *journal = session->journal;
+    if (!journal->previous)
+        return;
+    journal->previous = trace_file_free(journal->previous);
+    if (session->env.file_replaced)
+        session->env.file_replaced(session->env.userdata, session);
+}
+
+bool session_journal_goes_back(struct session *session)
+{
+    struct session_journal *journal = session->journal;
+    if (!journal->previous)
+        return false;
+    trace_file_free(session->output.file);
+    use_file(session, journal->previous);
+    journal->previous = NULL;
+    session_reader_reset(&session->reader);
+    memcpy(session->reader.cursors, journal->cursors,
+           session->buffers.n * sizeof(journal->cursors[0]));
+    journal->second_due = boot_now(session) + SECOND_DELAY;
+    if (session->env.file_kept)
+        session->env.file_kept(session->env.userdata, session);
+    return true;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two lists under one lock: jobs to do, and jobs that are done and not told yet. The thread signals
+// the loop by an eventfd. It blocks all signals, so that they stay the loop's, and has a small
+// stack: jobs are a handful of system calls.
+#include "producer/trace/disk.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define STACK_BYTES ((size_t)256 << 10)
+
+struct list {
+    struct disk_job *first, **end;
+};
+
+struct disk {
+    int event_fd;
+    struct loop_io *io;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct list todo, told; // `told`: to be told
+    struct disk_job *at_work;
+    bool ends;
+};
+
+static void push(struct list *list, struct disk_job *job)
+{
+    job->next = NULL;
+    *list->end = job;
+    list->end = &job->next;
+}
+
+static struct disk_job *pop(struct list *list)
+{
+    struct disk_job *job = list->first;
+    if (!job)
+        return NULL;
+    list->first = job->next;
+    if (!list->first)
+        list->end = &list->first;
+    return job;
+}
+
+static void *run(void *userdata)
+{
+    struct disk *disk = userdata;
+    uint64_t one = 1;
+    pthread_mutex_lock(&disk->lock);
+    for (;;) {
+        struct disk_job *job = pop(&disk->todo);
+        if (!job && disk->ends)
+            break;
+        if (!job) {
+            pthread_cond_wait(&disk->changed, &disk->lock);
+            continue;
+        }
+        disk->at_work = job;
+        pthread_mutex_unlock(&disk->lock);
+        job->work(job);
+        pthread_mutex_lock(&disk->lock);
+        disk->at_work = NULL;
+        push(&disk->told, job);
+        pthread_cond_broadcast(&disk->changed);
+        (void)!write(disk->event_fd, &one, sizeof(one));
+    }
+    pthread_mutex_unlock(&disk->lock);
+    return NULL;
+}
+
+static void tell(struct disk *disk)
+{
+    for (;;) {
+        pthread_mutex_lock(&disk->lock);
+        struct disk_job *job = pop(&disk->told);
+        pthread_mutex_unlock(&disk->lock);
+        if (!job)
+            return;
+        job->busy = false;
+        if (job->done)
+            job->done(job);
+    }
+}
+
+static void event_ready(void *userdata, uint32_t events)
+{
+    struct disk *disk = userdata;
+    uint64_t n;
+    (void)events;
+    (void)!read(disk->event_fd, &n, sizeof(n));
+    tell(disk);
+}
+
+static int start_thread(struct disk *disk)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int r = pthread_attr_init(&attributes);
+    if (r != 0)
+        return -r;
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    r = pthread_create(&disk->thread, &attributes, run, disk);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    disk->has_thread = r == 0;
+    return -r;
+}
+
+int disk_new(struct loop *loop, struct disk **ret)
+{
+    struct disk *disk = calloc(1, sizeof(*disk));
+    if (!disk)
+        return -ENOMEM;
+    disk->todo.end = &disk->todo.first;
+    disk->told.end = &disk->told.first;
+    pthread_mutex_init(&disk->lock, NULL);
+    pthread_cond_init(&disk->changed, NULL);
+    disk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int r = disk->event_fd < 0 ? -errno : 0;
+    if (r == 0)
+        r = loop_add_io(loop, disk->event_fd, EPOLLIN, event_ready, disk, &disk->io);
+    if (r == 0)
+        r = start_thread(disk);
+    if (r < 0) {
+        disk_free(disk);
+        return r;
+    }
+    *ret = disk;
+    return 0;
+}
+
+struct disk *disk_free(struct disk *disk)
+{
+    if (!disk)
+        return NULL;
+    int saved = errno;
+    if (disk->has_thread) {
+        pthread_mutex_lock(&disk->lock);
+        disk->ends = true;
+        pthread_cond_broadcast(&disk->changed);
+        pthread_mutex_unlock(&disk->lock);
+        pthread_join(disk->thread, NULL);
+        tell(disk);
+    }
+    if (disk->io)
+        loop_remove_io(disk->io);
+    close_fd(disk->event_fd);
+    pthread_cond_destroy(&disk->changed);
+    pthread_mutex_destroy(&disk->lock);
+    free(disk);
+    errno = saved;
+    return NULL;
+}
+
+void disk_run(struct disk *disk, struct disk_job *job)
+{
+    job->busy = true;
+    pthread_mutex_lock(&disk->lock);
+    push(&disk->todo, job);
+    pthread_cond_broadcast(&disk->changed);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+// Takes the job off the list of those to be told; false: it is not there yet.
+static bool take_off(struct disk *disk, struct disk_job *job)
+{
+    for (struct disk_job **at = &disk->told.first; *at; at = &(*at)->next) {
+        if (*at != job)
+            continue;
+        *at = job->next;
+        if (!*at)
+            disk->told.end = at;
+        return true;
+    }
+    return false;
+}
+
+void disk_wait(struct disk *disk, struct disk_job *job)
+{
+    if (!job->busy)
+        return;
+    pthread_mutex_lock(&disk->lock);
+    while (!take_off(disk, job))
+        pthread_cond_wait(&disk->changed, &disk->lock);
+    pthread_mutex_unlock(&disk->lock);
+    job->busy = false;
+}
