@@ -245,6 +245,7 @@ static int entries_walk(struct archive *archive,
     return r;
 }
 
+// One without that folder may have its traces anywhere.
 static int entry_is_bugreport(struct archive *archive, struct err *err)
 {
     (void)err;
@@ -252,9 +253,7 @@ static int entry_is_bugreport(struct archive *archive, struct err *err)
     unz_file_info64 info;
     return unzGetCurrentFileInfo64(archive->zip, &info, name, sizeof(name), NULL, 0, NULL, 0) ==
                UNZ_OK &&
-           info.uncompressed_size &&
-           (strncmp(name, BUGREPORT_FOLDER, sizeof(name) - 1) == 0 ||
-            strncmp(name, PROC_FOLDER, strlen(PROC_FOLDER)) == 0);
+           info.uncompressed_size && strncmp(name, BUGREPORT_FOLDER, sizeof(name) - 1) == 0;
 }
 
 static int entries_take(struct archive *archive, struct err *err)

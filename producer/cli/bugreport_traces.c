@@ -129,7 +129,7 @@ static int add_session(struct gathering *gathering, const Session *session, stru
     char quoted[QUOTED_MAX], about[256];
     bool in_file = false;
     // For a session that writes into a file: the service copies that file into ours.
-    int fd CLEANUP(close_fdp) = bugreport_temporary_file();
+    int fd CLEANUP(close_fdp) = bugreport_scratch_file(gathering->report);
     struct remote_clone request = {
         .session_id = session->id,
         .for_bugreport = true,

@@ -46,6 +46,50 @@ class HostileArchives(Case):
         self.convert(path)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
 
+    def test_bugreports_that_lie(self):
+        """What stands in for files of /proc is bounded, and what is wrong with it costs that file only."""
+        index = ("bugreport of mmtrace \x1b[31m\nuptime 99999999999999999999 s\nproc -1.5 s after boot, 2026-99-99T99:99:99Z\n"
+                 "host \x1b]0;x\x07\nkernel " + "k" * 9000 + "\n")
+        path = self.zip("r.zip", {
+            "index.txt": index, "FS/proc/vmstat": "nr_free_pages 1\n" * (2 << 20),
+            "FS/proc/meminfo": "MemTotal: 18446744073709551615 kB\n" + "x" * 2000000 + ": 5\n",
+            "FS/proc/zoneinfo": "Node 99999999999999999999, zone A\nNode 0, zone\n", "FS/proc/slabinfo": "slabinfo - version: 2.1\n",
+            "FS/proc/buddyinfo": "Node 0, zone A" + " 1" * 65 + "\nNode 0, zone A" + " 9223372036854775807" * 2 + "\n",
+            "FS/proc/pressure/memory": "some avg10=1e300 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+            "FS/proc/swaps": "Filename Type\n1 2 3 -\n", "FS/proc/version": "Linux version " + "9" * 9000, "kernel.log": "<9>[1.0] x\n"})
+        said = self.convert(path, code=1)
+        self.assertNotIn("\x1b", said)
+        self.assertIn("FS/proc/vmstat: line 1: the file is larger than any of /proc", said)
+        self.assertEqual(self.query("SELECT program, host, ts, realtime_ns, kernel FROM proc_snapshot"),
+                         [("mmtrace ?[31m", "?]0;x?", None, None, None)])
+        counts = {table: self.query(f"SELECT count(*) FROM {table}")[0][0] for table in (
+            "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_slabinfo", "proc_buddyinfo", "proc_pressure", "proc_swap")}
+        self.assertEqual({table for table, n in counts.items() if n}, {"proc_pressure"})
+        self.assertEqual(self.query("SELECT kind, total_ns FROM proc_pressure"), [("full", 7000)])
+
+    def test_bugreports_of_others(self):
+        """dumpstate's: many files that are no traces, and traces elsewhere if its usual folder has none."""
+        entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100, "version.txt": "2.0",
+                   "FS/proc/1/mountinfo": "21 1 0:19 / /proc rw\n", "FS/proc/version": "Linux version 6.6.1\n",
+                   "FS/proc/vmstat": "nr_free_pages 1\n", "FS/data/anr/anr_1": "pid 1", "FS/data/x.pftrace": SCHED.read_bytes()}
+        self.convert(self.zip("a.zip", entries))
+        self.assertEqual(self.query("SELECT (SELECT count(*) FROM trace), count(*), kernel FROM proc_snapshot"),
+                         [(1, 1, "Linux version 6.6.1")])
+        entries["FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"] = PRESSURE.read_bytes()
+        self.convert(self.zip("a.zip", entries))
+        self.assertEqual(self.query("SELECT size_bytes FROM trace"), [(PRESSURE.stat().st_size,)])
+        self.assertEqual(self.query("SELECT value FROM proc_vmstat"), [(1,)])
+
+    def test_entry_that_is_left_out(self):
+        """It is said, although others were read."""
+        content = SCHED.read_bytes()
+        trace = (b"t", 0, 0, zlib.crc32(content), content, len(content), None)
+        said = self.convert(self.write("a.zip", self.entries_archive([(b"odd", 77, 0, 0, b"x", 1, None), trace])))
+        self.assertIn("a.zip!odd: its method of compression or encryption is not supported; left out\n", said)
+        damaged = (b"bad", 8, 0, 0, b"\xff" * 50, 50, None)
+        self.assertIn("a.zip!bad: the data is damaged; left out\n",
+                      self.convert(self.write("a.zip", self.entries_archive([damaged, trace])), code=1))
+
     def test_sizes_that_lie(self):
         content = PRESSURE.read_bytes()
         packed, crc = self.deflated(content), zlib.crc32(content)

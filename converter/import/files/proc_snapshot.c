@@ -296,7 +296,9 @@ static bool time_read(struct text word, int64_t *ret)
     text[size - 1] = '\0';
     if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
                &tm.tm_min, &tm.tm_sec, &n) != 6 ||
-        n != 19 || tm.tm_year < 1970 || tm.tm_year > 2200)
+        n != 19 || tm.tm_year < 1970 || tm.tm_year > 2200 || tm.tm_mon < 1 || tm.tm_mon > 12 ||
+        tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 ||
+        tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon--;

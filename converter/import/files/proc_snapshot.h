@@ -14,7 +14,7 @@
 #include "converter/tables/rows.h"
 
 #define PROC_FOLDER         "FS/proc/"         // in a bugreport
-#define PROC_FILE_MAX_BYTES ((size_t)64 << 20) // more is no file of /proc
+#define PROC_FILE_MAX_BYTES ((size_t)16 << 20) // more is no file of /proc
 #define PROC_NAME_MAX_BYTES ((size_t)256)      // of a counter, a slab, a zone
 
 // Of a path, or of a path in an archive: the last part.

@@ -152,6 +152,16 @@ int bugreport_temporary_file(void)
     return r;
 }
 
+int bugreport_scratch_file(const struct bugreport *report)
+{
+    const char *slash = report->path ? strrchr(report->path, '/') : NULL;
+    CLEANUP(freep) char *folder = NULL;
+    if (slash)
+        folder = strndup(report->path, (size_t)(slash - report->path) + 1);
+    int r = report->path ? temporary_in(folder ? folder : ".") : -ENOENT;
+    return r < 0 ? bugreport_temporary_file() : r;
+}
+
 static int make_file(struct bugreport *report, const char *path, struct err *err)
 {
     if (!path) {

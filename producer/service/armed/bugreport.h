@@ -33,6 +33,9 @@ int bugreport_temporary_file(void);
 int bugreport_new(const char *path, const char *version, struct bugreport **ret, struct err *err);
 struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, returns NULL
 
+// The same beside the zip, if that is possible: /tmp may be memory, of which there may be little.
+int bugreport_scratch_file(const struct bugreport *report);
+
 // Copies vmstat, meminfo and their like from `proc_root` ("/proc"), and what the kernel said in the
 // last minutes from `kmsg_path` ("/dev/kmsg").
 int bugreport_add_machine(struct bugreport *report, const char *proc_root, const char *kmsg_path,
