@@ -66,6 +66,7 @@ struct run {
     bool damaged;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
+    int64_t n_judged; // of those, the first, which have their verdict already
     struct verdict_vec verdicts;
     struct health_line_vec health;
     struct err *err;
@@ -190,6 +191,7 @@ static int base_copy(struct run *run)
     sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
     run->n_traces = sql_number(to, "SELECT max(id) + 1 FROM trace", 0);
+    run->n_judged = run->n_traces;
     int r = database_same_schema(to, output, run->err);
     return r < 0 ? r : sources_load(&run->sources, to, run->err);
 }
@@ -647,7 +649,7 @@ static int traces_judge(struct run *run)
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     int r = handle_open(run, run->working, &handle);
     if (r == 0)
-        r = verdict_make(handle, &run->verdicts, run->err);
+        r = verdict_make(handle, run->n_judged, &run->verdicts, run->err);
     if (r == 0)
         r = verdict_store(handle, &run->verdicts, run->err);
     vec_foreach(&run->verdicts, verdict)

@@ -38,7 +38,7 @@ static int verdict_run(const char *path, bool named, bool quiet)
     struct err err = {0};
     if (question_open(path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
-    if (verdict_make(handle, &verdicts, &err) < 0) {
+    if (verdict_make(handle, 0, &verdicts, &err) < 0) {
         err_prefix(&err, 0, "%s", path);
         err_print(&err, "mmsql");
         return EXIT_FAILED;

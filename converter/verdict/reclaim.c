@@ -201,12 +201,15 @@ static void stream_open(struct reader *reader, const struct event_name *name, in
     reader->reclaim->work[name->work].recorded |= stream->more;
 }
 
+// A kind is of one trace, that of its first event.
 static void streams_open(struct reader *reader)
 {
     CLEANUP(subject_end)
-    sqlite3_stmt *row =
-        subject_ask(reader->subject, "SELECT id, name FROM _arg_kind WHERE name GLOB 'mm_vmscan_*' "
-                                     "OR name GLOB 'mm_compaction_*'");
+    sqlite3_stmt *row = subject_ask(
+        reader->subject,
+        "SELECT k.id, k.name FROM _arg_kind k WHERE (k.name GLOB 'mm_vmscan_*' OR k.name GLOB "
+        "'mm_compaction_*') AND (SELECT e.ucpu / 4096 FROM _arg_set e WHERE e.kind_id = k.id "
+        "AND e.ts IS NOT NULL LIMIT 1) " OF_TRACE);
     while (subject_row(reader->subject, row)) {
         const char *name = (const char *)sqlite3_column_text(row, 1);
         for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++)

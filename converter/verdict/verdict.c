@@ -91,13 +91,15 @@ static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict
     return SQLITE_OK;
 }
 
-static int traces_judge(struct sqlite3 *handle, struct verdict_vec *ret)
+static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret)
 {
     CLEANUP(subject_end) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(handle,
                                   "SELECT id, start_ts, end_ts, realtime_offset - ts_shift, path "
-                                  "FROM trace ORDER BY id",
+                                  "FROM trace WHERE id >= ? ORDER BY id",
                                   -1, &row, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(row, 1, from);
     while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
         const char *path = (const char *)sqlite3_column_text(row, 4);
         struct verdict verdict = {.trace_id = sqlite3_column_int64(row, 0),
@@ -111,9 +113,9 @@ static int traces_judge(struct sqlite3 *handle, struct verdict_vec *ret)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-int verdict_make(struct sqlite3 *handle, struct verdict_vec *ret, struct err *err)
+int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, struct err *err)
 {
-    int code = traces_judge(handle, ret);
+    int code = traces_judge(handle, from, ret);
     if (code == SQLITE_OK)
         return 0;
     int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -ECANCELED : -EIO;
@@ -140,7 +142,7 @@ static void finding_store(struct rows *rows, const struct finding *finding)
 int verdict_store(struct sqlite3 *handle, const struct verdict_vec *verdicts, struct err *err)
 {
     CLEANUP(rows_close) struct rows rows = {0};
-    int r = sql_run(handle, "BEGIN; DELETE FROM verdict", "verdict", err);
+    int r = sql_run(handle, "BEGIN", "verdict", err);
     if (r == 0)
         r = rows_open(&rows, handle, TABLE_verdict, err);
     vec_foreach(verdicts, verdict)

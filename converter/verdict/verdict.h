@@ -49,10 +49,11 @@ struct verdict {
 };
 VEC_DEFINE(verdict_vec, struct verdict);
 
-// Reads the database and appends a verdict for each trace that it holds. 0 or a negative errno.
-int verdict_make(struct sqlite3 *handle, struct verdict_vec *ret, struct err *err);
+// Reads the database and appends a verdict for each trace of it whose number is `from` or more. 0
+// or a negative errno.
+int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, struct err *err);
 
-// Puts them into the table `verdict`, instead of what is there.
+// Adds them to the table `verdict`.
 int verdict_store(struct sqlite3 *handle, const struct verdict_vec *verdicts, struct err *err);
 
 const char *verdict_kind_name(enum verdict_kind kind);
