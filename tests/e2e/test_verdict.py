@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 from unittest import mock
 
 import lib
@@ -83,12 +84,73 @@ class Verdict(Case):
             lines = "".join(f"  {line}\n" for line in alone)
             self.assertIn(f"{GOLDEN / name}.pftrace:\n{lines}", both)
 
+    def test_archive_and_appended(self):
+        with zipfile.ZipFile(self.dir / "report.zip", "w") as archive:
+            archive.write(PRESSURE, "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace")
+        alone = lib.run(lib.MMSQL, "verdict", PRESSURE).stdout
+        done = lib.run(lib.MMSQL, "verdict", self.dir / "report.zip")
+        self.assertEqual((done.returncode, done.stdout), (0, alone))
+        deflate = GOLDEN / "sched_deflate.pftrace"
+        lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", self.dir / "t.db")
+        done = lib.run(lib.MMSQL, "convert", "--append", deflate, "-o", self.dir / "t.db")
+        both = lib.run(lib.MMSQL, "verdict", PRESSURE, deflate).stdout
+        self.assertIn("Memory was compacted", done.stderr)
+        self.assertNotIn("Memory was short", done.stderr)  # that is no news
+        with sqlite3.connect(self.dir / "t.db") as db:
+            rows = db.execute("SELECT trace_id, text FROM verdict ORDER BY id").fetchall()
+        self.assertEqual(both, "".join(
+            f"{path}:\n" + "".join(f"  {text}\n" for trace, text in rows if trace == n)
+            for n, path in enumerate((PRESSURE, deflate))))
+
     def test_wrong_usage_and_no_trace(self):
         self.assertEqual(lib.run(lib.MMSQL, "verdict").returncode, 2)
         (self.dir / "text").write_text("no trace\n" * 100)
         done = lib.run(lib.MMSQL, "verdict", self.dir / "text", PRESSURE)
         self.assertEqual(done.returncode, 1)
         self.assertIn("Memory was short", done.stdout)
+
+
+class Confined(Case):
+    def waiting(self):
+        """An mmsql that has given up its rights and waits for the trace."""
+        child = subprocess.Popen([lib.MMSQL, "verdict", "--confined", "-"], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.communicate)
+        self.addCleanup(child.kill)
+        return child
+
+    def status(self, pid):
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        return {name: value.split() for name, value in (line.split(":", 1) for line in lines)}
+
+    def test_rights_and_limits(self):
+        child = self.waiting()
+        end = time.monotonic() + 30
+        while self.status(child.pid)["NoNewPrivs"] != ["1"] or self.status(child.pid)["Uid"][0] == "0":
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        status = self.status(child.pid)
+        if os.geteuid() == 0:
+            self.assertEqual((status["Uid"], status["Gid"], status["Groups"]), (["65534"] * 4, ["65534"] * 4, []))
+        self.assertEqual((int(status["CapPrm"][0], 16), int(status["CapEff"][0], 16)), (0, 0))
+        self.assertEqual(pathlib.Path(f"/proc/{child.pid}/oom_score_adj").read_text(), "1000\n")
+        out, errors = child.communicate()
+        self.assertEqual((child.returncode, out), (1, ""))  # nothing came
+        self.assertIn("standard input", errors)
+
+    def test_same_verdict(self):
+        with open(PRESSURE) as trace:
+            done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace)
+        self.assertEqual(done.stdout, lib.run(lib.MMSQL, "verdict", PRESSURE).stdout)
+
+    @lib.needs_root
+    def test_what_root_alone_may_read_is_not_opened(self):
+        self.dir.chmod(0o755)
+        secret = pathlib.Path(shutil.copy(PRESSURE, self.dir / "secret"))
+        secret.chmod(0o600)
+        done = lib.run(lib.MMSQL, "verdict", "--confined", secret)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("Permission denied", done.stderr)
 
 
 class Health(Case):
