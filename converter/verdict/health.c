@@ -175,8 +175,19 @@ static void events_tell(struct health *health, struct strbuf *text)
 static void buffer_tell(struct health *health, struct strbuf *text)
 {
     struct subject *subject = &health->subject;
-    int64_t stopped;
+    int64_t stopped, events = 0;
     text_times(text, health->tallies[HEALTH_BUFFER].sum, "packet", "packets");
+    // mmtrace sums up by task what it could not keep.
+    if (subject_number(subject,
+                       "SELECT sum(a.int_value) FROM _track p JOIN _track t ON t.parent_id = p.id "
+                       "CROSS JOIN slice s ON s.track_id = t.id CROSS JOIN args a ON "
+                       "a.arg_set_id = s.arg_set_id WHERE p.name = '" NOT_KEPT_TRACK "' AND "
+                       "a.key = 'debug.events' AND p.machine_id " OF_TRACE,
+                       &events) &&
+        events > 0) {
+        strbuf_add_str(text, " with ");
+        text_times(text, events, "kernel event", "kernel events");
+    }
     strbuf_add_str(text, " did not fit into a full buffer: what they held is missing");
     if (subject_number(subject,
                        "SELECT int_value FROM metadata WHERE name = 'tracing_disabled_ns' "

@@ -157,14 +157,16 @@ static void work_add(struct strbuf *text, const struct reclaim *reclaim, bool wa
     }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct work_sum *sum = &reclaim->work[kinds[i].work];
-        if (!sum->n)
+        if (!sum->n && !sum->n_not_kept)
             continue;
+        bool at_least = reclaim->is_partial && !sum->n_not_kept;
         part_begin(text, n);
-        strbuf_add_str(text, reclaim->has_gaps ? "at least " : "");
-        text_times(text, sum->n, kinds[i].one, kinds[i].many);
-        strbuf_add_str(text, reclaim->has_gaps ? "" : " took ");
-        if (!reclaim->has_gaps)
-            text_duration(text, sum->dur);
+        strbuf_add_str(text, at_least ? "at least " : "");
+        text_times(text, sum->n + sum->n_not_kept, kinds[i].one, kinds[i].many);
+        if (reclaim->has_gaps)
+            continue;
+        strbuf_add_str(text, sum->n_not_kept ? " took at least " : " took ");
+        text_duration(text, sum->dur);
     }
 }
 

@@ -259,6 +259,31 @@ static void slices_read(struct reader *reader)
     }
 }
 
+// What mmtrace could not keep of a flood, summed up by task: nobody knows how long these took, but
+// memory was short all the time.
+static void not_kept_read(struct reader *reader)
+{
+    CLEANUP(subject_end)
+    sqlite3_stmt *row = subject_ask(
+        reader->subject,
+        "SELECT s.ts, max(s.dur, 0), substr(a.key, 7), a.int_value FROM _track p "
+        "JOIN _track t ON t.parent_id = p.id CROSS JOIN slice s ON s.track_id = t.id "
+        "CROSS JOIN args a ON a.arg_set_id = s.arg_set_id WHERE p.name = '" NOT_KEPT_TRACK "' "
+        "AND a.key GLOB 'debug.mm_*' AND p.machine_id " OF_TRACE);
+    while (subject_row(reader->subject, row)) {
+        const char *name = (const char *)sqlite3_column_text(row, 2);
+        int64_t ts = sqlite3_column_int64(row, 0);
+        for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++) {
+            const struct event_name *event = &event_names[i];
+            if (!event->begins || !str_eq(name, event->name))
+                continue;
+            reader->reclaim->work[event->work].n_not_kept += sqlite3_column_int64(row, 3);
+            out_of_memory(reader, intervals_add(&reader->reclaim->any, ts,
+                                                ts + sqlite3_column_int64(row, 1), PRESSURE_GAP));
+        }
+    }
+}
+
 // -- the whole --
 
 static int by_dur(const void *left, const void *right)
@@ -292,12 +317,19 @@ void reclaim_read(struct reclaim *reclaim, struct subject *subject)
                    "SELECT count(*) FROM stats WHERE trace_id = ?1 AND value > 0 AND name IN "
                    "('ftrace_cpu_has_data_loss', 'ftrace_cpu_dropped_events_delta')",
                    &has_gaps);
+    int64_t is_partial = 0;
+    subject_number(subject,
+                   "SELECT count(*) FROM stats WHERE trace_id = ?1 AND value > 0 AND name IN "
+                   "('traced_buf_chunks_discarded', 'traced_buf_trace_writer_packet_loss')",
+                   &is_partial);
     reclaim->has_gaps = has_gaps > 0;
+    reclaim->is_partial = is_partial > 0 || has_gaps > 0;
     streams_open(&reader);
     if (reader.n_streams)
         events_read(&reader);
     else
         slices_read(&reader);
+    not_kept_read(&reader);
     if (reclaim->waiters.n)
         qsort(reclaim->waiters.items, reclaim->waiters.n, sizeof(struct waiter), by_dur);
 }

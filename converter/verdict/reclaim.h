@@ -15,6 +15,7 @@ enum work { WORK_DIRECT, WORK_MEMCG, WORK_COMPACTION, WORK_KSWAPD, N_WORK };
 // All work of one kind.
 struct work_sum {
     int64_t n;
+    int64_t n_not_kept; // besides: counted by the recorder, not in the trace
     int64_t dur;
     bool recorded; // the trace has such events, or was to have them
 };
@@ -36,6 +37,7 @@ struct reclaim {
     struct intervals any;      // the same, and kswapd at work
     struct intervals kswapd;   // runs of it, merged where they overlap
     int64_t last_ts;           // last event; 0: none
+    bool is_partial;           // events did not fit into a buffer: there were more
     bool has_gaps;             // the kernel overwrote events: durations mean nothing
 };
 

@@ -82,6 +82,7 @@ void rule_stall(struct subject *subject, const struct reclaim *reclaim)
     bool waited = most->n[WORK_DIRECT] || most->n[WORK_MEMCG];
     text_task(&text, subject, most->upid, most->utid);
     strbuf_add_str(&text, waited ? " waited most for memory: " : " compacted memory most: ");
+    strbuf_add_str(&text, reclaim->is_partial ? "at least " : "");
     text_duration(&text, most->dur);
     strbuf_add_str(&text, " in ");
     text_times(&text, waits_of(most), waited ? "wait" : "run", waited ? "waits" : "runs");
