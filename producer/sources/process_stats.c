@@ -30,6 +30,7 @@ static void look_up_batch(struct process_stats *ps, size_t n_max)
     memmove(ps->pending, ps->pending + n, ps->n_pending * sizeof(ps->pending[0]));
     process_end_orphans(ps);
     process_sweep(ps);
+    ended_write(ps, false);
 }
 
 static void drain(void *userdata, nsec_t due, uint64_t n_due)
@@ -237,6 +238,7 @@ static void process_stats_flush(struct source *source)
 {
     struct process_stats *ps = of_source(source);
     look_up_batch(ps, N_PENDING_MAX);
+    ended_write(ps, true);
 }
 
 static void process_stats_stop(struct source *source)
@@ -244,6 +246,7 @@ static void process_stats_stop(struct source *source)
     struct process_stats *ps = of_source(source);
     stop_listening(ps);
     look_up_batch(ps, N_PENDING_MAX);
+    ended_write(ps, true);
     ps->poller = loop_remove_timer(ps->poller);
     ps->drainer = loop_remove_timer(ps->drainer);
 }

@@ -36,6 +36,10 @@ while True:
 """
 
 
+# Programs that have ended before anybody can ask who they are.
+BRIEF = 'while :; do head -c 16777216 "$0" > /dev/null; done'
+
+
 @contextlib.contextmanager
 def storm(folder, pause_s=0.0):
     """Readers in a memory cgroup, until the end of the block. Gives their pids."""
@@ -51,6 +55,9 @@ def storm(folder, pause_s=0.0):
             stack.callback(reader.wait)
             stack.callback(reader.kill)
             readers.append(reader.pid)
+        shell = subprocess.Popen(["sh", "-c", BRIEF, path], preexec_fn=enter, start_new_session=True)
+        stack.callback(shell.wait)
+        stack.callback(os.killpg, shell.pid, signal.SIGKILL)
         yield readers
 
 
@@ -133,6 +140,7 @@ class Checks:
             self.assertNotIn("", row)
         pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
+        self.assertIn("head", {row[3] for row in rows})
 
     def test_the_loss_is_told_everywhere(self):
         self.assertGreater(self.lost(), 1000)
@@ -144,12 +152,13 @@ class Checks:
 
     def test_sums_say_who_lost_what(self):
         rows = self.capture.query(
-            "SELECT s.dur, t.int_value, n.int_value FROM slice s JOIN args t ON t.arg_set_id = s.arg_set_id "
-            "AND t.key = 'debug.tid' JOIN args n ON n.arg_set_id = s.arg_set_id AND n.key = 'debug.events' "
+            "SELECT coalesce(t.int_value, -1), n.int_value FROM slice s "
+            "JOIN args n ON n.arg_set_id = s.arg_set_id AND n.key = 'debug.events' "
+            "LEFT JOIN args t ON t.arg_set_id = s.arg_set_id AND t.key = 'debug.tid' "
             "WHERE s.name GLOB '* events not kept'")
-        lost = {int(tid): int(n) for _, tid, n in rows}
-        # Of each task a few events are kept after all: those that end what had begun before.
-        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=4 * len(lost))
+        lost = {int(tid): int(n) for tid, n in rows}
+        # A few events are kept after all: those that end what had begun before.
+        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=max(50, self.lost() // 200))
         for reader in self.capture.readers:
             self.assertGreater(lost[reader], 100)
 

@@ -233,6 +233,41 @@ static void pids_of_others_are_looked_up(void **state)
     fixture_done(&f);
 }
 
+// What the kernel still knows of a task that is gone names it, at once or when the recording ends;
+// what lives has its name from /proc.
+static void ended_tasks_have_the_kernels_names(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128], lines[20000];
+    size_t size = 0;
+    begin(&f, &setup, 1 << 20);
+    snprintf(tracefs, sizeof(tracefs), "%s/tracefs", f.root);
+    f.roots.tracefs = tracefs;
+    for (int pid = 1000; size < sizeof(lines) - 64; pid++)
+        size += (size_t)snprintf(lines + size, 64, "%d filler %d\n", pid, pid);
+    snprintf(lines + size, 64, "%d short lived\n998 <...>\n100 other\n", 999);
+    fixture_text(&f, "tracefs/saved_cmdlines", lines);
+    setup.process_stats.record_thread_names = 1;
+    write_app(&f, 100);
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 999);
+    pid_feed_publish(&f.pids, 100);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_process(&f, 999, "short lived");
+    assert_thread(&f, 999, "short lived");
+    assert_process(&f, 100, "app");
+    pid_feed_publish(&f.pids, 998);
+    pid_feed_publish(&f.pids, 1001);
+    fixture_run(&f, 2 * NSEC_PER_MSEC); // too soon for another look
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 1001, name, sizeof(name)), 0);
+    f.class->stop(f.source);
+    assert_process(&f, 1001, "filler 1001");
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 998, name, sizeof(name)), 0);
+    fixture_done(&f);
+}
+
 static void full_queue_asks_again(void **state)
 {
     (void)state;
@@ -600,6 +635,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scan_at_start),
         cmocka_unit_test(pids_of_others_are_looked_up),
+        cmocka_unit_test(ended_tasks_have_the_kernels_names),
         cmocka_unit_test(full_queue_asks_again),
         cmocka_unit_test(on_demand_can_be_disabled),
         cmocka_unit_test(counters_are_written_when_they_change),

@@ -31,7 +31,9 @@
 #define TRACK_NAME_MAX 64
 #define OTHERS         (-1) // the pid of all tasks beyond the table
 #define TRACK_ROOM     160
-#define SUM_ROOM       2048
+#define SUM_ROOM       160 // beside the numbers of events
+#define PACKET_EXTRA   80  // what writer and buffer add to a packet
+#define PART_FOR_SUMS  4   // of the buffer, at most
 
 struct end {
     uint64_t time;
@@ -306,6 +308,24 @@ static void end_slice(struct packet_writer *writer, struct wire_writer *w, size_
     packet_writer_end(writer);
 }
 
+static size_t sum_room(const struct lost_events *lost, const struct lost_task *task)
+{
+    size_t room = SUM_ROOM;
+    for (size_t i = 0; i <= N_KINDS; i++)
+        if (task->counts[i])
+            room += 32 + (i < lost->n_kinds ? strlen(lost->kinds[i].name) : 0);
+    return room;
+}
+
+static size_t sums_bytes(const struct lost_events *lost)
+{
+    size_t bytes = 2 * (TRACK_ROOM + PACKET_EXTRA) + sum_room(lost, &lost->others);
+    for (size_t i = 0; i < N_TASKS; i++)
+        if (lost->tasks[i].used)
+            bytes += TRACK_ROOM + sum_room(lost, &lost->tasks[i]) + 64 + 3 * PACKET_EXTRA;
+    return bytes;
+}
+
 static void write_sum(const struct lost_events *lost, const struct lost_task *task, uint64_t parent,
                       struct packet_writer *writer)
 {
@@ -316,7 +336,7 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
         snprintf(name, sizeof(name), "task %" PRId32, task->pid);
     write_track(writer, uuid, parent, name);
     struct wire_writer *w =
-        begin_slice(writer, task->first, PB_TYPE_SLICE_BEGIN, uuid, SUM_ROOM, &mark);
+        begin_slice(writer, task->first, PB_TYPE_SLICE_BEGIN, uuid, sum_room(lost, task), &mark);
     if (!w)
         return;
     snprintf(name, sizeof(name), "%" PRIu64 " events not kept", task->n);
@@ -335,11 +355,47 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
         end_slice(writer, w, mark);
 }
 
+// Tasks with less than `n_least` events are counted together from here on.
+static void fold(struct lost_events *lost, uint64_t n_least)
+{
+    struct lost_task *to = &lost->others;
+    for (size_t i = 0; i < N_TASKS; i++) {
+        struct lost_task *task = &lost->tasks[i];
+        if (!task->used || task->n >= n_least)
+            continue;
+        to->n += task->n;
+        for (size_t k = 0; k <= N_KINDS; k++)
+            to->counts[k] += task->counts[k];
+        to->first = !to->first || task->first < to->first ? task->first : to->first;
+        to->last = task->last > to->last ? task->last : to->last;
+        task->used = false;
+    }
+}
+
+// What the sums push out of the buffer has to be in them, so it goes before they are written.
+static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
+{
+    struct packet_buffer_stats stats;
+    packet_buffer_get_stats(buffer, &stats);
+    size_t most = (size_t)(stats.size_bytes / PART_FOR_SUMS), room;
+    uint64_t n = 0;
+    for (size_t i = 0; i < N_TASKS; i++)
+        n += lost->tasks[i].n;
+    if (sums_bytes(lost) > most)
+        fold(lost, n / lost->n_tasks);
+    if (sums_bytes(lost) > most)
+        fold(lost, UINT64_MAX);
+    size_t bytes = sums_bytes(lost);
+    if (packet_buffer_reserve(buffer, bytes, bytes, &room))
+        packet_buffer_cancel(buffer);
+}
+
 void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writer)
 {
     uint64_t parent = track_uuid(writer, 0);
     if (!lost->n_tasks)
         return;
+    make_room(lost, writer->buffer);
     write_track(writer, parent, 0, "Events not kept");
     for (size_t i = 0; i < N_TASKS; i++)
         if (lost->tasks[i].used)

@@ -15,6 +15,7 @@
 #define STATUS_BYTES_MAX  (16u << 10) // the list of groups may be long
 #define CMDLINE_BYTES_MAX (4u << 10)  // the rest is not recorded
 #define N_PENDING_MAX     8192
+#define N_ENDED_MAX       512
 #define N_KNOWN_MIN       2048
 
 // Files of a process that may stay open from poll to poll.
@@ -67,6 +68,10 @@ struct process_stats {
 
     int32_t pending[N_PENDING_MAX]; // pids that were seen and are to be looked up
     size_t n_pending;
+
+    int32_t ended[N_ENDED_MAX]; // tasks that were gone when they were looked up
+    size_t n_ended;
+    nsec_t ended_due; // not looked for before
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
     size_t stats_mark;
@@ -129,6 +134,13 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
 void tree_look_up(struct process_stats *ps, int32_t tid);
 // All of /proc.
 void tree_write_all(struct process_stats *ps);
+
+// ended.c
+
+// A task that nothing knows and /proc has no more.
+void ended_add(struct process_stats *ps, int32_t tid);
+// Names them as the kernel's list of names does. `now`: also if that was done a moment ago.
+void ended_write(struct process_stats *ps, bool now);
 
 // poll.c
 

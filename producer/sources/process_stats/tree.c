@@ -167,6 +167,8 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
         text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc, "/%d/status", tid);
     struct process_status status;
     if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL)) {
+        if (!process && !mark)
+            ended_add(ps, tid);
         if (process)
             process_end(ps, process);
         process_end_thread(ps, tid);
