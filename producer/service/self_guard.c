@@ -11,6 +11,7 @@
 
 #include <malloc.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #define HEAP_RESERVE   (64u << 10)
 #define STACK_RESERVE  (48u << 10) // the deepest call of a recording has 32 KiB of buffers
 #define NICE           (-10)
+#define SLICE_NS       100000 // the least that kernels since 6.12 take; others ignore it
 #define RESET_ON_FORK  1
 #define PAGE_BYTES_MIN 4096
 
@@ -70,16 +72,30 @@ static void change_score(pid_t pid, int from, int to)
     fprintf(file, "%d", to);
 }
 
-static void raise_priority(void)
+static bool raise_priority(void)
 {
     struct scheduling attr = {0};
     if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != SCHED_OTHER ||
         attr.nice > 0)
-        return;
+        return false;
     attr.size = sizeof(attr);
     attr.flags = RESET_ON_FORK;
+    attr.runtime = SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &attr, 0); // everybody may
     attr.nice = attr.nice < NICE ? attr.nice : NICE;
-    syscall(SYS_sched_setattr, 0, &attr, 0);
+    return syscall(SYS_sched_setattr, 0, &attr, 0) == 0;
+}
+
+// Where the kernel shares processors out by session (sched_autogroup_enabled), the priority counts
+// among the processes of one session only. A session of its own gets it, too; one that the recorder
+// shares with a shell, and perhaps with what it records, does not.
+static void raise_session(void)
+{
+    if (getsid(0) != getpid())
+        return;
+    FILE *file CLEANUP(fclosep) = fopen("/proc/self/autogroup", "we");
+    if (file)
+        fprintf(file, "%d", NICE);
 }
 
 void self_guard_take(void)
@@ -87,7 +103,8 @@ void self_guard_take(void)
     reserve_memory();
     memory_lock();
     change_score(getpid(), 0, SELF_GUARD_OOM_SCORE_ADJ);
-    raise_priority();
+    if (raise_priority())
+        raise_session();
 }
 
 void self_guard_release(pid_t child)

@@ -104,12 +104,33 @@ static void an_empty_service(void **state)
     strbuf_done(&text);
 }
 
+// What reclaim can take of the service.
+static void locked_memory_is_told(void **state)
+{
+    (void)state;
+    Pb__TracingServiceState message = PB__TRACING_SERVICE_STATE__INIT;
+    struct status status = {.state = &message, .resident_bytes = 4 << 20, .own_bytes = 2 << 20};
+    struct strbuf text = {0};
+    status.locked_bytes = 2 << 20;
+    status_add_text(&status, &text);
+    assert_non_null(strstr(text.text, "4.0 MB resident, locked in memory\n"));
+    strbuf_clear(&text);
+    status.locked_bytes = 1 << 20;
+    status_add_text(&status, &text);
+    assert_non_null(strstr(text.text, "4.0 MB resident, 1.0 of 2.0 MB locked in memory\n"));
+    strbuf_clear(&text);
+    status_add_json(&status, &text);
+    assert_non_null(strstr(text.text, "\"own_bytes\":2097152,\"locked_bytes\":1048576,"));
+    strbuf_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned),
         cmocka_unit_test(json_is_escaped),
         cmocka_unit_test(an_empty_service),
+        cmocka_unit_test(locked_memory_is_told),
     };
     return cmocka_run_group_tests_name("status_text", tests, NULL, NULL);
 }

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recorder does for itself: memory, priority, OOM score."""
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import tempfile
+import unittest
+
+import lib
+
+CAP_SYS_RESOURCE, CAP_SYS_NICE, CAP_IPC_LOCK = 24, 23, 14
+CONFIG = """buffers { size_kb: 256 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100 } } }
+"""
+
+
+def has_capability(number):
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) >> number & 1
+
+
+def as_nobody(limit_bytes):
+    def enter():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit_bytes, limit_bytes))
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    return enter
+
+
+class Recorder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.folder.chmod(0o777)
+        (self.folder / "config").write_text(CONFIG)
+        (self.folder / "config").chmod(0o644)
+
+    def start(self, *argv, **options):
+        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.DEVNULL, **options)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        return pathlib.Path(f"/proc/{recorder.pid}")
+
+    def record(self, *prefix, **options):
+        """A recorder that records: it has written a zero byte."""
+        done, tell = os.pipe()
+        self.addCleanup(os.close, done)
+        proc = self.start(*prefix, lib.MMTRACE, "record", "--no-daemon", "-c", self.folder / "config", "--notify-fd", tell,
+                          "-o", self.folder / "trace", pass_fds=[tell], **options)
+        os.close(tell)
+        self.assertEqual(os.read(done, 1), b"\0")
+        lib.wait_for(lambda: self.locked_kb(proc) > 0 or not has_capability(CAP_IPC_LOCK), "locked memory")
+        return proc
+
+    @staticmethod
+    def locked_kb(proc):
+        return int(re.search(r"VmLck:\s*(\d+)", (proc / "status").read_text())[1])
+
+    @staticmethod
+    def nice(proc):
+        return os.getpriority(os.PRIO_PROCESS, int(proc.name))
+
+    @lib.needs_root
+    def test_as_root(self):
+        proc = self.record(start_new_session=True)
+        if has_capability(CAP_SYS_NICE):
+            lib.wait_for(lambda: self.nice(proc) == -10, "priority")
+            if (proc / "autogroup").exists():
+                lib.wait_for(lambda: (proc / "autogroup").read_text().split()[-1] == "-10", "priority of the session")
+        score = "-900" if has_capability(CAP_SYS_RESOURCE) else "0"
+        self.assertEqual((proc / "oom_score_adj").read_text().strip(), score)
+        rollup = (proc / "smaps_rollup").read_text()
+        own, locked = (int(re.search(rf"{name}:\s*(\d+)", rollup)[1]) for name in ("Pss", "Locked"))
+        self.assertGreater(locked, own * 0.95)
+
+    @lib.needs_root
+    def test_what_somebody_chose_is_left(self):
+        proc = self.record("nice", "-n", "5")
+        self.assertEqual(self.nice(proc), 5)
+        if (proc / "autogroup").exists():
+            self.assertNotIn("-10", (proc / "autogroup").read_text())
+
+    @lib.needs_root
+    def test_a_budget_goes_to_the_program_first(self):
+        if not os.access(lib.MMTRACE, os.X_OK) or lib.run("setpriv", "--reuid", "65534", "test", "-x", lib.MMTRACE).returncode:
+            self.skipTest("others cannot run the program where it was built")
+        proc = self.record(preexec_fn=as_nobody(4 << 20))
+        self.assertIn(self.nice(proc), range(0, 20))
+        lib.wait_for(lambda: 0 < self.locked_kb(proc) <= 4096, "locked memory within its budget")
+        blocks = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", (proc / "smaps").read_text())
+        text = [block for block in blocks if "r-xp" in block and str(lib.MMTRACE) in block]
+        self.assertTrue(text)
+        for block in text:
+            self.assertIn(" lo", re.search(r"VmFlags:(.*)", block)[1])
+
+    @lib.needs_root
+    def test_status_says_what_is_locked(self):
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind) for kind in ("CONSUMER", "PRODUCER")}
+        env = {**os.environ, **sockets}
+        (self.folder / "armed").mkdir()
+        self.start(lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir", self.folder / "state",
+                   "--run-dir", self.folder / "run", env=env)
+        status = lambda: lib.run(lib.MMTRACE, "status", env=env).stdout  # noqa: E731
+        if has_capability(CAP_IPC_LOCK):
+            lib.wait_for(lambda: "locked in memory" in status(), "the line of status")
+        else:
+            lib.wait_for(lambda: re.search(r" of [\d.]+ MB locked in memory", status()), "the line of status")
+
+
+if __name__ == "__main__":
+    unittest.main()
