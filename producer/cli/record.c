@@ -9,6 +9,7 @@
 // a reader that went away and a file that may not grow are write errors with a text.
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -58,6 +59,7 @@ struct record {
     const char *config_name; // for messages; NULL: it comes from flags
     const char *out_name;    // for messages
     const char *created;     // the file that is to be removed if nothing comes into it
+    const char *made;        // borrowed: the same, when recording has begun
     bool interrupted;        // ended by a second signal
 };
 
@@ -310,6 +312,22 @@ static bool reports_start(const struct record_options *o)
     return o->background_wait || o->notify_fd >= 0;
 }
 
+// With the file's full name, and how much room it takes.
+static void explain_no_room(const struct record *record, int r, struct err *err)
+{
+    struct session_counts counts;
+    char *full = record->made ? realpath(record->made, NULL) : NULL;
+    char name[PATH_MAX];
+    session_get_counts(record->session, &counts);
+    str_printable(name, sizeof(name), full ? full : record->out_name,
+                  strlen(full ? full : record->out_name));
+    err_set(err, r, "%s: %s: %" PRIu64 " of %" PRIu64 " recorded bytes are in the file", name,
+            strerror(-r), counts.file_bytes, counts.bytes);
+    err_hint(err, r,
+             "what is there is a readable trace; make room, or name a file elsewhere with -o");
+    free(full);
+}
+
 static int run(struct record *record, struct err *err)
 {
     if (!reports_start(&record->options))
@@ -320,6 +338,7 @@ static int run(struct record *record, struct err *err)
     if (r < 0)
         return r;
     background_report(&record->background, BACKGROUND_OK);
+    record->made = record->created;
     record->created = NULL; // from here on it holds something
     self_guard_take();
     if (!record->options.quiet && isatty(STDERR_FILENO))
@@ -333,6 +352,8 @@ static int run(struct record *record, struct err *err)
     if (r < 0)
         return err_errno(err, r, "event loop");
     r = session_result(record->session, err);
+    if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS)
+        explain_no_room(record, r, err);
     if (r == 0 && record->interrupted)
         r = err_set(err, -EINTR, "%s: interrupted, what was not written yet is lost",
                     record->out_name);

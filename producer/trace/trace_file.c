@@ -276,6 +276,24 @@ static size_t last_border(const struct trace_file *file)
     return (size_t)(border - start);
 }
 
+// Somebody may make room, or a folder writable again.
+static bool may_pass(int r)
+{
+    return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS;
+}
+
+// Where there is no room, it matters where that is.
+static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
+{
+    char self[64];
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", file->fd);
+    ssize_t n = file->is_regular && file->was_linked ? readlink(self, ret, PATH_MAX - 1) : -1;
+    if (n <= 0 || *ret != '/')
+        return file->name;
+    ret[n] = '\0';
+    return ret;
+}
+
 // Ends writing for good. A packet that is half out is taken back where that is possible.
 static int fail(struct trace_file *file, int r, struct err *err)
 {
@@ -292,7 +310,8 @@ static int fail(struct trace_file *file, int r, struct err *err)
         return err_set(err, r, "%s: deleted while it was being written", file->name);
     if (r == -ETIMEDOUT)
         return err_set(err, r, "%s: the reader did not take the rest in time", file->name);
-    err_errno(err, r, "%s", file->name);
+    char full[PATH_MAX];
+    err_errno(err, r, "%s", may_pass(r) ? full_name(file, full) : file->name);
     if (file->is_regular)
         err_hint(err, r, "its first %" PRIu64 " bytes are a readable trace",
                  file->start + file->stats.bytes_written);
@@ -325,12 +344,6 @@ static void release_output(struct trace_file *file)
         pages_give_back(file->out, file->capacity);
     file->used = file->sent = 0;
     file->copying = false;
-}
-
-// Somebody may make room, or a folder writable again.
-static bool may_pass(int r)
-{
-    return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS;
 }
 
 static int fail_or_wait(struct trace_file *file, int r, struct err *err)

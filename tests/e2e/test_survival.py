@@ -416,6 +416,46 @@ class ArmedAndEnded(Armed):
         self.assertGreater(len(samples(trace)), 10)
 
 
+    def test_snapshot_that_was_ordered(self):
+        """SIGTERM does not wait for the rest of its delay."""
+        self.arm("one", (TRIGGERED % 3600000).replace("START_TRACING", "CLONE_SNAPSHOT"))
+        daemon = self.start()
+        time.sleep(0.5)
+        self.trigger()
+        self.assertEqual(daemon.end(), 0)
+        [trace] = self.finished()
+        self.assertIn(f"wrote {trace}", daemon.said())
+        self.assertGreater(len(samples(trace)), 5)
+
+
+@lib.needs_root
+class RecordAlone(Case):
+    """What goes into a file while it is recorded: test_record.py, test_kill_leaves_a_readable_prefix."""
+
+    def test_kill_in_memory(self):
+        client = self.record("lost.pftrace", COUNTERS, "--no-daemon")
+        wait_for((self.root / "lost.pftrace").exists, "it does not start")
+        time.sleep(0.5)
+        client.kill()
+        client.wait()
+        self.assertEqual((self.root / "lost.pftrace").stat().st_size, 0)
+
+    def test_full_disk(self):
+        small = self.root / "small"
+        small.mkdir()
+        mount(self, "-t", "tmpfs", "-o", "size=64k", "tmpfs", small)
+        text = COUNTERS.replace("meminfo_period_ms: 50", "meminfo_period_ms: 2 vmstat_period_ms: 2")
+        for through in ("--no-daemon", None):
+            out = small / f"out{through}.pftrace"
+            with self.daemon() if not through else contextlib.nullcontext():
+                client = self.record("config", text + "duration_ms: 1500\n", "-o", out, *([through] if through else []))
+                _, stderr = client.communicate(timeout=30)
+            self.assertEqual(client.returncode, 1)
+            self.assertIn(f"{out}: No space left on device", stderr)
+            self.assertGreater(len(samples(out)), 5)
+            out.unlink()
+
+
 @lib.needs_root
 class Reset(Armed):
     def test_power_is_lost(self):

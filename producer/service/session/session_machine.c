@@ -372,6 +372,18 @@ static void end_early(struct session *session)
     end(session);
 }
 
+// Snapshots that were ordered are made now, without the rest of their delay.
+static void end_with_snapshots(struct session *session)
+{
+    for (size_t i = 0; i < session->n_clones; i++)
+        session->clones[i].due = (struct deadline){0};
+    announce_clones(session);
+    if (session->state == SESSION_STARTED) {
+        session->state = SESSION_DONE;
+        end_early(session);
+    }
+}
+
 #define ANY_MODE 0xff
 #define PLAIN    (1 << SESSION_MODE_PLAIN)
 #define START    (1 << SESSION_MODE_START)
@@ -415,7 +427,8 @@ static const struct transition {
     {EVENT_DELAY_OVER, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
     {EVENT_TIMEOUT, SESSION_STARTED, STOP | CLONE, SESSION_DONE, end_early},
     {EVENT_STOP, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
-    {EVENT_STOP, SESSION_STARTED, START | STOP | CLONE, SESSION_DONE, end_early},
+    {EVENT_STOP, SESSION_STARTED, CLONE, THE_SAME, end_with_snapshots},
+    {EVENT_STOP, SESSION_STARTED, START | STOP, SESSION_DONE, end_early},
     {EVENT_STOP, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
     {EVENT_WRITTEN, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
 
