@@ -8,7 +8,7 @@
 // Finished traces are files. The service says which folders they are in; a service that runs as
 // somebody else than root and this user is not believed, because root would then read where a
 // stranger says. Without a service the daemon's usual folder is looked at: after a crash, that is
-// where the evidence is.
+// where the evidence is, also that of a recording that it did not finish.
 //
 // Android's tools look at one name only, systrace.pftrace. There stands the snapshot of the session
 // with the highest bugreport_score; without a snapshot the newest finished trace of the highest
@@ -26,6 +26,7 @@
 #include "producer/cli/daemon_options.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
+#include "producer/service/armed/armed_file.h"
 #include "producer/service/ipc/socket.h"
 
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
@@ -281,12 +282,14 @@ static const char *file_name(const char *path)
 static int add_finished(struct gathering *gathering, struct finished_trace *trace, bool is_main,
                         nsec_t now, struct err *err)
 {
-    char about[256], path[160], age[32];
-    snprintf(about, sizeof(about), "finished %s before the report: %s",
-             age_text(now - trace->written, age),
+    char about[256], path[160], age[32], name[256];
+    snprintf(name, sizeof(name), "%s", file_name(trace->path));
+    if (trace->is_part)
+        name[strlen(name) - strlen(ARMED_PART_SUFFIX)] = '\0';
+    snprintf(about, sizeof(about), "%s %s before the report: %s",
+             trace->is_part ? "left unfinished" : "finished", age_text(now - trace->written, age),
              str_printable(path, sizeof(path), trace->path, strlen(trace->path)));
-    return add_entry(gathering, is_main ? NULL : file_name(trace->path), steal_fd(&trace->fd),
-                     about, NULL, err);
+    return add_entry(gathering, is_main ? NULL : name, steal_fd(&trace->fd), about, NULL, err);
 }
 
 // The one that stands where Android's tools look: of the highest score the newest.
@@ -352,7 +355,9 @@ int bugreport_traces_add(struct bugreport *report, const struct report_options *
     int r = gathering.state ? add_sessions(&gathering, err) : 0;
     size_t n = list_folders(&gathering, folders);
     if (r == 0) {
-        r = trace_history_find(folders, n, &options->history, nsec_now(CLOCK_REALTIME), &history);
+        struct trace_history_limits limits = options->history;
+        limits.parts = !gathering.state || options->n_folders > 0;
+        r = trace_history_find(folders, n, &limits, nsec_now(CLOCK_REALTIME), &history);
         r = r < 0 ? err_errno(err, r, "finished traces") : add_history(&gathering, &history, err);
     }
     if (r == 0 && !ret->n)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -232,6 +233,19 @@ class WithDaemon(Case):
         self.assertIn("a snapshot of the same session as", done.stderr)
         [(n, n_sessions)] = self.query("SELECT count(*), count(DISTINCT substr(uuid, 20)) FROM trace")
         self.assertEqual((n, n_sessions), (2, 1))
+
+    def test_a_daemon_that_was_killed(self):
+        """Nobody answers: what it had recorded by then is in the report, up to the last whole packet."""
+        daemon = self.daemon(mm=config("go", stop_delay_ms=600000, more="bugreport_score: 100"))
+        self.mmtrace("trigger", "go")
+        [part] = daemon.wait(lambda: [path for path in daemon.traces.glob("*.part") if path.stat().st_size > 4000])
+        daemon.end(signal.SIGKILL)
+        said = self.report("--traces", daemon.traces)
+        self.assertRegex(said, r"report.zip: \d+ bytes, 1 trace\n")
+        self.assertIn(f"{MAIN}  left unfinished", self.index)
+        self.assertEqual(self.entries[MAIN], part.read_bytes())
+        done = lib.run(lib.MMSQL, "query", "--csv", self.zip, "SELECT count(*) > 0 FROM counter")
+        self.assertEqual(done.stdout.splitlines()[1:], ["1"], done.stderr)
 
     def test_a_service_that_is_not_believed(self):
         """Where another user's service says that traces are, root does not look."""

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +93,34 @@ static void test_newest_first(void **state)
     assert_int_equal(history.n_beyond, 0);
     assert_null(history.problems.text);
     trace_history_done(&history);
+}
+
+// Only where that is asked for, and nobody is at it.
+static void test_parts(void **state)
+{
+    struct trace_history_folder folders[] = {{.path = scratch}, {.path = scratch, .stem = "mm"}};
+    struct trace_history_limits limits = wide;
+    struct trace_history history;
+    (void)state;
+    put("a.pftrace", 10, HOUR);
+    put("mm-20261121T031500Z.pftrace.part", 10, 2 * HOUR);
+    put(".mm-20261121T031501Z.pftrace.part", 10, 2 * HOUR);
+    limits.parts = true;
+    assert_string_equal(found(folders, 1, &limits, &history),
+                        "a.pftrace mm-20261121T031500Z.pftrace.part");
+    assert_false(history.traces.items[0].is_part);
+    assert_true(history.traces.items[1].is_part);
+    trace_history_done(&history);
+    assert_string_equal(found(folders + 1, 1, &limits, &history),
+                        "mm-20261121T031500Z.pftrace.part");
+    trace_history_done(&history);
+    FILE *writer = fopen(in_scratch("mm-20261121T031500Z.pftrace.part"), "r+e");
+    assert_non_null(writer);
+    assert_int_equal(flock(fileno(writer), LOCK_EX | LOCK_NB), 0);
+    assert_string_equal(found(folders, 1, &limits, &history), "a.pftrace");
+    assert_non_null(strstr(history.problems.text, ".part: not read: it is being written\n"));
+    trace_history_done(&history);
+    fclose(writer);
 }
 
 static void test_bounds(void **state)
@@ -195,9 +224,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_scratch, remove_scratch)
     const struct CMUnitTest tests[] = {
-        TEST(test_newest_first),     TEST(test_bounds),
-        TEST(test_stems_and_scores), TEST(test_links_lead_nowhere),
-        TEST(test_strangers_files),  TEST(test_folders_that_are_not_there),
+        TEST(test_newest_first),
+        TEST(test_parts),
+        TEST(test_bounds),
+        TEST(test_stems_and_scores),
+        TEST(test_links_lead_nowhere),
+        TEST(test_strangers_files),
+        TEST(test_folders_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

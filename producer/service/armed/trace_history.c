@@ -6,14 +6,19 @@
 //
 // This may run as root in a folder that somebody else can write into. A file is judged by its open
 // descriptor: a regular file, of an owner who may be trusted with this report, with one name.
+//
+// Whoever writes a part holds a lock on it. The lock is tried and given back at once: a daemon that
+// starts meanwhile wants it.
 #include "producer/service/armed/trace_history.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,8 +41,14 @@ static void problem_note(struct trace_history *history, const char *folder, cons
 {
     if (history->problems.size < PROBLEMS_MAX)
         strbuf_addf(&history->problems, "%s%s%s: %s\n", folder, name ? "/" : "", name ? name : "",
-                    r == -EPERM ? "not read: it has another owner, or a second name"
-                                : strerror(-r));
+                    r == -EPERM   ? "not read: it has another owner, or a second name"
+                    : r == -EBUSY ? "not read: it is being written"
+                                  : strerror(-r));
+}
+
+static bool is_part(const char *name)
+{
+    return str_ends_with(name, ARMED_FILE_SUFFIX ARMED_PART_SUFFIX);
 }
 
 static bool name_fits(const char *name, const char *stem)
@@ -45,6 +56,15 @@ static bool name_fits(const char *name, const char *stem)
     if (stem)
         return armed_file_is_ours(name, stem) || armed_snapshot_is_ours(name, stem);
     return *name != '.' && str_ends_with(name, ARMED_FILE_SUFFIX);
+}
+
+static bool part_fits(const char *name, const char *stem)
+{
+    char whole[NAME_MAX + 1];
+    if (!is_part(name))
+        return false;
+    snprintf(whole, sizeof(whole), "%.*s", (int)(strlen(name) - strlen(ARMED_PART_SUFFIX)), name);
+    return name_fits(whole, stem);
 }
 
 static bool is_trusted(const struct stat *st, uid_t folder_owner)
@@ -93,6 +113,7 @@ static int list_add(struct trace_history *history, struct listed_vec *all,
                 .written = nsec_from_timespec(&st->st_mtim),
                 .bytes = (uint64_t)st->st_size,
                 .score = folder->score,
+                .is_part = is_part(name),
             },
         .dev = st->st_dev,
         .ino = st->st_ino,
@@ -105,7 +126,7 @@ static int list_add(struct trace_history *history, struct listed_vec *all,
 
 // A folder that is not there has no traces yet.
 static int folder_list(struct trace_history *history, const struct trace_history_folder *folder,
-                       nsec_t oldest, struct listed_vec *all)
+                       bool parts, nsec_t oldest, struct listed_vec *all)
 {
     DIR *dir = opendir(folder->path);
     struct stat st, of_folder;
@@ -119,7 +140,8 @@ static int folder_list(struct trace_history *history, const struct trace_history
     }
     struct dirent *entry;
     for (size_t n = 0; r == 0 && n < NAMES_MAX && (entry = readdir(dir)); n++) {
-        if (!name_fits(entry->d_name, folder->stem) ||
+        if ((!name_fits(entry->d_name, folder->stem) &&
+             !(parts && part_fits(entry->d_name, folder->stem))) ||
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (!is_trusted(&st, of_folder.st_uid)) {
@@ -157,6 +179,10 @@ static int listed_open(const struct listed *listed)
     if (st.st_dev != listed->dev || st.st_ino != listed->ino || !S_ISREG(st.st_mode) ||
         st.st_nlink != 1)
         return -EPERM;
+    if (listed->trace.is_part && flock(fd, LOCK_SH | LOCK_NB) < 0)
+        return -EBUSY;
+    if (listed->trace.is_part)
+        flock(fd, LOCK_UN);
     return steal_fd(&fd);
 }
 
@@ -185,7 +211,7 @@ int trace_history_find(const struct trace_history_folder *folders, size_t n_fold
     int r = 0;
     *ret = (struct trace_history){0};
     for (size_t i = 0; i < n_folders && r == 0; i++)
-        r = folder_list(ret, &folders[i], oldest, &all);
+        r = folder_list(ret, &folders[i], limits->parts, oldest, &all);
     if (all.n > 1)
         qsort(all.items, all.n, sizeof(all.items[0]), newer_first);
     uint64_t bytes = 0;

@@ -3,6 +3,7 @@
 // The newest finished traces in the folders that a daemon writes into, for a bugreport.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +27,7 @@ struct trace_history_limits {
     nsec_t age;     // since the file was written last
     uint64_t bytes; // of all together; the newest may be larger
     uint32_t files; // 0: none
+    bool parts;     // also what a dead daemon left unfinished, if nobody writes it
 };
 
 struct finished_trace {
@@ -34,6 +36,7 @@ struct finished_trace {
     nsec_t written; // real time, when it was written last
     uint64_t bytes;
     int32_t score;
+    bool is_part;
 };
 VEC_DEFINE(finished_traces, struct finished_trace);
 
