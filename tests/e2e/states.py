@@ -84,6 +84,16 @@ def blocks(pid, number):
     return bool(mask) and bool(int(mask[0], 16) >> (number - 1) & 1)
 
 
+def wait_for_taken(pid, number):
+    """Until a blocked signal that was sent to the process is no longer pending: its loop has taken it."""
+    def is_pending():
+        _stat(pid)
+        masks = [line.split()[1] for line in proc_text(pid, "status").splitlines()
+                 if line.startswith(("SigPnd:", "ShdPnd:"))]
+        return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+    lib.wait_for(lambda: not is_pending(), f"process {pid} takes signal {number}")
+
+
 def wait_for_recorder(pid, n=0):
     """Until `mmtrace record` takes signals, and has then read so many times."""
     lib.wait_for(lambda: _stat(pid) and blocks(pid, signal.SIGINT), f"process {pid} takes signals")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heap profiles when things go wrong: recorders that stand still or are killed, processes in odd states. The programs
 go on as if nothing was, and what is lost is known."""
+import contextlib
 import os
 import pathlib
 import random
@@ -10,8 +11,9 @@ import socket
 import time
 import unittest
 
-from lib import MMTRACE, run
-from test_heap import TRUTH, WORK as THREADS
+import states
+from lib import MMTRACE, run, wait_for
+from test_heap import TRUTH, WORK as THREADS, attach
 from test_heap_service import Service
 
 # Does what its lines of input say, and says when it is done.
@@ -41,14 +43,12 @@ class FullRing(Service):
 
     def profile(self, process, *options):
         recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", process.pid, *options)
-        self.until(lambda: "attached" in recorder.stderr.readline())
+        self.until_said(recorder, "attached")
         return recorder
 
-    def end(self, recorder):
-        recorder.send_signal(signal.SIGINT)
-        err = recorder.communicate(timeout=30)[1]
-        self.assertEqual(recorder.returncode, 0, err)
-        return err
+    def rest(self, recorder):
+        """Until the recorder has looked at the ring, and at the empty one, too."""
+        states.wait_for_turns(recorder.pid, 4)
 
     def n_kept(self):
         """Live samples of the function that allocates most."""
@@ -60,12 +60,13 @@ class FullRing(Service):
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536", "--no-block-client")
         self.work(process, "keep", 600)
-        time.sleep(0.2)
+        self.rest(recorder)
         recorder.send_signal(signal.SIGSTOP)
+        states.wait_for_state(recorder.pid, "T")
         self.work(process, "burst", 3000)
         self.work(process, "drop", 3500)
         recorder.send_signal(signal.SIGCONT)
-        time.sleep(0.3)
+        self.rest(recorder)
         self.end(recorder)
         self.assertGreater(self.stat("mmsql_heap_lost_frees"), 100)
         self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
@@ -75,16 +76,20 @@ class FullRing(Service):
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536")
         self.work(process, "burst", 100)
-        time.sleep(0.3)
+        self.rest(recorder)
         recorder.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
+        states.wait_for_state(recorder.pid, "T")
         self.work(process, "burst", 20000)
-        self.assertLess(time.monotonic() - began, 10)
-        began = time.monotonic()
-        self.work(process, "burst", 20000)
-        self.assertLess(time.monotonic() - began, 3)
+        # From there on each work takes no time at all, if the machine has some for it.
+        for _ in range(5):
+            began = time.monotonic()
+            self.work(process, "burst", 20000)
+            lasted = time.monotonic() - began
+            if lasted < 3:
+                break
+        self.assertLess(lasted, 3)
         recorder.send_signal(signal.SIGCONT)
-        time.sleep(0.3)
+        self.rest(recorder)
         self.work(process, "burst", 100)
         self.end(recorder)
         self.assertGreater(self.stat("mmsql_heap_lost_allocations"), 20000)
@@ -104,7 +109,12 @@ class Many(Service):
 class Programs(Service):
     """With programs of their own."""
 
-    def attach(self, pid, ms=200):
+    def attach(self, pid):
+        """To a process that may do anything, sleep, too."""
+        return attach(self.trace, pid, 0)
+
+    def attach_for(self, pid, ms):
+        """Whatever comes of that."""
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
 
     def compile(self, text):
@@ -174,10 +184,10 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     int status, threads = strcmp(argv[2], "threads") == 0;
-    struct timespec wait = {.tv_nsec = atoi(argv[3]) * 1000000L % 1000000000, .tv_sec = atoi(argv[3]) / 1000};
-    (void)argc;
+    char go;
     work(20000);
-    nanosleep(&wait, NULL);
+    if (argc > 3 && read(STDIN_FILENO, &go, 1) != 1)
+        return 7;
     work(20000);
     if (threads && pthread_create(&thread, NULL, work_on, NULL) != 0)
         return 5;
@@ -205,7 +215,7 @@ class Jail(Programs):
         program = self.compile(JAIL)
         for how, who in (("prctl", "process"), ("syscall", "process"), ("prctl", "child"), ("syscall", "threads")):
             with self.subTest(how=how, who=who):
-                result = self.profile(program, how, who, 0, options=("-i", "64", "--shmem-size", "65536"))
+                result = self.profile(program, how, who, options=("-i", "64", "--shmem-size", "65536"))
                 self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
                 self.assertEqual("seccomp jail" in result.stderr, who != "child", result.stderr)
                 (n,), = self.query("select sum(count) from heap_profile_allocation where size > 0")
@@ -215,14 +225,15 @@ class Jail(Programs):
         program = self.compile(JAIL)
         for how, who in (("prctl", "process"), ("prctl", "child"), ("syscall", "threads")):
             with self.subTest(how=how, who=who):
-                process = self.start_piped(program, how, who, 500)
-                time.sleep(0.2)
-                recorder = self.start(MMTRACE, "heap", "-i", "64", "-d", "1000", "-o", self.trace, "-p", process.pid)
+                process = self.start_piped(program, how, who, "when told")
+                states.wait_for_program(process.pid, program.name)
+                recorder = self.start(MMTRACE, "heap", "-i", "64", "-o", self.trace, "-p", process.pid)
+                self.until_said(recorder, "attached")
+                process.stdin.write("\n")
+                process.stdin.flush()
                 self.assertEqual(process.stdout.read(), "as ever\n")
-                self.assertEqual(process.wait(20), 0)
-                err = recorder.communicate(timeout=30)[1]
-                self.assertEqual(recorder.returncode, 0, err)
-                self.assertIn("attached", err)
+                self.assertEqual(process.wait(60), 0)
+                self.end(recorder)
 
 
 class Rights(Programs):
@@ -231,40 +242,47 @@ class Rights(Programs):
         if os.geteuid() != 0:
             self.skipTest("needs root, to give it up")
         code = (
-            "import ctypes, os, time\nos.setgroups([])\nkeep = [bytes(3000) for _ in range(3000)]\n"
+            "import ctypes, os, select, sys\nos.setgroups([])\nkeep = [bytes(3000) for _ in range(3000)]\n"
             "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\n"
             "ctypes.CDLL('liblzma.so.5')\n"
-            "end = time.monotonic() + 2\nwhile time.monotonic() < end:\n    keep = [bytes(3000) for _ in range(1000)]\n"
-            "    time.sleep(0.01)\nprint('as ever')\n")
-        result = self.profile("python3", "-c", code.replace("+ 2", "+ 0.1"))
+            "for _ in range(int(sys.argv[1])):\n    keep = [bytes(3000) for _ in range(1000)]\n"
+            "    if select.select([sys.stdin], [], [], 0.01)[0]:\n        break\nprint('as ever')\n")
+        result = self.profile("python3", "-c", code, "10")
         self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
-        process = self.start_piped("python3", "-c", code)
-        self.until(lambda: "Uid:\t65534" in pathlib.Path(f"/proc/{process.pid}/status").read_text())
+        process = self.start_piped("python3", "-c", code, "1000000")
+        states.wait_for_text(process.pid, "status", "Uid:\t65534")
         library = MMTRACE.parent / "agents/heap/libmmheap.so"
         may_load = all(folder.stat().st_mode & 0o001 for folder in library.resolve().parents)
         for _ in range(2):
             result = self.attach(process.pid)
             self.assertEqual(result.returncode, 0 if may_load else 1, result.stderr)
             self.assertEqual("cannot load" in result.stderr, not may_load, result.stderr)
+        process.stdin.close()
         self.assertEqual(process.stdout.read(), "as ever\n")
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(60), 0)
 
     def test_it_does_so_while_it_is_attached_to(self):
         if os.geteuid() != 0:
             self.skipTest("needs root, to give it up")
         code = (
-            "import os, time\nkeep = [bytes(3000) for _ in range(3000)]\ntime.sleep(0.7)\nos.setresuid(65534, 65534, 65534)\n"
-            "end = time.monotonic() + 1.5\nwhile time.monotonic() < end:\n    keep = [bytes(3000) for _ in range(1000)]\n"
-            "    time.sleep(0.01)\nprint('as ever')\n")
+            "import os, select, sys\nkeep = [bytes(3000) for _ in range(3000)]\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+            "os.setresuid(65534, 65534, 65534)\nwhile not select.select([sys.stdin], [], [], 0.01)[0]:\n"
+            "    keep = [bytes(3000) for _ in range(1000)]\nprint('as ever')\n")
         process = self.start_piped("python3", "-c", code)
-        time.sleep(0.2)
-        result = self.attach(process.pid, ms=900)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", process.pid)
+        self.until_said(recorder, "attached")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        states.wait_for_cpu(process.pid)
+        self.assertIn("Uid:\t65534", states.proc_text(process.pid, "status"))
+        self.end(recorder)
         self.assertIsNone(process.poll())
-        time.sleep(0.2)  # a program that allocates takes the hooks out by itself
-        self.assertNotIn("memfd:mmheap ", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+        # A program that allocates takes the hooks out by itself.
+        wait_for(lambda: "memfd:mmheap " not in states.proc_text(process.pid, "maps"), "the end of the hooks")
+        process.stdin.close()
         self.assertEqual(process.stdout.read(), "as ever\n")
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(60), 0)
 
     def test_a_program_that_gets_other_rights(self):
         """The loader leaves the library out, and it runs as ever."""
@@ -307,13 +325,12 @@ class Threads(Programs):
         for i in range(4):
             self.assertEqual(process.stdout.readline(), f"{i * 2500}\n")
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", process.pid)
-            self.until(lambda: "attached" in recorder.stderr.readline())
+            self.until_said(recorder, "attached")
             process.stdin.write("\n")
             process.stdin.flush()
-            time.sleep(0.4)
-            recorder.send_signal(signal.SIGINT)
-            err = recorder.communicate(timeout=30)[1]
-            self.assertEqual(recorder.returncode, 0, err)
+            with contextlib.suppress(AssertionError):  # it may be at its end
+                states.wait_for_cpu(process.pid, 0.05)
+            self.end(recorder)
         self.assertEqual(process.stdout.read(), "as ever\n")
         self.assertEqual(process.wait(30), 0)
 
@@ -333,10 +350,11 @@ class Bomb(Programs):
 class Odd(Programs):
     def test_a_recorder_that_was_killed_is_followed_by_another(self):
         """Of a process that sleeps, which has nobody to take its hooks out."""
-        process = self.start("sleep", "60")
+        process = self.start("sleep", "600")
+        states.wait_for_program(process.pid, "sleep")
         for _ in range(2):
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", process.pid)
-            self.until(lambda: "attached" in recorder.stderr.readline())
+            self.until_said(recorder, "attached")
             recorder.kill()
             recorder.wait()
         result = self.attach(process.pid)
@@ -345,20 +363,21 @@ class Odd(Programs):
 
     def test_helpers_that_are_killed_at_any_moment(self):
         """The thread that they had borrowed goes on, with its signals and its priority."""
-        process = self.start("python3", "-c", THREADS, "6")
-        time.sleep(0.3)
+        process = self.start_piped("python3", "-c", THREADS)
+        wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 4, "its threads")
         for _ in range(10):
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-d", "50", "-p", process.pid)
             children = pathlib.Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children")
-            self.until(lambda: recorder.poll() is not None or children.read_text())
+            wait_for(lambda: recorder.poll() is not None or children.read_text(), "the helper")
             time.sleep(random.random() * 0.02)
             if recorder.poll() is None and (helpers := children.read_text().split()):
                 os.kill(int(helpers[0]), signal.SIGKILL)
             recorder.communicate(timeout=30)
-        time.sleep(0.1)  # the guard's
         for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            self.assertIn("SigBlk:\t0000000000000000", (task / "status").read_text())
-            self.assertEqual(os.sched_getscheduler(int(task.name)), os.SCHED_OTHER)
+            # The guard may still be at work.
+            wait_for(lambda: "SigBlk:\t0000000000000000" in (task / "status").read_text(), "its signals")
+            wait_for(lambda: os.sched_getscheduler(int(task.name)) == os.SCHED_OTHER, "its priority")
+        process.stdin.close()
         self.assertEqual(process.wait(60), 0)
 
     def test_a_socket_that_nobody_answers_at(self):
@@ -367,8 +386,8 @@ class Odd(Programs):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind("\0" + name)
             silent.listen()
-            process = self.start("sleep", "60", env={**os.environ, "MMTRACE_HEAP_SOCKET": "@" + name})
-            time.sleep(0.2)
+            process = self.start("sleep", "600", env={**os.environ, "MMTRACE_HEAP_SOCKET": "@" + name})
+            states.wait_for_program(process.pid, "sleep")
             result = self.attach(process.pid)
             self.assertEqual(result.returncode, 0, result.stderr)
             silent.setblocking(False)
@@ -380,10 +399,10 @@ class Odd(Programs):
         process = self.start(self.compile(
             "#include <sys/epoll.h>\nint main(void) { struct epoll_event e;"
             " return epoll_wait(epoll_create1(0), &e, 1, 3000) == 0 ? 0 : 1; }\n"))
-        time.sleep(0.2)
+        states.wait_for_program(process.pid, "odd")
         for _ in range(2):
             self.assertEqual(self.attach(process.pid).returncode, 0)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(60), 0)
 
     def test_one_that_executes_others_all_the_time(self):
         """With threads that end meanwhile: it has to wait for each, and so has who has stopped one."""
@@ -396,15 +415,15 @@ class Odd(Programs):
             "    snprintf(number, sizeof(number), \"%d\", atoi(argv[1]) - 1);\n"
             "    return execl(\"/proc/self/exe\", argv[0], number, NULL);\n}\n"), 3000)
         while process.poll() is None:
-            self.attach(process.pid, ms=10)
+            self.attach_for(process.pid, 10)
         self.assertEqual((process.returncode, process.stdout.read()), (0, "as ever\n"))
 
     def test_between_vfork_and_execve(self):
         process = self.start(self.compile(
             "#include <unistd.h>\n#include <sys/wait.h>\n"
-            "int main(void) { if (vfork() == 0) { sleep(2); _exit(0); } int s; wait(&s); return s; }\n"))
+            "int main(void) { if (vfork() == 0) { sleep(5); _exit(0); } int s; wait(&s); return s; }\n"))
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        self.until(lambda: children.read_text())
+        wait_for(children.read_text, "the child")
         result = self.attach(int(children.read_text()))
         self.assertEqual(result.returncode, 1)
         self.assertIn("vfork", result.stderr)

@@ -6,11 +6,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 import unittest
 
-from lib import MMTRACE, needs_namespaces, run
-from test_heap import BY_FUNCTION, HELPER, TRUTH, Heap
+import states
+from lib import MMTRACE, needs_namespaces, run, wait_for
+from test_heap import BY_FUNCTION, HELPER, TRUTH, Heap, attach
 
 
 class Runtimes(Heap):
@@ -107,11 +107,12 @@ class Odd(Heap):
         process = subprocess.Popen([*command, str(TRUTH), "1", "20000000"])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        time.sleep(0.3)
-        (child,) = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        (child,) = wait_for(lambda: children.read_text().split(), "the child")
+        states.wait_for_text(child, "comm", "heap_truth")
         self.addCleanup(lambda: os.path.exists(f"/proc/{child}") and os.kill(int(child), 9))
         for _ in range(2):
-            result = run(MMTRACE, "heap", "-o", self.trace, "-d", "300", "-p", child)
+            result = attach(self.trace, child)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertTrue(re.search(r"keep_small \(heap_truth\)", result.stderr), result.stderr)
 

@@ -18,11 +18,14 @@ before = [bytes(4000) for _ in range(40 * 2**20 // 4000)]
 print("ready", flush=True)
 sys.stdin.readline()
 kept = []
-thread = threading.Thread(target=lambda: (kept.append([bytes(3000) for _ in range(8 * 2**20 // 3000)]), time.sleep(60)))
+kept_there = threading.Event()
+thread = threading.Thread(target=lambda: (kept.append([bytes(3000) for _ in range(8 * 2**20 // 3000)]), kept_there.set(),
+                                          time.sleep(600)))
 thread.start()
+kept_there.wait()
 kept.append([bytes(4000) for _ in range(16 * 2**20 // 4000)])
 print("done", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -31,14 +34,11 @@ class Memory(Service):
         target = self.start_piped("python3", "-c", PROGRAM)
         self.assertEqual(target.stdout.readline(), "ready\n")
         recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
-        while "attached" not in recorder.stderr.readline():
-            self.assertIsNone(recorder.poll())
+        self.until_said(recorder, "attached")
         target.stdin.write("\n")
         target.stdin.flush()
         self.assertEqual(target.stdout.readline(), "done\n")
-        time.sleep(0.3)
-        recorder.send_signal(signal.SIGINT)
-        recorder.communicate(timeout=30)
+        self.end(recorder)
         rows = {(layer, part): size for layer, part, size in self.query(
             f"select layer, part, bytes from memory_account where pid = {target.pid}")}
         self.assertAlmostEqual(rows["profile", "libc.malloc"], 24 * MIB, delta=3 * MIB)
