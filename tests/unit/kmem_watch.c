@@ -16,7 +16,8 @@
 #include "common/str.h"
 #include "tests/unit/unit.h"
 
-#define REST (200 * NSEC_PER_MSEC)
+#define LONG_PSI "some 00000000000000000000000000000000000000000000000000000000001 1000000"
+#define REST     (200 * NSEC_PER_MSEC)
 
 struct fixture {
     char root[64], tracefs[96], run[96];
@@ -181,8 +182,7 @@ static void test_psi_texts(void **state)
                                       "any 1 1000000",
                                       "some 1 1000000 ",
                                       "some 1 1000000 relative/file",
-                                      "some 0000000000000000000000000000000000000000000000000000000"
-                                      "1 1000000",
+                                      LONG_PSI,
                                       "some 0 1000000",
                                       "some 1 1",
                                       "some 2000000 1000000"};
