@@ -123,13 +123,19 @@ static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct daemon *daemon = userdata;
     (void)n_due;
-    bool late = due >= daemon->deadline;
-    bool writing =
-        service_disable_all(daemon->service) > 0 || (daemon->armed && !daemon->armed_ended);
+    struct armed_counts counts = {0};
+    if (daemon->armed)
+        armed_get_counts(daemon->armed, &counts);
+    bool busy = service_disable_all(daemon->service) > 0 || counts.closing > 0;
+    bool writing = busy || (daemon->armed && !daemon->armed_ended);
+    // What waits for room is not waited for as long as the rest.
+    bool late =
+        due >= daemon->deadline || (!busy && due >= daemon->deadline - END_TIMEOUT + READ_PATIENCE);
     bool reading = service_count_unread(daemon->service, READ_PATIENCE) > 0;
     if (writing && late)
         log_warning(&daemon->log,
-                    "sessions did not end in time, what they have not written is lost");
+                    "sessions did not end in time, what they have not written is lost; the next "
+                    "start closes the parts of their files");
     if ((!writing && !reading) || late) {
         size_t n_unread = service_count_unread(daemon->service, NSEC_MAX);
         if (n_unread > 0)

@@ -450,7 +450,8 @@ size_t service_disable_all(struct service *service)
         if (!member->is_clone && session_get_state(member->session) != SESSION_DONE)
             session_stop(member->session);
         member = find(service, id);
-        n_writing += member && session_get_state(member->session) == SESSION_STOPPING;
+        n_writing += member && session_get_state(member->session) == SESSION_STOPPING &&
+                     !session_waits_for_room(member->session);
     }
     return n_writing;
 }

@@ -107,7 +107,8 @@ void service_dump_all(struct service *service);
 // Stops recording. SERVICE_EVENT_ENDED follows, at once or when the file is written.
 int service_disable(struct service *service, uint64_t session_id, struct err *err);
 // The same for all sessions, from now on: service_enable() fails with -ESHUTDOWN. How many are
-// still writing.
+// still writing,
+// without those that wait for room.
 size_t service_disable_all(struct service *service);
 // After service_disable_all(): how many sessions have ended and wait for their consumers to read
 // them or to let them go. A consumer that does nothing for `patience` is not waited for any more.

@@ -268,10 +268,10 @@ class Armed(Case):
         time.sleep(seconds - 1)
         return daemon
 
-    def recover(self, daemon):
+    def recover(self, daemon, *options):
         """What the next daemon makes of it: the trace."""
         log_size = len(daemon.said())
-        with self.daemon() as daemon:
+        with self.daemon(*options) as daemon:
             said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:] and daemon.said()[log_size:])
             self.assertEqual(self.parts(), [])
             [trace] = self.finished()
@@ -549,6 +549,17 @@ class NoRoom(Armed):
         daemon.wait(lambda: ": wrote " in daemon.said().rpartition("older recording is lost")[2], 60)
         self.assertGreater(len(samples(self.finished()[-1])), 100)
         self.assertEqual(daemon.end(), 0)
+
+    def test_end_without_room(self):
+        self.start_small("128k")
+        daemon = self.start("--output-dir", self.traces)
+        self.trigger()
+        daemon.wait(lambda: "stay in memory" in daemon.said())
+        began = time.monotonic()
+        self.assertEqual(daemon.end(), 0)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertIn("the next start closes the parts", daemon.said())
+        self.assertGreater(len(samples(self.recover(daemon, "--output-dir", self.traces))), 5)
 
     def test_read_only(self):
         self.start_small("2m")

@@ -384,6 +384,9 @@ void armed_get_counts(const struct armed *armed, struct armed_counts *ret)
 {
     *ret = (struct armed_counts){
         .configs = armed->entries.n, .files = armed->n_files, .recovered = armed->n_recovered};
+    for (const struct armed_closing *closing = armed->closings; closing;
+         closing = armed_closing_next(closing))
+        ret->closing++;
     for (size_t i = 0; i < armed->entries.n; i++) {
         ret->live += armed->entries.items[i]->state == LIVE;
         ret->left_alone += armed->entries.items[i]->state == ALONE;

@@ -72,6 +72,7 @@ void armed_end(struct armed *armed, void (*done)(void *userdata), void *userdata
 
 struct armed_counts {
     size_t configs, live, left_alone;
+    size_t closing;     // files on their way to the disk
     uint64_t files;     // written so far
     uint64_t recovered; // of what an earlier daemon left, since the start
 };

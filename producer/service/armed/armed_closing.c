@@ -119,6 +119,11 @@ void armed_closing_begin(struct entry *entry, const struct armed_folder *folder,
     settle(closing);
 }
 
+const struct armed_closing *armed_closing_next(const struct armed_closing *closing)
+{
+    return closing->next;
+}
+
 void armed_closing_end(struct armed *armed)
 {
     while (armed->closings) {

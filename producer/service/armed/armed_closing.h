@@ -12,5 +12,7 @@
 void armed_closing_begin(struct entry *entry, const struct armed_folder *folder,
                          struct armed_file *file, uint64_t n_lost);
 
+const struct armed_closing *armed_closing_next(const struct armed_closing *closing);
+
 // Waits for all. What is not done by then stays a part.
 void armed_closing_end(struct armed *armed);

@@ -271,6 +271,11 @@ bool session_has_to_write(const struct session *session)
            S_ISREG(st.st_mode);
 }
 
+bool session_waits_for_room(const struct session *session)
+{
+    return session->room_delay > 0;
+}
+
 void session_finish(struct session *session)
 {
     session_event(session, EVENT_STOP);

@@ -115,6 +115,8 @@ void session_abort(struct session *session);
 // Whether it has recorded what is not in its file yet, and the file is a regular one: writing the
 // rest does not wait for anybody.
 bool session_has_to_write(const struct session *session);
+// There is no room for what it has to write, now.
+bool session_waits_for_room(const struct session *session);
 // What it has recorded and not written, roughly.
 uint64_t session_unwritten_bytes(const struct session *session);
 // Stops such a session and writes everything before it returns.
