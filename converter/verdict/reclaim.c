@@ -100,14 +100,20 @@ static struct waiter *waiter_find(struct reader *reader, int64_t utid)
 
 // -- spans --
 
+static void work_take(struct reader *reader, enum work work, int64_t ts, int64_t end)
+{
+    struct reclaim *reclaim = reader->reclaim;
+    reclaim->work[work].n++;
+    reclaim->work[work].dur += end - ts;
+    out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
+}
+
 static void wait_take(struct reader *reader, enum work work, int64_t utid, int64_t ts, int64_t end)
 {
     struct reclaim *reclaim = reader->reclaim;
     struct waiter *waiter = waiter_find(reader, utid);
     if (!waiter)
         return;
-    reclaim->work[work].n++;
-    reclaim->work[work].dur += end - ts;
     waiter->n[work]++;
     waiter->dur += end - ts;
     if (end - ts >= waiter->longest) {
@@ -116,8 +122,10 @@ static void wait_take(struct reader *reader, enum work work, int64_t utid, int64
         waiter->longest_work = work;
         waiter->utid = utid;
     }
-    out_of_memory(reader, intervals_add(&reclaim->waits, ts, end, PRESSURE_GAP));
-    out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
+    if (work == WORK_COMPACTION)
+        out_of_memory(reader, intervals_push(&reclaim->compactions, (struct interval){ts, end}));
+    else
+        work_take(reader, work, ts, end);
 }
 
 static void span_take(struct reader *reader, enum work work, int64_t utid, int64_t ts, int64_t end)
@@ -127,10 +135,8 @@ static void span_take(struct reader *reader, enum work work, int64_t utid, int64
         wait_take(reader, work, utid, ts, end);
         return;
     }
-    reclaim->work[work].n++;
-    reclaim->work[work].dur += end - ts;
+    work_take(reader, work, ts, end);
     out_of_memory(reader, intervals_add(&reclaim->kswapd, ts, end, 0));
-    out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
 }
 
 // kswapd tells each time that it wakes, and only that it sleeps when it has nothing more to do.
@@ -284,6 +290,29 @@ static void not_kept_read(struct reader *reader)
     }
 }
 
+static bool is_next_to(const struct intervals *intervals, const struct interval *one)
+{
+    vec_foreach(intervals, other)
+        if (other->ts - PRESSURE_GAP <= one->end && other->end + PRESSURE_GAP >= one->ts)
+            return true;
+    return false;
+}
+
+// Compaction belongs to a shortage if it is next to reclaim. Elsewhere large blocks were wanted.
+static void compactions_take(struct reader *reader)
+{
+    struct reclaim *reclaim = reader->reclaim;
+    struct intervals *compactions = &reclaim->compactions;
+    bool alone = !reclaim->any.n;
+    size_t n = 0;
+    vec_foreach(compactions, one)
+        if (alone || is_next_to(&reclaim->any, one))
+            compactions->items[n++] = *one;
+    compactions->n = n;
+    vec_foreach(compactions, one)
+        work_take(reader, WORK_COMPACTION, one->ts, one->end);
+}
+
 // -- the whole --
 
 static int by_dur(const void *left, const void *right)
@@ -330,6 +359,7 @@ void reclaim_read(struct reclaim *reclaim, struct subject *subject)
     else
         slices_read(&reader);
     not_kept_read(&reader);
+    compactions_take(&reader);
     if (reclaim->waiters.n)
         qsort(reclaim->waiters.items, reclaim->waiters.n, sizeof(struct waiter), by_dur);
 }
@@ -337,7 +367,7 @@ void reclaim_read(struct reclaim *reclaim, struct subject *subject)
 void reclaim_done(struct reclaim *reclaim)
 {
     waiter_vec_done(&reclaim->waiters);
-    intervals_done(&reclaim->waits);
+    intervals_done(&reclaim->compactions);
     intervals_done(&reclaim->any);
     intervals_done(&reclaim->kswapd);
 }

@@ -33,12 +33,13 @@ VEC_DEFINE(waiter_vec, struct waiter);
 struct reclaim {
     struct work_sum work[N_WORK];
     struct waiter_vec waiters; // the longest in all first
-    struct intervals waits;    // somebody waited; merged over PRESSURE_GAP
-    struct intervals any;      // the same, and kswapd at work
-    struct intervals kswapd;   // runs of it, merged where they overlap
-    int64_t last_ts;           // last event; 0: none
-    bool is_partial;           // events did not fit into a buffer: there were more
-    bool has_gaps;             // the kernel overwrote events: durations mean nothing
+    struct intervals any;      // reclaim, kswapd at work, and compaction next to them; merged over
+                               // PRESSURE_GAP; without reclaim and kswapd, compaction alone
+    struct intervals compactions; // one by one
+    struct intervals kswapd;      // runs of it, merged where they overlap
+    int64_t last_ts;              // last event; 0: none
+    bool is_partial;              // events did not fit into a buffer: there were more
+    bool has_gaps;                // the kernel overwrote events: durations mean nothing
 };
 
 // All zero before. Failures are in subject->code.
