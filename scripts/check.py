@@ -39,6 +39,8 @@ FILE_TIMEOUT_S = {False: 900, True: 3600}  # of one file of Python tests, withou
 # A parent may ignore these, as nohup does and a shell for its background. Tests must not.
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
 
+CHILDREN = set()  # that run now
+
 Options = collections.namedtuple("Options", "long jobs times")
 
 
@@ -80,6 +82,7 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
         note = ""
+        CHILDREN.add(child)
         try:
             code = child.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -87,8 +90,17 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
         finally:
             if child.poll() is None:
                 stop_group(child)
+            CHILDREN.discard(child)
         output.seek(0)
         return code, output.read() + note
+
+
+def end_all(number, _frame):
+    """The suite itself is asked to end: so is everything that it has started."""
+    for child in list(CHILDREN):
+        stop_group(child)
+    print(f"check: ended by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+    os._exit(128 + number)
 
 
 def reset_signals():
@@ -501,6 +513,9 @@ def main():
     if os.geteuid() == 0 and OWN_ROOT not in os.environ and not is_mountable():
         return run_in_own_root()
 
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end_all)
     passed = failed = skipped = 0
     broken = False
     for name, only in chosen:
