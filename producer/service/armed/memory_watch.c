@@ -108,19 +108,20 @@ int memory_watch_new(const struct memory_watch_options *options, struct memory_w
         if (group->n_events < KMEM_WATCH_EVENTS_MAX)
             group->events[group->n_events++] = *event;
     }
+    struct err why[N_GROUPS] = {0};
+    int results[N_GROUPS], r = 0;
     bool any = false;
-    int r = 0;
     for (size_t i = 0; i < N_GROUPS; i++) {
-        struct err why = {0};
-        int group_r = start_group(&watch->groups[i], i == STALLS, &why);
+        results[i] = start_group(&watch->groups[i], i == STALLS, &why[i]);
         any |= watch->groups[i].kmem != NULL;
-        if (group_r < 0 && any)
-            log_warning(options->log, "%s: %s", watch->groups[i].trigger, why.text);
-        if (group_r < 0) {
-            r = group_r;
-            *err = why;
-        }
+        r = r == 0 ? results[i] : r;
+        if (results[i] < 0 && !err->text[0])
+            *err = why[i];
     }
+    for (size_t i = 0; i < N_GROUPS && any; i++)
+        if (results[i] < 0)
+            log_warning(options->log, "some signs of %s are not watched: %s",
+                        watch->groups[i].trigger, why[i].text);
     if (any)
         *ret = STEAL(watch);
     return any ? 0 : r;
