@@ -29,7 +29,7 @@ N_WATCHES = 3  # of the daemon: what goes on in the background, stalls, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
-RSS_MAX_KB = 4096 + 4608  # of which the buffers of the config, taken beforehand
+RSS_MAX_KB = 4096 + 5632  # of which the buffers of the config, taken beforehand
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
 buffers { size_kb: 64 }

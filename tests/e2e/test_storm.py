@@ -148,7 +148,7 @@ class Checks:
         self.assertGreater(int(session[columns.index("LOST")]), 0)
         losses = self.capture.query("SELECT idx, severity, value FROM stats WHERE severity = 'data_loss' AND value > 0 "
                                     "AND name GLOB 'traced_buf*'")
-        self.assertEqual([row[:2] for row in losses], [["1", "data_loss"]])
+        self.assertEqual([row[:2] for row in losses], [["2", "data_loss"]])
 
     def test_sums_say_who_lost_what(self):
         rows = self.capture.query(
