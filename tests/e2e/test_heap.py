@@ -517,9 +517,9 @@ class Attach(Heap):
         self.end_work(process)
 
     def test_by_name_also_later(self):
-        name = self.dir / "victim_of_test"
+        name = self.dir / f"victim_of_{os.getpid()}"
         shutil.copy(TRUTH, name)
-        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", "victim_of_*"]
+        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", f"victim_of_{os.getpid()}*"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
             states.wait_for_recorder(recorder.pid)
             states.wait_for_state(recorder.pid, "S")

@@ -293,7 +293,7 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_by_name_and_children_that_fork(self):
-        name = self.dir / "sleepy_victim"
+        name = self.dir / f"sleepy_{os.getpid()}"
         shutil.copy(sys.executable, name)
         code = (
             "import os, select, sys\nkeep = []\n"
@@ -307,7 +307,7 @@ class Dormant(Heap):
             "print('as ever')\n"
         )
         process = self.begin(name, "-c", code)
-        argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", "sleepy_victim")]
+        argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", name.name)]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = ""
             while f"process {process.pid}: woken" not in said:

@@ -218,12 +218,12 @@ class Limits(Service):
 class Startup(Service):
     def test_a_preloaded_program_is_profiled_from_its_beginning(self):
         socket = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{os.getpid()}"}
-        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-n", "heap_truth",
-                              env=socket)
+        program = shutil.copy(TRUTH, self.dir / f"truth-{os.getpid()}")  # other tests have others run
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-n", program.name, env=socket)
         name = socket["MMTRACE_HEAP_SOCKET"]
         wait_for(lambda: name in pathlib.Path("/proc/net/unix").read_text(), "its socket")
         for _ in range(2):
-            done = run(TRUTH, "1", "2000", env={**socket, "LD_PRELOAD": str(LIBRARY)})
+            done = run(program, "1", "2000", env={**socket, "LD_PRELOAD": str(LIBRARY)})
             self.assertEqual(done.returncode, 0, done.stderr)
         self.end(recorder)
         rows = self.query("select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c"

@@ -3,18 +3,20 @@
 // A program with a pool and an arena of its own, which allocate known amounts in functions of known
 // names:
 //
-//     heap_pools [THREADS [ROUNDS [SECONDS]]]
+//     heap_pools [THREADS [ROUNDS [-]]]
 //
 // Each round, in each thread: keep_session keeps a slot of 96 bytes of the pool "truth.sessions",
 // drop_session takes one and gives it back; keep_text takes 40 bytes of the arena "truth.texts".
 // Every hundredth round drop_texts takes 30 pieces of 70 bytes of the arena "truth.scratch" and
-// empties it. With SECONDS it goes on in rounds of that many until they are over, keeping nothing.
-// At the end it prints how often it was told that a heap is recorded, and is not.
+// empties it. With a third argument it goes on in rounds of that many until its standard input
+// ends, keeping nothing. At the end it prints how often it was told that a heap is recorded, and is
+// not.
 #include <mmheap.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
 
@@ -144,10 +146,10 @@ static void changed(void *userdata, size_t interval)
         n_off++;
 }
 
-static void run_for(struct pools *pools, int seconds)
+static void run_on(struct pools *pools)
 {
-    time_t end = time(NULL) + seconds;
-    while (time(NULL) < end) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (poll(&input, 1, 0) == 0) {
         run(pools);
         arena_empty(&pools->texts, texts);
         while (pools->kept) {
@@ -174,7 +176,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++)
         pools[i].rounds = rounds;
     if (argc > 3)
-        run_for(&pools[0], atoi(argv[3]));
+        run_on(&pools[0]);
     for (int i = 0; argc <= 3 && i < n; i++)
         if (pthread_create(&threads[i], NULL, run, &pools[i]) != 0)
             return 1;
