@@ -191,7 +191,7 @@ def show_verdict(db):
         raise Failure(f"mmsql verdict: {done.stderr.strip()}")
     heading("Verdict")
     for line in done.stdout.splitlines():
-        print(textwrap.fill(line, 96, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
 
 
 def show_events(db):
