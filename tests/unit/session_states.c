@@ -97,8 +97,9 @@ static void every_transition(void **state)
         {CLONE_CONFIG, "st.t.", SESSION_STARTED, 0, 1, 1, false},
         {CLONE_CONFIG, "st.t..", SESSION_STARTED, 0, 1, 2, false},
         {CLONE_CONFIG, "st........t..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 2, false},
-        {CLONE_CONFIG, "stx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
-        {CLONE_CONFIG, "stx..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 0, false},
+        {CLONE_CONFIG, "stx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 1, false},
+        {CLONE_CONFIG, "st.tx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 2, false},
+        {CLONE_CONFIG, "stx..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 1, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct test t;
