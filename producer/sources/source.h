@@ -45,6 +45,8 @@ struct source_env {
     // Names stay when their owner has ended: events about it may be in another buffer, or in the
     // beginning that a ring keeps.
     bool keeps_ended;
+    // Nothing else in the session says who a task was that ended before it could be looked up.
+    bool names_ended;
 };
 
 // What a running source has to show on a progress line and in `status`.

@@ -137,7 +137,9 @@ class Checks:
     def test_everybody_has_a_name(self):
         rows = self.capture.query("SELECT kind, upid, pid, process_name FROM reclaim_by_process")
         for row in rows:
-            self.assertNotIn("", row)
+            self.assertNotIn("", row[:3])
+        # The kernel misses the name of a task now and then, which ends before it can be asked.
+        self.assertLessEqual(sum(row[3] == "" for row in rows), 1 + len(rows) // 1000)
         pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
         self.assertIn("head", {row[3] for row in rows})
@@ -158,7 +160,7 @@ class Checks:
             "WHERE s.name GLOB '* events not kept'")
         lost = {int(tid): int(n) for tid, n in rows}
         # A few events are kept after all: those that end what had begun before.
-        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=max(50, self.lost() // 200))
+        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=max(100, self.lost() // 50))
         # In a small buffer those who lost less than others are summed up together.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/str.h"
 #include "producer/service/config/config.h"
@@ -64,6 +65,22 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
     return elsewhere || session_buffer_keeps_first(config, buffer);
 }
 
+// Whether events say who tasks are: those of scheduling and of new tasks.
+static bool events_name_tasks(const Pb__TraceConfig *config)
+{
+    for (size_t i = 0; i < config->n_data_sources; i++) {
+        const Pb__DataSourceConfig *source = config->data_sources[i]->config;
+        const Pb__FtraceConfig *ftrace = source ? source->ftrace_config : NULL;
+        for (size_t e = 0; ftrace && e < ftrace->n_ftrace_events; e++)
+            if (strstr(ftrace->ftrace_events[e], "sched") ||
+                strstr(ftrace->ftrace_events[e], "task"))
+                return true;
+        if (ftrace && ftrace->n_atrace_categories > 0)
+            return true;
+    }
+    return false;
+}
+
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
@@ -84,6 +101,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .roots = env->roots,
         .pids = &set->pids,
         .keeps_ended = keeps_ended(config, slot->buffer),
+        .names_ended = !events_name_tasks(config),
     };
     r = class->open(&source_env, source_config, &slot->source, err);
     if (r < 0)

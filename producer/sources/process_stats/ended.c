@@ -3,7 +3,11 @@
 // Tasks that have ended before they were looked up. While events are recorded the kernel remembers
 // the names of tasks that caused some (saved_cmdlines), also when they have ended. It does not say
 // which process a thread was of, so such a task is written as a process of its own: the programs
-// that a shell runs by the hundred are, and they are what ends so soon.
+// that a shell runs by the hundred are, and they are what ends so soon. Where events of scheduling
+// and of new tasks are recorded, those tell more, and nothing is written here.
+//
+// The kernel misses a name when two processors want to note one at the same moment. Such a task is
+// a process without a name.
 //
 // The list is long and looked through as a whole, at most once a second.
 #include <errno.h>
@@ -20,7 +24,7 @@
 
 void ended_add(struct process_stats *ps, int32_t tid)
 {
-    if (ps->n_ended < N_ENDED_MAX && ps->env.roots->tracefs)
+    if (ps->n_ended < N_ENDED_MAX && ps->env.names_ended && ps->env.roots->tracefs)
         ps->ended[ps->n_ended++] = tid;
 }
 
@@ -42,13 +46,15 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
     size_t tree = wire_begin(w, PB_TracePacket_process_tree);
     size_t mark = wire_begin(w, PB_ProcessTree_processes);
     wire_int(w, PB_ProcessTree_Process_pid, tid);
-    wire_text(w, PB_ProcessTree_Process_cmdline, name.pos, span_size(name));
-    wire_uint(w, PB_ProcessTree_Process_cmdline_is_comm, 1);
+    if (span_size(name) > 0) {
+        wire_text(w, PB_ProcessTree_Process_cmdline, name.pos, span_size(name));
+        wire_uint(w, PB_ProcessTree_Process_cmdline_is_comm, 1);
+    }
     wire_end(w, mark);
     mark = wire_begin(w, PB_ProcessTree_threads);
     wire_int(w, PB_ProcessTree_Thread_tid, tid);
     wire_int(w, PB_ProcessTree_Thread_tgid, tid);
-    if (ps->config->record_thread_names)
+    if (ps->config->record_thread_names && span_size(name) > 0)
         wire_text(w, PB_ProcessTree_Thread_name, name.pos, span_size(name));
     wire_end(w, mark);
     wire_end(w, tree);
@@ -60,10 +66,11 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
 static void read_line(struct process_stats *ps, struct span line)
 {
     uint64_t tid;
-    if (!span_take_u64(&line, &tid) || tid > INT32_MAX || !take_ended(ps, (int32_t)tid))
+    if (!span_take_u64(&line, &tid) || tid > INT32_MAX)
         return;
     struct span name = span_trim(line);
-    if (span_size(name) > 0 && span_size(name) < COMM_BYTES_MAX && !span_eq(name, "<...>"))
+    if (span_size(name) > 0 && span_size(name) < COMM_BYTES_MAX && !span_eq(name, "<...>") &&
+        take_ended(ps, (int32_t)tid))
         write_ended(ps, (int32_t)tid, name);
 }
 
@@ -98,5 +105,7 @@ void ended_write(struct process_stats *ps, bool now)
     int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0)
         read_names(ps, fd);
-    ps->n_ended = 0; // nobody knows the others
+    for (size_t i = 0; i < ps->n_ended; i++)
+        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // nobody knows the others
+    ps->n_ended = 0;
 }
