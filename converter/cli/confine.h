@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 
-// Root becomes nobody; memory, processor time, file sizes and core dumps are limited; out of memory,
-// this process is killed before others. 0, or a negative errno with text: nothing may be read then.
+// Root becomes nobody; memory, processor time, file sizes and core dumps are limited; out of
+// memory, this process is killed before others. 0, or a negative errno with text: nothing may be
+// read then.
 int confine(struct err *err);
