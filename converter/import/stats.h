@@ -259,6 +259,10 @@
     S(empty_chrome_metadata, false, "error", "trace", NULL)                                        \
     S(v8_intern_errors, false, "data_loss", "analysis",                                            \
       "Code whose interned data the trace lacks; left out.")                                       \
+    S(config_write_into_file_discard, true, "data_loss", "trace",                                 \
+      "The recording was written into a file, and from a DISCARD buffer.")                         \
+    S(config_write_into_file_no_flush, false, "error", "trace",                                    \
+      "The recording was written into a file, and nothing says that its sources were flushed.")    \
     S(v8_isolate_has_no_code_range, false, "error", "analysis",                                    \
       "Instances of V8 that do not tell where their code is; it is left out.")                     \
     S(v8_no_defaults, false, "data_loss", "analysis", "Code of unknown threads; left out.")        \

@@ -235,10 +235,53 @@ static void put_sync_marker(struct packet_list *list)
     list_end(list, &w);
 }
 
+static uint64_t flush_period_ms(const struct session_settings *settings)
+{
+    nsec_t period = settings->flush_on_write && settings->flush_period == 0
+                        ? settings->write_period
+                        : settings->flush_period;
+    return settings->write_into_file ? (uint64_t)(period / NSEC_PER_MSEC) : 0;
+}
+
+// Where flush_period_ms belongs in the packed config, or -1 where it is.
+static ssize_t flush_period_place(const struct service_packets *packets)
+{
+    struct wire_reader reader = wire_reader_over(packets->config, packets->config_size);
+    struct wire_field field;
+    ssize_t place = (ssize_t)packets->config_size;
+    for (const uint8_t *at = reader.pos; wire_next(&reader, &field); at = reader.pos) {
+        if (field.number == PB_TraceConfig_flush_period_ms && field.value)
+            return -1;
+        if (field.number > PB_TraceConfig_flush_period_ms && place == (ssize_t)packets->config_size)
+            place = at - packets->config;
+    }
+    return place;
+}
+
+static void put_raw(struct wire_writer *w, const uint8_t *bytes, size_t size)
+{
+    if (size == 0 || !wire_reserve(w, size))
+        return;
+    memcpy(w->pos, bytes, size);
+    w->pos += size;
+}
+
+// As it was asked for, with the period of the flushes where that is the service's own: without it
+// trace_processor takes a trace that was written as it was recorded for one without flushes.
 static void put_config(const struct service_packets *packets, struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, packets->config_size + 32);
-    wire_bytes(&w, PB_TracePacket_trace_config, packets->config, packets->config_size);
+    struct wire_writer w = list_begin(list, packets->config_size + 64);
+    uint64_t period = flush_period_ms(packets->settings);
+    ssize_t place = period ? flush_period_place(packets) : -1;
+    if (place < 0) {
+        wire_bytes(&w, PB_TracePacket_trace_config, packets->config, packets->config_size);
+    } else {
+        size_t mark = wire_begin(&w, PB_TracePacket_trace_config);
+        put_raw(&w, packets->config, (size_t)place);
+        wire_uint(&w, PB_TraceConfig_flush_period_ms, period);
+        put_raw(&w, packets->config + place, packets->config_size - (size_t)place);
+        wire_end(&w, mark);
+    }
     list_end(list, &w);
 }
 

@@ -92,25 +92,59 @@ static void head_is_written_once(void **state)
     packet_list_done(&list);
 }
 
-static void config_is_byte_for_byte(void **state)
+static void assert_config(struct service_packets *packets, const uint8_t *want, size_t size)
 {
-    (void)state;
-    struct service_packets packets = make();
     struct packet_list list = {0};
-    service_packets_put_head(&packets, &list);
+    service_packets_put_head(packets, &list);
     struct packet_view view;
     int found = 0;
     for (; packet_list_peek(&list, &view); packet_list_advance(&list)) {
         struct wire_field field =
             find(wire_reader_over(view.data, view.size), PB_TracePacket_trace_config, &found);
         if (found) {
-            assert_int_equal(field.size, sizeof(config));
-            assert_memory_equal(field.data, config, sizeof(config));
+            assert_int_equal(field.size, size);
+            assert_memory_equal(field.data, want, size);
             break;
         }
     }
     assert_int_equal(found, 1);
     packet_list_done(&list);
+}
+
+static void config_is_byte_for_byte(void **state)
+{
+    (void)state;
+    struct service_packets packets = make();
+    assert_config(&packets, config, sizeof(config));
+}
+
+// Where the service flushes by its own choice, and only in what is written into a file.
+static void config_says_how_often_it_is_flushed(void **state)
+{
+    (void)state;
+    static const uint8_t streamed[] = {0x40, 0x01, 0x70, 0x02}; // write_into_file, and field 14
+    static const uint8_t flushed[] = {0x40, 0x01, 0x68, 0x88, 0x27, 0x70, 0x02}; // every 5,000 ms
+    static const struct {
+        bool write_into_file, flush_on_write;
+        int flush_s, write_s;
+        bool asked, want;
+    } cases[] = {
+        {true, false, 5, 1, false, true},   {true, true, 0, 5, false, true},
+        {true, false, 9, 1, true, true},    {true, false, 0, 5, false, false},
+        {false, false, 5, 5, false, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct session_settings asked = settings;
+        asked.write_into_file = cases[i].write_into_file;
+        asked.flush_on_write = cases[i].flush_on_write;
+        asked.flush_period = cases[i].flush_s * NSEC_PER_SEC;
+        asked.write_period = cases[i].write_s * NSEC_PER_SEC;
+        struct service_packets packets;
+        service_packets_init(&packets, &fake_clock, &asked, cases[i].asked ? flushed : streamed,
+                             cases[i].asked ? sizeof(flushed) : sizeof(streamed));
+        assert_config(&packets, cases[i].want ? flushed : streamed,
+                      cases[i].want ? sizeof(flushed) : sizeof(streamed));
+    }
 }
 
 static void snapshots_wait_for_drift(void **state)
@@ -214,8 +248,11 @@ static void statistics_of_every_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_is_written_once),       cmocka_unit_test(config_is_byte_for_byte),
-        cmocka_unit_test(snapshots_wait_for_drift),   cmocka_unit_test(rare_events_outlive_flushes),
+        cmocka_unit_test(head_is_written_once),
+        cmocka_unit_test(config_is_byte_for_byte),
+        cmocka_unit_test(config_says_how_often_it_is_flushed),
+        cmocka_unit_test(snapshots_wait_for_drift),
+        cmocka_unit_test(rare_events_outlive_flushes),
         cmocka_unit_test(statistics_of_every_buffer),
     };
     return cmocka_run_group_tests_name("service_packets", tests, NULL, NULL);

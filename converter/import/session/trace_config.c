@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TraceConfig: what was asked to be recorded; also kept as text, as one would write it.
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/cleanup.h"
 #include "common/pbtext.h"
 #include "converter/import/session/attributes.h"
@@ -27,10 +30,55 @@ static void config_print(struct import *im, const struct wire_field *message)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
 }
 
+// How it was written into a file.
+struct written {
+    bool without_flush;
+};
+
+static void written_read(struct import *im, struct written *written,
+                         const struct wire_field *message)
+{
+    enum { DISCARD = 2 };
+    MESSAGE(config, PB_TraceConfig_flush_period_ms, message);
+    if (!field_u64(&config[PB_TraceConfig_write_into_file]))
+        return;
+    written->without_flush = !field_u64(&config[PB_TraceConfig_flush_period_ms]);
+    struct wire_reader reader = wire_sub(message);
+    struct wire_field field;
+    uint32_t n = 0;
+    wire_foreach(&reader, &field) {
+        if (field.number != PB_TraceConfig_buffers)
+            continue;
+        MESSAGE(buffer, PB_TraceConfig_BufferConfig_fill_policy, &field);
+        if (field_u64(&buffer[PB_TraceConfig_BufferConfig_fill_policy]) == DISCARD)
+            stats_add_at(&im->stats, STAT_config_write_into_file_discard, n, 1);
+        n++;
+    }
+}
+
+// Perfetto's service flushes before each write since version 54.
+static bool flushes_by_itself(const struct import *im)
+{
+    static const char prefix[] = "Perfetto v";
+    const char *version = metadata_get_text(&im->metadata, "tracing_service_version");
+    if (!version || strncmp(version, prefix, strlen(prefix)) != 0)
+        return false;
+    char *end;
+    unsigned long major = strtoul(version + strlen(prefix), &end, 10);
+    return major >= 54 && (*end == '.' || *end == '-');
+}
+
+static int trace_config_finish(struct import *im, void *state)
+{
+    const struct written *written = state;
+    if (written->without_flush && !flushes_by_itself(im))
+        stats_add(&im->stats, STAT_config_write_into_file_no_flush, 1);
+    return 0;
+}
+
 static int trace_config_now(struct import *im, void *state, const struct packet *packet,
                             const struct wire_field *message)
 {
-    (void)state;
     (void)packet;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field, msb = {0}, lsb = {0};
@@ -45,6 +93,7 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
             attributes_read(im, &field);
     }
     config_print(im, message);
+    written_read(im, state, message);
     if (!metadata_has(&im->metadata, "trace_uuid"))
         trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
     return 0;
@@ -53,4 +102,7 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
 const struct importer importer_trace_config = {
     .field = PB_TracePacket_trace_config,
     .now = trace_config_now,
+    .state_size = sizeof(struct written),
+    .of_all_machines = true,
+    .finish = trace_config_finish,
 };
