@@ -76,7 +76,10 @@ static void end_interned(struct dump *dump)
     if (!dump->w)
         return;
     wire_end(dump->w, dump->mark);
-    dump->failed |= !packet_writer_end_retained(dump->writer, retain_rule(dump), KEY_INTERNED);
+    enum packet_retain rule = retain_rule(dump);
+    dump->failed |= rule == PACKET_PLAIN
+                        ? !packet_writer_end(dump->writer)
+                        : !packet_writer_end_retained(dump->writer, rule, KEY_INTERNED);
     dump->w = NULL;
 }
 
