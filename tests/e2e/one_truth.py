@@ -4,7 +4,7 @@
 How rows are made comparable is in tests/golden/test_peer.py: numbers of rows are each program's own, so a reference
 stands for what is behind it. What else may differ is in one_truth.csv beside this file, an entry a line:
 
-    recording   which recordings, a glob
+    recording   which recordings, globs with | between them
     table       which table
     column      this column is not compared; with =- behind it, where the peer has NULL; empty: see rows
     rows        rows that match this regular expression are not compared
@@ -40,6 +40,7 @@ class Difference:
     def __init__(self, row):
         self.recording, self.table, self.column, self.reason = (row[k] for k in ("recording", "table", "column", "reason"))
         self.column, _, self.where = self.column.partition("=")
+        self.recordings = self.recording.split("|")
         self.rows = re.compile(row["rows"]) if row["rows"] else None
         self.used = self.met = False
         if bool(self.column) == bool(self.rows) or not self.reason:
@@ -47,6 +48,9 @@ class Difference:
 
     def __str__(self):
         return f"{self.recording} {self.table} {self.column or self.rows.pattern}"
+
+    def is_about(self, recording):
+        return any(fnmatch.fnmatchcase(recording, glob) for glob in self.recordings)
 
     def without_column(self, line, is_peer):
         fields = (field for field in line
@@ -108,7 +112,7 @@ class Comparison:
             return []
         missing, more = (collections.Counter({readable(line): n for line, n in lines.items()}) for lines in (missing, more))
         for difference in self.differences:
-            if difference.table != table or not fnmatch.fnmatchcase(recording, difference.recording):
+            if difference.table != table or not difference.is_about(recording):
                 continue
             after = cancel(difference.apply(missing, True), difference.apply(more, False))
             difference.used |= (sum(after[0].values()), sum(after[1].values())) != (sum(missing.values()), sum(more.values()))
@@ -128,7 +132,7 @@ class Comparison:
         said = [] if done.returncode == 0 else [f"{recording}: mmsql: {done.stderr}"]
         self.recordings += 1
         for difference in self.differences:
-            difference.met |= fnmatch.fnmatchcase(recording, difference.recording)
+            difference.met |= difference.is_about(recording)
         answers = test_peer.peer_tables(SHELL, trace, self.questions)
         with contextlib.closing(sqlite3.connect(database)) as db:
             for table, (want, error) in answers.items():
