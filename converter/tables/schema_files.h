@@ -32,8 +32,9 @@
     T(proc_zoneinfo, "Watermarks and counters of zones at one moment (/proc/zoneinfo).")           \
     T(trace, "The traces in this database.")                                                       \
     T(trace_machine,                                                                               \
-      "Machines of each trace: no two traces share one, so this tells their rows apart.")           \
-    T(verdict, "What happened in each trace, in at most five sentences, the most important first.")
+      "Machines of each trace: no two traces share one, so this tells their rows apart.")          \
+    T(verdict, "What happened in each trace, in at most five sentences, the most important "       \
+               "first.")
 
 #define COLUMNS_alloc_log(K, C, G)                                                                 \
     K(alloc_log, id, "Row.")                                                                       \

@@ -281,7 +281,8 @@ static bool pressure_recognise(const char *path, const uint8_t *bytes, size_t si
     if (!first_line(bytes, size, &line))
         return false;
     struct text kind = word_take(&line);
-    return (text_is(kind, "some") || text_is(kind, "full")) && text_size(line) > 6 && memcmp(line.at, "avg10=", 6) == 0;
+    return (text_is(kind, "some") || text_is(kind, "full")) && text_size(line) > 6 &&
+           memcmp(line.at, "avg10=", 6) == 0;
 }
 
 static int pressure_import(struct file_import *in, const uint8_t *bytes, size_t size,
