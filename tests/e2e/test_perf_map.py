@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, needs_namespaces, needs_root, run
+import states
+from lib import BUILD, MMSQL, MMTRACE, needs_namespaces, needs_root, run, wait_for
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
@@ -158,7 +159,7 @@ class Source(Case):
 
     def end(self, recorder):
         recorder.send_signal(2)
-        _, said = recorder.communicate(timeout=20)
+        _, said = recorder.communicate(timeout=60)
         self.assertEqual(recorder.returncode, 0, said)
         self.convert()
 
@@ -173,10 +174,13 @@ class Source(Case):
         return child, name.name
 
     def test_a_map_that_grows(self):
-        child, name = self.start(lines=10, stay=60)
+        child, name = self.start(lines=10, stay=600)
         self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
         recorder = self.record(name)
-        time.sleep(2)
+        states.wait_for_text(child.pid, "cmdline", "writer")
+        map_file = pathlib.Path(f"/tmp/perf-{child.pid}.map")
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 10, "the whole map")
+        states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
         [(path, n, n_bad, pid)] = self.query("SELECT path, n_symbols, n_bad_lines, p.pid FROM perf_map m JOIN process p USING (upid)")
         self.assertEqual((path, n, n_bad, pid), (f"/tmp/perf-{child.pid}.map", 10, 0, child.pid))
@@ -190,13 +194,14 @@ class Source(Case):
         script = 'mount -t tmpfs none /tmp && exec "$@"'
         name = self.dir / f"writer{os.getpid()}"
         recorder = self.record(name.name)
-        time.sleep(0.5)
+        states.wait_for_recorder(recorder.pid)
+        states.wait_for_turns(recorder.pid, 2)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="perf-map-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, folder)
         self.dir = folder  # /tmp is hidden in there
-        child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "-", lines=5, stay=0.5)
-        self.assertEqual(child.wait(timeout=20), 0)
-        time.sleep(0.3)
+        child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "-", lines=5, stay=2)
+        self.assertEqual(child.wait(timeout=60), 0)
+        states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
         [(path, n)] = self.query("SELECT path, n_symbols FROM perf_map")
         self.assertEqual((path, n), ("/tmp/perf-1.map", 5))
@@ -206,14 +211,17 @@ class Source(Case):
         root = self.dir / "root"
         (root / "data/local/tmp").mkdir(parents=True)
         recorder = self.record(f"writer{os.getpid()}")
-        time.sleep(0.3)
+        states.wait_for_recorder(recorder.pid)
+        states.wait_for_turns(recorder.pid, 2)
         name = self.dir / f"writer{os.getpid()}"
         name.symlink_to(os.path.realpath(sys.executable))
         script = WRITER.replace('with open(f"/tmp/', f'os.chroot("{root}")\nwith open(f"/data/local/tmp/')
-        child = subprocess.Popen([name, "-c", script, "8", "60"])
+        child = subprocess.Popen([name, "-c", script, "8", "600"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        time.sleep(1.8)
+        map_file = root / f"data/local/tmp/perf-{child.pid}.map"
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 8, "the whole map")
+        states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
         rows = self.query("SELECT m.path, s.name, s.first_ts FROM perf_map m JOIN perf_map_symbol s ON s.perf_map_id = m.id ORDER BY s.id")
         self.assertEqual([row[:2] for row in rows], [(f"/data/local/tmp/perf-{child.pid}.map", f"function {i}") for i in range(8)])

@@ -13,6 +13,7 @@ import unittest
 import zipfile
 
 import lib
+import states
 
 PINTOOL = lib.BUILD / "producer" / "pintool" / "pintool"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -58,20 +59,28 @@ class SuggestTest(unittest.TestCase):
         config.write_text(SAMPLES.format(path=self.file) + more)
         recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", trace, "-t", "60s"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
+
+        def rounds(n=4):
+            """Until the recorder has looked some times more. The shares of time need some time, too."""
+            time.sleep(2 * PERIOD_S)
+            states.wait_for_turns(recorder.pid, n)
+
         for first, n in ((40, 20), (100, 20), (200, 20), (300, 10)):
             self.bring_in(first, n)
-        time.sleep(1.5)
+        states.wait_for_recorder(recorder.pid)
+        rounds(10)
         self.evict(200, 20)
         for i in range(5):
             self.evict(40, 20)
             if i == 1:
                 self.evict(300, 10)
-            time.sleep(5 * PERIOD_S)
+            rounds()
             self.bring_in(40, 20)
             if i == 3:
                 self.bring_in(300, 10)
-            time.sleep(5 * PERIOD_S)
+            rounds()
         recorder.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(timeout=60), 0)
         return trace

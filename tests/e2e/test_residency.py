@@ -15,6 +15,7 @@ import time
 import unittest
 
 import lib
+import states
 
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
@@ -151,28 +152,20 @@ class Residency(unittest.TestCase):
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        end = time.monotonic() + 60
-        while not self.is_recording(child):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.01)
-        time.sleep(0.2)
+        states.wait_for_recorder(child.pid)
+        states.wait_for_turns(child.pid, 3)
+        self.child = child
         return child
-
-    @staticmethod
-    def is_recording(child):
-        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
-        blocked = [line for line in status.splitlines() if line.startswith("SigBlk:")]
-        return int(blocked[0].split()[1], 16) & 1 << (signal.SIGINT - 1)
 
     def finish(self, child):
         child.send_signal(signal.SIGINT)
         self.assertEqual(child.wait(60), 0, child.stderr.read())
         return lib.decode(self.trace)
 
-    def hold(self, file, seconds=0.12):
-        """Lets some rounds pass while nothing changes: (begin, mincore, end), or None if pages moved by themselves."""
+    def hold(self, file, n_rounds=4):
+        """Lets some rounds of the recorder pass while nothing changes: (begin, mincore, end), or None if pages moved by themselves."""
         before, begin = file.mincore(), boot_ns()
-        time.sleep(seconds)
+        states.wait_for_turns(self.child.pid, n_rounds)
         end = boot_ns()
         return (begin, before, end) if file.mincore() == before else None
 
@@ -277,7 +270,7 @@ class Residency(unittest.TestCase):
             if i % 3 == 0:
                 file.evict(i * 11 % 2000, 40)
             time.sleep(0.002)
-        step = self.hold(file, 0.3)
+        step = self.hold(file, 20)
         packets = self.finish(child)
         stats = lib.of_kind(packets, "trace_stats")[-1].all("trace_stats", "buffer_stats")
         self.assertGreater(stats[0].one("write_wrap_count"), 3)
@@ -309,19 +302,20 @@ class Residency(unittest.TestCase):
         self.addCleanup(replacement.close)
         replacement.bring_in(0, 7)
         os.rename(replacement.path, self.watched.path)
-        time.sleep(1.5)
+        time.sleep(0.4)
+        states.wait_for_turns(child.pid, 40)  # it has looked for files twice
         replacement.bring_in(0, 7)
         mapped.bring_in(10, 5)
-        steps = {self.watched.path: self.hold(replacement, 0.3), mapped.path: self.hold(mapped, 0.3)}
+        steps = {self.watched.path: self.hold(replacement), mapped.path: self.hold(mapped)}
         packets = self.finish(child)
         reader = Reader(packets)
         paths = [f.one("path") for f in reader.files.values()]
         self.assertIn(str(mapped.path), paths)
         self.assertEqual(paths.count(str(self.watched.path)), 2)
-        states = reader.states[str(self.watched.path)]
-        gone = [i for i, (_, _, sample) in enumerate(states) if sample.one("gone")]
+        seen = reader.states[str(self.watched.path)]
+        gone = [i for i, (_, _, sample) in enumerate(seen) if sample.one("gone")]
         self.assertEqual(len(gone), 1)
-        self.assertEqual(states[-1][2].one("pages"), 100)
+        self.assertEqual(seen[-1][2].one("pages"), 100)
         for path, step in steps.items():
             if step:
                 self.assertEqual(reader.state_between(path, step[0], step[2]), step[1])
