@@ -15,7 +15,7 @@ import time
 
 import lib
 
-START_S = 20
+START_S = 60
 PERFETTO_PROGRAMS = ("traced", "traced_probes", "perfetto")
 
 
@@ -81,7 +81,7 @@ class Service:
             process.send_signal(signal.SIGTERM)
         for process in reversed(self.processes):
             try:
-                process.wait(15)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -13,6 +13,7 @@ import time
 import unittest
 
 import lib
+import states
 
 INSTANCES = lib.TRACEFS / "instances"
 STATE = pathlib.Path("/run/mmtrace")
@@ -45,16 +46,6 @@ def config(ftrace, *, size_kb=65536, policy="DISCARD", duration_ms=0, more=""):
 
 def events(*names):
     return " ".join(f'ftrace_events: "{name}"' for name in names)
-
-
-def wait_for(condition, timeout_s=60):
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen in time")
 
 
 def instances_of(process):
@@ -108,10 +99,16 @@ class FtraceCase(unittest.TestCase):
                     if "[boot]" in lib.tracefs_text(path, "trace_clock"):
                         return path
             return None
-        path = wait_for(found)
-        time.sleep(0.1)
-        wait_for(lambda: (path / "tracing_on").read_text() == "1\n")
+        path = lib.wait_for(found, "the instance records")
+        self.wait_loop(process)
+        lib.wait_for(lambda: lib.tracefs_text(path, "tracing_on") == "1\n", "the instance is on")
         return path
+
+    @staticmethod
+    def wait_loop(process):
+        """Until all sources have started: their kernel work sleeps uninterruptibly, the loop does not."""
+        states.wait_for_recorder(process.pid)
+        states.wait_for_state(process.pid, "S")
 
     def stop(self, process, sig=signal.SIGTERM):
         process.send_signal(sig)
@@ -140,7 +137,7 @@ class FtraceCase(unittest.TestCase):
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.kill, process)
         self.assertEqual(process.stdout.readline(), "ready\n")
-        time.sleep(0.05)
+        states.wait_for_state(process.pid, "S")
         return process
 
     def run_load(self, process):
@@ -463,8 +460,7 @@ class Recording(FtraceCase):
         process = self.start(config(
             events("ftrace/print") + ' print_filter { rules { prefix: "mmtest no" allow: false }'
             ' rules { atrace_msg { type: "B" prefix: "hidden" } allow: false } }'))
-        wait_for(lambda: instances_of(process) or (lib.TRACEFS / "tracing_on").read_text() == "1\n")
-        time.sleep(0.5)
+        self.wait_loop(process)
         marker = lib.TRACEFS / "trace_marker"
         for text in ("mmtest yes\n", "mmtest no\n", "B|12|hidden thing\n", "B|12|shown thing\n"):
             marker.write_text(text)
@@ -495,8 +491,8 @@ class Recording(FtraceCase):
     def test_another_clock_is_told_with_a_snapshot(self):
         load = self.load()
         process = self.start(config(events("kmem/rss_stat") + " use_monotonic_raw_clock: true"))
-        wait_for(lambda: instances_of(process))
-        time.sleep(0.3)
+        lib.wait_for(lambda: instances_of(process), "the instance")
+        self.wait_loop(process)
         self.run_load(load)
         self.stop(process)
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), time.clock_gettime_ns(time.CLOCK_BOOTTIME)

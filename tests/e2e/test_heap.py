@@ -254,17 +254,16 @@ class FullRing(Heap):
 
     def test_a_recorder_that_dies_lets_its_program_go_on(self):
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-i", "1", "--shmem-size", "65536", "--"]
-        script = f"echo $$ > {self.dir}/pid; exec {TRUTH} 1 2000000"
+        script = f"echo $$ > {self.dir}/pid; exec {TRUTH} 1 500000"
         with subprocess.Popen(command + ["sh", "-c", script], stderr=subprocess.DEVNULL) as recorder:
-            while not (self.dir / "pid").exists() or not (self.dir / "pid").read_text().strip():
-                pass
+            wait_for(lambda: (self.dir / "pid").exists() and (self.dir / "pid").read_text().strip(), "the program")
             pid = int((self.dir / "pid").read_text())
             recorder.kill()
-        for _ in range(60):
-            if subprocess.run(["sleep", "0.5"]) and not os.path.exists(f"/proc/{pid}"):
-                return
-        os.kill(pid, 9)
-        self.fail("the program did not end")
+        try:
+            wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the program", 300)
+        except AssertionError:
+            os.kill(pid, 9)
+            raise
 
 
 class RealPrograms(Heap):

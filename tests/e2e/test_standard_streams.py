@@ -63,13 +63,11 @@ class Mmtrace(Case):
         daemon = subprocess.Popen([lib.MMTRACE, "daemon", "-a", armed, "-o", self.dir / "traces", "--state-dir",
                                    self.dir / "state", "--run-dir", self.dir / "run", "--kmem-events", "none"],
                                   env=env, stderr=subprocess.DEVNULL)
-        self.addCleanup(daemon.wait, 20)
+        self.addCleanup(daemon.wait, 60)
         self.addCleanup(daemon.terminate)
-        deadline = time.monotonic() + 30
-        while '"STARTED"' not in lib.run(lib.MMTRACE, "status", "--json", env=env).stdout:
-            self.assertIsNone(daemon.poll(), "the service has ended")
-            self.assertLess(time.monotonic(), deadline, "the session does not start")
-            time.sleep(0.05)
+        lib.wait_for(lambda: daemon.poll() is not None or
+                     '"STARTED"' in lib.run(lib.MMTRACE, "status", "--json", env=env).stdout, "the session starts")
+        self.assertIsNone(daemon.poll(), "the service has ended")
         return env
 
     def decode(self, data):
@@ -79,7 +77,7 @@ class Mmtrace(Case):
 
     def test_record(self):
         done = self.mmtrace("record", "-c", "-", "-t", "300ms", "-o", "-", stdin=CONFIG.encode())
-        self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "sys_stats")), 1)
+        self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "sys_stats")), 0)
         self.refuse(lib.MMTRACE, "record", "-c", "-", "-d", "-o", "-", because="standard output")
 
     @lib.needs_root
