@@ -29,6 +29,7 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config {
 """
 
 
+SLOW_S = 120  # the daemon's child has the lowest priority
 TRIGGER = 'trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 3600000 ' \
           'triggers { name: "now" stop_delay_ms: 300 } }\n'
 
@@ -316,11 +317,11 @@ class OutOfMemory(Case):
         try:
             hog.stdin.write(b"x")
             hog.stdin.flush()
-            self.assertEqual(hog.wait(40), -signal.SIGKILL)
+            self.assertEqual(hog.wait(SLOW_S), -signal.SIGKILL)
         finally:
             os.kill(recorder, signal.SIGINT)
         self.pid = hog.pid
-        end = time.monotonic() + 30
+        end = time.monotonic() + SLOW_S
         while pathlib.Path(f"/proc/{recorder}").exists() and time.monotonic() < end:
             time.sleep(0.05)
         self.lines = lib.run(lib.MMSQL, "convert", self.dir / "trace", "-o", self.dir / "t.db").stderr
@@ -369,7 +370,8 @@ class Daemon(Case):
         [trace] = daemon.files()
         lines = lib.run(lib.MMSQL, "verdict", trace).stdout.splitlines()
         self.assertTrue(lines)
-        daemon.wait(lambda: all(f"mmtrace: {trace.name}: {line}\n" in daemon.said() for line in lines))
+        daemon.wait(lambda: all(f"mmtrace: {trace.name}: {line}\n" in daemon.said() for line in lines),
+                    SLOW_S)
 
     def test_daemon_without_mmsql(self):
         with mock.patch("lib.MMTRACE", shutil.copy(lib.MMTRACE, self.dir)):
@@ -383,7 +385,7 @@ class Daemon(Case):
             os.chdir(self.dir)
             self.addCleanup(os.chdir, here)
             daemon = self.daemon()
-        daemon.wait((self.dir / "pid").exists)
+        daemon.wait((self.dir / "pid").exists, SLOW_S)
 
         def triggered_again():
             lib.run(lib.MMTRACE, "trigger", "now", env=self.env)
