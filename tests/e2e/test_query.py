@@ -10,10 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
 import lib
+import states
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
@@ -313,7 +315,7 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
-    def until(self, pattern, timeout_s=20):
+    def until(self, pattern, timeout_s=60):
         """What is said up to the pattern; what comes behind it is kept for the next time."""
         end = time.monotonic() + timeout_s
         while not (found := re.search(pattern, self.said)):
@@ -333,12 +335,12 @@ class Terminal:
     def end(self, say=""):
         """The exit code. What is still said is read, so that nobody waits for the terminal.
 
-        `say` is typed a moment later: Ctrl-D counts only while the program has the terminal in its own mode.
+        `say` is typed once the program has the terminal in its own mode: only there Ctrl-D counts.
         """
         if say:
-            time.sleep(1)
+            lib.wait_for(lambda: not termios.tcgetattr(self.fd)[3] & termios.ICANON, "the terminal's mode")
             self.type(say)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if select.select([self.fd], [], [], 0.2)[0]:
                 try:
@@ -433,7 +435,7 @@ class Shell(Case):
         shell = self.shell()
         shell.until("mmsql> ")
         shell.type("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t;\n")
-        time.sleep(0.5)
+        states.wait_for_cpu(shell.pid, 0.2)
         shell.type("\x03")
         shell.until("interrupted")
         shell.until("mmsql> ")

@@ -10,13 +10,14 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import lib
+import states
 
 sys.path.insert(0, str(lib.ROOT / "tests" / "golden"))
 import test_peer  # noqa: E402 (found by the line above)
@@ -76,14 +77,17 @@ class TraceProcessorTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
 
     def record(self, text, size_kb):
-        """A trace of half a second and more, with the load in it."""
+        """A trace with the load in it."""
         path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
-        path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\nduration_ms: 900\n" + text)
+        path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\n" + text)
         with subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", "-c", path, "-o", trace)],
                               stderr=subprocess.PIPE, text=True) as child:
-            time.sleep(0.3)
+            states.wait_for_recorder(child.pid)
+            states.wait_for_state(child.pid, "S")  # in its loop: all sources have started
             trace_marker("B|1|outer\n", "C|1|level|5\n", "S|1|async|7\n", "I|1|moment\n", "E|1\n", "F|1|async|7\n")
             subprocess.run([sys.executable, "-c", LOAD], check=True)
+            states.wait_for_turns(child.pid, 1)
+            child.send_signal(signal.SIGINT)
             said = child.stderr.read()
         self.assertEqual(child.returncode, 0, said)
         return trace
