@@ -107,7 +107,7 @@ static void write_source(const char *path, const struct strbuf *bytes, const str
     if (r < 0)
         err_errno(&err, r, "%s" LIST_SOURCE_SUFFIX, path);
     else
-        r = whole_file_write(name.text, text.text, text.size, &err);
+        r = whole_file_replace(name.text, text.text, text.size, &err);
     if (r < 0) {
         err_hint(&err, r, "the list is written, but pintool will not notice another build");
         err_print(&err, PINTOOL);

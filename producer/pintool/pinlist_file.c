@@ -80,9 +80,10 @@ static int source_read(const char *path, const struct strbuf *list, struct list_
     strbuf_addf(&name, "%s" LIST_SOURCE_SUFFIX, path);
     if (name.failed)
         return err_errno(err, -ENOMEM, "%s", path);
-    if (stat(name.text, &st) < 0 || !S_ISREG(st.st_mode))
+    CLEANUP(close_fdp) int fd = open(name.text, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    int r = whole_file_read(name.text, SOURCE_BYTES_MAX, &text, NULL);
+    int r = fd_read_all(fd, SOURCE_BYTES_MAX, &text);
     if (r == 0)
         r = list_source_parse(text.text, text.size, list, ret);
     return r == -ENOMEM ? err_errno(err, r, "%s", name.text) : 0;

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pinlist that is cut pins too little without anybody noticing, so it appears under its name only
-// when all of it is on the disk. A symbolic link stays one: what it leads to is replaced.
+// when all of it is on the disk. A symbolic link stays one: the file that it leads to is replaced.
+//
+// A folder that everybody may write into (/tmp) has names that a stranger chose. There a link of
+// another user is not followed, whatever fs.protected_symlinks says: it would lead root to any
+// file. Each link is read through the descriptor whose owner was checked, so it cannot be
+// exchanged.
 #include "producer/pintool/whole_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
+
+#define LINKS_MAX 8
+#define TRIES_MAX 16
 
 int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, struct err *err)
 {
@@ -33,21 +44,92 @@ int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, stru
 static int write_in_place(const char *path, const void *bytes, size_t size)
 {
     CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return fd < 0 ? -errno : fd_write_all(fd, bytes, size);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    return S_ISREG(st.st_mode) ? -EAGAIN : fd_write_all(fd, bytes, size);
 }
 
-// `old` describes the file that will be replaced, or is NULL.
+static int folder_stat(const char *path, struct stat *ret)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int n = slash ? (int)(slash - path) + 1 : 1;
+    if (n >= PATH_MAX)
+        return -ENAMETOOLONG;
+    snprintf(folder, sizeof(folder), "%.*s", n, slash ? path : ".");
+    return stat(folder, ret) < 0 ? -errno : 0;
+}
+
+// Whether a stranger may have put this name there: the kernel's own rule for protected links.
+static bool is_strangers(const char *path, const struct stat *st)
+{
+    struct stat folder;
+    if (st->st_uid == geteuid())
+        return false;
+    return folder_stat(path, &folder) < 0 ||
+           ((folder.st_mode & S_IWOTH) && folder.st_uid != st->st_uid);
+}
+
+// The path behind a link that `fd` is opened on, from where `path` is.
+static int link_read(int fd, char path[PATH_MAX])
+{
+    char text[PATH_MAX], joined[2 * PATH_MAX];
+    ssize_t size = readlinkat(fd, "", text, sizeof(text) - 1);
+    if (size < 0)
+        return -errno;
+    text[size] = '\0';
+    const char *slash = text[0] == '/' ? NULL : strrchr(path, '/');
+    int n = slash ? (int)(slash - path) + 1 : 0;
+    n = snprintf(joined, sizeof(joined), "%.*s%s", n, path, text);
+    if (n < 0 || n >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(path, joined, (size_t)n + 1);
+    return 0;
+}
+
+// Replaces `path` by the name of the regular file that it leads to.
+static int links_follow(char path[PATH_MAX], struct stat *ret)
+{
+    for (int i = 0; i < LINKS_MAX; i++) {
+        CLEANUP(close_fdp) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, ret) < 0)
+            return -errno;
+        if (!S_ISLNK(ret->st_mode))
+            return S_ISREG(ret->st_mode) ? 0 : -EAGAIN;
+        int r = is_strangers(path, ret) ? -EACCES : link_read(fd, path);
+        if (r < 0)
+            return r;
+    }
+    return -ELOOP;
+}
+
+// A name that nobody can know beforehand, and occupy.
+static int temporary_open(const char *path, char ret[PATH_MAX])
+{
+    for (int i = 0; i < TRIES_MAX; i++) {
+        uint64_t random;
+        if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+            return -errno;
+        int n = snprintf(ret, PATH_MAX, "%s.%016" PRIx64 ".tmp", path, random);
+        if (n < 0 || n >= PATH_MAX)
+            return -ENAMETOOLONG;
+        int fd = open(ret, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd < 0 ? -errno : fd;
+    }
+    return -EEXIST;
+}
+
+// `old` describes the file whose mode is kept, or is NULL.
 static int write_beside(const char *path, const struct stat *old, const void *bytes, size_t size)
 {
     char temporary[PATH_MAX];
-    int n = snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof(temporary))
-        return -ENAMETOOLONG;
-    CLEANUP(close_fdp) int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    CLEANUP(close_fdp) int fd = temporary_open(path, temporary);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = fd_write_all(fd, bytes, size);
-    if (r == 0 && old && fchmod(fd, old->st_mode & 07777) < 0)
+    if (r == 0 && old && fchmod(fd, old->st_mode & 0777) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0)
         r = -errno;
@@ -60,18 +142,32 @@ static int write_beside(const char *path, const struct stat *old, const void *by
 
 int whole_file_write(const char *path, const void *bytes, size_t size, struct err *err)
 {
+    char target[PATH_MAX];
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (!exists && errno != ENOENT)
         return err_errno(err, -errno, "%s", path);
-    int r;
     if (exists && !S_ISREG(st.st_mode)) {
-        r = write_in_place(path, bytes, size);
-    } else {
-        CLEANUP(freep) char *target = exists ? realpath(path, NULL) : NULL;
-        r = exists && !target
-                ? -errno
-                : write_beside(target ? target : path, exists ? &st : NULL, bytes, size);
+        int r = write_in_place(path, bytes, size);
+        return r < 0 ? err_errno(err, r, "%s", path) : 0;
     }
+    size_t n = strlen(path);
+    if (n >= sizeof(target))
+        return err_errno(err, -ENAMETOOLONG, "%s", path);
+    memcpy(target, path, n + 1);
+    int r = exists ? links_follow(target, &st) : 0;
+    if (r == -EACCES) {
+        err_set(err, r, "%s: a link of another user, in a folder that everybody may write into",
+                target);
+        return err_hint(err, r, "name the file that it leads to, or remove the link");
+    }
+    if (r == 0)
+        r = write_beside(target, exists && !is_strangers(target, &st) ? &st : NULL, bytes, size);
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
+}
+
+int whole_file_replace(const char *path, const void *bytes, size_t size, struct err *err)
+{
+    int r = write_beside(path, NULL, bytes, size);
     return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }

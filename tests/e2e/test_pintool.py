@@ -475,6 +475,28 @@ class Output(Case):
         self.assertEqual((self.dir / "real.meta").read_bytes(), struct.pack(">II", 2 * PAGE, PAGE))
         self.assertEqual((self.dir / "real.meta").stat().st_mode & 0o777, 0o640)
 
+    @lib.needs_root
+    def test_a_stranger_chooses_no_place(self):
+        victim, folder = self.file("victim", 1), self.dir / "open"
+        folder.mkdir()
+        folder.chmod(0o777)
+        link = folder / "list.meta"
+        link.symlink_to(victim)
+        os.lchown(link, 65534, 65534)
+        done = self.write("open/list.meta", code=1)
+        self.assertIn("a link of another user", done.stderr)
+        self.assertTrue(link.is_symlink())
+        os.lchown(link, os.geteuid(), -1)
+        self.write("open/list.meta")
+        self.assertEqual(victim.read_bytes(), struct.pack(">II", 2 * PAGE, PAGE))
+        # A file that a stranger put there is replaced, and its mode with it.
+        (folder / "theirs.meta").write_bytes(b"")
+        os.chown(folder / "theirs.meta", 65534, 65534)
+        (folder / "theirs.meta").chmod(0o6777)
+        self.write("open/theirs.meta")
+        self.assertEqual((folder / "theirs.meta").stat().st_mode & 0o6002, 0)
+        self.assertEqual(list(folder.glob("*.tmp")), [])
+
     def test_no_room(self):
         self.assertIn("No space left", self.write("/dev/full", code=1).stderr)
         self.assertIn("nowhere/out.meta", self.write("nowhere/out.meta", code=1).stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pinlists that must not get lost, do not fit, or lie inside an APK; pinconfigs made from probes."""
+import os
 import random
 import re
 import struct
@@ -194,6 +195,21 @@ class OtherBuilds(ListCase):
         done = self.pintool("file", "app.apk", "--zip", "--gen-probe", "-o", "good.meta")
         self.assertIn("good.meta.source", done.stderr)
         self.assertEqual(self.pairs(), [(PAGE, PAGE)])
+
+    def test_source_leads_nowhere(self):
+        """The name of the second file is not the user's choice: a link or a pipe there is replaced."""
+        source, victim = self.dir / "good.meta.source", self.dir / "victim"
+        victim.write_text("mine\n")
+        source.symlink_to(victim)
+        self.probed()
+        self.assertEqual(victim.read_text(), "mine\n")
+        self.assertFalse(source.is_symlink())
+        source.unlink()
+        os.mkfifo(source)
+        self.assertEqual(self.pintool("preload", "good.meta", "new.apk").stderr, "")
+        self.probed()
+        self.assertTrue(source.is_file())
+        self.assertEqual(list(self.dir.glob("*.tmp")), [])
 
     def test_probe_that_reaches_beyond_writes_nothing(self):
         (self.dir / "long.meta").write_bytes(struct.pack(">2I", PAGE, 1 << 20))
