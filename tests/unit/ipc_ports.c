@@ -120,7 +120,7 @@ static int simple(struct ipc_client *client, uint32_t method, const void *reques
 
 static void diary_becomes(const char *text)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 60000; i++) {
         pthread_mutex_lock(&service.lock);
         bool equal = str_eq(service.diary, text);
         pthread_mutex_unlock(&service.lock);

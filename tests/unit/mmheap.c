@@ -63,7 +63,7 @@ static void a_child_does_not_wait_for_threads_of_its_parent(void **state)
     strcpy(mmheap_registry_here.heaps[0].name, "half of a name"); // NOLINT
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(10);
+        alarm(60);
         struct mmheap *heap = mmheap_register("half", NULL, NULL);
         _exit(strcmp(heap->name, "half") == 0 && mmheap_registry_here.lock == 0 ? 0 : 1);
     }
