@@ -365,7 +365,7 @@ def main():
         demo=demo, vmstat="\n".join(f"      vmstat_counters: VMSTAT_{name.upper()}"
                          for name in present_counters())))
 
-    doing = "with real memory pressure" if options.pressure else "with a harmless load"
+    doing = "or more, with real memory pressure" if options.pressure else "with a harmless load"
     print(f"[3/5] Recording {options.seconds:g} seconds {doing}", flush=True)
     mount_tracefs()
     try:

@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         .more = "\n"
                 "Examples:\n"
                 "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"
-                "  mmtrace record -t 10s -o trace.pftrace vmscan/* kmem/rss_stat\n"
+                "  mmtrace record -t 10s -o trace.pftrace 'vmscan/*' kmem/rss_stat\n"
                 "  mmtrace record --help\n",
         .verbs = verbs,
         .n_verbs = sizeof(verbs) / sizeof(verbs[0]),
