@@ -259,7 +259,7 @@
     S(empty_chrome_metadata, false, "error", "trace", NULL)                                        \
     S(v8_intern_errors, false, "data_loss", "analysis",                                            \
       "Code whose interned data the trace lacks; left out.")                                       \
-    S(config_write_into_file_discard, true, "data_loss", "trace",                                 \
+    S(config_write_into_file_discard, true, "data_loss", "trace",                                  \
       "The recording was written into a file, and from a DISCARD buffer.")                         \
     S(config_write_into_file_no_flush, false, "error", "trace",                                    \
       "The recording was written into a file, and nothing says that its sources were flushed.")    \

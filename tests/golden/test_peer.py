@@ -84,6 +84,7 @@ ALONE = {
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
     "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds of events",
     "sessions": "states are slices here",
+    "verdict_residency": "the peer does not know page residency, and finds no time in the trace",
     "v8_samples": "the peer makes a mapping of V8's code; here it is a perf map",
     "modem_odd": "the peer drops events with texts that ask for more than a number",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
