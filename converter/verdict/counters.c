@@ -40,7 +40,7 @@ struct counter_range counters_range(struct subject *subject, const char *type, c
 int64_t vmstat_growth(struct subject *subject, const char *glob)
 {
     struct counter_range range = counters_range(subject, "vmstat", glob);
-    return range.found && range.last > range.first ? (int64_t)(range.last - range.first) : 0;
+    return range.found && range.last > range.first ? count_bounded(range.last - range.first) : 0;
 }
 
 struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name,
@@ -59,8 +59,8 @@ struct counter_low counter_lowest(struct subject *subject, const char *type, con
     }
     struct counter_low low = {0};
     if (subject_row(subject, row) && sqlite3_column_type(row, 0) != SQLITE_NULL)
-        low = (struct counter_low){true, sqlite3_column_int64(row, 0),
-                                   sqlite3_column_double(row, 1), sqlite3_column_double(row, 2)};
+        low = (struct counter_low){true, subject_time(row, 0), sqlite3_column_double(row, 1),
+                                   sqlite3_column_double(row, 2)};
     return low;
 }
 
@@ -77,7 +77,7 @@ static void track_steps(struct subject *subject, int64_t track,
     int64_t ts = 0;
     double value = 0;
     for (; subject_row(subject, row); goes_on = true) {
-        int64_t next_ts = sqlite3_column_int64(row, 0);
+        int64_t next_ts = subject_time(row, 0);
         double next = sqlite3_column_double(row, 1);
         if (goes_on && next_ts > ts)
             each(userdata, ts, next_ts, next - value);

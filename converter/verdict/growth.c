@@ -61,9 +61,9 @@ static void places_look(struct growth *growth, struct subject *subject, sqlite3_
         sqlite3_reset(look);
         sqlite3_bind_int64(look, 2, growth->track);
         sqlite3_bind_int64(look, 3, ts);
-        if (!subject_row(subject, look) || sqlite3_column_int64(look, 0) == before)
+        if (!subject_row(subject, look) || subject_time(look, 0) == before)
             continue;
-        before = sqlite3_column_int64(look, 0);
+        before = subject_time(look, 0);
         growth_take(growth, before, sqlite3_column_double(look, 1));
     }
 }
@@ -81,7 +81,7 @@ static bool readings_look(struct growth *growth, struct subject *subject, int64_
     sqlite3_bind_int64(row, 3, max + 1);
     int64_t n = 0;
     for (; subject_row(subject, row); n++)
-        growth_take(&exact, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1));
+        growth_take(&exact, subject_time(row, 0), sqlite3_column_double(row, 1));
     if (n <= max)
         *growth = exact;
     return n <= max;
@@ -162,8 +162,8 @@ static bool heaps_tell(struct subject *subject)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (!subject_row(subject, row))
         return false;
-    int64_t n_dumps = sqlite3_column_int64(row, 2), first = sqlite3_column_int64(row, 3),
-            last = sqlite3_column_int64(row, 4);
+    int64_t n_dumps = sqlite3_column_int64(row, 2), first = subject_time(row, 3),
+            last = subject_time(row, 4);
     double bytes = sqlite3_column_double(row, 1), grown = sqlite3_column_double(row, 5);
     text_task(&text, subject, sqlite3_column_int64(row, 0), -1);
     strbuf_add_str(&text, " had allocated and not freed ");

@@ -19,6 +19,7 @@
 #include "converter/verdict/subject.h"
 
 #define NAMED_MAX 3
+#define NAME_SIZE 64 // a database may be a stranger's, and have any name here
 
 // The first that fits counts. Of those with a kind `any_severity`, also what counts as info.
 static const struct stat_meaning {
@@ -91,19 +92,20 @@ static void stat_take(struct health *health, const char *name, const char *sever
 {
     enum health_kind kind = kind_of(name, severity);
     if (str_eq(name, "ftrace_cpu_overrun_delta") || str_eq(name, "ftrace_cpu_dropped_events_delta"))
-        health->events_lost += value;
+        sum_add(&health->events_lost, value);
     if (str_eq(name, "traced_buf_chunks_overwritten"))
-        health->overwritten += value;
+        sum_add(&health->overwritten, value);
     if (str_eq(name, "mmsql_truncated_at"))
         health->truncated_at = value;
     if (kind == N_HEALTH)
         return;
     struct tally *tally = &health->tallies[kind];
     tally->n++;
-    tally->sum += value;
+    sum_add(&tally->sum, value);
+    char printable[NAME_SIZE];
     if (tally->n_names++ < NAMED_MAX)
-        strbuf_addf(&tally->names, "%s%s (%" PRId64 ")", tally->names.size ? ", " : "", name,
-                    value);
+        strbuf_addf(&tally->names, "%s%s (%" PRId64 ")", tally->names.size ? ", " : "",
+                    str_printable(printable, sizeof(printable), name, strlen(name)), value);
 }
 
 // What is counted for all traces of a database counts for the first.
@@ -193,7 +195,7 @@ static void buffer_tell(struct health *health, struct strbuf *text)
                        "SELECT int_value FROM metadata WHERE name = 'tracing_disabled_ns' "
                        "AND coalesce(trace_id, ?1) = ?1",
                        &stopped) &&
-        stopped - subject->end > 2 * NSEC_PER_SEC) {
+        (stopped = time_bounded(stopped)) - subject->end > 2 * NSEC_PER_SEC) {
         strbuf_add_str(text, ", and the data ends at ");
         text_seconds(text, subject, subject->end);
         strbuf_add_str(text, " of ");
@@ -272,6 +274,8 @@ int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec
     subject_number(&health.subject, "SELECT start_ts FROM trace WHERE id = ?1",
                    &health.subject.start);
     subject_number(&health.subject, "SELECT end_ts FROM trace WHERE id = ?1", &health.subject.end);
+    health.subject.start = time_bounded(health.subject.start);
+    health.subject.end = time_bounded(health.subject.end);
     stats_take(&health);
     for (enum health_kind kind = 0; kind < N_HEALTH; kind++)
         kind_tell(&health, kind);

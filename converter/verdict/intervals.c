@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In order of time, and never touching: so what is added meets a run of neighbours, which is looked
-// for from the end.
+// In order of time, and never touching: a new span meets a run of neighbours. A binary search finds
+// the end of the run, because a trace may have as many spans as it likes.
 #include "converter/verdict/intervals.h"
+
+// The number of intervals that begin at `ts` or before.
+static size_t begun_at(const struct intervals *intervals, int64_t ts)
+{
+    size_t low = 0, high = intervals->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (intervals->items[middle].ts <= ts)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap)
 {
-    size_t behind = intervals->n; // the first that lies behind the new one
-    while (behind > 0 && intervals->items[behind - 1].ts - gap > end)
-        behind--;
-    size_t first = behind; // the first that is merged
+    size_t behind = begun_at(intervals, end + gap); // the first that lies behind the new one
+    size_t first = behind;                          // the first that is merged
     while (first > 0 && intervals->items[first - 1].end + gap >= ts)
         first--;
     if (first == behind) {
@@ -29,6 +41,12 @@ int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t 
             (intervals->n - behind) * sizeof(struct interval));
     intervals->n -= behind - first - 1;
     return 0;
+}
+
+bool intervals_are_near(const struct intervals *intervals, int64_t ts, int64_t end, int64_t gap)
+{
+    size_t n = begun_at(intervals, end + gap);
+    return n > 0 && intervals->items[n - 1].end + gap >= ts;
 }
 
 int64_t intervals_sum(const struct intervals *intervals)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans of time, merged where they overlap or nearly touch.
+// Spans of time, merged where they overlap or nearly touch. Times are bounded (subject_time()).
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,8 @@ VEC_DEFINE(intervals, struct interval);
 // Adds a span; spans with less than `gap` between them become one. Cheap for spans that come nearly
 // in order of time. 0 or -ENOMEM.
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
+
+// Whether one of them is less than `gap` away from the span, or exactly that.
+bool intervals_are_near(const struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
 
 int64_t intervals_sum(const struct intervals *intervals);

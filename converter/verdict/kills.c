@@ -92,7 +92,7 @@ static bool kills_tell(struct subject *subject)
     int64_t n = 0, first = 0, last = 0;
     bool by_kernel = true;
     while (subject_row(subject, row)) {
-        last = sqlite3_column_int64(row, 0);
+        last = subject_time(row, 0);
         first = n ? first : last;
         by_kernel &= sqlite3_column_int(row, 5) != 0;
         if (++n > NAMED_MAX)

@@ -30,7 +30,7 @@ static void ring_tell(struct subject *subject)
                         "SELECT int_value FROM metadata WHERE name = 'tracing_started_ns' "
                         "AND coalesce(trace_id, ?1) = ?1",
                         &began) ||
-        subject->start - began < WORTH_TELLING)
+        subject->start - (began = time_bounded(began)) < WORTH_TELLING)
         return;
     strbuf_add_str(&text, "The ring buffer kept the last ");
     text_duration(&text, subject->end - subject->start);

@@ -36,20 +36,13 @@ static void pressure_done(struct pressure *pressure)
     intervals_done(&pressure->waits);
 }
 
-static bool is_near(const struct intervals *intervals, int64_t ts, int64_t end)
-{
-    vec_foreach(intervals, interval)
-        if (interval->ts <= end && interval->end >= ts)
-            return true;
-    return false;
-}
-
 static void some_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
     if (change > 0)
-        pressure->some_ns += (int64_t)change;
-    if (change < STALL_SHARE * (double)(end - ts) || is_near(&pressure->reclaim->any, ts, end))
+        sum_add(&pressure->some_ns, count_bounded(change));
+    if (change < STALL_SHARE * (double)(end - ts) ||
+        intervals_are_near(&pressure->reclaim->any, ts, end, 0))
         return;
     if (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
         intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0)
@@ -62,7 +55,7 @@ static void full_step(void *userdata, int64_t ts, int64_t end, double change)
     (void)ts;
     (void)end;
     if (change > 0)
-        pressure->full_ns += (int64_t)change;
+        sum_add(&pressure->full_ns, count_bounded(change));
 }
 
 static void direct_step(void *userdata, int64_t ts, int64_t end, double change)

@@ -104,7 +104,7 @@ static void work_take(struct reader *reader, enum work work, int64_t ts, int64_t
 {
     struct reclaim *reclaim = reader->reclaim;
     reclaim->work[work].n++;
-    reclaim->work[work].dur += end - ts;
+    sum_add(&reclaim->work[work].dur, end - ts);
     out_of_memory(reader, intervals_add(&reclaim->any, ts, end, PRESSURE_GAP));
 }
 
@@ -115,7 +115,7 @@ static void wait_take(struct reader *reader, enum work work, int64_t utid, int64
     if (!waiter)
         return;
     waiter->n[work]++;
-    waiter->dur += end - ts;
+    sum_add(&waiter->dur, end - ts);
     if (end - ts >= waiter->longest) {
         waiter->longest = end - ts;
         waiter->longest_ts = ts;
@@ -183,7 +183,7 @@ static void stream_next(struct reader *reader, struct stream *stream)
     stream->more = subject_row(reader->subject, stream->row);
     if (!stream->more)
         return;
-    stream->ts = sqlite3_column_int64(stream->row, 0);
+    stream->ts = subject_time(stream->row, 0);
     stream->id = sqlite3_column_int64(stream->row, 1);
     stream->utid = sqlite3_column_int64(stream->row, 2);
 }
@@ -257,11 +257,10 @@ static void slices_read(struct reader *reader)
                          "WHERE s.name IN ('mm_vmscan_direct_reclaim', 'mm_vmscan_memcg_reclaim') "
                          "AND t.machine_id " OF_TRACE " AND " EVENTS_LEFT_OUT);
     while (subject_row(reader->subject, row)) {
-        int64_t ts = sqlite3_column_int64(row, 0);
+        int64_t ts = subject_time(row, 0), end = time_bounded(ts + subject_time(row, 1));
         enum work work = sqlite3_column_int(row, 3) ? WORK_MEMCG : WORK_DIRECT;
         reader->reclaim->work[work].recorded = true;
-        wait_take(reader, work, sqlite3_column_int64(row, 2), ts,
-                  ts + sqlite3_column_int64(row, 1));
+        wait_take(reader, work, sqlite3_column_int64(row, 2), ts, end);
     }
 }
 
@@ -272,30 +271,23 @@ static void not_kept_read(struct reader *reader)
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(
         reader->subject,
-        "SELECT s.ts, max(s.dur, 0), substr(a.key, 7), a.int_value FROM _track p "
+        "SELECT s.ts, max(s.dur, 0), substr(a.key, 7), max(a.int_value, 0) FROM _track p "
         "JOIN _track t ON t.parent_id = p.id CROSS JOIN slice s ON s.track_id = t.id "
         "CROSS JOIN args a ON a.arg_set_id = s.arg_set_id WHERE p.name = '" NOT_KEPT_TRACK "' "
         "AND a.key GLOB 'debug.mm_*' AND p.machine_id " OF_TRACE);
     while (subject_row(reader->subject, row)) {
         const char *name = (const char *)sqlite3_column_text(row, 2);
-        int64_t ts = sqlite3_column_int64(row, 0);
+        int64_t ts = subject_time(row, 0), end = time_bounded(ts + subject_time(row, 1));
         for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++) {
             const struct event_name *event = &event_names[i];
             if (!event->begins || !str_eq(name, event->name))
                 continue;
-            reader->reclaim->work[event->work].n_not_kept += sqlite3_column_int64(row, 3);
-            out_of_memory(reader, intervals_add(&reader->reclaim->any, ts,
-                                                ts + sqlite3_column_int64(row, 1), PRESSURE_GAP));
+            struct work_sum *sum = &reader->reclaim->work[event->work];
+            sum_add(&sum->n_not_kept, subject_time(row, 3));
+            sum->n_not_kept = time_bounded(sum->n_not_kept);
+            out_of_memory(reader, intervals_add(&reader->reclaim->any, ts, end, PRESSURE_GAP));
         }
     }
-}
-
-static bool is_next_to(const struct intervals *intervals, const struct interval *one)
-{
-    vec_foreach(intervals, other)
-        if (other->ts - PRESSURE_GAP <= one->end && other->end + PRESSURE_GAP >= one->ts)
-            return true;
-    return false;
 }
 
 // Compaction belongs to a shortage if it is next to reclaim. Elsewhere large blocks were wanted.
@@ -306,7 +298,7 @@ static void compactions_take(struct reader *reader)
     bool alone = !reclaim->any.n;
     size_t n = 0;
     vec_foreach(compactions, one)
-        if (alone || is_next_to(&reclaim->any, one))
+        if (alone || intervals_are_near(&reclaim->any, one->ts, one->end, PRESSURE_GAP))
             compactions->items[n++] = *one;
     compactions->n = n;
     vec_foreach(compactions, one)

@@ -45,6 +45,31 @@ bool subject_number(struct subject *subject, const char *sql, int64_t *ret)
     return true;
 }
 
+int64_t time_bounded(int64_t ts)
+{
+    return ts < -TIME_MAX ? -TIME_MAX : ts > TIME_MAX ? TIME_MAX : ts;
+}
+
+int64_t subject_time(sqlite3_stmt *row, int column)
+{
+    return time_bounded(sqlite3_column_int64(row, column));
+}
+
+int64_t count_bounded(double value)
+{
+    const double max = (double)TIME_MAX;
+    return value >= max     ? TIME_MAX
+           : value <= -max  ? -TIME_MAX
+           : value == value ? (int64_t)value
+                            : 0;
+}
+
+void sum_add(int64_t *sum, int64_t addend)
+{
+    if (__builtin_add_overflow(*sum, addend, sum))
+        *sum = INT64_MAX;
+}
+
 // As configs spell it: GROUP/NAME, NAME, or GROUP/*.
 bool subject_was_to_record(struct subject *subject, const char *group, const char *name)
 {

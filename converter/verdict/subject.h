@@ -10,6 +10,8 @@
 #include "common/str.h"
 #include "converter/verdict/verdict.h"
 
+#define TIME_MAX (INT64_MAX / 2)
+
 // Machines of the trace: questions take its number as ?1.
 #define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
 
@@ -46,6 +48,15 @@ bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
 
 // Whether the config of the trace asks for the kernel event GROUP/NAME.
 bool subject_was_to_record(struct subject *subject, const char *group, const char *name);
+
+// A time in a column. A trace or a database may claim any time; this one is within TIME_MAX, so
+// that the difference of two times, or a time and some seconds, cannot overflow.
+int64_t subject_time(sqlite3_stmt *row, int column);
+int64_t time_bounded(int64_t ts);
+// What a counter says, as a number within TIME_MAX; 0 of what is no number.
+int64_t count_bounded(double value);
+// *sum += addend, at most INT64_MAX. Neither is negative.
+void sum_add(int64_t *sum, int64_t addend);
 
 // Adds a finding and takes over the text. `dur` < 0: it has no time.
 void subject_found(struct subject *subject, enum verdict_kind kind, enum verdict_severity severity,

@@ -75,8 +75,8 @@ static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict
     struct subject subject = {
         .db = handle,
         .trace_id = sqlite3_column_int64(row, 0),
-        .start = sqlite3_column_int64(row, 1),
-        .end = sqlite3_column_int64(row, 2),
+        .start = subject_time(row, 1),
+        .end = subject_time(row, 2),
         .has_realtime = sqlite3_column_type(row, 3) != SQLITE_NULL,
         .realtime_offset = sqlite3_column_int64(row, 3),
         .page_bytes = PAGE_BYTES,

@@ -74,17 +74,53 @@ static void test_against_points(void **state)
         for (size_t i = 0; i < END + GAP; i++)
             sum += marked[i];
         assert_int_equal(intervals_sum(&intervals) + (int64_t)intervals.n * GAP, sum);
+        for (int64_t ts = 0; ts < END; ts += 7) {
+            bool near = false;
+            for (size_t i = 0; i < intervals.n; i++)
+                near |= intervals.items[i].ts - 3 <= ts + 5 && intervals.items[i].end + 3 >= ts;
+            assert_int_equal(intervals_are_near(&intervals, ts, ts + 5, 3), near);
+        }
         for (size_t i = 1; i < intervals.n; i++)
             assert_true(intervals.items[i].ts - intervals.items[i - 1].end > GAP);
     }
 }
 
+static void test_near(void **state)
+{
+    CLEANUP(intervals_done) struct intervals intervals = {0};
+    (void)state;
+    assert_false(intervals_are_near(&intervals, 0, 1000, 5));
+    add(&intervals, 100, 110);
+    add(&intervals, 300, 310);
+    assert_true(intervals_are_near(&intervals, 115, 120, 5)); // exactly the gap
+    assert_false(intervals_are_near(&intervals, 116, 294, 5));
+    assert_true(intervals_are_near(&intervals, 116, 295, 5));
+    assert_true(intervals_are_near(&intervals, 0, 1000, 0)); // around both
+    assert_false(intervals_are_near(&intervals, 311, 400, 0));
+}
+
+// Each span is found again among many, in a time that no walk through all of them would have.
+static void test_many(void **state)
+{
+    enum { N = 1000000 };
+    CLEANUP(intervals_done) struct intervals intervals = {0};
+    (void)state;
+    for (int64_t i = 0; i < N; i++)
+        add(&intervals, i * 100, i * 100 + 10);
+    for (int64_t i = 0; i < N; i++)
+        add(&intervals, i * 100 + 5, i * 100 + 15);
+    assert_int_equal(intervals.n, N);
+    assert_int_equal(intervals_sum(&intervals), N * 15);
+    for (int64_t i = 0; i < N; i++)
+        assert_false(intervals_are_near(&intervals, i * 100 + 40, i * 100 + 50, 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merging),
-        cmocka_unit_test(test_out_of_order),
-        cmocka_unit_test(test_against_points),
+        cmocka_unit_test(test_merging),        cmocka_unit_test(test_out_of_order),
+        cmocka_unit_test(test_against_points), cmocka_unit_test(test_near),
+        cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The whole message is made printable, so that no caller has to know which part of the message a
+// stranger has written.
+#include "converter/cli/say.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+void say(const char *format, ...)
+{
+    CLEANUP(freep) char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    if (text)
+        str_make_printable(text, false);
+    fprintf(stderr, "mmsql: %s\n", text ? text : "out of memory");
+}
