@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -66,6 +67,7 @@ int program_main(const struct program *program, int argc, char **argv)
 {
     if (!hold_standard_fds())
         return PROGRAM_FAILED;
+    signal(SIGCHLD, SIG_DFL); // a parent that ignores it would take away how our children ended
     if (argc < 2 && !program->bare_is_help) {
         fprintf(stderr, "%s: no %s given (see %s --help)\n", program->name, program->noun,
                 program->name);

@@ -30,6 +30,7 @@
 #define GRACE         (500 * NSEC_PER_MSEC)
 #define PROMPT_WAITS  (1200 * NSEC_PER_MSEC)
 #define PROMPT_MAX    ((uint64_t)24 << 20)
+#define WAIT_STEP_MS  5
 #define PROGRAM_PLACE "/proc/self/fd/%d"
 
 #define IOPRIO_WHO_PROCESS 1
@@ -183,10 +184,9 @@ static void take(int *fd, struct strbuf *to)
 }
 
 // Reads what the child prints until it has nothing more to say. 0, -ETIMEDOUT or -ECANCELED.
-static int child_read(struct child *child, int cancel_fd, nsec_t timeout, struct strbuf *out,
+static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struct strbuf *out,
                       struct strbuf *errors)
 {
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + timeout;
     while (child->out >= 0 || child->errors >= 0) {
         nsec_t left = deadline - nsec_now(CLOCK_MONOTONIC);
         if (left <= 0)
@@ -206,21 +206,52 @@ static int child_read(struct child *child, int cancel_fd, nsec_t timeout, struct
     return 0;
 }
 
-// At SIGTERM it removes its temporary files.
-static int child_end(struct child *child, bool early)
+// Waits for the child. A child that was taken over by its trace may say that it has nothing more to
+// say, and stay. 0, -ETIMEDOUT or -ECANCELED: it has not ended.
+static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline, int *ret_status)
+{
+    struct pollfd cancel = {.fd = cancel_fd, .events = POLLIN};
+    for (;;) {
+        pid_t pid = waitpid(child->pid, ret_status, WNOHANG);
+        if (pid == child->pid)
+            return 0;
+        if (pid < 0 && errno != EINTR)
+            return -errno;
+        if (nsec_now(CLOCK_MONOTONIC) >= deadline)
+            return -ETIMEDOUT;
+        if (poll(&cancel, 1, WAIT_STEP_MS) > 0)
+            return -ECANCELED;
+    }
+}
+
+// At SIGTERM the child removes its temporary files; it has a little time for them.
+static void child_stop(struct child *child)
 {
     struct strbuf rest CLEANUP(strbuf_done) = {0};
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + GRACE;
+    int status;
+    kill(child->pid, SIGTERM);
+    child_read(child, -1, deadline, &rest, &rest);
+    if (child_wait(child, -1, deadline, &status) == 0)
+        return;
+    kill(child->pid, SIGKILL);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+}
+
+// Reads what the child says until it has ended. 0: it has succeeded; -EIO: it has failed.
+static int child_finish(struct child *child, const struct verdict_request *request,
+                        struct strbuf *out, struct strbuf *errors)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + request->timeout;
     int status = 0;
-    if (early) {
-        kill(child->pid, SIGTERM);
-        if (child_read(child, -1, GRACE, &rest, &rest) < 0)
-            kill(child->pid, SIGKILL);
-    }
+    int r = child_read(child, request->cancel_fd, deadline, out, errors);
+    if (r == 0)
+        r = child_wait(child, request->cancel_fd, deadline, &status);
+    if (r < 0)
+        child_stop(child);
     child_close(child);
-    while (waitpid(child->pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+    return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
 static int size_check(const struct verdict_request *request, struct err *err)
@@ -250,19 +281,18 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
         r = child_start(request, &child, err);
     if (r < 0)
         return r;
-    r = child_read(&child, request->cancel_fd, request->timeout, &out, &errors);
-    int ended = child_end(&child, r < 0);
+    r = child_finish(&child, request, &out, &errors);
     if (r == -ETIMEDOUT) {
         err_set(err, r, "no verdict: it took more than %.1f s", (double)request->timeout / 1e9);
         return err_hint(err, r, "mmsql verdict FILE");
     }
-    if (r < 0)
+    if (r < 0 && r != -EIO)
         return err_errno(err, r, "verdict");
-    if (ended < 0) {
+    if (r < 0) {
         char *text = errors.text ? errors.text : (char[]){""};
         text[strcspn(text, "\n")] = '\0';
         str_make_printable(text, false);
-        return err_set(err, ended, "no verdict: %s", *text ? text : "mmsql failed");
+        return err_set(err, r, "no verdict: %s", *text ? text : "mmsql failed");
     }
     if (out.text) {
         str_make_printable(out.text, true);
