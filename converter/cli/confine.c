@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -46,6 +47,14 @@ static int rights_drop(void)
     return setuid(0) == 0 ? -EPERM : 0;
 }
 
+// Root's folder for temporary files may be closed to nobody.
+static void temporary_folder_check(void)
+{
+    const char *folder = getenv("TMPDIR");
+    if (folder && access(folder, W_OK | X_OK) < 0)
+        unsetenv("TMPDIR");
+}
+
 int confine(struct err *err)
 {
     be_killed_first();
@@ -58,5 +67,7 @@ int confine(struct err *err)
         r = limit_set(RLIMIT_CPU, CPU_SECONDS);
     if (r == 0)
         r = rights_drop();
+    if (r == 0)
+        temporary_folder_check();
     return r < 0 ? err_errno(err, r, "--confined: cannot give up rights") : 0;
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "converter/cli/say.h"
 #include "converter/cli/sources.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/cli/working_file.h"
@@ -200,31 +202,32 @@ static void damage_print(struct run *run, const char *trace, const struct input 
                          const struct trace_result *result)
 {
     if (input_damage(input)) {
-        fprintf(stderr, "mmsql: %s: %s; converted what could be read\n", trace,
-                input_damage(input));
+        say("%s: %s; converted what could be read", trace, input_damage(input));
         run->damaged = true;
     }
     if (result->truncated) {
-        fprintf(stderr,
-                "mmsql: %s: the trace ends or breaks at offset %" PRIu64 ", in packet %" PRIu64
-                "; the %" PRIu64 " bytes from there on are left out\n",
-                trace, result->truncated_offset, result->n_packets,
-                input_size(input) - result->truncated_offset);
+        say("%s: the trace ends or breaks at offset %" PRIu64 ", in packet %" PRIu64
+            "; the %" PRIu64 " bytes from there on are left out",
+            trace, result->truncated_offset, result->n_packets,
+            input_size(input) - result->truncated_offset);
         run->damaged = true;
     }
     if (result->n_damaged) {
-        fprintf(stderr, "mmsql: %s: packet %" PRIu64 " at offset %" PRIu64 " is damaged: %s", trace,
-                result->first_damaged_packet, result->first_damaged_offset,
-                trace_problem_text(result->first_damage));
+        char in_all[64] = "";
         if (result->n_damaged > 1)
-            fprintf(stderr, "; %" PRIu64 " are damaged in all", result->n_damaged);
-        fprintf(stderr, "; what could be read is converted\n");
+            snprintf(in_all, sizeof(in_all), "; %" PRIu64 " are damaged in all", result->n_damaged);
+        say("%s: packet %" PRIu64 " at offset %" PRIu64
+            " is damaged: %s%s; what could be read is converted",
+            trace, result->first_damaged_packet, result->first_damaged_offset,
+            trace_problem_text(result->first_damage), in_all);
         run->damaged = true;
     }
 }
 
+// *ret_rows: how many rows the tables got.
 static int trace_import(struct run *run, const struct content *content, const char *path,
-                        const struct id_shifts *shifts, struct trace_result *ret)
+                        const struct id_shifts *shifts, struct trace_result *ret,
+                        uint64_t *ret_rows)
 {
     CLEANUP(database_freep) struct database *db = NULL;
     int r = database_create(path, run->err, &db);
@@ -243,7 +246,7 @@ static int trace_import(struct run *run, const struct content *content, const ch
         r = database_finish(db, run_goes_on, run, run->err);
     run->has_maps |= database_n_rows(db, TABLE_perf_map) > 0;
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
-        run->n_rows += database_n_rows(db, table);
+        *ret_rows += database_n_rows(db, table);
     return r;
 }
 
@@ -290,7 +293,7 @@ static struct source source_of(const char *name, const struct input *input,
 static void skip(struct run *run, const char *name, const char *why)
 {
     progress_wipe(run);
-    fprintf(stderr, "mmsql: %s: left out, %s\n", name, why);
+    say("%s: left out, %s", name, why);
     run->n_skipped++;
 }
 
@@ -329,7 +332,7 @@ static int part_skips(struct run *run, const char *part, const char *name, bool 
     if (r == 0 && *ret)
         skip(run, name, text);
     else if (r == 0 && text)
-        fprintf(stderr, "mmsql: %s: %s\n", name, text);
+        say("%s: %s", name, text);
     return r;
 }
 
@@ -371,6 +374,7 @@ static int content_empty(struct run *run, const struct content *content)
 static int trace_convert(struct run *run, const struct content *content, struct source *source)
 {
     struct trace_result result = {0};
+    uint64_t n_rows = 0;
     CLEANUP(freep) char *part = NULL;
     CLEANUP(freep) struct id_shifts *shifts = NULL;
     bool repeats = false;
@@ -381,7 +385,7 @@ static int trace_convert(struct run *run, const struct content *content, struct 
     if (r == 0 && part)
         r = shifts_find(run, &shifts);
     if (r == 0)
-        r = trace_import(run, content, path, shifts, &result);
+        r = trace_import(run, content, path, shifts, &result, &n_rows);
     if (r == 0 && part)
         r = part_skips(run, part, content->name, &repeats);
     if (r == 0 && part && !repeats)
@@ -393,6 +397,7 @@ static int trace_convert(struct run *run, const struct content *content, struct 
     run->has_base = true;
     source->trace_id = run->n_traces++;
     run->n_packets += result.n_packets;
+    run->n_rows += n_rows;
     run->n_bytes += input_size(content->input);
     damage_print(run, content->name, content->input, &result);
     return source_taken(run, source);
@@ -457,7 +462,7 @@ static int archive_take(struct run *run, struct input *archive, const struct con
     int r = archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err,
                          &files, &left_out);
     if (r == 0 && *left_out.text) {
-        fprintf(stderr, "mmsql: %s; left out\n", left_out.text);
+        say("%s; left out", left_out.text);
         run->damaged |= left_out.damaged;
     }
     vec_foreach(&files, entry) {
@@ -532,14 +537,13 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     run->n_bytes += size;
     run->damaged |= in.n_bad || damage;
     if (damage)
-        fprintf(stderr, "mmsql: %s: %s; converted what could be read\n", content->name, damage);
-    if (in.n_bad)
-        fprintf(stderr, "mmsql: %s: line %" PRIu64 ": %s", content->name, in.first_bad,
-                in.first_why);
+        say("%s: %s; converted what could be read", content->name, damage);
+    char in_all[64] = "";
     if (in.n_bad > 1)
-        fprintf(stderr, "; %" PRIu64 " lines are wrong in all", in.n_bad);
+        snprintf(in_all, sizeof(in_all), "; %" PRIu64 " lines are wrong in all", in.n_bad);
     if (in.n_bad)
-        fprintf(stderr, "; the rest is loaded\n");
+        say("%s: line %" PRIu64 ": %s%s; the rest is loaded", content->name, in.first_bad,
+            in.first_why, in_all);
     return 0;
 }
 
@@ -700,8 +704,10 @@ static int working_open(struct run *run, struct sqlite3 **ret)
 static void summary_print(const struct run *run, nsec_t took)
 {
     const struct conversion *conversion = run->conversion;
+    const char *shown = conversion->shown ? conversion->shown : conversion->output;
+    char name[PATH_MAX];
     fprintf(stderr, "%s: %" PRIu64 " packets (%.1f MB) -> %" PRIu64 " rows (%.1f MB) in %.2f s\n",
-            conversion->shown ? conversion->shown : conversion->output, run->n_packets,
+            str_printable(name, sizeof(name), shown, strlen(shown)), run->n_packets,
             (double)run->n_bytes / 1e6, run->n_rows, (double)file_size(conversion->output) / 1e6,
             (double)took / (double)NSEC_PER_SEC);
     verdicts_print(stderr, &run->verdicts, "  ", VERDICT_WITHOUT_LOSS | VERDICT_WITHOUT_EMPTY);
@@ -724,8 +730,7 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
     if (run.unchanged)
-        fprintf(stderr, "mmsql: %s: unchanged, because all files were left out\n",
-                conversion->output);
+        say("%s: unchanged, because all files were left out", conversion->output);
     else if (r == 0 && !conversion->quiet)
         summary_print(&run, nsec_now(CLOCK_MONOTONIC) - start);
     *ret_damaged = run.damaged;

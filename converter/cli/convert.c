@@ -14,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
+#include "converter/cli/say.h"
 #include "converter/cli/streams.h"
 #include "converter/symbols/symbolize.h"
 
@@ -213,9 +214,8 @@ static int run_convert(int argc, char **argv)
     if (conflict)
         return usage_error("convert", "%s", conflict);
     if (conversion.symbolize && !symbolize_is_built_in()) {
-        fprintf(stderr,
-                "mmsql: this mmsql is built without libdw and cannot read symbols (leave out "
-                "--symbols and --symbol-path)\n");
+        say("this mmsql is built without libdw and cannot read symbols (leave out --symbols and "
+            "--symbol-path)");
         return EXIT_FAILED;
     }
     interrupts_note();

@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/cli/say.h"
 #include "converter/functions/functions.h"
 
 #define NAME_BYTES    128
@@ -76,7 +77,7 @@ static const struct {
 
 static int failed(const char *what, const char *why)
 {
-    fprintf(stderr, "mmsql: %s: %s\n", what, why);
+    say("%s: %s", what, why);
     return -1;
 }
 

@@ -16,6 +16,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
+#include "converter/cli/say.h"
 #include "converter/functions/functions.h"
 #include "converter/profile/alloc_stacks.h"
 #include "converter/profile/flame.h"
@@ -252,13 +253,13 @@ static int flamegraph_run(struct options *options)
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
     if (stacks_read(handle, options, &flame) != SQLITE_OK) {
-        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+        say("%s: %s", options->path, sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
     if (flame.nodes.n == 0) {
-        fprintf(stderr, "mmsql: %s: no %s\n", options->path,
-                options->alloc_log && !names_profiles(options) ? "samples of allocations"
-                                                               : "heap profile that matches");
+        say("%s: no %s", options->path,
+            options->alloc_log && !names_profiles(options) ? "samples of allocations"
+                                                           : "heap profile that matches");
         return EXIT_FAILED;
     }
     flame_finish(&flame);

@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
+#include "converter/cli/say.h"
 
 #define TEXT_WIDTH  64
 #define TEXT_COLUMN 36
@@ -144,11 +145,11 @@ static int memory_run(const struct options *options)
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
     if (memory_print(handle, options, &place) != SQLITE_OK) {
-        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+        say("%s: %s", options->path, sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
     if (place.upid < 0) {
-        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+        say("%s: no heap profile that matches", options->path);
         return EXIT_FAILED;
     }
     return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;

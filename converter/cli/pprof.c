@@ -19,6 +19,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
+#include "converter/cli/say.h"
 #include "converter/profile/pprof.h"
 
 #define MAX_FRAMES 4096 // of a stack; what goes on is cut
@@ -290,11 +291,11 @@ static int profile_run(sqlite3 *handle, const struct options *options,
         code = profile_write(handle, options, &used, &pprof);
     r = pprof_end(&pprof);
     if (code != SQLITE_OK)
-        fprintf(stderr, "mmsql: %s: %s\n", options->path, sqlite3_errmsg(handle));
+        say("%s: %s", options->path, sqlite3_errmsg(handle));
     else if (r < 0)
-        fprintf(stderr, "mmsql: %s: %s\n", output_file_name(file), strerror(-r));
+        say("%s: %s", output_file_name(file), strerror(-r));
     else if (used.frames.n == 0)
-        fprintf(stderr, "mmsql: %s: no heap profile that matches\n", options->path);
+        say("%s: no heap profile that matches", options->path);
     return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 

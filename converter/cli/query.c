@@ -19,6 +19,7 @@
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
 #include "converter/cli/query.h"
+#include "converter/cli/say.h"
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
 #include "converter/cli/streams.h"
@@ -109,7 +110,7 @@ static int trace_open(const char *path, sqlite3 **ret)
     bool damaged;
     if (asprintf(&output, "%s/mmsql-query", temporary_folder(NULL)) < 0) {
         output = NULL;
-        fprintf(stderr, "mmsql: %s\n", strerror(ENOMEM));
+        say("%s", strerror(ENOMEM));
         return SQLITE_NOMEM;
     }
     conversion.output = output;
@@ -129,17 +130,16 @@ static int trace_open(const char *path, sqlite3 **ret)
 static int database_open(const char *path, sqlite3 **ret)
 {
     if (access(path, R_OK) < 0) {
-        fprintf(stderr, "mmsql: %s: unable to open: %s\n", path, strerror(errno));
+        say("%s: unable to open: %s", path, strerror(errno));
         return SQLITE_CANTOPEN;
     }
     int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
     if (code == SQLITE_NOTADB)
-        fprintf(stderr, "mmsql: %s: not a database (make one with 'mmsql convert TRACE -o DB')\n",
-                path);
+        say("%s: not a database (make one with 'mmsql convert TRACE -o DB')", path);
     else if (code != SQLITE_OK)
-        fprintf(stderr, "mmsql: %s: %s\n", path, sqlite3_errmsg(*ret));
+        say("%s: %s", path, sqlite3_errmsg(*ret));
     return code;
 }
 
@@ -183,7 +183,7 @@ static int query_run(const struct query *query)
 {
     CLEANUP(freep) char *read = NULL;
     if (query->file && !(read = text_read(query->file))) {
-        fprintf(stderr, "mmsql: %s: %s\n", query->file, strerror(errno));
+        say("%s: %s", query->file, strerror(errno));
         return EXIT_FAILED;
     }
     CLEANUP(question_closep) sqlite3 *handle = NULL;
@@ -197,7 +197,7 @@ static int query_run(const struct query *query)
     if (code == SQLITE_OK)
         code = table_functions_register(handle);
     if (code != SQLITE_OK) {
-        fprintf(stderr, "mmsql: functions: %s\n", sqlite3_errmsg(handle));
+        say("functions: %s", sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
     const char *sql = read ? read : query->sql;

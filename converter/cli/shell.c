@@ -21,6 +21,7 @@
 #include "common/vec.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/line_editor.h"
+#include "converter/cli/say.h"
 #include "converter/cli/statements.h"
 #include "converter/functions/functions.h"
 #include "converter/sql/sql.h"
@@ -242,7 +243,7 @@ static void file_execute(struct shell *shell, const char *path)
     while (file && (n = fread(chunk, 1, sizeof(chunk), file)) > 0)
         strbuf_add(&text, chunk, n);
     if (!file || ferror(file) || text.failed)
-        fprintf(stderr, "mmsql: %s: %s\n", path, strerror(errno));
+        say("%s: %s", path, strerror(errno));
     else if (text.text)
         statement_execute(shell, text.text);
 }
@@ -294,7 +295,7 @@ static bool command_run(struct shell *shell, char *line)
     else
         good = false;
     if (!good)
-        fprintf(stderr, "mmsql: %s %s: not a command (see .help)\n", line, value);
+        say("%s %s: not a command (see .help)", line, value);
     return true;
 }
 

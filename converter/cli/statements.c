@@ -12,6 +12,7 @@
 #include "common/nsec.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/dialect.h"
+#include "converter/cli/say.h"
 #include "converter/input/spill.h"
 
 // The line of SQL that an error is in, with a caret under the place.
@@ -21,7 +22,7 @@ static void sql_error_print(sqlite3 *handle, const char *sql, const char *statem
 #if SQLITE_VERSION_NUMBER >= 3038000
     offset = sqlite3_error_offset(handle);
 #endif
-    fprintf(stderr, "mmsql: %s\n", sqlite3_errmsg(handle));
+    say("%s", sqlite3_errmsg(handle));
     // An error in a view has its place in the view's text.
     if (offset < 0 || (size_t)offset > strlen(statement))
         return;
@@ -65,11 +66,10 @@ static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
     if (code == SQLITE_DONE)
         return 1;
     if (sets->failed)
-        fprintf(stderr, "mmsql: temporary file in %s: %s (TMPDIR names another folder)\n",
-                temporary_folder(NULL), strerror(why));
+        say("temporary file in %s: %s (TMPDIR names another folder)", temporary_folder(NULL),
+            strerror(why));
     else
-        fprintf(stderr, "mmsql: %s\n",
-                code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
+        say("%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
     return -1;
 }
 
@@ -101,6 +101,6 @@ int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
         sets->form->begin) // a pager may go when it likes
         return code;
-    fprintf(stderr, "mmsql: standard output: %s\n", strerror(errno));
+    say("standard output: %s", strerror(errno));
     return EXIT_FAILED;
 }

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/say.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
 #include "converter/tables/database.h"
@@ -123,8 +124,8 @@ static int columns_print(const char *name)
     if (event_print(name))
         return EXIT_DONE;
     const char *near = str_nearest(name, names, n);
-    fprintf(stderr, "mmsql: %s: no such table%s%s%s\n", name, near ? " (did you mean '" : "",
-            near ? near : "", near ? "'?)" : "");
+    say("%s: no such table%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
+        near ? "'?)" : "");
     return EXIT_FAILED;
 }
 

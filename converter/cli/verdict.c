@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql verdict: what happened, in a few sentences.
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/confine.h"
 #include "converter/cli/query.h"
+#include "converter/cli/say.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/verdict/verdict.h"
 
@@ -44,12 +48,13 @@ static int verdict_run(const char *path, bool named, bool quiet)
         return EXIT_FAILED;
     }
     if (!verdicts.n) {
-        fprintf(stderr, "mmsql: %s: there is no trace in it\n", path);
+        say("%s: there is no trace in it", path);
         return EXIT_FAILED;
     }
     bool one = named && verdicts.n == 1;
+    char name[PATH_MAX];
     if (one)
-        printf("%s:\n", path);
+        printf("%s:\n", str_printable(name, sizeof(name), path, strlen(path)));
     verdicts_print(stdout, &verdicts, one ? "  " : "", quiet ? VERDICT_WITHOUT_EMPTY : 0);
     return EXIT_DONE;
 }
@@ -83,7 +88,10 @@ static int run_verdict(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         if (verdict_run(argv[i], argc - optind > 1, quiet) != EXIT_DONE)
             code = EXIT_FAILED;
-    return fflush(stdout) == 0 ? code : EXIT_FAILED;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    say("standard output: %s", strerror(errno));
+    return EXIT_FAILED;
 }
 
 const struct program_verb verb_verdict = {

@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/cli/say.h"
 
 static const char *printable(char *to, size_t size, const char *text)
 {
@@ -42,18 +43,15 @@ void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *in
 static void trace_health_print(const struct verdict *verdict, const struct health_line_vec *lines,
                                bool damage_told)
 {
-    char path[PATH_MAX];
     int n = 0;
     vec_foreach(lines, line) {
         if (line->trace_id != verdict->trace_id || (damage_told && line->kind == HEALTH_DAMAGE))
             continue;
         if (++n <= HEALTH_LINES_MAX)
-            fprintf(stderr, "mmsql: %s: %s (%s)\n", printable(path, sizeof(path), verdict->path),
-                    line->what, line->hint);
+            say("%s: %s (%s)", verdict->path, line->what, line->hint);
     }
     if (n > HEALTH_LINES_MAX)
-        fprintf(stderr, "mmsql: %s: %d more problems (see the table stats)\n",
-                printable(path, sizeof(path), verdict->path), n - HEALTH_LINES_MAX);
+        say("%s: %d more problems (see the table stats)", verdict->path, n - HEALTH_LINES_MAX);
 }
 
 void health_print(const struct verdict_vec *verdicts, const struct health_line_vec *lines,

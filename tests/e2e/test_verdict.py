@@ -40,11 +40,11 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
 
-    def with_slow_mmsql(self):
+    def with_slow_mmsql(self, script="echo so far; exec sleep 60"):
         """An mmtrace, and beside it an mmsql that says something and then stays for a minute."""
         mmtrace = pathlib.Path(shutil.copy(lib.MMTRACE, self.dir))
         shutil.copy(pathlib.Path("/bin/sh").resolve(), self.dir / "mmsql")
-        (self.dir / "verdict").write_text(f"echo $$ > {self.dir}/pid; echo so far; exec sleep 60\n")
+        (self.dir / "verdict").write_text(f"echo $$ > {self.dir}/pid; {script}\n")
         return mmtrace
 
     def slow_one_is_gone(self):
@@ -110,6 +110,54 @@ class Verdict(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("Memory was short", done.stdout)
 
+    def test_names_cannot_reach_the_terminal(self):
+        name = "\x1b]0;owned\x07\x1b[31mred\n.pftrace"
+        trace, whole = self.dir / name, PRESSURE.read_bytes()
+        archive, db = self.dir / "t.zip", self.dir / "t.db"
+        trace.write_bytes(whole[:-5])
+        (self.dir / f"other{name}").write_bytes(whole[:-50])
+        with zipfile.ZipFile(archive, "w") as zipped:
+            for n, size in enumerate((-5, -7, -5)):
+                zipped.writestr(f"FS/data/misc/perfetto-traces/{n}{name}", whole[:size])
+            zipped.writestr("FS/proc/vmstat", "nr_free_pages 12\nno number\x1b[3m\n")
+        commands = (("convert", trace, trace, self.dir / f"other{name}", "-o", db), ("convert", archive, "-o", db),
+                    ("convert", trace, "-o", self.dir / f"{name}.db"), ("verdict", trace, archive),
+                    ("query", trace, "SELECT 1"), ("query", archive, "SELECT 1"))
+        for command in commands:
+            with self.subTest(command=command[0]):
+                done = lib.run(lib.MMSQL, *command)
+                self.assertIn("?]0;owned??[31mred?.pftrace", done.stdout + done.stderr)
+                self.assertNotRegex(done.stdout + done.stderr, "[\x1b\x07]")
+
+    def test_databases_of_strangers(self):
+        most = (1 << 63) - 1
+        lies = (f"UPDATE trace SET start_ts = {-most - 1}, end_ts = {most}",
+                f"UPDATE trace SET realtime_offset = {-most}, ts_shift = {most}",
+                "INSERT INTO stats(name, severity, source, value, trace_id) SELECT column1, 'data_loss', 'trace', "
+                f"{most}, 0 FROM (VALUES(char(27) || '[31m'), ('ftrace_cpu_overrun_delta'), "
+                "('ftrace_cpu_dropped_events_delta'), ('y'))",
+                f"UPDATE stats SET value = {most} WHERE name GLOB 'traced_buf*'",
+                f"UPDATE _arg_set SET ts = {most} - id WHERE ts IS NOT NULL",
+                f"UPDATE _arg_set SET ts = (id % 2) * {most} WHERE ts IS NOT NULL",
+                "UPDATE counter SET value = 1e300 * ts")
+        lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", self.dir / "sound.db")
+        for lie in lies:
+            with self.subTest(lie=lie):
+                path = shutil.copy(self.dir / "sound.db", self.dir / "lie.db")
+                with contextlib.closing(sqlite3.connect(path)) as db:
+                    db.execute(lie)
+                    db.commit()
+                for command in (("verdict", path), ("query", path, "SELECT 1")):
+                    done = lib.run(lib.MMSQL, *command)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertNotRegex(done.stdout + done.stderr, r"[\x1b\x07]|runtime error|-\d+ (kernel|packet)")
+
+    def test_full_output(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([lib.MMSQL, "verdict", PRESSURE], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False)
+        self.assertEqual((done.returncode, done.stderr), (1, "mmsql: standard output: No space left on device\n"))
+
 
 class Confined(Case):
     def waiting(self):
@@ -143,6 +191,15 @@ class Confined(Case):
         with open(PRESSURE) as trace:
             done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace)
         self.assertEqual(done.stdout, lib.run(lib.MMSQL, "verdict", PRESSURE).stdout)
+
+    @lib.needs_root
+    def test_temporary_folder_of_root(self):
+        folder = self.dir / "tmp"
+        folder.mkdir(mode=0o700)
+        with open(PRESSURE) as trace:
+            done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace, env={**os.environ, "TMPDIR": str(folder)})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("Memory was short", done.stdout)
 
     @lib.needs_root
     def test_what_root_alone_may_read_is_not_opened(self):
@@ -261,6 +318,22 @@ class Record(Case):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"lost\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
         self.assertTrue(self.slow_one_is_gone())
+
+    def test_one_that_says_its_end_and_stays_is_ended(self):
+        mmtrace = self.with_slow_mmsql("exec >&- 2>&-; exec sleep 60")
+        (self.dir / "config").write_text(QUIET_CONFIG)
+        before = time.monotonic()
+        done = lib.run(mmtrace, "record", "-c", "config", "-o", "trace", cwd=self.dir)
+        self.assertLess(time.monotonic() - before, 20)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(self.slow_one_is_gone())
+
+    def test_parent_that_ignores_its_children(self):
+        (self.dir / "config").write_text(QUIET_CONFIG)
+        done = lib.run(lib.MMTRACE, "record", "-c", "config", "-o", "trace", cwd=self.dir,
+                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"lost\n  (Quiet|kswapd|Memory|no verdict yet)")
 
 
 HOG = """
