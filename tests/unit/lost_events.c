@@ -98,29 +98,6 @@ static size_t times_written(struct output *output, uint64_t *ret, size_t n_max)
     return n;
 }
 
-static void ends_before_the_first_begin_are_kept(void **state)
-{
-    (void)state;
-    struct lost_events *lost = make();
-    struct output output = open_output();
-    uint64_t times[16];
-    // Task 1 was in two things when the loss began, task 2 in none, task 3 has moved: what its new
-    // processor recorded comes first. Kept are 100 and 110, and 130; the others end what is lost.
-    LOSE(lost, 0, {100, 1, END}, {105, 2, BEGIN}, {110, 1, END}, {120, 1, BEGIN}, {125, 1, END},
-         {127, 2, END});
-    LOSE(lost, 1, {150, 3, BEGIN}, {160, 3, END});
-    LOSE(lost, 2, {130, 3, END});
-    assert_int_equal(lost_events_write_ends(lost, &output.writer), 3);
-    assert_int_equal(times_written(&output, times, 16), 3);
-    assert_int_equal(times[0] + times[1], 210);
-    assert_int_equal(times[2], 130);
-    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // once
-    LOSE(lost, 0, {200, 1, END}, {210, 4, END});
-    assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // of a task that is new
-    lost_events_free(lost);
-    packet_buffer_free(output.buffer);
-}
-
 static uint64_t find_uint(struct wire_reader reader, uint32_t number)
 {
     struct wire_field field;
@@ -160,6 +137,35 @@ static uint64_t sum_of(struct packet_buffer *buffer, const char *name, size_t *r
     return sum;
 }
 
+static void ends_before_the_first_begin_are_kept(void **state)
+{
+    (void)state;
+    struct lost_events *lost = make();
+    struct output output = open_output();
+    uint64_t times[16];
+    // Task 1 was in two things when the loss began, task 2 in none, task 3 has moved: what its new
+    // processor recorded comes first. Kept are 100 and 110, and 130; the others end what is lost.
+    LOSE(lost, 0, {100, 1, END}, {105, 2, BEGIN}, {110, 1, END}, {120, 1, BEGIN}, {125, 1, END},
+         {127, 2, END});
+    LOSE(lost, 1, {150, 3, BEGIN}, {160, 3, END});
+    LOSE(lost, 2, {130, 3, END});
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 3);
+    assert_int_equal(times_written(&output, times, 16), 3);
+    assert_int_equal(times[0] + times[1], 210);
+    assert_int_equal(times[2], 130);
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // once
+    LOSE(lost, 0, {200, 1, END}, {210, 4, END});
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // of a task that is new
+    // What was written is not in the sums.
+    size_t n;
+    lost_events_write_sums(lost, &output.writer);
+    assert_int_equal(sum_of(output.buffer, "events", &n), 11 - 4);
+    assert_int_equal(n, 3); // tasks: all that task 4 had was written
+    assert_int_equal(sum_of(output.buffer, "reclaim_end", &n), 8 - 4);
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
 static void sums_of_more_tasks_than_are_told_apart(void **state)
 {
     (void)state;
@@ -177,6 +183,9 @@ static void sums_of_more_tasks_than_are_told_apart(void **state)
     assert_int_equal(sum_of(output.buffer, "reclaim_begin", &n), N);
     assert_int_equal(sum_of(output.buffer, "reclaim_end", &n), N);
     assert_int_equal(sum_of(output.buffer, "other events", &n), N);
+    // What the end of the trace pushes out comes after the sums.
+    for (int32_t pid = N + 1; pid <= 2 * N; pid++)
+        LOSE(lost, 0, {4000, pid, OTHER});
     lost_events_free(lost);
     packet_buffer_free(output.buffer);
 }

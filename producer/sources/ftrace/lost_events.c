@@ -39,6 +39,7 @@ struct end {
     uint64_t time;
     uint32_t cpu;
     bool written;
+    uint8_t kind; // < N_KINDS
     uint16_t size;
     uint8_t bytes[END_BYTES]; // a FtraceEvent
 };
@@ -132,7 +133,7 @@ static size_t kind_of(const struct lost_events *lost, uint32_t field)
     return i < lost->n_kinds ? i : N_KINDS;
 }
 
-static void keep_end(struct lost_task *task, const struct event *event,
+static void keep_end(struct lost_task *task, const struct event *event, size_t kind,
                      const struct wire_field *bytes)
 {
     struct end *end = &task->ends[task->n_ends];
@@ -147,7 +148,12 @@ static void keep_end(struct lost_task *task, const struct event *event,
         if (event->time > end->time)
             return;
     }
-    *end = (struct end){.time = event->time, .cpu = event->cpu, .size = (uint16_t)bytes->size};
+    *end = (struct end){
+        .time = event->time,
+        .cpu = event->cpu,
+        .kind = (uint8_t)kind,
+        .size = (uint16_t)bytes->size,
+    };
     memcpy(end->bytes, bytes->data, bytes->size);
 }
 
@@ -162,7 +168,7 @@ static void add_event(struct lost_events *lost, const struct event *event,
     struct lost_task *task = task_of(lost, event->pid);
     size_t kind = kind_of(lost, event->field);
     if (kind < lost->n_kinds && lost->kinds[kind].ends && task->used)
-        keep_end(task, event, bytes);
+        keep_end(task, event, kind, bytes);
     else if (event->time < task->first_begin)
         task->first_begin = event->time;
     task->n++;
@@ -226,6 +232,14 @@ static size_t ends_bytes(const struct lost_events *lost, uint32_t cpu)
     return bytes;
 }
 
+// An end that is written is not lost, so the sums leave it out.
+static void mark_written(struct lost_task *task, struct end *end)
+{
+    end->written = true;
+    task->n--;
+    task->counts[end->kind]--;
+}
+
 static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct packet_writer *writer)
 {
     size_t room = ends_bytes(lost, cpu);
@@ -241,7 +255,7 @@ static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct pac
             if (!is_due(&lost->tasks[i], end, cpu))
                 continue;
             wire_bytes(w, PB_FtraceEventBundle_event, end->bytes, end->size);
-            end->written = true;
+            mark_written(&lost->tasks[i], end);
             n++;
         }
     wire_end(w, mark);
@@ -390,6 +404,14 @@ static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
         packet_buffer_cancel(buffer);
 }
 
+// What is lost from here on is counted by nobody, but the table has to have room for it.
+static void forget_tasks(struct lost_events *lost)
+{
+    memset(lost->tasks, 0, sizeof(lost->tasks));
+    lost->others = (struct lost_task){.pid = OTHERS};
+    lost->n_tasks = 0;
+}
+
 void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writer)
 {
     uint64_t parent = track_uuid(writer, 0);
@@ -398,9 +420,9 @@ void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writ
     make_room(lost, writer->buffer);
     write_track(writer, parent, 0, "Events not kept");
     for (size_t i = 0; i < N_TASKS; i++)
-        if (lost->tasks[i].used)
+        if (lost->tasks[i].used && lost->tasks[i].n > 0)
             write_sum(lost, &lost->tasks[i], parent, writer);
     if (lost->others.n)
         write_sum(lost, &lost->others, parent, writer);
-    lost->n_tasks = 0;
+    forget_tasks(lost);
 }
