@@ -22,6 +22,7 @@ static int replace_buffer(struct session *session, size_t i)
     struct packet_buffer *old = session->buffers.items[i];
     session->buffers.items[i] = empty;
     source_set_replace_buffer(&session->sources, i, empty);
+    session_journal_replace_buffer(session, i);
     packet_buffer_free(old);
     return 0;
 }
@@ -84,6 +85,7 @@ static void transfer_buffers(struct session *session, struct session *clone)
         clone->buffers.items[i] = session->buffers.items[i];
         session->buffers.items[i] = empty;
         source_set_replace_buffer(&session->sources, i, empty);
+        session_journal_replace_buffer(session, i);
     }
 }
 

@@ -12,6 +12,10 @@
 // twice.
 //
 // Where there is no room for the second file, the journal goes on in the first one.
+//
+// A snapshot may take a buffer away and leave an empty one (transfer_on_clone,
+// clear_before_clone). The file follows the new buffer from its beginning. At the end the journal
+// begins anew, because the file has what went with the old buffer.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +78,7 @@ static void begin(struct session *session)
     session->reader.packets = &journal->packets;
     session_reader_reset(&session->reader);
     journal->passed_over = count_passed_over(session);
+    journal->buffer_replaced = false;
     if (!journal->begun && session->env.writes)
         session->env.writes(session->env.userdata, session);
     journal->begun = true;
@@ -107,9 +112,19 @@ void session_journal_prepare(struct session *session)
     uint64_t limit = 2 * session_buffer_bytes(session) + SLACK_BYTES;
     if (!journal->begun)
         begin(session);
-    else if (recording ? session_output_bytes(&session->output) > limit
-                       : count_passed_over(session) > journal->passed_over)
+    else if (recording
+                 ? session_output_bytes(&session->output) > limit
+                 : count_passed_over(session) > journal->passed_over || journal->buffer_replaced)
         begin_second(session);
+}
+
+void session_journal_replace_buffer(struct session *session, size_t i)
+{
+    struct session_journal *journal = session->journal;
+    if (!journal)
+        return;
+    session->reader.cursors[i] = journal->cursors[i] = (struct packet_cursor){0};
+    journal->buffer_replaced = true;
 }
 
 bool session_journal_syncs(const struct session *session)

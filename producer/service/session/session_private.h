@@ -69,6 +69,7 @@ struct session_journal {
     bool begun;
     unsigned n_tails;              // write-outs that ended
     uint64_t passed_over;          // by the rings, when the file began
+    bool buffer_replaced;          // since the file began
     nsec_t second_due;             // not before
     struct trace_file *previous;   // owned: complete until the file at hand is; NULL: none
     struct packet_cursor *cursors; // owned: where `previous` stands
