@@ -5,6 +5,7 @@ MMTRACE_BUILD names the build directory to test (default: build/ in the source t
 """
 import codecs
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -29,6 +30,12 @@ os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+
+@functools.cache
+def is_sanitized():
+    """Whether the programs are built with AddressSanitizer, which takes memory and time itself."""
+    return b"__asan_init" in MMTRACE.read_bytes()
 
 
 def run(*argv, timeout_s=60, **options):

@@ -152,7 +152,6 @@ class Pressure(unittest.TestCase):
         cls.wakeups = None if "kmem_activity" in daemon.said() else sum(daemon.status(*names)) - sum(before)
         cls.ticks = daemon.cpu_ticks() - ticks
         [cls.rss_kb] = daemon.status("VmRSS")
-        cls.sanitized = "libasan" in pathlib.Path(f"/proc/{daemon.pid}/maps").read_text()
         cls.files_idle = daemon.files()
 
     def test_waiting_costs_nothing(self):
@@ -163,7 +162,7 @@ class Pressure(unittest.TestCase):
         self.assertEqual(self.files_idle, [])
 
     def test_memory(self):
-        if self.sanitized:
+        if lib.is_sanitized():
             self.skipTest("a sanitizer takes memory itself")
         self.assertLess(self.rss_kb, RSS_MAX_KB)
 

@@ -97,9 +97,6 @@ class Daemon:
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(name + r":\s+(\d+)", text)[1])
 
-    def is_sanitized(self):
-        return "libasan" in pathlib.Path(f"/proc/{self.process.pid}/maps").read_text()
-
     def rss_kb(self):
         return self.status_kb("VmRSS")
 
@@ -355,7 +352,7 @@ class Months(unittest.TestCase):
         if "MMTRACE_CYCLES" in os.environ:
             print(f"{self.N_CYCLES} cycles: {rss_kb} kB -> {daemon.rss_kb()} kB")
         self.assertEqual(daemon.settled_n_fds(), n_fds)
-        if not daemon.is_sanitized():
+        if not lib.is_sanitized():
             self.assertLess(daemon.rss_kb() - rss_kb, 128 + self.N_CYCLES // 20)  # 50 bytes a cycle are none
         self.assertEqual(daemon.stop(), 0)
 
@@ -365,7 +362,7 @@ class Memory(unittest.TestCase):
     def test_later_buffers_are_locked_too(self):
         daemon = Daemon()
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop())
-        if daemon.is_sanitized():
+        if lib.is_sanitized():
             self.skipTest("a sanitizer lets nothing be locked")
         daemon.until(lambda: daemon.status_kb("VmLck") > 0, "nothing is locked")
         before, rss_kb = daemon.status_kb("VmLck"), daemon.rss_kb()

@@ -10,6 +10,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import time
 import unittest
 
 import lib
+import states
 import test_daemon
 import test_ipc
 
@@ -338,10 +340,23 @@ class ArmedAndKilled(Armed):
         (self.traces / "one-20260101T000000Z.pftrace.part").symlink_to(target)
         (self.traces / "notes.pftrace.part").write_bytes(b"notes")
         (self.traces / "two-20260101T000000Z.pftrace.part").write_bytes(b"")
+        # A second name of a file, a pipe, a device, a file of another user, and somebody's own hidden file.
+        linked = self.root / "linked"
+        linked.write_bytes(b"not a trace either")
+        os.link(linked, self.traces / "linked-20260101T000000Z.pftrace.part")
+        os.mkfifo(self.traces / "pipe-20260101T000000Z.pftrace.part")
+        os.mknod(self.traces / "device-20260101T000000Z.pftrace.part", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        (self.traces / "other-20260101T000000Z.pftrace.part").write_bytes(b"another user's")
+        os.chown(self.traces / "other-20260101T000000Z.pftrace.part", 65534, 65534)
+        (self.traces / ".download.part").write_bytes(b"hidden")
+        # What a daemon leaves that dies while a part is being replaced.
+        (self.traces / ".one-1234.pftrace.part").write_bytes(b"")
         self.arm("one", TRIGGERED % 1000)
         self.start().end()
         self.assertEqual(target.read_bytes(), b"not a trace")
-        self.assertEqual([path.name for path in self.parts()], ["notes.pftrace.part", "one-20260101T000000Z.pftrace.part"])
+        self.assertEqual(linked.read_bytes(), b"not a trace either")
+        names = {path.name.removesuffix("-20260101T000000Z.pftrace.part") for path in self.traces.iterdir()}
+        self.assertEqual(names, {"notes.pftrace.part", "one", "linked", "pipe", "device", "other", ".download.part"})
 
     def test_into_a_file(self):
         daemon = self.record_part((TRIGGERED % 60000) + "write_into_file: true file_write_period_ms: 200\n")
@@ -365,6 +380,24 @@ class ArmedAndEnded(Armed):
         self.assertIn(f"armed/one.cfg: wrote {trace}", daemon.said())
         self.assertEqual(lib.of_kind(lib.decode(trace), "recording_cut"), [])
         self.assertGreater(len(samples(trace)), 20)
+
+    def test_snapshot_takes_the_buffer_along(self):
+        """A snapshot may leave an empty buffer: the file has what was recorded after it."""
+        for name in ("transfer_on_clone", "clear_before_clone"):
+            with self.subTest(name):
+                shutil.rmtree(self.traces, ignore_errors=True)
+                daemon = self.record_part('unique_session_name: "named"\n' +
+                                          (TRIGGERED % 60000).replace("size_kb: 1024", f"size_kb: 1024 {name}: true"))
+                cloned = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                done = self.command("clone", "named", "-o", self.root / "snapshot.pftrace")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                states.wait_for_reads(daemon.pid, 30)
+                self.assertEqual(daemon.end(), 0)
+                [trace] = self.finished()
+                times = samples(trace)
+                self.assertGreater(len(times), 20)
+                self.assertGreaterEqual(times[0], cloned)
+                (self.root / "snapshot.pftrace").unlink()
 
     def test_wrote_means_on_the_disk(self):
         if lib.run("strace", "-V").returncode != 0:
@@ -544,8 +577,7 @@ class NoRoom(Armed):
         self.trigger()
         daemon.wait(lambda: "an older recording is lost" in daemon.said(), 60)
         [rss_kb] = daemon.status("VmRSS")
-        if "libasan" not in pathlib.Path(f"/proc/{daemon.pid}/maps").read_text() and \
-                b"__asan" not in lib.MMTRACE.read_bytes():  # a sanitizer takes memory itself
+        if not lib.is_sanitized():
             self.assertLess(rss_kb, 12 << 10)
         filler.unlink()
         daemon.wait(lambda: ": wrote " in daemon.said().rpartition("older recording is lost")[2], 60)

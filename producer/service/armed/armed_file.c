@@ -151,8 +151,8 @@ int armed_file_replace(struct armed_file *file, struct armed_file *other,
     if (other->path) {
         r = part_of(other->path, beside);
     } else {
-        snprintf(beside, sizeof(beside), "%s/.%s-%d" ARMED_PART_SUFFIX, folder->path, folder->stem,
-                 (int)getpid());
+        snprintf(beside, sizeof(beside), "%s/.%s-%d" ARMED_FILE_SUFFIX ARMED_PART_SUFFIX,
+                 folder->path, folder->stem, (int)getpid());
         unlink(beside);
         r = link_to_name(other->fd, beside);
     }

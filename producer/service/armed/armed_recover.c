@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder may be open to others than root, so a part has to be a regular file of this user, and is
-// opened by its name in the folder, without following links. The lock tells a part whose writer is
-// dead from one that another daemon, or this one, is writing.
+// A folder may be open to others than root. So a part has to be a regular file of this user with
+// one name only: a part is cut and gets a mark, which must not happen to a file that somebody has
+// linked into the folder. A part is opened by its name in the folder, without following links. The
+// lock tells a part whose writer is dead from one that another daemon, or this one, is writing. A
+// writer that has just completed its file no longer holds the lock, but the file has another name
+// then.
 #include "producer/service/armed/armed_recover.h"
 
 #include <dirent.h>
@@ -35,20 +38,30 @@ static char *final_name(const char *name)
     return NULL;
 }
 
-// A second file of a journal that has not taken the place of the first one.
+// The file of a journal that has not taken the place of an older one.
 static bool is_second(const char *name)
 {
-    return *name == '.' && str_ends_with(name, ARMED_PART_SUFFIX);
+    const char *dash = strrchr(name, '-');
+    return *name == '.' && dash && dash > name + 1 && dash[1] >= '0' && dash[1] <= '9' &&
+           str_eq(dash + 1 + strspn(dash + 1, "0123456789"), ARMED_FILE_SUFFIX ARMED_PART_SUFFIX);
+}
+
+static bool is_named(int dir_fd, const char *name, struct stat *ret)
+{
+    return fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(ret->st_mode) &&
+           ret->st_uid == geteuid() && ret->st_nlink == 1;
 }
 
 // A descriptor of a file that nobody writes, locked; or -1.
 static int open_part(int dir_fd, const char *name)
 {
-    struct stat st;
+    struct stat st, named;
+    if (!is_named(dir_fd, name, &st)) // before it is opened, which devices notice
+        return -1;
     CLEANUP(close_fdp)
     int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        flock(fd, LOCK_EX | LOCK_NB) < 0)
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 ||
+        !is_named(dir_fd, name, &named) || named.st_dev != st.st_dev || named.st_ino != st.st_ino)
         return -1;
     return steal_fd(&fd);
 }
