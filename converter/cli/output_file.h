@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that a verb writes: it has its name when all of it is there, so that a failure leaves the
-// old one. What is no regular file (a pipe, a device) is written to.
+// A file that a verb writes. The file gets its name when it is complete, so that a failure leaves
+// the old one. A file that is not regular (a pipe, a device) is written to.
 #pragma once
 
 #include "common/err.h"

@@ -47,7 +47,7 @@ int sources_add(struct sources *sources, const struct source *source)
     return -ENOMEM;
 }
 
-// Of a path, or of a path in an archive.
+// The last part of a path, or of a path in an archive.
 static const char *last_part(const char *path)
 {
     const char *last = path;

@@ -14,7 +14,7 @@ enum {
     VERDICT_WITHOUT_EMPTY = 2, // nothing of a trace that has nothing about memory pressure
 };
 
-// A sentence a line. Of several traces each begins with a line that names it.
+// One line for each sentence. If there are several traces, a line names each of them.
 void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *indent, int without);
 
 // `mmsql: FILE: what (what to do)` to standard error, at most HEALTH_LINES_MAX a trace.

@@ -10,7 +10,7 @@ struct counter_range {
     double first, last; // of all tracks that match, in sum
 };
 
-// Of counters of that type whose name matches (GLOB): first and last value.
+// First and last value of the counters of that type whose name matches (GLOB).
 struct counter_range counters_range(struct subject *subject, const char *type, const char *glob);
 
 // By how much counters of vmstat grew; 0 where they went back or are not there.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who grew: of each process the memory that only it can give back, anonymous memory and what of it
-// is in swap; of profiled processes without such counters, their heaps.
+// The process that grew. For each process the memory counts that only the process can give back:
+// anonymous memory, swapped or not. For profiled processes without these counters the heap counts.
 //
 // A trace may have millions of readings. So a process with many is looked at in some places through
 // the index on track and time, and only the one that grew most is read in full. What is said of it
@@ -148,7 +148,7 @@ static void growth_tell(struct subject *subject, const struct growth *most,
                   most->high.ts - most->low.ts, &text, query);
 }
 
-// Of heap profiles, each dump tells the difference to the one before it.
+// Each dump of a heap profile has the difference to the dump before it.
 static bool heaps_tell(struct subject *subject)
 {
     CLEANUP(subject_end)

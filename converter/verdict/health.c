@@ -21,7 +21,7 @@
 #define NAMED_MAX 3
 #define NAME_SIZE 64 // a database may be a stranger's, and have any name here
 
-// The first that fits counts. Of those with a kind `any_severity`, also what counts as info.
+// The first row that fits counts. A row with `any_severity` also fits the severity info.
 static const struct stat_meaning {
     const char *glob;
     enum health_kind kind;

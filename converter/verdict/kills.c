@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who was killed for want of memory: by the kernel (oom/mark_victim), by the old low memory killer
-// (lowmemory_kill), and by Android's lmkd (its marks in the trace). Where only a counter tells that
-// there was a kill, that is said, and how to learn more.
+// Processes that were killed for want of memory: by the kernel (oom/mark_victim), by the old low
+// memory killer (lowmemory_kill), and by Android's lmkd (its marks in the trace). If only a counter
+// shows a kill, the sentence says so, and how to learn more.
 #include <inttypes.h>
 
 #include "common/cleanup.h"

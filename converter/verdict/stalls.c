@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who waited for memory: direct and memcg reclaim, and compaction, by process. Threads of the
-// kernel whose task is reclaim or compaction make nobody wait, and are not among them.
+// Processes that waited for memory: in direct reclaim, in memcg reclaim, in compaction. Threads of
+// the kernel whose task is reclaim or compaction make no process wait, and do not count.
 #include "common/cleanup.h"
 #include "converter/verdict/rules.h"
 
@@ -25,7 +25,7 @@ static int64_t waits_of(const struct waiter *waiter)
     return n;
 }
 
-// Of waits whose ends may be missing.
+// For waits whose ends may be missing.
 static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

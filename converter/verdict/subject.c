@@ -185,7 +185,7 @@ static void name_add(struct strbuf *text, const char *name, const char *number, 
         strbuf_addf(text, "a task without a name (%s %" PRId64 ")", number, id);
 }
 
-// Of a thread whose process is not known the name of the thread counts.
+// If the process of a thread is not known, the name of the thread counts.
 void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid)
 {
     CLEANUP(subject_end)

@@ -43,7 +43,7 @@ bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
     "NOT EXISTS (SELECT 1 FROM _arg_kind WHERE name IS NOT NULL) AND EXISTS (SELECT 1 FROM "       \
     "stats WHERE name GLOB 'ftrace_cpu_*' AND trace_id = ?1)"
 
-// Of the sums of events that mmtrace could not keep.
+// The track with the sums of events that mmtrace could not keep.
 #define NOT_KEPT_TRACK "Events not kept"
 
 // Whether the config of the trace asks for the kernel event GROUP/NAME.

@@ -18,7 +18,7 @@ struct listed_file {
     struct err other_build;   // what tells that the list is of another build; no text: nothing
 };
 
-// Of an APK the pinlist inside is taken, "-" is standard input; see pinlist_file_read(). 0, or a
+// An APK stands for the pinlist inside it, "-" for standard input; see pinlist_file_read(). 0, or a
 // negative errno with text.
 int listed_file_open(const char *list_path, const char *path, struct listed_file *ret,
                      struct err *err);

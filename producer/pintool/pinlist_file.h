@@ -8,8 +8,8 @@
 #include "producer/pintool/list_source.h"
 
 // All of the list, or an error whose text begins with the path; see pinlist_parse(). "-" is
-// standard input. Of a zip the list inside is taken; see embedded_list_read(). *ret_source: what
-// the list was made of, as far as that is known; may be NULL.
+// standard input. A zip stands for the list inside it; see embedded_list_read(). *ret_source: the
+// origin of the list, as far as it is known; may be NULL.
 int pinlist_file_read(const char *path, struct pinlist *ret, struct list_source *ret_source,
                       struct err *err);
 

@@ -55,7 +55,7 @@ enum service_event {
                          // say how
     SERVICE_EVENT_CLONE_TRIGGERED, // a CLONE_SNAPSHOT trigger's delay is over: clone now (`trigger`
                                    // says which)
-    // Of durable sessions:
+    // For durable sessions:
     SERVICE_EVENT_WRITING, // the first of it goes into the file, or there is room for it again
     SERVICE_EVENT_NO_ROOM, // `result` says why; it is tried again after a while
     SERVICE_EVENT_FILE_REPLACED, // all is in the file that next_file() made
@@ -71,7 +71,7 @@ struct service_consumer {
     // still there.
     void (*notify)(void *userdata, uint64_t session_id, enum service_event event, int result,
                    const char *text, const struct service_trigger_hit *trigger);
-    // Of durable sessions. NULL: none.
+    // For durable sessions. NULL: none.
     // There is no room for the file (`why`): true if there is more now.
     bool (*make_room)(void *userdata, uint64_t session_id, int why);
     // A second file, which may take the place of the first; the service owns *ret_fd. session.h.
@@ -121,7 +121,7 @@ void service_give_up(struct service *service, uint64_t session_id);
 // A session that has stopped and waits for room does not stand in the way of the next one: its name
 // is free.
 void service_free_name(struct service *service, uint64_t session_id);
-// Of a session that has ended without a file: everything goes into `fd` (owned, also on failure).
+// For a session that has ended without a file: everything goes into `fd` (owned, also on failure).
 // SERVICE_EVENT_ENDED follows once more.
 int service_write_late(struct service *service, uint64_t session_id, int fd, struct err *err);
 // What a session has recorded and not written, roughly.

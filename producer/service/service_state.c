@@ -303,7 +303,7 @@ void service_set_trace_folders(struct service *service,
     service->list_folders_userdata = userdata;
 }
 
-// Who is told of it may be elsewhere.
+// The client that gets the path may be in another folder.
 static char *absolute_path(bool *ok, const char *path)
 {
     char folder[PATH_MAX], *whole;

@@ -50,8 +50,8 @@ struct packet_buffer_stats {
     uint64_t packets_overwritten,
         bytes_overwritten;      // by the ring; those that were retained do not count
     uint64_t packets_discarded; // refused: DISCARD and full, or larger than the buffer
-    // Of those overwritten: what lay between the two ends of a ring that keeps both, and the events
-    // in them. A ring that is to keep its newest data only has lost nothing.
+    // Overwritten packets between the two ends of a ring that keeps both ends, and the events in
+    // them. A ring that keeps its newest data only has lost nothing.
     uint64_t packets_lost, events_lost;
     bool full; // DISCARD: nothing is taken any more
     uint64_t packets_read, bytes_read;

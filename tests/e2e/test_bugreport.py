@@ -156,7 +156,7 @@ class WithoutDaemon(Case):
 
     @lib.needs_root
     def test_links_are_not_followed(self):
-        """Who can write into the folder must not choose what root reads."""
+        """A user who can write into the folder must not choose what root reads."""
         secret = self.root / "secret"
         secret.write_bytes(SCHED.read_bytes())
         (self.folder / "link.pftrace").symlink_to(secret)

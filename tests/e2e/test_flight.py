@@ -140,7 +140,7 @@ class OwnSockets(Base):
         with peers.Traced(*peers.find_perfetto()) as other:
             with self.daemon("--no-perfetto-sockets", env=other.env) as daemon:
                 self.look(daemon, other.env)
-                # Of traced it is not known what became of a trigger.
+                # traced does not tell what became of a trigger.
                 done = lib.run(lib.MMTRACE, "trigger", "kmem_activty", env=other.env)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 

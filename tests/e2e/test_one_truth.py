@@ -86,7 +86,7 @@ def needs_ftrace(test):
 
 
 def without_our_sources(text):
-    """Of a config: Perfetto refuses fields that it does not know."""
+    """The config without them: Perfetto refuses fields that it does not know."""
     blocks = re.findall(r"^data_sources \{\n.*?^\}\n", text, re.M | re.S)
     for block in blocks:
         if "page_residency" in block or "perf_map" in block:

@@ -134,7 +134,7 @@ class Bounds(Case):
                                         f"AND ts <= {at * MS} AND ts + dur > {at * MS}"), [(want,)])
 
     def test_an_end_that_a_poll_saw(self):
-        """Of the process that it is about: a pid may be another's by then, or have been freed by the kernel before."""
+        """The end belongs to its process: the pid may be another's by then, or be free already."""
         ended = ("packet {{ trusted_packet_sequence_id: 4 timestamp: {0} process_stats {{ ended {{ pid: {1} last_seen: {2} }} }} "
                  "}}\n")
         self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(90, 60, 20) + ended.format(40 * MS, 10, 30 * MS)

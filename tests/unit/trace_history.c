@@ -25,7 +25,7 @@ static const char *in_scratch(const char *name)
     return path;
 }
 
-// Of `bytes`, written so long before NOW.
+// A file of `bytes`, written `age` before NOW.
 static void put(const char *name, off_t bytes, nsec_t age)
 {
     FILE *file = fopen(in_scratch(name), "we");

@@ -218,8 +218,8 @@ static int bind_text(sqlite3_stmt *statement, const struct facts *facts, enum fa
     return sqlite3_bind_text(statement, fact, printable, -1, SQLITE_TRANSIENT);
 }
 
-// Sets what is known; a fact that is there already stays where nothing is said of it. Of the kernel
-// the first word counts: version says more than index.txt, which stands at the end of a report.
+// Sets the facts that are known; the others stay as they are. The first word about the kernel
+// counts: version says more than index.txt, which stands at the end of a report.
 static int facts_store(const struct file_import *in, const struct facts *facts, struct err *err)
 {
     static const char sql[] =

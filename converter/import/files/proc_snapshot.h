@@ -17,7 +17,7 @@
 #define PROC_FILE_MAX_BYTES ((size_t)16 << 20) // more is no file of /proc
 #define PROC_NAME_MAX_BYTES ((size_t)256)      // of a counter, a slab, a zone
 
-// Of a path, or of a path in an archive: the last part.
+// The last part of a path, or of a path in an archive.
 const char *proc_file_name(const char *path);
 
 // The row of the moment that `in->path` is of; it is made if there is none yet.

@@ -107,7 +107,7 @@ static void publish(struct entry *entry)
         complain(entry, &err, "");
 }
 
-// Of the session whose trace was written.
+// The number for the session whose trace was written.
 static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
 {
     Pb__TracingServiceState__SessionDetails *details =

@@ -52,7 +52,7 @@ void config_done(struct config *config);
 int config_target_buffer(const Pb__TraceConfig *trace, const Pb__DataSourceConfig *source,
                          uint32_t *ret);
 
-// Of a buffer's size_kb, what keeps the packets that come first and is never overwritten; 0: none.
+// The part of a buffer's size_kb that keeps the first packets and is never overwritten; 0: none.
 // A RING_BUFFER of a session that START_TRACING begins keeps a quarter unless keep_first_kb says
 // otherwise.
 uint32_t config_keep_first_kb(const Pb__TraceConfig *trace,

@@ -21,7 +21,7 @@ struct session_buffers {
 // (implicit_names.h).
 size_t session_buffers_count(const Pb__TraceConfig *config);
 
-// Of buffer number `i`; also of the one that the config does not have.
+// The config of buffer number `i`, also of the buffer that the config does not have.
 const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i);
 bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i);
 

@@ -14,7 +14,7 @@
 
 #define PENDING_CLONES_MAX 16
 
-// Of a journal: how often it is written, and the statistics with it.
+// How often a journal is written, and the statistics with it.
 #define JOURNAL_PERIOD           NSEC_PER_SEC
 #define JOURNAL_WRITES_PER_STATS 10
 
