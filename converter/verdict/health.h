@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace lacks, in plain words: the statistics of recording and conversion (the table stats),
-// gathered by what they mean for whoever asks the database. A sound trace has none. A ring buffer
-// that wrapped, as it is meant to, is not among them.
+// Health lines say in plain words what a trace lacks. Their source is the statistics of recording
+// and conversion (the table stats), gathered by their meaning for the user of the database. A sound
+// trace has no health lines. A ring buffer that wrapped is no loss.
 #pragma once
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ struct health_line {
 };
 VEC_DEFINE(health_line_vec, struct health_line);
 
-// Appends what is wrong with the trace, the worst first. 0 or a negative errno.
+// Appends the health lines of the trace, the worst first. 0 or a negative errno.
 int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec *ret,
                 struct err *err);
 

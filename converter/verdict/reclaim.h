@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reclaim and compaction in a trace, from kernel events: what was at work when, and who waited.
+// Reclaim and compaction in a trace, from kernel events: the times of work, and the processes that
+// waited.
 #pragma once
 
 #include "common/map.h"
@@ -20,7 +21,7 @@ struct work_sum {
     bool recorded; // the trace has such events, or was to have them
 };
 
-// What one process, or a thread whose process is not known, did while it wanted memory.
+// The waits of one process, or of one thread whose process is not known.
 struct waiter {
     int64_t upid, utid; // upid -1: not known; utid: of its longest wait
     int64_t n[N_WORK];  // without kswapd
@@ -42,6 +43,6 @@ struct reclaim {
     bool has_gaps;                // the kernel overwrote events: durations mean nothing
 };
 
-// All zero before. Failures are in subject->code.
+// The caller passes all zeros. Failures are in subject->code.
 void reclaim_read(struct reclaim *reclaim, struct subject *subject);
 void reclaim_done(struct reclaim *reclaim);

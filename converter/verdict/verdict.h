@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened, in at most five sentences a trace, from the tables of a converted database: what
-// was killed, what is missing, when memory was short, who waited for it, who grew, what was evicted
-// and came back. The table `verdict` holds the same for SQL. Nothing else in the project has rules
-// for this; who shows a verdict shows these sentences.
+// The verdict on a trace: at most five sentences from the tables of a converted database. They name
+// the killed process, the losses of the trace, the time in which memory was short, the process that
+// waited most, the process that grew most, and the evicted memory that came back. The table
+// `verdict` holds the same for SQL. All rules are in this folder: every verdict that the programs
+// show has these sentences.
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@ struct sqlite3;
 
 #define VERDICT_LINES_MAX 5 // of each trace
 
-// In the order in which they are told, severity aside.
+// The order is that of the sentences within one severity.
 enum verdict_kind {
     VERDICT_KILL,     // a process was killed for want of memory
     VERDICT_LOSS,     // the trace lacks something
@@ -53,7 +54,7 @@ VEC_DEFINE(verdict_vec, struct verdict);
 // or a negative errno.
 int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, struct err *err);
 
-// Adds them to the table `verdict`.
+// Adds the verdicts to the table `verdict`.
 int verdict_store(struct sqlite3 *handle, const struct verdict_vec *verdicts, struct err *err);
 
 const char *verdict_kind_name(enum verdict_kind kind);

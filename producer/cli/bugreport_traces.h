@@ -27,8 +27,8 @@ struct report_options {
     size_t n_folders;
 };
 
-// Adds the traces to the report and says for its index what was found. Only what the zip cannot
-// take is an error. If nothing is in *ret, `why` has what happened and what to do; otherwise it is
+// Adds the traces to the report, and the findings to its index. The only errors are those of
+// writing the zip. If *ret is empty, `why` has the reason and the way out; otherwise `why` is
 // empty.
 int bugreport_traces_add(struct bugreport *report, const struct report_options *options,
                          struct reported_traces *ret, struct err *why, struct err *err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the verbs that speak with a tracing service share: `mmtrace daemon` or Perfetto's traced.
-// The daemon's own sockets come first, then those where Perfetto's environment variables or
-// defaults say that they are. A process that serves our own socket must be root's.
+// The code that all verbs share which speak with a tracing service: `mmtrace daemon` or Perfetto's
+// traced. The daemon's own sockets come first, then those of Perfetto's environment variables or
+// defaults. A process that serves our own socket must be root's.
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err);
     }
 int remote_take_socket(const char *folder, struct err *err);
 
-// What became of a trigger in all services together. `told`: services that took it, of which
+// The fate of a trigger in all services together. `told`: services that took it, of which
 // `silent` do not say what they did, as traced.
 struct remote_trigger_answer {
     uint32_t sessions, acted, held_back; // as in struct service_trigger_result

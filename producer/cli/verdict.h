@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened in a trace, in at most five lines: what `mmsql verdict` prints of it.
+// The verdict on a trace, in at most five lines: the output of `mmsql verdict`.
 #pragma once
 
 #include "common/err.h"
@@ -18,8 +18,8 @@ struct verdict_request {
     bool stands_back;   // the child gets the lowest priority: nobody waits for it
 };
 
-// Runs `mmsql verdict` and appends its lines, each with a newline, fit to be printed; of a trace
-// that has nothing about memory pressure there are none. Blocks until the child has ended. 0, or a
+// Runs `mmsql verdict` and appends its lines, each with a newline, fit to be printed. A trace that
+// has nothing about memory pressure gives no lines. Blocks until the child has ended. 0, or a
 // negative errno with text:
 //   -ENOENT     there is no mmsql, or none that root may run
 //   -ENODATA    the file is empty
@@ -29,7 +29,7 @@ struct verdict_request {
 //   others      mmsql could not read the trace, or could not be run
 int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, struct err *err);
 
-// The same of a file by its name.
+// The same for a file by its name.
 int verdict_of_file(const char *path, nsec_t timeout, struct strbuf *ret, struct err *err);
 
 // For the end of a command: prints the verdict of the file to standard error, each line indented.

@@ -2,7 +2,7 @@
 //
 // The trace files of a config that is recorded again and again: STEM-TIME.pftrace in one folder,
 // TIME as in 20261121T031500Z. While a file is being written it is called STEM-TIME.pftrace.part
-// and locked. A part that nobody holds is what a daemon left that died (armed_recover.h).
+// and locked. A part without a lock was left by a daemon that died (armed_recover.h).
 #pragma once
 
 #include <stdbool.h>
@@ -46,9 +46,9 @@ int armed_file_publish(struct armed_file *file, const struct armed_folder *folde
 int armed_file_replace(struct armed_file *file, struct armed_file *other,
                        const struct armed_folder *folder);
 
-// The part is complete: it is on the disk and has its name when this returns 0. Where somebody else
-// has taken the name meanwhile, it becomes the next one that is free. -EEXIST: none is. No
-// allocation, except for a new name.
+// The part is complete: it is on the disk and has its name when this returns 0. If the name has
+// been taken meanwhile, the file gets the next free name. -EEXIST: no name is free. No allocation,
+// except for a new name.
 int armed_file_complete(struct armed_file *file);
 
 // Closes and removes a part.
@@ -56,7 +56,7 @@ void armed_file_drop(struct armed_file *file);
 
 bool armed_file_is_empty(const struct armed_file *file);
 
-// Closes. What is empty, or never got a name, is gone; a part stays a part.
+// Closes the file. A file that is empty, or never got a name, is gone; a part stays a part.
 void armed_file_close(struct armed_file *file);
 
 // Removes empty files that a process left, and the oldest until the limits hold. Files with other
@@ -69,7 +69,7 @@ struct armed_oldest {
     struct timespec changed;
     char name[256]; // empty: none so far
 };
-// Looks for a file that is older than *oldest, which it then is. True: there is one.
+// Looks for a file that is older than *oldest, and stores it there. True: there is one.
 bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_oldest *oldest);
 
 // True for "STEM-TIME.pftrace" and "STEM-TIME-N.pftrace".

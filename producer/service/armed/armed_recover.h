@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a daemon left that was killed, or that the machine took along: parts of traces.
+// Parts of traces that a daemon left: it was killed, or the machine was reset.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/log.h"
 
-// Closes each part in the folder that nobody writes: cut behind its last whole packet, marked
-// (protos/trace/recording_cut.proto), under its name. Empty ones are removed. How many have become
-// traces; what each is goes to the log, and `found` (NULL: nobody) hears of it.
+// Closes each part in the folder that no process writes: the part is cut behind its last whole
+// packet, marked (protos/trace/recording_cut.proto), and gets its name. Empty parts are removed.
+// The log and `found` (unless NULL) get a line for each. Returns the number of new traces.
 uint64_t armed_recover(const char *folder, const struct log *log,
                        void (*found)(void *userdata, const char *path), void *userdata);

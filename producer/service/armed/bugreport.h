@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A bugreport: one zip with traces, the memory files of /proc, the end of the kernel log, and
-// index.txt, which says what is in it and what is missing. Knows nothing of sessions: whoever has a
-// trace hands it over packet by packet.
+// index.txt, which lists the contents and the gaps. This module knows nothing of sessions: the
+// caller hands a trace over packet by packet.
 //
-// What cannot be read goes into the index and the report goes on. What cannot be written is an
-// error, and no file is left behind.
+// A failure to read goes into the index, and the report goes on. A failure to write is an error,
+// and no file is left behind.
 #pragma once
 
 #include <stddef.h>

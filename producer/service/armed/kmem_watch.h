@@ -3,7 +3,7 @@
 // Tells when memory gets short: by events of the kernel, in a tracefs instance of its own, and by
 // thresholds of /proc/pressure/memory. Sleeps in the kernel until it happens, then rests for a
 // while, in which nothing is watched and nothing wakes up. The rest doubles with each further hit
-// of the last hour: what goes on all day is told at longer and longer intervals.
+// of the last hour: signs that go on all day hit at longer and longer intervals.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@
 struct kmem_watch_hit {
     nsec_t time;      // boot time of the event; of the wake-up where it cannot be told
     const char *what; // the event or threshold as it was asked for
-    // " by TASK-PID: ARGUMENTS", what the kernel says of the event; "" where it says nothing.
+    // " by TASK-PID: ARGUMENTS", the kernel's text of the event; "" if there is none.
     char detail[KMEM_WATCH_DETAIL_MAX];
 };
 
@@ -40,7 +40,7 @@ struct kmem_watch_options {
     // "some STALL_USEC WINDOW_USEC" or "full ...", perhaps with the pressure file of a cgroup
     // behind it, NULL-terminated; NULL: none
     const char *const *psi;
-    // What is not there is nothing to warn of: nobody asked for it by name.
+    // Missing events draw no warning, because the user did not name them.
     bool is_default;
     nsec_t rest;     // after a hit; > 0. Doubled for each other one of the last hour
     nsec_t rest_max; // bounds that
@@ -51,13 +51,13 @@ struct kmem_watch_options {
 
 struct kmem_watch;
 
-// Watches from here on. What this kernel does not have is logged and left out; an error only if
-// nothing is left to watch. `hit` is never called from inside.
+// Watches from here on. Events that this kernel does not have are logged and left out. An error
+// only if nothing is left to watch. `hit` is never called from inside.
 int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch **ret,
                    struct err *err);
 struct kmem_watch *kmem_watch_free(struct kmem_watch *watch); // takes NULL, returns NULL
 
-// Rests at least until `until` (boot time): something else has told already.
+// Rests at least until `until` (boot time): another sign has fired already.
 void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until);
 
 // Whether it rests, and how often it hit.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the daemon itself notices, as two triggers: kmem_activity when the kernel reclaims memory or
-// tasks stall for it, oom_kill when it kills a process for want of memory. Each of three groups
-// rests for itself: what goes on in the background, stalls, and kills. So a cgroup that reclaims
-// all day at its limit does not hide a machine that stalls.
+// The triggers that the daemon fires itself: kmem_activity when the kernel reclaims memory or tasks
+// stall for memory, oom_kill when the kernel kills a process for want of memory. Each of three
+// groups rests for itself: work in the background, stalls, and kills. So a cgroup that reclaims all
+// day at its limit does not hide a machine that stalls.
 #pragma once
 
 #include "common/err.h"
