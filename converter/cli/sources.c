@@ -3,7 +3,7 @@
 // The same content is known by a hash before anything is converted. A recording that is there in
 // two files with different bytes (one is cut, or compressed) is known by its trace_uuid, once it is
 // converted. A config may name a trace_uuid, which all its recordings have; so their times count,
-// too.
+// and the moment when the recorder started.
 //
 // Snapshots of one session have the second half of their uuids in common. Each of them is whole for
 // itself, so both are loaded; what both recorded is counted twice, which must be said.
@@ -154,12 +154,17 @@ int sources_write(struct sources *sources, struct sqlite3 *handle, struct err *e
 #define SAME_TIME                                                                                  \
     " t.start_ts - t.ts_shift <= p.end_ts AND p.start_ts <= t.end_ts - t.ts_shift AND "            \
     "coalesce(abs(t.realtime_offset - p.realtime_offset) < 500000000, 1) "
+// When the recorder started, which the file may lack.
+#define STARTED(schema, trace)                                                                     \
+    "(SELECT int_value FROM " schema ".metadata WHERE name = 'tracing_started_ns' AND "            \
+    "coalesce(trace_id, " trace ".id) = " trace ".id)"
 // The session: all but the random half that each snapshot has for itself.
 #define SESSION_OF(uuid) "substr(" uuid ", 20)"
 
 static const char same_sql[] =
     "SELECT t.path, t.uuid, t.n_packets, p.n_packets FROM main.trace t JOIN part.trace p "
-    "ON t.uuid = p.uuid WHERE" SAME_TIME "ORDER BY t.id LIMIT 1";
+    "ON t.uuid = p.uuid WHERE" SAME_TIME
+    "AND coalesce(" STARTED("main", "t") " = " STARTED("part", "p") ", 1) ORDER BY t.id LIMIT 1";
 static const char overlap_sql[] =
     "SELECT t.path, (min(t.end_ts - t.ts_shift, p.end_ts) - "
     "max(t.start_ts - t.ts_shift, p.start_ts)) / 1e9 AS seconds, count(*) OVER (), t.id "
@@ -187,10 +192,10 @@ static int row_ask(sqlite3 *handle, const char *sql, char *(*say)(sqlite3_stmt *
 static char *same_say(sqlite3_stmt *row)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    strbuf_addf(&text, "it is the same recording as %s (trace_uuid %s)", column_text(row, 0),
+    strbuf_addf(&text, "the same recording as %s (trace_uuid %s)", column_text(row, 0),
                 column_text(row, 1));
     if (sqlite3_column_int64(row, 2) != sqlite3_column_int64(row, 3))
-        strbuf_addf(&text, ", of which that has %lld packets and this %lld",
+        strbuf_addf(&text, ", which has %lld packets, and this file has %lld",
                     sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3));
     return strbuf_steal(&text);
 }

@@ -66,6 +66,7 @@ struct health {
     struct tally tallies[N_HEALTH];
     int64_t events_lost; // 0: not known
     int64_t overwritten; // chunks of rings
+    int64_t discarded;   // chunks that buffers refused; packet_loss has them, too
     int64_t truncated_at;
     struct health_line_vec *lines; // borrowed
     bool failed;
@@ -95,6 +96,8 @@ static void stat_take(struct health *health, const char *name, const char *sever
         sum_add(&health->events_lost, value);
     if (str_eq(name, "traced_buf_chunks_overwritten"))
         sum_add(&health->overwritten, value);
+    if (str_eq(name, "traced_buf_chunks_discarded"))
+        sum_add(&health->discarded, value);
     if (str_eq(name, "mmsql_truncated_at"))
         health->truncated_at = value;
     if (kind == N_HEALTH)
@@ -178,7 +181,8 @@ static void buffer_tell(struct health *health, struct strbuf *text)
 {
     struct subject *subject = &health->subject;
     int64_t stopped, events = 0;
-    text_times(text, health->tallies[HEALTH_BUFFER].sum, "packet", "packets");
+    int64_t others = health->tallies[HEALTH_BUFFER].sum - health->discarded;
+    text_times(text, others > health->discarded ? others : health->discarded, "packet", "packets");
     // mmtrace sums up by task what it could not keep.
     if (subject_number(subject,
                        "SELECT sum(a.int_value) FROM _track p JOIN _track t ON t.parent_id = p.id "
@@ -283,7 +287,7 @@ int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec
         return err_errno(err, -ENOMEM, "stats");
     return health.subject.code == SQLITE_OK
                ? 0
-               : err_set(err, -EIO, "stats: %s", sqlite3_errmsg(handle));
+               : err_set(err, -EIO, "stats: %s", health.subject.problem);
 }
 
 void health_lines_done(struct health_line_vec *lines)

@@ -4,6 +4,7 @@
 // many there are besides. A ring that wrapped is told as well, as information: it is why the
 // history begins where it does.
 #include <ctype.h>
+#include <stdio.h>
 
 #include "common/cleanup.h"
 #include "converter/verdict/health.h"
@@ -48,7 +49,8 @@ void rule_loss(struct subject *subject)
     if (subject->code != SQLITE_OK)
         return;
     if (health_read(subject->db, subject->trace_id, &lines, &err) < 0) {
-        subject->code = sqlite3_errcode(subject->db);
+        subject->code = SQLITE_ERROR;
+        snprintf(subject->problem, sizeof(subject->problem), "%.150s", err.text);
         return;
     }
     if (!lines.n) {

@@ -14,6 +14,7 @@
 #include "converter/verdict/rules.h"
 
 #define STALL_SHARE 0.02 // of the time between two readings; less is noise of a healthy machine
+#define FALL_SHARE  0.9  // of the first reading; less of a fall is no news
 #define NEAR_END    (500 * NSEC_PER_MSEC)
 
 static const char query[] =
@@ -26,6 +27,7 @@ struct pressure {
     const struct reclaim *reclaim;
     struct intervals any;     // memory was short, or kswapd at work
     struct intervals waits;   // somebody waited, by counters
+    bool by_reclaim;          // vmstat counts reclaim, which it does for the machine only
     int64_t some_ns, full_ns; // PSI
     bool failed;
 };
@@ -61,6 +63,7 @@ static void full_step(void *userdata, int64_t ts, int64_t end, double change)
 static void direct_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
+    pressure->by_reclaim |= change > 0;
     if (change > 0 && (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
                        intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0))
         pressure->failed = true;
@@ -69,6 +72,7 @@ static void direct_step(void *userdata, int64_t ts, int64_t end, double change)
 static void kswapd_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
+    pressure->by_reclaim |= change > 0;
     if (change > 0 && intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0)
         pressure->failed = true;
 }
@@ -191,7 +195,7 @@ static void free_memory_add(struct strbuf *text, struct subject *subject,
         unit = (double)subject->page_bytes;
         low = counter_lowest(subject, "vmstat", "nr_free_pages", from, to);
     }
-    if (!low.found || low.value >= low.first)
+    if (!low.found || low.value > low.first * FALL_SHARE)
         return;
     part_begin(text, n);
     strbuf_addf(text, "%s fell from ", what);
@@ -202,11 +206,16 @@ static void free_memory_add(struct strbuf *text, struct subject *subject,
     text_seconds(text, subject, low.ts);
 }
 
-static const char *begin_of(const struct reclaim *reclaim, bool waited, bool by_counters)
+// PSI alone does not tell a machine that is short from a memory cgroup at its limit.
+static const char *begin_of(const struct pressure *pressure, bool waited, bool by_counters)
 {
-    bool whole = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n;
+    const struct reclaim *reclaim = pressure->reclaim;
+    bool whole = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n ||
+                 reclaim->work[WORK_DIRECT].n_not_kept || pressure->by_reclaim;
     if (waited && !whole && reclaim->work[WORK_MEMCG].n)
         return "A memory cgroup was at its limit";
+    if (waited && !whole && by_counters)
+        return "Tasks stalled for memory";
     if (waited)
         return "Memory was short";
     if (reclaim->work[WORK_KSWAPD].n || by_counters)
@@ -227,7 +236,7 @@ void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
     bool by_counters = !reclaim->any.n;
     bool of_machine = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n || by_counters;
     size_t n = 0;
-    strbuf_add_str(&text, begin_of(reclaim, waited, by_counters));
+    strbuf_add_str(&text, begin_of(&pressure, waited, by_counters));
     when_add(&text, subject, &pressure.any);
     work_add(&text, reclaim, waited, &n);
     stalls_add(&text, &pressure, &n);

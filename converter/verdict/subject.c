@@ -11,12 +11,20 @@
 
 #define NAME_SIZE 64
 
+// SQLite keeps the text of a failure only until it is asked for something else.
+static void problem_note(struct subject *subject)
+{
+    if (subject->code != SQLITE_OK)
+        snprintf(subject->problem, sizeof(subject->problem), "%s", sqlite3_errmsg(subject->db));
+}
+
 sqlite3_stmt *subject_ask(struct subject *subject, const char *sql)
 {
     sqlite3_stmt *row = NULL;
     if (subject->code != SQLITE_OK)
         return NULL;
     subject->code = sqlite3_prepare_v2(subject->db, sql, -1, &row, NULL);
+    problem_note(subject);
     if (row && sqlite3_bind_parameter_count(row) > 0)
         sqlite3_bind_int64(row, 1, subject->trace_id);
     return row;
@@ -25,8 +33,10 @@ sqlite3_stmt *subject_ask(struct subject *subject, const char *sql)
 bool subject_row(struct subject *subject, sqlite3_stmt *row)
 {
     int code = row ? sqlite3_step(row) : SQLITE_DONE;
-    if (code != SQLITE_ROW && code != SQLITE_DONE && subject->code == SQLITE_OK)
+    if (code != SQLITE_ROW && code != SQLITE_DONE && subject->code == SQLITE_OK) {
         subject->code = code;
+        problem_note(subject);
+    }
     return code == SQLITE_ROW;
 }
 

@@ -25,6 +25,7 @@ struct subject {
     bool told_date;            // a wall-clock time was told with its date
     struct finding_vec *found; // borrowed
     int code;                  // SQLite's code of the first failure
+    char problem[160];         // what SQLite said then
 };
 
 // A prepared question with the trace's number bound to ?1; NULL after a failure. Ended by

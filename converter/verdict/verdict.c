@@ -8,6 +8,7 @@
 // a whole table of events or counters.
 #include "converter/verdict/verdict.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 
@@ -70,7 +71,9 @@ static void findings_done(struct finding_vec *found, size_t from)
     found->n = from < found->n ? from : found->n;
 }
 
-static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict *verdict)
+// A failure is told in `err`.
+static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict *verdict,
+                       struct err *err)
 {
     struct subject subject = {
         .db = handle,
@@ -83,15 +86,18 @@ static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict
         .found = &verdict->findings,
     };
     rules_apply(&subject);
-    if (subject.code != SQLITE_OK)
+    if (subject.code != SQLITE_OK) {
+        err_set(err, -EIO, "verdict: %s", subject.problem);
         return subject.code;
+    }
     if (verdict->findings.n)
         qsort(verdict->findings.items, verdict->findings.n, sizeof(struct finding), by_weight);
     findings_done(&verdict->findings, VERDICT_LINES_MAX);
     return SQLITE_OK;
 }
 
-static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret)
+static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret,
+                        struct err *err)
 {
     CLEANUP(subject_end) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(handle,
@@ -108,17 +114,24 @@ static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec
             free(verdict.path);
             return SQLITE_NOMEM;
         }
-        code = trace_judge(handle, row, &ret->items[ret->n - 1]);
+        code = trace_judge(handle, row, &ret->items[ret->n - 1], err);
     }
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, struct err *err)
 {
-    int code = traces_judge(handle, from, ret);
+    struct err why = {0};
+    int code = traces_judge(handle, from, ret, &why);
     if (code == SQLITE_OK)
         return 0;
     int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -ECANCELED : -EIO;
+    if (r == -EIO && why.text[0]) {
+        err_set(err, r, "%s", why.text);
+        return err_hint(err, r,
+                        "another version of mmsql may have made the database: convert its "
+                        "traces anew");
+    }
     return err_set(err, r, "verdict: %s",
                    code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
 }

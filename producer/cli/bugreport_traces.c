@@ -324,19 +324,20 @@ static void explain(const struct gathering *gathering, const struct trace_histor
 {
     const char *first = history->problems.text;
     char found[400], age[32];
-    if (first)
+    bool none_wanted = !gathering->options->history.files;
+    if (none_wanted)
+        snprintf(found, sizeof(found), "--history-files 0 leaves out finished traces");
+    else if (first)
         snprintf(found, sizeof(found), "%.*s", (int)strcspn(first, "\n"), first);
     else if (history->n_old)
         snprintf(found, sizeof(found), "the newest finished trace is %s old",
                  age_text(nsec_now(CLOCK_REALTIME) - history->newest_old, age));
-    else if (history->n_beyond)
-        snprintf(found, sizeof(found), "--history-files 0 leaves out finished traces");
     else
         snprintf(found, sizeof(found), "%s has no finished trace", folders[0].path);
     err_set(why, -ENOENT, "no trace is in the report: %s; %s", gathering->no_snapshot.text, found);
-    if (first && geteuid() != 0)
+    if (first && !none_wanted && geteuid() != 0)
         err_hint(why, -ENOENT, "run it as root");
-    else if (!first && history->n_old)
+    else if (!first && !none_wanted && history->n_old)
         err_hint(why, -ENOENT, "--history-age takes older ones");
     else if (gathering->no_snapshot.hint[0])
         err_hint(why, -ENOENT, "%s", gathering->no_snapshot.hint);

@@ -170,8 +170,8 @@ class Repetitions(Case):
         """Cut, or with more behind it: the trace_uuid tells; without one only the bytes can."""
         cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
         said = self.convert(PRESSURE, cut)
-        self.assertRegex(said, r"cut.pftrace: left out, it is the same recording as \S+ \(trace_uuid \S+\), of which that "
-                               r"has 86 packets and this \d+\n")
+        self.assertRegex(said, r"cut.pftrace: left out, the same recording as \S+ \(trace_uuid \S+\), which has 86 "
+                               r"packets, and this file has \d+\n")
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
         said = self.convert(self.write("a", b"\x0a\x04\x08\x01\x50\x01"), self.write("b", b"\x0a\x04\x08\x02\x50\x01"))
         self.assertEqual((said, self.query("SELECT uuid FROM trace")), ("", [(None,), (None,)]))
@@ -180,6 +180,27 @@ class Repetitions(Case):
         """A config may name the uuid: at other times it is another recording."""
         said = self.convert(self.write("a", recording(PRESSURE, 9)), self.write("b", recording(SCHED, 9)))
         self.assertEqual((said, self.query("SELECT count(*), count(DISTINCT uuid) FROM trace")), ("", [(2, 1)]))
+
+    def test_one_uuid_at_the_same_time(self):
+        """Two recordings of one config beside each other; the moment of their start tells them apart."""
+        def varint(n):
+            return bytes([n & 0x7f | 0x80]) + varint(n >> 7) if n > 0x7f else bytes([n])
+
+        def packet(ts, content):
+            body = b"\x40" + varint(ts) + content
+            return b"\x0a" + varint(len(body)) + body
+
+        def started(ns):
+            """A trace whose recorder started at that moment, with readings of nr_free_pages."""
+            readings = (packet(ts, bytes.fromhex("3a06120408011005")) for ts in (3_000_000, 3_000_900))
+            uuid = bytes.fromhex("0a07ca050408011009")
+            return packet(ns, bytes.fromhex("aa04021001")) + b"".join(readings) + uuid
+
+        first = self.write("a", started(2_000_000))
+        self.assertEqual(self.convert(first, self.write("b", started(2_000_001))), "")
+        self.assertEqual(self.query("SELECT count(*), count(DISTINCT uuid) FROM trace"), [(2, 1)])
+        said = self.convert(first, self.write("b", started(2_000_000) + packet(3_000_950, b"")))
+        self.assertIn("b: left out, the same recording as", said)
 
     def test_snapshots_of_one_session(self):
         """Both are loaded, and that they overlap is said, once for each that comes later."""

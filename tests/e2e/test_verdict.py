@@ -152,6 +152,14 @@ class Verdict(Case):
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertNotRegex(done.stdout + done.stderr, r"[\x1b\x07]|runtime error|-\d+ (kernel|packet)")
 
+    def test_database_of_another_version(self):
+        lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", self.dir / "t.db")
+        with contextlib.closing(sqlite3.connect(self.dir / "t.db")) as db:
+            db.execute("DROP TABLE stats")
+        done = lib.run(lib.MMSQL, "verdict", self.dir / "t.db")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"t\.db: verdict: no such table: stats \(another version of mmsql may have made ")
+
     def test_full_output(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([lib.MMSQL, "verdict", PRESSURE], stdout=full, stderr=subprocess.PIPE, text=True,

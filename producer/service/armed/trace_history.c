@@ -41,8 +41,9 @@ static void problem_note(struct trace_history *history, const char *folder, cons
 {
     if (history->problems.size < PROBLEMS_MAX)
         strbuf_addf(&history->problems, "%s%s%s: %s\n", folder, name ? "/" : "", name ? name : "",
-                    r == -EPERM   ? "not read: it has another owner, or a second name"
-                    : r == -EBUSY ? "not read: it is being written"
+                    r == -EPERM   ? "not read: another owner, or a second name"
+                    : r == -ENXIO ? "not read: no regular file"
+                    : r == -EBUSY ? "not read: another process writes into it"
                                   : strerror(-r));
 }
 
@@ -145,7 +146,8 @@ static int folder_list(struct trace_history *history, const struct trace_history
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (!is_trusted(&st, of_folder.st_uid)) {
-            problem_note(history, folder->path, entry->d_name, -EPERM);
+            problem_note(history, folder->path, entry->d_name,
+                         S_ISREG(st.st_mode) ? -EPERM : -ENXIO);
             continue;
         }
         nsec_t written = nsec_from_timespec(&st.st_mtim);

@@ -1,0 +1,1 @@
+SELECT kind, severity, ts, dur, text FROM verdict ORDER BY id;
