@@ -20,12 +20,14 @@
 static const char help[] =
     "usage: mmsql memory [OPTION]... DB|TRACE\n"
     "\n"
-    "Compares the memory that heap profiles show as allocated with the memory that the\n"
-    "processes have, and names the differences. The view memory_account has the same for SQL.\n"
+    "Compares the memory that heap profiles show as allocated with the memory that\n"
+    "the processes have, and names the differences. The view memory_account has the\n"
+    "same for SQL.\n"
     "\n"
     "      --pid PID        show this process (default: all that were profiled)\n"
     "      --process NAME   show the processes that match (* and ?)\n"
-    "      --at TS          show the last reading up to TS (ns; default: the end of the trace)\n"
+    "      --at TS          show the last reading up to TS (ns; default: the end of\n"
+    "                       the trace)\n"
     "  -h, --help           this text\n";
 
 struct options {

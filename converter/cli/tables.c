@@ -19,10 +19,11 @@
 static const char help[] =
     "usage: mmsql tables [NAME]\n"
     "\n"
-    "Lists the tables and views of a converted database, or the columns of one of them.\n"
+    "Lists the tables and views of a converted database, or the columns of one of\n"
+    "them.\n"
     "\n"
-    "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME: for example\n"
-    "ftrace_sched_switch.\n";
+    "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME:\n"
+    "for example ftrace_sched_switch.\n";
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 

@@ -20,20 +20,22 @@
 static const char help[] =
     "usage: mmsql verdict FILE...\n"
     "\n"
-    "Says in at most five sentences a trace what happened in it: what was killed for want of\n"
-    "memory, what the trace lacks, when memory was short, who waited for it, who grew, what was\n"
-    "evicted and came back. The most important comes first. Times are seconds from the start of\n"
-    "the trace, and UTC where the trace knows it. The table verdict of a database has the same.\n"
+    "Says in at most five sentences a trace what happened in it: what was killed for\n"
+    "want of memory, what the trace lacks, when memory was short, who waited for it,\n"
+    "who grew, what was evicted and came back. The most important comes first. Times\n"
+    "are seconds from the start of the trace, and UTC where the trace knows it. The\n"
+    "table verdict of a database has the same.\n"
     "\n"
-    "FILE is a trace, a database, a bugreport, or whatever 'mmsql convert' reads; '-' is standard\n"
-    "input.\n"
+    "FILE is a trace, a database, a bugreport, or whatever 'mmsql convert' reads; '-'\n"
+    "is standard input.\n"
     "\n"
-    "      --confined    give up root's rights and limit memory and time before reading\n"
+    "      --confined    give up root's rights and limit memory and time before\n"
+    "                    reading\n"
     "  -q, --quiet       nothing of a trace that has nothing about memory pressure\n"
     "  -h, --help        this text\n"
     "\n"
-    "Exit code: 0 the verdict is printed, also that of a damaged trace; 1 a file could not be\n"
-    "read, or has no trace; 2 wrong usage.\n";
+    "Exit code: 0 the verdict is printed, also that of a damaged trace; 1 a file\n"
+    "could not be read, or has no trace; 2 wrong usage.\n";
 
 static int verdict_run(const char *path, bool named, bool quiet)
 {

@@ -145,20 +145,21 @@ static void print_help(void)
 {
     printf("usage: mmtrace bugreport -o FILE.zip [OPTION...]\n"
            "\n"
-           "Gathers what explains the memory of this machine: snapshots of all sessions with a\n"
-           "bugreport_score, which go on; the newest finished traces of the daemon; /proc/vmstat,\n"
-           "meminfo, zoneinfo and others; and the last minutes of the kernel log. summary.txt in\n"
-           "the zip says what happened in the traces; index.txt says what is there and what is\n"
-           "not. The file is for its owner only. mmsql convert loads it.\n"
+           "Gathers what explains the memory of this machine: snapshots of all sessions with\n"
+           "a bugreport_score, which go on; the newest finished traces of the daemon;\n"
+           "/proc/vmstat, meminfo, zoneinfo and others; and the last minutes of the kernel\n"
+           "log. summary.txt in the zip says what happened in the traces; index.txt says\n"
+           "what is there and what is not. The file is for its owner only. mmsql convert\n"
+           "loads it.\n"
            "\n");
     cli_options_print(options, stdout);
-    printf(
-        "\n"
-        "Android's tools look for systrace.pftrace. That is the snapshot of the session with the\n"
-        "highest bugreport_score; without a snapshot it is the newest finished trace.\n"
-        "\n"
-        "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2 wrong\n"
-        "usage.\n");
+    printf("\n"
+           "Android's tools look for systrace.pftrace. That is the snapshot of the session\n"
+           "with the highest bugreport_score; without a snapshot it is the newest finished\n"
+           "trace.\n"
+           "\n"
+           "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2\n"
+           "wrong usage.\n");
 }
 
 int cli_bugreport(int argc, char **argv)

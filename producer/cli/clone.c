@@ -130,8 +130,8 @@ static void print_help(void)
 {
     printf("usage: mmtrace clone NAME|ID -o FILE [OPTION...]\n"
            "\n"
-           "Writes the trace that a session of the tracing service has recorded so far into a\n"
-           "file. The session goes on. NAME is its unique_session_name, ID is its number;\n"
+           "Writes the trace that a session of the tracing service has recorded so far into\n"
+           "a file. The session goes on. NAME is its unique_session_name, ID is its number;\n"
            "'mmtrace status' lists both.\n"
            "\n");
     cli_options_print(options, stdout);

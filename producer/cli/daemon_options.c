@@ -253,8 +253,8 @@ void daemon_options_print_help(void)
            "\n"
            "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
            " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
-           "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM ends\n"
-           "the daemon in order; SIGHUP makes it look at the armed configs again.\n");
+           "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM\n"
+           "ends the daemon in order; SIGHUP makes it look at the armed configs again.\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n");

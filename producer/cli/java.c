@@ -121,13 +121,13 @@ static int take(void *userdata, int id, const char *value, struct err *err)
 
 static void print_help(void)
 {
-    printf(
-        "usage: mmtrace java PID [OPTION...]\n"
-        "\n"
-        "Samples the allocations of a running Java program into a log that 'mmsql convert'\n"
-        "reads. mmtrace loads libtiallocsample.so into the VM, as jcmd does. To sample a program\n"
-        "from its start, let the VM load the library: java -agentpath:.../libtiallocsample.so=...\n"
-        "\n");
+    printf("usage: mmtrace java PID [OPTION...]\n"
+           "\n"
+           "Samples the allocations of a running Java program into a log that 'mmsql\n"
+           "convert' reads. mmtrace loads libtiallocsample.so into the VM, as jcmd does. To\n"
+           "sample a program from its start, let the VM load the library: java\n"
+           "-agentpath:.../libtiallocsample.so=...\n"
+           "\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 done, 1 failed, 2 wrong usage.\n"

@@ -22,8 +22,7 @@ int main(int argc, char **argv)
         .name = CLI_PROGRAM,
         .version = MMTRACE_VERSION,
         .noun = "command",
-        .about =
-            "Records what memory does on this machine, into traces that Perfetto's tools open.\n",
+        .about = "Records what memory does on this machine, into traces for Perfetto's tools.\n",
         .more = "\n"
                 "Examples:\n"
                 "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"

@@ -13,6 +13,7 @@
 
 #define OPTIONS_MAX 64
 #define HELP_COLUMN 26
+#define HELP_WIDTH  80
 
 struct getopt_tables {
     char short_names[3 * OPTIONS_MAX + 3];
@@ -121,6 +122,23 @@ int cli_options_parse(const struct cli_option *table, int argc, char **argv,
     return 0;
 }
 
+// The text in lines that fit a terminal, from HELP_COLUMN on, where the first one begins.
+static void print_wrapped(const char *text, FILE *out)
+{
+    size_t column = HELP_COLUMN;
+    for (const char *word = text; *word; word += strspn(word, " \n")) {
+        size_t size = strcspn(word, " \n");
+        if (column > HELP_COLUMN && column + 1 + size > HELP_WIDTH) {
+            fprintf(out, "\n%*s", HELP_COLUMN, "");
+            column = HELP_COLUMN;
+        }
+        fprintf(out, "%s%.*s", column > HELP_COLUMN ? " " : "", (int)size, word);
+        column += size + (column > HELP_COLUMN);
+        word += size;
+    }
+    fputc('\n', out);
+}
+
 void cli_options_print(const struct cli_option *table, FILE *out)
 {
     for (const struct cli_option *o = table; o->id; o++) {
@@ -142,13 +160,6 @@ void cli_options_print(const struct cli_option *table, FILE *out)
             fprintf(out, "%s\n%*s", names, HELP_COLUMN, "");
         else
             fprintf(out, "%-*s", HELP_COLUMN, names);
-        for (const char *line = o->help;;) {
-            size_t size = strcspn(line, "\n");
-            fprintf(out, "%.*s\n", (int)size, line);
-            if (!line[size])
-                break;
-            line += size + 1;
-            fprintf(out, "%*s", HELP_COLUMN, "");
-        }
+        print_wrapped(o->help, out);
     }
 }

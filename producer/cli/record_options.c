@@ -334,14 +334,14 @@ int record_options_parse(int argc, char **argv, struct record_options *ret, stru
 
 void record_options_print_help(void)
 {
-    printf(
-        "usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
-        "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
-        "\n"
-        "Records until the time is over, the file is full, or you press Ctrl-C. The file is\n"
-        "complete in each case. A second Ctrl-C ends the recording at once; the part that is in\n"
-        "the file stays readable. If a tracing service runs and has the data sources, the\n"
-        "service records; otherwise this process does. The trace is the same.\n");
+    printf("usage: mmtrace record -c CONFIG -o FILE [OPTION...]\n"
+           "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
+           "\n"
+           "Records until the time is over, the file is full, or you press Ctrl-C. The file\n"
+           "is complete in each case. A second Ctrl-C ends the recording at once; the part\n"
+           "that is in the file stays readable. If a tracing service runs and has the data\n"
+           "sources, the service records; otherwise this process does. The trace is the\n"
+           "same.\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 recorded, 1 failed, 2 wrong usage, or no such detached session.\n"

@@ -123,15 +123,14 @@ static void print_help(void)
            "Shows the tracing service, mmtrace daemon or traced, and its sessions.\n"
            "\n");
     cli_options_print(options, stdout);
-    printf(
-        "\n"
-        "Columns: TIME is the time since the start. BUFFERS is their size, USED the part that has\n"
-        "data. LOST counts events that the session could not keep. TRIGGERS counts those that\n"
-        "came. ENDS IN is the time until the session ends, or stops waiting for a trigger.\n"
-        "SCORE is the bugreport_score. A dash stands for none, or for a value that the service\n"
-        "does not tell.\n"
-        "\n"
-        "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n");
+    printf("\n"
+           "Columns: TIME is the time since the start. BUFFERS is their size, USED the part\n"
+           "that has data. LOST counts events that the session could not keep. TRIGGERS\n"
+           "counts those that came. ENDS IN is the time until the session ends, or stops\n"
+           "waiting for a trigger. SCORE is the bugreport_score. A dash stands for none, or\n"
+           "for a value that the service does not tell.\n"
+           "\n"
+           "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n");
 }
 
 int cli_status(int argc, char **argv)

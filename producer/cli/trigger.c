@@ -135,15 +135,15 @@ static void print_help(void)
 {
     printf("usage: mmtrace trigger [--optional] NAME...\n"
            "\n"
-           "Tells the tracing services, mmtrace daemon and traced, that something has happened:\n"
-           "the sessions whose config has a trigger of that name start, stop, or are snapshot.\n"
-           "If no session of the daemon waits for a trigger, mmtrace names the trigger and fails;\n"
-           "traced does not tell whether one waits.\n"
+           "Tells the tracing services, mmtrace daemon and traced, that something has\n"
+           "happened: the sessions whose config has a trigger of that name start, stop, or\n"
+           "are snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
+           "trigger and fails; traced does not tell whether one waits.\n"
            "\n");
     cli_options_print(options, stdout);
     printf("\n"
-           "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of the\n"
-           "triggers; 2 wrong usage.\n"
+           "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of\n"
+           "the triggers; 2 wrong usage.\n"
            "\n"
            "Example:\n"
            "  mmtrace trigger kmem_activity\n");

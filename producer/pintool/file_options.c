@@ -71,15 +71,14 @@ static const struct cli_option options_table[] = {
 
 void file_options_help(void)
 {
-    printf(
-        "usage: pintool file FILE... --gen-probe [OPTION...]\n"
-        "       pintool file APP.apk --zip [--gen-probe] [--pinconfig FILE] [-o PINLIST] "
-        "[OPTION...]\n"
-        "       pintool file --pid PID [OPTION...]\n"
-        "\n"
-        "Shows which pages of files are in memory. A directory stands for the files below it.\n"
-        "'-' is standard input for a PINLIST or a pinconfig, and standard output for what pintool\n"
-        "writes.\n");
+    printf("usage: pintool file FILE... --gen-probe [OPTION...]\n"
+           "       pintool file APP.apk --zip [--gen-probe] [--pinconfig FILE] [-o PINLIST]\n"
+           "                    [OPTION...]\n"
+           "       pintool file --pid PID [OPTION...]\n"
+           "\n"
+           "Shows which pages of files are in memory. A directory stands for the files below\n"
+           "it. '-' is standard input for a PINLIST or a pinconfig, and standard output for\n"
+           "what pintool writes.\n");
     cli_options_print(options_table, stdout);
 }
 

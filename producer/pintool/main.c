@@ -23,8 +23,7 @@ int main(int argc, char **argv)
         .name = PINTOOL,
         .version = MMTRACE_VERSION,
         .noun = "mode",
-        .about =
-            "Shows which pages of files are in memory, and makes lists of pages to keep there.\n",
+        .about = "Shows which pages of files are in memory, and makes lists of pages to keep.\n",
         .verbs = modes,
         .n_verbs = sizeof(modes) / sizeof(modes[0]),
         .bare_is_help = true,

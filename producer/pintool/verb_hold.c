@@ -93,17 +93,16 @@ static int parse(const char *verb, const struct cli_option *options, int argc, c
     *ret_go = false;
     int r = cli_options_parse(options, argc, argv, take, line, &err);
     if (line->help) {
-        printf(
-            "usage: pintool %s PINLIST FILE [OPTION...]\n"
-            "       pintool %s APP.apk [OPTION...]\n"
-            "\n"
-            "%s\n"
-            "An APK has its list inside, as assets/pinlist.meta. '-' reads the list from standard\n"
-            "input.\n"
-            "\n",
-            verb, verb,
-            str_eq(verb, "lock") ? "Keeps the pages in memory that a pinlist names."
-                                 : "Reads in the pages that a pinlist names.");
+        printf("usage: pintool %s PINLIST FILE [OPTION...]\n"
+               "       pintool %s APP.apk [OPTION...]\n"
+               "\n"
+               "%s\n"
+               "An APK has its list inside, as assets/pinlist.meta. '-' reads the list from\n"
+               "standard input.\n"
+               "\n",
+               verb, verb,
+               str_eq(verb, "lock") ? "Keeps the pages in memory that a pinlist names."
+                                    : "Reads in the pages that a pinlist names.");
         cli_options_print(options, stdout);
         return PINTOOL_DONE;
     }

@@ -49,8 +49,8 @@ static void print_help(void)
 {
     printf("usage: pintool measure FILE... [OPTION...] -- COMMAND [ARGUMENT...]\n"
            "\n"
-           "Drops the files' pages from memory, runs the command without read-ahead, and shows\n"
-           "the pages that the command read in.\n"
+           "Drops the files' pages from memory, runs the command without read-ahead, and\n"
+           "shows the pages that the command read in.\n"
            "\n"
            "      --read-ahead  leave read-ahead as it is\n"
            "\n"

@@ -294,12 +294,11 @@ int pintool_suggest(int argc, char **argv)
     struct err err = {0};
     int r = cli_options_parse(options, argc, argv, take, &line, &err);
     if (line.help) {
-        printf("usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST "
-               "[--explain | --json]\n\n"
-               "Chooses the pages that are worth a pin: a recording shows that the kernel evicts "
-               "them\n"
-               "and reads them back. '-' is standard input for the trace, and standard output for "
-               "-o.\n\n");
+        printf("usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST\n"
+               "                       [--explain | --json]\n\n"
+               "Chooses the pages that are worth a pin: a recording shows that the kernel evicts\n"
+               "them and reads them back. '-' is standard input for the trace, and standard\n"
+               "output for -o.\n\n");
         cli_options_print(options, stdout);
         return PINTOOL_DONE;
     }

@@ -22,7 +22,7 @@ def options_of_help(program, *verb):
     text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
     found = set()
     for line in text.splitlines():
-        start = re.match(r"\s+(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
+        start = re.match(r" {2,6}(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
         if start and (start.group(1) or start.group(2)) and not line.strip().startswith("-- "):
             found |= {option for option in start.groups() if option}
     return found - EVERYWHERE
@@ -51,6 +51,13 @@ class ManPages(unittest.TestCase):
             for verb, options in verbs_of_page(page).items():
                 with self.subTest(program=pathlib.Path(program).name, verb=verb):
                     self.assertEqual(options, options_of_help(program, *verb.split(" or ")[:1]))
+
+    def test_help_fits_a_terminal(self):
+        for program in PROGRAMS:
+            page = (FOLDER / f"{pathlib.Path(program).name}.1").read_text()
+            for verb in [[], *(name.split(" or ")[:1] for name in verbs_of_page(page))]:
+                text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+                self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
 
     def test_verbs_are_those_of_help(self):
         for program in PROGRAMS:

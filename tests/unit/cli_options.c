@@ -13,7 +13,8 @@
 static const struct cli_option table[] = {
     {.id = 90, .help = "First:"},
     {1, 'f', "file", "NAME", "a file"},
-    {2, 0, "long-name-that-needs-a-line", "ARGUMENT", "two\nlines"},
+    {2, 0, "long-name-that-needs-a-line", "ARGUMENT",
+     "two lines, because the text is longer than what fits into one"},
     {3, 'v', "verbose", NULL, "more"},
     {4, 'u', "upload", "WHERE", NULL, "there is nowhere to go"},
     {0},
@@ -103,12 +104,13 @@ static void help_is_aligned(void **state)
     FILE *out = fmemopen(text, sizeof(text), "w");
     cli_options_print(table, out);
     fclose(out);
-    assert_string_equal(text, "\nFirst:\n"
-                              "  -f, --file NAME         a file\n"
-                              "      --long-name-that-needs-a-line ARGUMENT\n"
-                              "                          two\n"
-                              "                          lines\n"
-                              "  -v, --verbose           more\n");
+    assert_string_equal(
+        text, "\nFirst:\n"
+              "  -f, --file NAME         a file\n"
+              "      --long-name-that-needs-a-line ARGUMENT\n"
+              "                          two lines, because the text is longer than what fits\n"
+              "                          into one\n"
+              "  -v, --verbose           more\n");
 }
 
 static void record_takes_the_light_flags(void **state)
