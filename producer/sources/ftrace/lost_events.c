@@ -28,6 +28,7 @@
 #define N_KINDS        16  // of events; others are counted together
 #define N_ENDS         4   // how deep things may be begun in each other
 #define END_BYTES      96  // of an event that is kept
+#define END_EXTRA      8u  // beside its bytes
 #define TRACK_NAME_MAX 64
 #define OTHERS         (-1) // the pid of all tasks beyond the table
 #define TRACK_ROOM     160
@@ -228,7 +229,7 @@ static size_t ends_bytes(const struct lost_events *lost, uint32_t cpu)
     for (size_t i = 0; i < N_TASKS; i++)
         for (size_t e = 0; e < lost->tasks[i].n_ends; e++)
             if (is_due(&lost->tasks[i], &lost->tasks[i].ends[e], cpu))
-                bytes += lost->tasks[i].ends[e].size + 8u;
+                bytes += lost->tasks[i].ends[e].size + END_EXTRA;
     return bytes;
 }
 
@@ -247,13 +248,15 @@ static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct pac
     if (!w)
         return 0;
     uint64_t n = 0;
+    size_t left = room; // what packet_writer_begin() has pushed out may have brought more ends
     size_t mark = wire_begin(w, PB_TracePacket_ftrace_events);
     wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
     for (size_t i = 0; i < N_TASKS; i++)
         for (size_t e = 0; e < lost->tasks[i].n_ends; e++) {
             struct end *end = &lost->tasks[i].ends[e];
-            if (!is_due(&lost->tasks[i], end, cpu))
+            if (!is_due(&lost->tasks[i], end, cpu) || end->size + END_EXTRA > left)
                 continue;
+            left -= end->size + END_EXTRA;
             wire_bytes(w, PB_FtraceEventBundle_event, end->bytes, end->size);
             mark_written(&lost->tasks[i], end);
             n++;
