@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "producer/service/service_private.h"
+#include "producer/service/session/session_buffers.h"
 
 #ifndef MMTRACE_VERSION
 #define MMTRACE_VERSION "0"
@@ -159,9 +160,11 @@ static void fill_session_config(bool *ok, const Pb__TraceConfig *config,
     if (!config->duration_ms && config->trigger_config)
         session->duration_ms = config->trigger_config->trigger_timeout_ms;
     session->num_data_sources = (uint32_t)config->n_data_sources;
-    session->buffer_size_kb = new_array(ok, config->n_buffers, sizeof(uint32_t));
-    for (size_t i = 0; *ok && i < config->n_buffers; i++)
-        session->buffer_size_kb[session->n_buffer_size_kb++] = config->buffers[i]->size_kb;
+    size_t n_buffers = session_buffers_count(config);
+    session->buffer_size_kb = new_array(ok, n_buffers, sizeof(uint32_t));
+    for (size_t i = 0; *ok && i < n_buffers; i++)
+        session->buffer_size_kb[session->n_buffer_size_kb++] =
+            session_buffer_config(config, i)->size_kb;
 }
 
 static void fill_info(const struct member *member, struct service_session_info *ret)
