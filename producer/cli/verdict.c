@@ -107,7 +107,8 @@ static void child_close(struct child *child)
     child->errors = close_fd(child->errors);
 }
 
-// A process group of its own: what is typed on the terminal is not meant for it.
+// A session of its own: what is typed on the terminal is not meant for the child, and the child does
+// not share in the priority that a recorder takes for its session (self_guard.c).
 static int spawn(int program, const struct verdict_request *request, int out, int errors,
                  pid_t *ret)
 {
@@ -126,9 +127,8 @@ static int spawn(int program, const struct verdict_request *request, int out, in
     if (r == 0) {
         posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setsigdefault(&attributes, &reset);
-        posix_spawnattr_setpgroup(&attributes, 0);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                  POSIX_SPAWN_SETPGROUP);
+                                                  POSIX_SPAWN_SETSID);
         posix_spawn_file_actions_adddup2(&actions, request->fd, STDIN_FILENO);
         posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
         r = -posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);

@@ -5,8 +5,9 @@
 // heap and stack, for the name of a task that occurs for the first time and the like. malloc() then
 // keeps the reserve, it is not given back.
 //
-// The priority is reset in children by the kernel (SCHED_FLAG_RESET_ON_FORK); the score is
-// inherited, so it is taken from them.
+// The priority is reset in children by the kernel (SCHED_FLAG_RESET_ON_FORK). The score is
+// inherited, so it is taken from them. The priority of the session is that of all processes in it,
+// so children get sessions of their own.
 #include "producer/service/self_guard.h"
 
 #include <malloc.h>

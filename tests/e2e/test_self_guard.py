@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a recorder does for itself: memory, priority, OOM score."""
+import contextlib
 import os
 import pathlib
 import re
 import resource
 import subprocess
 import tempfile
+import time
 import unittest
 
 import lib
@@ -76,6 +78,31 @@ class Recorder(unittest.TestCase):
         rollup = (proc / "smaps_rollup").read_text()
         own, locked = (int(re.search(rf"{name}:\s*(\d+)", rollup)[1]) for name in ("Pss", "Locked"))
         self.assertGreater(locked, own * 0.95)
+
+    @lib.needs_root
+    def test_children_do_not_share_it(self):
+        """The child that makes the verdict: neither in the session that has the priority, nor with the rest."""
+        if not has_capability(CAP_SYS_NICE):
+            self.skipTest("needs CAP_SYS_NICE")
+        (self.folder / "armed").mkdir()
+        (self.folder / "armed" / "short.cfg").write_text(CONFIG + "duration_ms: 300\n")
+        proc = self.start(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.folder / "armed", "--kmem-events", "none",
+                          "--psi", "none", "--state-dir", self.folder / "state", "--run-dir", self.folder / "run",
+                          start_new_session=True)
+        end = time.monotonic() + 60
+        found = None
+        while not found:  # the child does not live long
+            self.assertLess(time.monotonic(), end, "no child in a session of its own")
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for task in proc.glob("task/*/children"):
+                    for pid in task.read_text().split():
+                        child = pathlib.Path("/proc", pid)
+                        if os.getsid(int(pid)) == int(pid):
+                            group = child / "autogroup"
+                            found = (group.read_text().split()[-1] if group.exists() else "0", self.nice(child) >= 0,
+                                     self.locked_kb(child))
+        self.assertEqual(self.nice(proc), -10)
+        self.assertEqual(found, ("0", True, 0))
 
     @lib.needs_root
     def test_what_somebody_chose_is_left(self):

@@ -46,18 +46,27 @@ nsec_t heap_attach_stopped(const struct heap_attach *attach)
     return attach->stopped;
 }
 
+// In a session of its own, which does not have the priority of the recorder's.
 static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct err *err)
 {
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     int r = -posix_spawn_file_actions_init(&actions);
     if (r < 0)
         return err_errno(err, r, "%s", file);
+    r = -posix_spawnattr_init(&attributes);
+    if (r < 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return err_errno(err, r, "%s", file);
+    }
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     if (fd >= 0)
         r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
     if (r == 0)
-        r = -posix_spawn(ret, file, &actions, NULL, argv, environ);
+        r = -posix_spawn(ret, file, &actions, &attributes, argv, environ);
     if (r == 0)
         self_guard_release(*ret);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return r < 0 ? err_errno(err, r, "%s", file) : 0;
 }
