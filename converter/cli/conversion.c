@@ -307,7 +307,7 @@ static bool source_skips(struct run *run, const struct source *source,
         return false;
     bool is_stored = (size_t)(same - run->sources.all.items) < run->sources.n_stored;
     if (str_eq(same->path, source->path))
-        strbuf_addf(&why, is_stored ? "the database has it already" : "it is given twice");
+        strbuf_addf(&why, is_stored ? "the database has it already" : "given twice");
     else
         strbuf_addf(&why, "%s has the same content%s", same->path,
                     is_stored ? ", and the database has that already" : "");

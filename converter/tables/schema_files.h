@@ -12,7 +12,7 @@
     T(_alloc_log_stack_frame,                                                                      \
       "The methods of the stacks of allocation logs, one stack behind the other.")                 \
     T(input_file, "The files that this database is made from; none is loaded twice.")              \
-    T(kernel_log, "What the kernel said in the minutes before a bugreport (kernel.log).")          \
+    T(kernel_log, "The kernel log of the minutes before a bugreport (kernel.log).")                \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
@@ -33,8 +33,7 @@
     T(trace, "The traces in this database.")                                                       \
     T(trace_machine,                                                                               \
       "Machines of each trace: no two traces share one, so this tells their rows apart.")          \
-    T(verdict, "What happened in each trace, in at most five sentences, the most important "       \
-               "first.")
+    T(verdict, "The verdict on each trace: at most five sentences, the most important first.")
 
 #define COLUMNS_alloc_log(K, C, G)                                                                 \
     K(alloc_log, id, "Row.")                                                                       \
@@ -75,7 +74,7 @@
     K(input_file, id, "Row, in the order of loading.")                                             \
     C(input_file, path, TEXT, "File; of what is in an archive, archive!name.")                     \
     C(input_file, format, TEXT, "Kind: trace, archive, perf map, pinlist and others.")             \
-    C(input_file, argument, TEXT, "What the command line said of it: the target of a pinlist.")    \
+    C(input_file, argument, TEXT, "The argument on the command line: the target of a pinlist.")    \
     C(input_file, size_bytes, INT, "Size, inflated (bytes); of an archive, as it is.")             \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
     C(input_file, trace_id, INT, "Trace, see trace; NULL: it is none.")
@@ -154,7 +153,7 @@
 
 #define COLUMNS_proc_meminfo(K, C, G)                                                              \
     C(proc_meminfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                           \
-    C(proc_meminfo, name, TEXT, "What, as the kernel calls it: MemAvailable.")                     \
+    C(proc_meminfo, name, TEXT, "The kernel's name of the value: MemAvailable.")                   \
     C(proc_meminfo, size_bytes, INT, "Size (bytes).")                                              \
     C(proc_meminfo, n_pages, INT, "Count, of what has no size: huge pages.")
 
@@ -193,7 +192,7 @@
     C(proc_swap, path, TEXT, "Device or file.")                                                    \
     C(proc_swap, type, TEXT, "partition or file.")                                                 \
     C(proc_swap, size_bytes, INT, "Size (bytes).")                                                 \
-    C(proc_swap, used_bytes, INT, "Of that in use (bytes).")                                       \
+    C(proc_swap, used_bytes, INT, "Part of size_bytes in use (bytes).")                            \
     C(proc_swap, priority, INT, "Higher ones are filled first.")
 
 #define COLUMNS_proc_vmstat(K, C, G)                                                               \
@@ -206,7 +205,7 @@
     C(proc_zoneinfo, node, INT, "Node.")                                                           \
     C(proc_zoneinfo, zone, TEXT, "Zone; NULL: of the whole node.")                                 \
     C(proc_zoneinfo, cpu, INT, "Processor whose list of free pages it is of; NULL: of none.")      \
-    C(proc_zoneinfo, name, TEXT, "What, as the kernel calls it: free, min, low, high.")            \
+    C(proc_zoneinfo, name, TEXT, "The kernel's name of the value: free, min, low, high.")          \
     C(proc_zoneinfo, value, INT, "Pages; counters of allocations (numa_*): events since boot.")
 
 #define COLUMNS_trace(K, C, G)                                                                     \

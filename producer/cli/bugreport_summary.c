@@ -60,7 +60,7 @@ int bugreport_summary_add(struct bugreport *report, const struct reported_traces
     CLEANUP(strbuf_done) struct strbuf text = {0};
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + TIME_OF_ALL;
     int r = 0;
-    strbuf_add_str(&text, "What happened, from each trace of this report\n");
+    strbuf_add_str(&text, "The verdict on each trace of this report\n");
     if (why->text[0])
         strbuf_addf(&text, "\n%s%s%s%s\n", why->text, why->hint[0] ? " (" : "", why->hint,
                     why->hint[0] ? ")" : "");

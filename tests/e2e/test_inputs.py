@@ -141,7 +141,7 @@ class Repetitions(Case):
         alone = self.counts()
         said = self.convert(PRESSURE, self.write("copy.gz", gzip.compress(PRESSURE.read_bytes())), PRESSURE)
         self.assertIn(f"copy.gz: left out, {PRESSURE} has the same content\n", said)
-        self.assertIn(f"{PRESSURE}: left out, it is given twice\n", said)
+        self.assertIn(f"{PRESSURE}: left out, given twice\n", said)
         self.assertEqual(self.counts(), alone)
         said = self.convert(PRESSURE, self.zip("a.zip", {"t": PRESSURE.read_bytes(), "u": PRESSURE.read_bytes()}))
         self.assertEqual(said.count("left out"), 2, said)
