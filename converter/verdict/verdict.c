@@ -16,7 +16,9 @@
 #include "converter/tables/rows.h"
 #include "converter/verdict/rules.h"
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES     4096
+#define PAGE_BYTES_MIN 1024
+#define PAGE_BYTES_MAX (1 << 20)
 
 const char *verdict_kind_name(enum verdict_kind kind)
 {
@@ -71,6 +73,20 @@ static void findings_done(struct finding_vec *found, size_t from)
     found->n = from < found->n ? from : found->n;
 }
 
+// Only other sizes than the usual one are in the database. Of several machines the first one
+// counts.
+static void page_size_read(struct subject *subject)
+{
+    int64_t bytes;
+    if (subject_number(subject,
+                       "SELECT int_value FROM metadata WHERE name = 'mmsql_page_size_bytes' AND "
+                       "machine_id = (SELECT min(machine_id) FROM trace_machine WHERE trace_id = "
+                       "?1)",
+                       &bytes) &&
+        bytes >= PAGE_BYTES_MIN && bytes <= PAGE_BYTES_MAX)
+        subject->page_bytes = bytes;
+}
+
 // A failure is told in `err`.
 static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict *verdict,
                        struct err *err)
@@ -85,6 +101,7 @@ static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict
         .page_bytes = PAGE_BYTES,
         .found = &verdict->findings,
     };
+    page_size_read(&subject);
     rules_apply(&subject);
     if (subject.code != SQLITE_OK) {
         err_set(err, -EIO, "verdict: %s", subject.problem);

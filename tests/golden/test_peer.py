@@ -113,7 +113,8 @@ DROPPED = {
     "slice": "name IN ('logs', 'annotated')",
     "instant": "name IN ('logs', 'annotated')",
     # Perfetto moved the first to the trace after 58.2; facts without a value are none.
-    "metadata": "(name = 'trace_uuid' AND machine_id IS NULL) OR (str_value IS NULL AND int_value IS NULL)",
+    "metadata": "name = 'mmsql_page_size_bytes' OR (name = 'trace_uuid' AND machine_id IS NULL) OR "
+                "(str_value IS NULL AND int_value IS NULL)",
 }
 # Tables with one row for what is the same, where the peer may have one for each process that names it.
 ONCE = {"stack_profile_mapping", "stack_profile_frame", "stack_profile_callsite"}

@@ -73,6 +73,8 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     }
     uint32_t page_size = (uint32_t)field_u64(&info[PB_SystemInfo_page_size]);
     im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
+    if (im->machine->page_size != PAGE_SIZE_DEFAULT) // counters in pages are of these
+        metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
     return 0;
 }
 
