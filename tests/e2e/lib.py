@@ -46,6 +46,15 @@ def run(*argv, timeout_s=60, **options):
     )
 
 
+class Popen(subprocess.Popen):
+    """subprocess.Popen; a test that fails in the with block ends the program instead of waiting for it."""
+
+    def __exit__(self, exc_type, value, traceback):
+        if exc_type is not None and self.poll() is None:
+            self.kill()
+        super().__exit__(exc_type, value, traceback)
+
+
 def wait_for(condition, what, timeout_s=60):
     """The value of `condition` as soon as it is true; an AssertionError that names `what` if it never is."""
     end = time.monotonic() + timeout_s

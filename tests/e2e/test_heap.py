@@ -15,6 +15,7 @@ import time
 import unittest
 
 import states
+import lib
 from lib import BUILD, MMSQL, MMTRACE, decode, needs_namespaces, of_kind, run, wait_for
 
 TRUTH = BUILD / "tests" / "tools" / "heap_truth"
@@ -255,7 +256,7 @@ class FullRing(Heap):
     def test_a_recorder_that_dies_lets_its_program_go_on(self):
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-i", "1", "--shmem-size", "65536", "--"]
         script = f"echo $$ > {self.dir}/pid; exec {TRUTH} 1 500000"
-        with subprocess.Popen(command + ["sh", "-c", script], stderr=subprocess.DEVNULL) as recorder:
+        with lib.Popen(command + ["sh", "-c", script], stderr=subprocess.DEVNULL) as recorder:
             wait_for(lambda: (self.dir / "pid").exists() and (self.dir / "pid").read_text().strip(), "the program")
             pid = int((self.dir / "pid").read_text())
             recorder.kill()
@@ -475,7 +476,7 @@ class Attach(Heap):
             f" heapprofd_config {{ pid: {process.pid} {fields} }} }} }}"
         )
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+        with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = ""
             while until and until not in said:
                 said += (line := recorder.stderr.readline())
@@ -519,7 +520,7 @@ class Attach(Heap):
         name = self.dir / f"victim_of_{os.getpid()}"
         shutil.copy(TRUTH, name)
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", f"victim_of_{os.getpid()}*"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
+        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
             states.wait_for_recorder(recorder.pid)
             states.wait_for_state(recorder.pid, "S")
             process = self.start(name, "1", "20000000")
@@ -546,7 +547,7 @@ class Attach(Heap):
     def test_two_recorders(self):
         process = self.start_work()
         command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
             self.assertIn("attached", first.stderr.readline())
             second = self.attach(process.pid)
             self.assertEqual(second.returncode, 1)

@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import states
+import lib
 from lib import MMTRACE, hides_tmp, needs_namespaces, run, wait_for
 from test_heap import LIBRARY, TRUTH, WORK, Heap, attach
 
@@ -246,7 +247,7 @@ class Dormant(Heap):
         pid = wait_for(lambda: self.descendant(process.pid, LATE), "the program in the container")
         self.assertEqual(process.stdout.readline(), "ready\n")
         argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "-p", pid)]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+        with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = recorder.stderr.readline()
             self.assertIn("profiled from its next allocation on", said)
             self.assertEqual(self.step(process), "allocated\n")
@@ -281,7 +282,7 @@ class Dormant(Heap):
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK)
         command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
             self.assertIn("woken", first.stderr.readline())
             second = self.attach(process.pid)
             self.assertEqual(second.returncode, 1)
@@ -308,7 +309,7 @@ class Dormant(Heap):
         )
         process = self.begin(name, "-c", code)
         argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", name.name)]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+        with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = ""
             while f"process {process.pid}: woken" not in said:
                 said += (line := recorder.stderr.readline())
@@ -339,7 +340,7 @@ class OtherLibraries(Heap):
         result = run(MMTRACE, "heap", "-o", self.trace, "--", program)
         self.assertEqual((result.returncode, result.stdout), (1, "as ever\n"), result.stderr)
         self.assertIn(reason, result.stderr)
-        with subprocess.Popen([program, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with lib.Popen([program, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             result = attach(self.trace, process.pid)
             self.assertEqual(result.returncode, 1)

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import states
+import lib
 from lib import BUILD, MMTRACE, ROOT, run
 from test_heap import Heap
 
@@ -176,7 +177,7 @@ class Pools(Base):
     def record(self, config, pid, cpu_s):
         """Until the process has computed for so long with the profile on."""
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+        with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             self.assertIn("attached", recorder.stderr.readline())
             states.wait_for_cpu(pid, cpu_s)
             recorder.send_signal(signal.SIGINT)
@@ -192,7 +193,7 @@ class Pools(Base):
             "        mmheap_report_free(heap, &p);\n        if (i % 1000 == 0) {\n            free(malloc(100000));\n"
             "            usleep(5000);\n        }\n    }\n}\n")
         config = self.dir / "heap.cfg"
-        with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
+        with lib.Popen([program], stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             config.write_text(
                 # What is lost is made good for by what comes next, so nothing may be lost.
@@ -209,7 +210,7 @@ class Pools(Base):
     @unittest.skipUnless((AGENT / "mmheap-attach").exists(), "mmheap-attach is not in this build")
     def test_a_program_that_runs_already(self):
         config = self.dir / "heap.cfg"
-        with subprocess.Popen([POOLS, "1", "200", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with lib.Popen([POOLS, "1", "200", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             states.wait_for_cpu(process.pid, 0.05)
             config.write_text(
                 'buffers { size_kb: 8192 } data_sources { config { name: "linux.heap"'

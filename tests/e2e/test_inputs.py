@@ -367,7 +367,7 @@ class Append(Case):
         n_events = self.query("SELECT count(*) FROM ftrace_event")
         for lock, code in (("BEGIN IMMEDIATE", 1), ("SELECT 1", 0)):
             argv = [lib.MMSQL, "convert", "-q", "-", "-o", self.db]
-            with subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            with lib.Popen([str(arg) for arg in argv], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
                 child.stdin.write(SCHED.read_bytes()[:1000])
                 child.stdin.flush()
                 while not list(self.dir.glob("out.db.*")):

@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+import lib
 from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, hides_tmp, needs_namespaces, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
@@ -56,7 +57,7 @@ class JavaTest(unittest.TestCase):
     def java(self, options, *program, flags=(), home=JDK):
         agent = f"-agentpath:{AGENT}={options}" if options is not None else "-Dnone"
         command = [home / "bin" / "java", agent, *flags, "-Xmx256m", "-cp", self.classes, "Allocations", *program]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as vm:
+        with lib.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as vm:
             for suffix in ("map", "map.times"):
                 self.addCleanup(pathlib.Path(f"/tmp/perf-{vm.pid}.{suffix}").unlink, missing_ok=True)
             said, errors = vm.communicate(timeout=60)
@@ -152,7 +153,7 @@ class Vms(JavaTest):
         self.assertEqual(self.count(self.samples(), 416), 1000)
 
     def test_a_killed_vm_leaves_a_log_that_can_be_read(self):
-        with subprocess.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp", self.classes,
+        with lib.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp", self.classes,
                                "Allocations", "forever", "0"], stdout=subprocess.PIPE) as vm:
             vm.stdout.readline()
             deadline = time.monotonic() + 20
@@ -256,7 +257,7 @@ class Attach(JavaTest):
         self.assertIsNone(vm.poll())
 
     def test_what_is_no_vm_is_left_alone(self):
-        with subprocess.Popen(["sleep", "60"]) as sleeper:
+        with lib.Popen(["sleep", "60"]) as sleeper:
             result = run(MMTRACE, "java", sleeper.pid)
             self.assertEqual(result.returncode, 1)
             self.assertIn("no Java VM", result.stderr)

@@ -77,7 +77,7 @@ class OnTraces(Case):
         pipe = self.dir / "pipe"
         os.mkfifo(pipe)
         for _ in range(20):
-            with subprocess.Popen([lib.MMSQL, "query", "--csv", pipe, "SELECT count(*) AS n FROM slice"],
+            with lib.Popen([lib.MMSQL, "query", "--csv", pipe, "SELECT count(*) AS n FROM slice"],
                                   stdout=subprocess.PIPE, text=True) as process:
                 pipe.write_bytes(PRESSURE.read_bytes())
                 try:

@@ -284,7 +284,7 @@ class ProcessStats(StatsCase):
             seen.append(self.run_child())
 
     def run_child(self):
-        with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
+        with lib.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
             time.sleep(0.6)

@@ -664,7 +664,7 @@ def out_of_memory(test, daemon):
             f"open('{path}/cgroup.procs', 'w').write(str(os.getpid()))\n"
             "fd = os.memfd_create('taken')\n"
             "while sys.stdin.readline(): os.write(fd, bytes(1 << 20))")
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as hog:
+    with lib.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as hog:
         with contextlib.suppress(BrokenPipeError):
             for _ in range(60):
                 if daemon.process.poll() is not None:

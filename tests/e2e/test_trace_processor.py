@@ -4,6 +4,7 @@
 The program is that in TRACE_PROCESSOR_SHELL, or in PATH. one_truth.py compares, with its list of differences.
 """
 import contextlib
+import os
 import pathlib
 import shutil
 import signal
@@ -75,10 +76,12 @@ class TraceProcessorTest(unittest.TestCase):
         """A trace with the load in it."""
         path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
         path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\n" + text)
-        with subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", "-c", path, "-o", trace)],
-                              stderr=subprocess.PIPE, text=True) as child:
-            states.wait_for_recorder(child.pid)
-            states.wait_for_state(child.pid, "S")  # in its loop: all sources have started
+        started, ready = os.pipe()
+        argv = (lib.MMTRACE, "record", "--no-verdict", "--notify-fd", ready, "-c", path, "-o", trace)
+        with lib.Popen([str(a) for a in argv], stderr=subprocess.PIPE, text=True, pass_fds=[ready]) as child:
+            os.close(ready)
+            with open(started, "rb") as pipe:
+                pipe.read(1)  # all sources have started
             trace_marker("B|1|outer\n", "C|1|level|5\n", "S|1|async|7\n", "I|1|moment\n", "E|1\n", "F|1|async|7\n")
             subprocess.run([sys.executable, "-c", LOAD], check=True)
             states.wait_for_turns(child.pid, 1)
