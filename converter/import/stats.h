@@ -312,7 +312,8 @@
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
-      "The recorder died before the end of the trace; what it had in memory is missing.")          \
+      "The recorder died before the end of the trace, or had no room to write; the rest is "       \
+      "missing.")                                                                                  \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \
       "Offset in the trace where it ends or breaks in the middle of a packet.")
 

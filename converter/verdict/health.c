@@ -146,9 +146,10 @@ static void line_add(struct health *health, enum health_kind kind, struct strbuf
 
 static void cut_tell(struct health *health, struct strbuf *text)
 {
-    strbuf_add_str(text, "the recorder died before the end: the trace has what was written until "
-                         "then");
-    line_add(health, HEALTH_CUT, text, "the kernel log may say why it died");
+    strbuf_add_str(text,
+                   "the recording was cut before its end: the trace has what was written until "
+                   "then");
+    line_add(health, HEALTH_CUT, text, "the log of the recorder, or of the kernel, may say why");
 }
 
 static void damage_tell(struct health *health, struct strbuf *text)

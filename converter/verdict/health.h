@@ -16,7 +16,7 @@ struct sqlite3;
 #define HEALTH_LINES_MAX 4 // of each trace
 
 enum health_kind {
-    HEALTH_CUT,     // the recorder died
+    HEALTH_CUT,     // the recorder died, or there was no room
     HEALTH_DAMAGE,  // the file is cut or damaged
     HEALTH_EVENTS,  // the kernel overwrote events
     HEALTH_BUFFER,  // a buffer was full

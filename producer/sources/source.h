@@ -52,7 +52,7 @@ struct source_env {
 // What a running source has to show on a progress line and in `status`.
 struct source_counts {
     uint64_t events;      // ftrace events, samples, processes: what the source counts in
-    uint64_t events_lost; // by the kernel or by a full buffer
+    uint64_t events_lost; // by the kernel, by a full buffer, or readings that were missed
 };
 
 struct source;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecordingCut: the recorder died before the end of the trace, and its file was closed afterwards.
+// RecordingCut: the recorder died before the end of the trace, or gave the recording up for want of
+// room. The file was closed afterwards.
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

@@ -30,7 +30,8 @@ static void trace_is_written(struct armed *armed, const char *title, const char 
     if (n_lost > 0)
         log_warning(log,
                     "%s: wrote %s without %" PRIu64
-                    " events that the buffers had no room for (raise size_kb of the config)",
+                    " events (mmsql stats says where they were lost; a buffer that was full needs "
+                    "a larger size_kb)",
                     title, path, n_lost);
     else
         log_info(log, "%s: wrote %s", title, path);

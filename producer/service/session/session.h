@@ -186,10 +186,10 @@ int session_write_clone(struct session *session, struct trace_file *file, int co
 Pb__TraceStats *session_get_stats(struct session *session);
 
 struct session_counts {
-    nsec_t elapsed;               // since the start, until the stop
-    uint64_t events;              // what the sources count in
-    uint64_t events_lost;         // by the kernel, refused by a full buffer, or between the two
-                                  // ends of a ring that keeps both
+    nsec_t elapsed;       // since the start, until the stop
+    uint64_t events;      // what the sources count in
+    uint64_t events_lost; // by the kernel, by a source, refused by a full buffer, between the two
+                          // ends of a ring that keeps both
     uint64_t packets_overwritten; // by rings
     uint64_t packets_discarded;   // by full buffers
     uint64_t bytes;               // recorded into the buffers
