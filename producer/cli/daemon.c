@@ -26,6 +26,7 @@
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
+#include "producer/cli/end_signal.h"
 #include "producer/cli/verdict_queue.h"
 #include "producer/service/armed/armed.h"
 #include "producer/service/config/config_check.h"
@@ -51,6 +52,7 @@ struct daemon {
     struct log log;
     struct source_roots roots;
     int lock_fd, signal_fd;
+    struct end_signal end_signal;
     struct loop *loop;
     struct loop_io *signal_io;
     struct loop_timer *watchdog, *end;
@@ -177,9 +179,9 @@ static void signal_ready(void *userdata, uint32_t events)
     while (read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGUSR1)
             service_dump_all(daemon->service);
-        else if (info.ssi_signo != SIGHUP)
+        else if (info.ssi_signo != SIGHUP && !end_signal_repeats(&daemon->end_signal))
             begin_end(daemon);
-        else if (daemon->armed && !daemon->ending)
+        else if (info.ssi_signo == SIGHUP && daemon->armed && !daemon->ending)
             armed_reload(daemon->armed);
     }
 }

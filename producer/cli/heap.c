@@ -27,6 +27,7 @@
 #include "common/str.h"
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/cli.h"
+#include "producer/cli/end_signal.h"
 #include "producer/cli/heap_options.h"
 #include "producer/cli/heap_snapshot.h"
 #include "producer/cli/heap_summary.h"
@@ -50,6 +51,7 @@ struct heap_run {
     struct session *session;
     struct loop_io *signal_io;
     int signal_fd;
+    struct end_signal end_signal;
     sigset_t former_mask;
     pid_t child; // 0: there is none
     int child_status;
@@ -101,6 +103,8 @@ static void signal_ready(void *userdata, uint32_t events)
             child_ended(run);
         else if (info.ssi_signo == SIGUSR1)
             session_dump(run->session);
+        else if (end_signal_repeats(&run->end_signal))
+            continue;
         else if (session_get_state(run->session) != SESSION_STARTED)
             session_abort(run->session);
         else

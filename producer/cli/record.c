@@ -28,6 +28,7 @@
 #include "producer/cli/background.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
+#include "producer/cli/end_signal.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/record_options.h"
@@ -54,6 +55,7 @@ struct record {
     struct heap_host *heap_host;
     struct session *session;
     int signal_fd;
+    struct end_signal end_signal;
     struct loop_io *signal_io;
     struct loop_timer *progress;
     const char *config_name; // for messages; NULL: it comes from flags
@@ -212,6 +214,8 @@ static void signal_ready(void *userdata, uint32_t events)
     while (read(record->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGUSR1) {
             session_dump(record->session);
+        } else if (end_signal_repeats(&record->end_signal)) {
+            continue;
         } else if (session_get_state(record->session) == SESSION_STARTED) {
             session_stop(record->session);
         } else {

@@ -23,6 +23,7 @@
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
+#include "producer/cli/end_signal.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
@@ -95,6 +96,7 @@ struct run {
     struct record_remote *remote;  // borrowed; NULL: attached to a session of another command
     struct background *background; // borrowed; NULL: nobody waits
     int signal_fd;
+    struct end_signal end_signal;
     uint64_t enable_id;
     bool stopping;
     bool ended;
@@ -241,6 +243,8 @@ static int handle_signals(struct run *run)
 {
     struct signalfd_siginfo info;
     while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (end_signal_repeats(&run->end_signal))
+            continue;
         if (run->stopping)
             return err_set(run->err, -EINTR, "interrupted, what was not written yet is lost");
         send_stop(run);
@@ -380,6 +384,8 @@ static int finish(struct run *run)
     remote_free_buffers(run->client);
     if (r < 0)
         return r;
+    if (bytes == 0 && run->n_snapshots > 0)
+        return 0; // each of them has been named
     if (remote->out_path && bytes == 0)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");

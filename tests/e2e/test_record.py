@@ -179,6 +179,16 @@ class Ending(RecordCase):
         self.end_by(signal.SIGINT,
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
 
+    def test_signals_that_come_together_are_one(self):
+        """As from timeout(1), which signals the command, and then the process group that it is in."""
+        child = self.start(config(FAST, duration_ms=0), "--no-verdict")
+        self.wait_recording(child)
+        child.send_signal(signal.SIGTERM)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=60), 0)
+        self.assertNotIn("interrupted", child.stderr.read())
+        self.assertGreater(self.trace.stat().st_size, 0)
+
     def test_second_interrupt_ends_at_once(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
@@ -188,7 +198,12 @@ class Ending(RecordCase):
         child.send_signal(signal.SIGINT)
         lib.wait_for(lambda: fcntl.ioctl(reader, termios.FIONREAD, bytes(4)) != bytes(4), "bytes in the pipe")
         self.assertIsNone(child.poll())  # nobody reads
-        child.send_signal(signal.SIGINT)
+
+        def ends():  # a signal right behind the first one counts as its repetition
+            child.send_signal(signal.SIGINT)
+            return child.poll() is not None
+
+        lib.wait_for(ends, "the end")
         self.assertEqual(child.wait(timeout=60), 1)
         self.assertIn("mmtrace: <stdout>: ", child.stderr.read())
 
