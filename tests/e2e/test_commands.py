@@ -434,6 +434,7 @@ class ServiceTests:
         child.send_signal(signal.SIGTERM)
         _, stderr = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 0, stderr)
+        self.assertNotIn("no trigger came", stderr)
         for number in range(2):
             self.assertGreater(len(self.vmstats(f"trace.{number}")), 0, stderr)
 
