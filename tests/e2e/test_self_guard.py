@@ -97,7 +97,8 @@ class Recorder(unittest.TestCase):
                 for task in proc.glob("task/*/children"):
                     for pid in task.read_text().split():
                         child = pathlib.Path("/proc", pid)
-                        if os.getsid(int(pid)) == int(pid):
+                        # Until it is another program, it has the memory of its parent.
+                        if os.readlink(child / "exe") != os.readlink(proc / "exe") and os.getsid(int(pid)) == int(pid):
                             group = child / "autogroup"
                             found = (group.read_text().split()[-1] if group.exists() else "0", self.nice(child) >= 0,
                                      self.locked_kb(child))
