@@ -107,8 +107,8 @@ static void child_close(struct child *child)
     child->errors = close_fd(child->errors);
 }
 
-// A session of its own: what is typed on the terminal is not meant for the child, and the child does
-// not share in the priority that a recorder takes for its session (self_guard.c).
+// A session of its own: what is typed on the terminal is not meant for the child, and the child
+// does not share in the priority that a recorder takes for its session (self_guard.c).
 static int spawn(int program, const struct verdict_request *request, int out, int errors,
                  pid_t *ret)
 {

@@ -118,7 +118,8 @@ static void test_parts(void **state)
     assert_non_null(writer);
     assert_int_equal(flock(fileno(writer), LOCK_EX | LOCK_NB), 0);
     assert_string_equal(found(folders, 1, &limits, &history), "a.pftrace");
-    assert_non_null(strstr(history.problems.text, ".part: not read: another process writes into it\n"));
+    assert_non_null(
+        strstr(history.problems.text, ".part: not read: another process writes into it\n"));
     trace_history_done(&history);
     fclose(writer);
 }
