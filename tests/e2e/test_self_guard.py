@@ -34,6 +34,10 @@ def as_nobody(limit_bytes):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
+        nice = os.getpriority(os.PRIO_PROCESS, 0)  # the suite's own is none that somebody chose for a recorder
+        if nice != 0 and os.geteuid() == 0:
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
+            self.addCleanup(os.setpriority, os.PRIO_PROCESS, 0, nice)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
