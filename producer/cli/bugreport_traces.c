@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "producer/cli/daemon_options.h"
@@ -32,6 +33,9 @@
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
 #define QUOTED_MAX  80
 #define FOLDERS_MAX 256
+// For a trace that is being brought to the disk, where no other is there.
+#define CLOSING_WAIT (5 * NSEC_PER_SEC)
+#define CLOSING_STEP (100 * NSEC_PER_MSEC)
 
 typedef Pb__TracingServiceState__TracingSession Session;
 
@@ -345,6 +349,26 @@ static void explain(const struct gathering *gathering, const struct trace_histor
         err_hint(why, -ENOENT, "--traces DIR names another folder");
 }
 
+// A session that has ended is no session any more, and no finished trace before its file is on the
+// disk. A report without any trace waits for that moment.
+static int find_history(const struct gathering *gathering,
+                        const struct trace_history_folder *folders, size_t n_folders,
+                        struct trace_history *ret)
+{
+    struct trace_history_limits limits = gathering->options->history;
+    limits.parts = !gathering->state || gathering->options->n_folders > 0;
+    for (nsec_t waited = 0;; waited += CLOSING_STEP) {
+        int r = trace_history_find(folders, n_folders, &limits, nsec_now(CLOCK_REALTIME), ret);
+        bool is_closing = gathering->traces->n == 0 && ret->traces.n == 0 && ret->n_unfinished > 0;
+        if (r < 0 || !is_closing || limits.files == 0 || waited >= CLOSING_WAIT)
+            return r;
+        trace_history_done(ret);
+        *ret = (struct trace_history){0};
+        struct timespec step = {.tv_nsec = CLOSING_STEP};
+        nanosleep(&step, NULL);
+    }
+}
+
 int bugreport_traces_add(struct bugreport *report, const struct report_options *options,
                          struct reported_traces *ret, struct err *why, struct err *err)
 {
@@ -356,9 +380,7 @@ int bugreport_traces_add(struct bugreport *report, const struct report_options *
     int r = gathering.state ? add_sessions(&gathering, err) : 0;
     size_t n = list_folders(&gathering, folders);
     if (r == 0) {
-        struct trace_history_limits limits = options->history;
-        limits.parts = !gathering.state || options->n_folders > 0;
-        r = trace_history_find(folders, n, &limits, nsec_now(CLOCK_REALTIME), &history);
+        r = find_history(&gathering, folders, n, &history);
         r = r < 0 ? err_errno(err, r, "finished traces") : add_history(&gathering, &history, err);
     }
     if (r == 0 && !ret->n)

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import zipfile
@@ -207,6 +208,18 @@ class WithDaemon(Case):
         self.assertEqual(row, (1, 1, 1))
         [n] = lib.run(lib.MMSQL, "query", "--csv", self.zip, "SELECT count(*) AS n FROM trace").stdout.splitlines()[1:]
         self.assertEqual(n, "1")
+
+    def test_while_the_trace_is_brought_to_the_disk(self):
+        """Where the only trace has ended and is not finished yet, the report waits for it."""
+        daemon = self.daemon(mm=config("go"))
+        path = self.fire(daemon, "go", daemon.files)
+        part = path.with_name(path.name + ".part")
+        path.rename(part)
+        finished = threading.Timer(1, part.rename, (path,))
+        finished.start()
+        self.addCleanup(finished.join)
+        self.report()
+        self.assertEqual(self.traces(), ["systrace.pftrace"])
 
     def test_the_score_chooses(self):
         """Traces elsewhere are found, and the config with the highest score has the first place."""

@@ -105,6 +105,9 @@ static void test_parts(void **state)
     put("a.pftrace", 10, HOUR);
     put("mm-20261121T031500Z.pftrace.part", 10, 2 * HOUR);
     put(".mm-20261121T031501Z.pftrace.part", 10, 2 * HOUR);
+    assert_string_equal(found(folders, 1, &limits, &history), "a.pftrace");
+    assert_int_equal(history.n_unfinished, 1);
+    trace_history_done(&history);
     limits.parts = true;
     assert_string_equal(found(folders, 1, &limits, &history),
                         "a.pftrace mm-20261121T031500Z.pftrace.part");

@@ -141,8 +141,9 @@ static int folder_list(struct trace_history *history, const struct trace_history
     }
     struct dirent *entry;
     for (size_t n = 0; r == 0 && n < NAMES_MAX && (entry = readdir(dir)); n++) {
-        if ((!name_fits(entry->d_name, folder->stem) &&
-             !(parts && part_fits(entry->d_name, folder->stem))) ||
+        bool is_unfinished = part_fits(entry->d_name, folder->stem);
+        history->n_unfinished += is_unfinished && !parts;
+        if ((!name_fits(entry->d_name, folder->stem) && !(parts && is_unfinished)) ||
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (!is_trusted(&st, of_folder.st_uid)) {

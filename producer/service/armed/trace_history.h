@@ -44,6 +44,7 @@ struct trace_history {
     struct finished_traces traces; // newest first
     struct strbuf problems;        // a line for each folder or file that cannot be read
     uint32_t n_old, n_beyond;      // left out for their age; for the number or size of them all
+    uint32_t n_unfinished;         // without limits.parts: what has the name of a part
     nsec_t newest_old;             // of those that are too old: when the newest was written
 };
 
