@@ -56,14 +56,15 @@ class Popen(subprocess.Popen):
 
 
 def wait_for(condition, what, timeout_s=60):
-    """The value of `condition` as soon as it is true; an AssertionError that names `what` if it never is."""
+    """The value of `condition` as soon as it is true; an AssertionError that names `what` (a text, or a
+    function that returns it) if it never is."""
     end = time.monotonic() + timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout_s} s: {what}")
+            raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
