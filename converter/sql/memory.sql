@@ -457,7 +457,7 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 
 -- What profiled processes have in memory beside what their heap profile says, and names for the difference.
 -- The parts add up: profile and difference are what is anonymous, that and the rest is what is resident and swapped.
--- Only what is of one moment is compared: a look at the mappings follows a dump within a second, and the allocator's
+-- Only what is of one moment is compared: a look at the mappings follows its dump within five seconds, and the allocator's
 -- count is at most 50 ms away from the dump.
 --   upid: Process.
 --   pid: Its number.
@@ -473,9 +473,9 @@ dump AS MATERIALIZED (SELECT DISTINCT upid, ts FROM heap_profile_allocation),
 look AS MATERIALIZED (SELECT DISTINCT upid, ts FROM profiler_smaps),
 moment AS MATERIALIZED (
   SELECT d.upid, coalesce(l.ts, d.ts) AS ts, max(d.ts) AS dump_ts
-  FROM dump d LEFT JOIN look l ON l.upid = d.upid AND l.ts BETWEEN d.ts AND d.ts + 1000000000
+  FROM dump d LEFT JOIN look l ON l.upid = d.upid AND l.ts BETWEEN d.ts AND d.ts + 5000000000
   WHERE l.ts IS NOT NULL OR d.upid NOT IN (
-    SELECT o.upid FROM look o JOIN dump b ON b.upid = o.upid AND o.ts BETWEEN b.ts AND b.ts + 1000000000)
+    SELECT o.upid FROM look o JOIN dump b ON b.upid = o.upid AND o.ts BETWEEN b.ts AND b.ts + 5000000000)
   GROUP BY d.upid, coalesce(l.ts, d.ts)),
 mapped AS MATERIALIZED (
   SELECT s.upid, s.ts,

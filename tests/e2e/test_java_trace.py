@@ -130,10 +130,10 @@ class JavaTrace(unittest.TestCase):
         """One that runs and one that starts later; neither was prepared. Nothing is left where they were asked."""
         name = self.named()
         before = self.java(name=name)
-        recorder = self.record(f'process_cmdline: "{name.name}"', 4500, "android.heapprofd")
+        recorder = self.record(f'process_cmdline: "{name.name}"', 15000, "android.heapprofd")
         time.sleep(1)
         later = self.java(name=name)
-        self.assertEqual(recorder.wait(30), 0)
+        self.assertEqual(recorder.wait(60), 0)
         allocated = self.allocated()
         self.assertEqual(set(allocated), {before.pid, later.pid})
         self.assertGreater(min(allocated.values()), 1000000)
