@@ -242,13 +242,18 @@ class OneTruth(unittest.TestCase):
 
     # Sessions.
 
+    def record_under_load(self, text):
+        """A recorder through the daemon, which goes on; its recording has seen the load."""
+        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
+        self.until(self.is_recording, "it does not record")
+        self.load()
+        return recorder
+
     @needs_ftrace
     def test_cloned(self):
         self.daemon()
         text = "duration_ms: 20000\nunique_session_name: 'cloned'\n" + RING % 512 + FTRACE % "" + PROCESSES + COUNTERS
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
-        self.until(self.is_recording, "it does not record")
-        self.load()
+        recorder = self.record_under_load(text)
         self.command("clone", "cloned", "-o", self.trace)
         recorder.send_signal(signal.SIGTERM)
         self.finish(recorder)
@@ -260,9 +265,7 @@ class OneTruth(unittest.TestCase):
         self.daemon()
         text = ("duration_ms: 20000\nunique_session_name: 'cloned'\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n"
                 + RING % 512 + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
-        self.until(self.is_recording, "it does not record")
-        self.load()
+        recorder = self.record_under_load(text)
         self.command("clone", "cloned", "-o", self.trace)
         recorder.send_signal(signal.SIGTERM)
         self.finish(recorder)
@@ -272,9 +275,7 @@ class OneTruth(unittest.TestCase):
     def test_bugreport(self):
         self.daemon()
         text = "duration_ms: 20000\nbugreport_score: 5\n" + RING % 512 + FTRACE % "" + PROCESSES + COUNTERS
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
-        self.until(self.is_recording, "it does not record")
-        self.load()
+        recorder = self.record_under_load(text)
         report = self.dir / "report.zip"
         self.command("bugreport", "-o", report)
         recorder.send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ import lib
 import one_truth
 import states
 
-# Of a buffer that is too small, and of the kernel's own.
+# A small buffer loses events, and so may the kernel's own buffers.
 LOSSES = ("traced_buf_*", "ftrace_*", "packet_*")
 
 # Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait for another.

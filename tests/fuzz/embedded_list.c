@@ -9,24 +9,11 @@
 #include "common/cleanup.h"
 #include "producer/pintool/embedded_list.h"
 #include "producer/pintool/list_source.h"
+#include "tests/fuzz/bytes.h"
 
 #define LIST_MAX ((size_t)64 << 10)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct bytes {
-    const uint8_t *data;
-    size_t size;
-};
-
-static int bytes_read(void *userdata, uint64_t offset, void *ret, size_t size)
-{
-    const struct bytes *bytes = userdata;
-    if (offset > bytes->size || size > bytes->size - offset)
-        abort();
-    memcpy(ret, bytes->data + offset, size);
-    return 0;
-}
 
 static void check_source(const struct pinlist *list, const struct strbuf *bytes,
                          const struct zipindex *index)

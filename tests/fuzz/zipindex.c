@@ -7,22 +7,9 @@
 
 #include "common/cleanup.h"
 #include "common/zipindex.h"
+#include "tests/fuzz/bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct bytes {
-    const uint8_t *data;
-    size_t size;
-};
-
-static int bytes_read(void *userdata, uint64_t offset, void *ret, size_t size)
-{
-    const struct bytes *bytes = userdata;
-    if (offset > bytes->size || size > bytes->size - offset)
-        abort();
-    memcpy(ret, bytes->data + offset, size);
-    return 0;
-}
 
 static int compare(const void *a, const void *b)
 {
