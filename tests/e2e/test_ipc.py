@@ -220,7 +220,7 @@ class BadClients(unittest.TestCase):
         begin = time.monotonic()
         stay = self.spoil()
         lasted = time.monotonic() - begin
-        states.wait_for_reads(self.daemon.process.pid, 20)
+        states.wait_for_reads(self.daemon.process.pid, 60)  # a sample is up to three reads
         recording.send_signal(signal.SIGINT)
         self.assertEqual(recording.wait(60), 0, recording.stderr.read())
         stamps = sorted(p.one("timestamp") for p in lib.of_kind(lib.decode(trace), "sys_stats"))
@@ -620,7 +620,7 @@ class PerfettoClient(unittest.TestCase):
                                    env=self.daemon.env, stderr=subprocess.DEVNULL)
         try:
             self.daemon.until(lambda: self.sessions("ring"), "no session")
-            states.wait_for_reads(self.daemon.process.pid, 10)
+            states.wait_for_reads(self.daemon.process.pid, 20)
             self.perfetto(*self.config('activate_triggers: "e2e_snapshot"'))
             self.wait_stats("snapshot.0", 2)
         finally:

@@ -250,13 +250,12 @@ class Armed(Case):
     def finished(self):
         return sorted(self.traces.glob("*.pftrace")) if self.traces.is_dir() else []
 
-    def record_part(self, text=TRIGGERED % 60000, seconds=2.5):
-        """A daemon in whose part there are some samples."""
+    def record_part(self, text=TRIGGERED % 60000):
+        """A daemon in whose part there are more than 20 samples, of about 230 bytes each."""
         self.arm("one", text)
         daemon = self.start()
         self.trigger()
-        wait_for(lambda: [part for part in self.parts() if part.stat().st_size > 4000], daemon.said)
-        time.sleep(seconds - 1)
+        wait_for(lambda: [part for part in self.parts() if part.stat().st_size > 9000], daemon.said)
         return daemon
 
     def recover(self, daemon, *options):
@@ -380,7 +379,7 @@ class ArmedAndEnded(Armed):
                 cloned = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 done = self.command("clone", "named", "-o", self.root / "snapshot.pftrace")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                states.wait_for_reads(daemon.pid, 30)
+                states.wait_for_reads(daemon.pid, 100)
                 self.assertEqual(daemon.end(), 0)
                 [trace] = self.finished()
                 times = samples(trace)
@@ -653,15 +652,15 @@ def out_of_memory(test, daemon):
             f"open('{path}/cgroup.procs', 'w').write(str(os.getpid()))\n"
             "fd = os.memfd_create('taken')\n"
             "while sys.stdin.readline(): os.write(fd, bytes(1 << 20))")
-    with lib.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as hog:
+    # Without a buffer: the kernel may end this process, too, and a line that is left would fail at the close.
+    with lib.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, bufsize=0) as hog:
         with contextlib.suppress(BrokenPipeError):
             for _ in range(60):
                 if daemon.process.poll() is not None:
                     break
-                hog.stdin.write("\n")
-                hog.stdin.flush()
+                hog.stdin.write(b"\n")
                 time.sleep(0.02)
-            wait_for(lambda: daemon.process.poll() is not None, "it is not killed")
+        wait_for(lambda: daemon.process.poll() is not None, "the daemon is not killed")
         hog.kill()
 
 
