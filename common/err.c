@@ -2,7 +2,7 @@
 //
 // The text buffer is fixed so that running out of memory can be reported too. A prefix that does
 // not fit any more costs the tail of the old text, never the prefix: what failed matters more than
-// the detail.
+// the detail. A long name (a path of thousands of characters) is cut, never the reason behind it.
 #include "common/err.h"
 
 #include <stdarg.h>
@@ -35,9 +35,18 @@ int err_errno(struct err *err, int r, const char *format, ...)
         return r;
     FORMAT_INTO(err->text, format);
     err->hint[0] = '\0';
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(-r));
+    const char *why = strerror(-r);
+    size_t used = strlen(err->text), room = sizeof(err->text) - sizeof(": ");
+    size_t most = strlen(why) < room ? room - strlen(why) : 0;
+    used = used < most ? used : most;
+    snprintf(err->text + used, sizeof(err->text) - used, ": %s", why);
     return r;
+}
+
+const char *err_name(const char *name)
+{
+    size_t size = strlen(name);
+    return size > ERR_TEXT_MAX / 2 ? name + size - ERR_TEXT_MAX / 2 : name;
 }
 
 int err_prefix(struct err *err, int r, const char *format, ...)

@@ -25,6 +25,9 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const 
 __attribute__((format(printf, 3, 4))) int err_errno(struct err *err, int r, const char *format,
                                                     ...);
 
+// The end of a name that is so long that no reason would fit behind it; else the name.
+const char *err_name(const char *name);
+
 // Puts "PREFIX: " in front of the text that is already there.
 __attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, const char *format,
                                                      ...);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -128,7 +129,8 @@ static int handle_open(struct run *run, const char *path, sqlite3 **ret)
                             "cache_size=-16384; PRAGMA temp_store=FILE",
                             NULL, NULL, NULL);
     if (code != SQLITE_OK) {
-        int r = err_set(run->err, -EIO, "%s: %s", run->conversion->output, sqlite3_errmsg(handle));
+        int r = err_set(run->err, -EIO, "%s: %s", err_name(run->conversion->output),
+                        sqlite3_errmsg(handle));
         sqlite3_close(handle);
         return r;
     }
@@ -244,7 +246,7 @@ static int trace_import(struct run *run, const struct content *content, const ch
     }
     if (r == 0)
         r = database_finish(db, run_goes_on, run, run->err);
-    run->has_maps |= database_n_rows(db, TABLE_perf_map) > 0;
+    run->has_maps |= r == 0 && database_n_rows(db, TABLE_perf_map) > 0;
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
         *ret_rows += database_n_rows(db, table);
     return r;
@@ -696,9 +698,9 @@ static int working_open(struct run *run, struct sqlite3 **ret)
     int code = sqlite3_open_v2(run->working, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
-    return code == SQLITE_OK
-               ? 0
-               : err_set(run->err, -EIO, "%s: %s", run->conversion->output, sqlite3_errmsg(*ret));
+    return code == SQLITE_OK ? 0
+                             : err_set(run->err, -EIO, "%s: %s", err_name(run->conversion->output),
+                                       sqlite3_errmsg(*ret));
 }
 
 static void summary_print(const struct run *run, nsec_t took)
@@ -712,6 +714,23 @@ static void summary_print(const struct run *run, nsec_t took)
             (double)took / (double)NSEC_PER_SEC);
     verdicts_print(stderr, &run->verdicts, "  ", VERDICT_WITHOUT_LOSS | VERDICT_WITHOUT_EMPTY);
     health_print(&run->verdicts, &run->health, true);
+}
+
+// A limit that somebody has set is the likely cause, and easy to overlook.
+static void memory_hint(int r, struct err *err)
+{
+    struct rlimit space, data;
+    if (r != -ENOMEM || !err || *err->hint || getrlimit(RLIMIT_AS, &space) < 0 ||
+        getrlimit(RLIMIT_DATA, &data) < 0)
+        return;
+    if (space.rlim_cur != RLIM_INFINITY)
+        err_hint(err, r,
+                 "the address space is limited to %llu MiB, ulimit -v; 64 MiB and four times the "
+                 "size of the trace, inflated, are enough for most",
+                 (unsigned long long)space.rlim_cur >> 20);
+    else if (data.rlim_cur != RLIM_INFINITY)
+        err_hint(err, r, "the data of a process are limited to %llu MiB, ulimit -d",
+                 (unsigned long long)data.rlim_cur >> 20);
 }
 
 int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err)
@@ -729,6 +748,7 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     working_folder_remove(&run.beside);
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
+    memory_hint(r, err);
     if (run.unchanged)
         say("%s: unchanged, because all files were left out", conversion->output);
     else if (r == 0 && !conversion->quiet)

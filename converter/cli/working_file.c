@@ -95,8 +95,12 @@ int working_folder_make(const char *output, struct err *err, struct working_fold
         if (folder.fd >= 0)
             flock(folder.fd, LOCK_EX | LOCK_NB);
     } while (folder.fd < 0 ? errno == ENOENT : fstat(folder.fd, &st) == 0 && st.st_nlink == 0);
-    *ret = folder;
-    return 0;
+    int r = folder.fd < 0 ? err_errno(err, -errno, "%s", folder.path) : 0;
+    if (r == 0)
+        *ret = folder;
+    else
+        working_folder_remove(&folder);
+    return r;
 }
 
 void working_folder_remove(struct working_folder *folder)

@@ -52,14 +52,28 @@ static int piece_push(struct timeline *timeline, const struct timeline_item *ite
     return timeline_piece_vec_push(&timeline->pieces, piece);
 }
 
+// The file has another address now.
+static void pieces_move(struct timeline *timeline, const uint8_t *before)
+{
+    const uint8_t *now = timeline->scratch.bytes;
+    vec_foreach(&timeline->pieces, piece) {
+        size_t n = (size_t)(piece->end - piece->next);
+        piece->next = (const void *)(now + ((const uint8_t *)piece->next - before));
+        piece->end = piece->next + n;
+    }
+}
+
 // Makes room for the next piece.
 static int piece_put_away(struct timeline *timeline)
 {
     size_t size = timeline->items.n * sizeof(*timeline->items.items);
     size_t offset = (timeline->n_items - timeline->items.n) * sizeof(*timeline->items.items);
+    const uint8_t *before = timeline->scratch.bytes;
     int r = scratch_reserve(&timeline->scratch, timeline->folder, offset + size);
     if (r < 0)
         return r;
+    if (timeline->scratch.bytes != before)
+        pieces_move(timeline, before);
     items_sort(&timeline->items);
     memcpy(timeline->scratch.bytes + offset, timeline->items.items, size);
     r = piece_push(timeline, (const void *)(timeline->scratch.bytes + offset), timeline->items.n);

@@ -445,7 +445,9 @@ static int compressed_read(struct reader *reader, const struct header *header)
     size_t size = reader->spill.size - start;
     if (!size)
         return 0;
-    return packets_walk(reader, wire_reader_over(reader->spill.bytes + start, size), false);
+    const uint8_t *inflated;
+    r = spill_view(&reader->spill, start, size, &inflated, reader->err);
+    return r < 0 ? r : packets_walk(reader, wire_reader_over(inflated, size), false);
 }
 
 static int packet_read(struct reader *reader, struct wire_reader fields, bool outermost)

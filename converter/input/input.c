@@ -83,10 +83,8 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
         if (r < 0)
             return r;
     }
-    spill_finish(&input->spill);
-    input->bytes = input->spill.bytes;
     input->size = input->spill.size;
-    return 0;
+    return spill_finish(&input->spill, &input->bytes, err);
 }
 
 static bool is_gzip(const struct input *input)
@@ -146,8 +144,11 @@ static int gzip_replace(struct input *input, const char *folder, struct err *err
 {
     struct spill inflated;
     int r = spill_init(&inflated, folder, err);
+    const uint8_t *bytes = NULL;
     if (r == 0)
         r = gzip_inflate(input, &inflated, err);
+    if (r == 0)
+        r = spill_finish(&inflated, &bytes, err);
     if (r < 0) {
         spill_done(&inflated);
         return r;
@@ -156,9 +157,8 @@ static int gzip_replace(struct input *input, const char *folder, struct err *err
         munmap(input->map, input->map_size);
     input->map = NULL;
     spill_done(&input->spill);
-    spill_finish(&inflated);
     input->spill = inflated;
-    input->bytes = inflated.bytes;
+    input->bytes = bytes;
     input->size = inflated.size;
     return 0;
 }
@@ -216,8 +216,8 @@ int input_from_reader(const char *spill_folder,
         }
         r = spill_append(&input->spill, chunk, (size_t)n, err);
     }
-    spill_finish(&input->spill);
-    input->bytes = input->spill.bytes;
+    if (r == 0)
+        r = spill_finish(&input->spill, &input->bytes, err);
     input->size = input->spill.size;
     if (r == 0 && is_gzip(input))
         r = gzip_replace(input, spill_folder, err);

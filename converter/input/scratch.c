@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Room on the disk is taken before it is used, because a write into a mapping cannot fail but by a
-// signal.
+// signal. The mapping is as large as the file, so that a small file takes little address space: it
+// may be bounded (`ulimit -v`). The file grows in large steps, so the mapping moves a few times
+// only.
 #include "converter/input/scratch.h"
 
 #include <errno.h>
@@ -12,42 +14,46 @@
 #include "common/cleanup.h"
 #include "converter/input/spill.h"
 
-#define MAPPED_MAX ((size_t)(sizeof(size_t) > 4 ? 256ULL << 30 : 1ULL << 28))
-#define MAPPED_MIN ((size_t)64 << 20)
-#define STEP_MIN   ((size_t)1 << 20)
-#define STEP_MAX   ((size_t)64 << 20)
+#define STEP_MIN ((size_t)1 << 20)
+#define STEP_MAX ((size_t)64 << 20)
 
 static int scratch_open(struct scratch *scratch, const char *folder)
 {
     int fd = unnamed_open(temporary_folder(folder));
     if (fd < 0)
         return -errno;
-    for (size_t size = MAPPED_MAX; size >= MAPPED_MIN; size /= 2) {
-        void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (map == MAP_FAILED)
-            continue;
-        *scratch = (struct scratch){.bytes = map, .mapped = size, .fd = fd};
-        return 0;
-    }
-    close_fd(fd);
-    return -ENOMEM;
+    *scratch = (struct scratch){.fd = fd, .is_open = true};
+    return 0;
+}
+
+static bool map_resize(struct scratch *scratch, size_t size)
+{
+    void *map = scratch->bytes
+                    ? mremap(scratch->bytes, scratch->mapped, size, MREMAP_MAYMOVE)
+                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, scratch->fd, 0);
+    if (map == MAP_FAILED)
+        return false;
+    scratch->bytes = map;
+    scratch->mapped = size;
+    return true;
 }
 
 int scratch_reserve(struct scratch *scratch, const char *folder, size_t size)
 {
     if (size <= scratch->size)
         return 0;
-    int r = scratch->bytes ? 0 : scratch_open(scratch, folder);
+    int r = scratch->is_open ? 0 : scratch_open(scratch, folder);
     if (r < 0)
         return r;
     size_t step = scratch->size < STEP_MIN   ? STEP_MIN
                   : scratch->size < STEP_MAX ? scratch->size
                                              : STEP_MAX;
-    if (size > scratch->mapped)
+    size_t wanted = scratch->size + step;
+    if (wanted < size && __builtin_add_overflow(size, STEP_MIN - 1, &wanted))
         return -EFBIG;
-    size_t wanted = size > scratch->size + step ? size : scratch->size + step;
-    if (wanted > scratch->mapped)
-        wanted = scratch->mapped;
+    wanted = wanted / STEP_MIN * STEP_MIN; // whole pages
+    if (wanted > scratch->mapped && !map_resize(scratch, wanted))
+        return -ENOMEM;
     r = posix_fallocate(scratch->fd, (off_t)scratch->size, (off_t)(wanted - scratch->size));
     if (r == 0)
         scratch->size = wanted;
@@ -62,9 +68,9 @@ void scratch_forget(const struct scratch *scratch)
 
 void scratch_done(struct scratch *scratch)
 {
-    if (!scratch->bytes)
-        return;
-    munmap(scratch->bytes, scratch->mapped);
-    close_fd(scratch->fd);
+    if (scratch->bytes)
+        munmap(scratch->bytes, scratch->mapped);
+    if (scratch->is_open)
+        close_fd(scratch->fd);
     *scratch = (struct scratch){0};
 }

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that may grow beyond what a process should have: a file without a name, mapped for
-// writing. Addresses stay the same while it grows.
+// writing.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct scratch {
     uint8_t *bytes; // all zero at first; NULL before the first scratch_reserve()
     size_t size;    // that may be used
-    size_t mapped;  // address space set aside
-    int fd;
+    size_t mapped;  // of the address space
+    int fd;         // owned if `is_open`
+    bool is_open;
 };
 
-// Makes at least `size` bytes usable. `folder` holds the file; NULL is the system's place for
-// temporary files. 0 or a negative errno; -ENOSPC if the disk is full.
+// Makes at least `size` bytes usable; `bytes` may move. `folder` holds the file; NULL is the
+// system's place for temporary files. 0 or a negative errno; -ENOSPC if the disk is full, -ENOMEM
+// if the address space is.
 int scratch_reserve(struct scratch *scratch, const char *folder, size_t size);
 
 // Takes the pages out of this process's memory; they come back when they are used.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A read-only mapping may be longer than its file, so address space for all that may come is set
-// aside once, and pointers into it stay valid while the file grows. Only what was appended may be
-// touched.
+// A read-only mapping may be longer than its file, so a part of the file is mapped before it is
+// written, and pointers into the part stay valid while the file grows. The parts double in size: a
+// small file takes little address space, a large one has a few parts. Only what was appended may
+// be touched.
 #include "converter/input/spill.h"
 
 #include <errno.h>
@@ -15,8 +16,8 @@
 
 #include "common/cleanup.h"
 
-#define MAPPED_MAX ((size_t)(sizeof(size_t) > 4 ? 256ULL << 30 : 1ULL << 29))
-#define MAPPED_MIN ((size_t)256 << 20)
+#define PART_MIN ((size_t)1 << 20)
+#define PART_MAX ((size_t)(sizeof(size_t) > 4 ? 1ULL << 30 : 1ULL << 26))
 
 const char *temporary_folder(const char *folder)
 {
@@ -52,17 +53,7 @@ int unnamed_open(const char *folder)
 static int spill_open(struct spill *spill, struct err *err)
 {
     spill->fd = unnamed_open(spill->folder);
-    if (spill->fd < 0)
-        return err_errno(err, -errno, "temporary file in %s", spill->folder);
-    for (size_t size = MAPPED_MAX; size >= MAPPED_MIN; size /= 2) {
-        void *map = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, spill->fd, 0);
-        if (map == MAP_FAILED)
-            continue;
-        spill->bytes = map;
-        spill->mapped = size;
-        return 0;
-    }
-    return err_errno(err, -ENOMEM, "address space for temporary file");
+    return spill->fd < 0 ? err_errno(err, -errno, "temporary file in %s", spill->folder) : 0;
 }
 
 int spill_append(struct spill *spill, const void *bytes, size_t size, struct err *err)
@@ -70,8 +61,6 @@ int spill_append(struct spill *spill, const void *bytes, size_t size, struct err
     int r = spill->fd < 0 ? spill_open(spill, err) : 0;
     if (r < 0)
         return r;
-    if (size > spill->mapped - spill->size)
-        return err_set(err, -EFBIG, "temporary file: more than %zu MiB", spill->mapped >> 20);
     const uint8_t *from = bytes;
     while (size) {
         ssize_t n = pwrite(spill->fd, from, size, (off_t)spill->size);
@@ -86,27 +75,90 @@ int spill_append(struct spill *spill, const void *bytes, size_t size, struct err
     return 0;
 }
 
-void spill_finish(struct spill *spill)
+static bool part_map(struct spill *spill, size_t offset, size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t used = (spill->size + page - 1) / page * page;
-    if (!used || used >= spill->mapped)
-        return;
-    munmap((void *)(uintptr_t)(spill->bytes + used), spill->mapped - used);
-    spill->mapped = used;
-    spill->fd = close_fd(spill->fd);
+    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, spill->fd, (off_t)offset);
+    if (map == MAP_FAILED)
+        return false;
+    struct spill_part part = {.bytes = map, .offset = offset, .size = size};
+    if (spill_parts_push(&spill->parts, part) == 0)
+        return true;
+    munmap(map, size);
+    return false;
 }
 
+static size_t in_pages(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + page - 1) / page * page;
+}
+
+// Maps what is appended from `offset` on, as much of it as the address space lets.
+static int part_add(struct spill *spill, size_t offset, size_t size, struct err *err)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
+    size_t least = in_pages(offset - first + size), wanted = PART_MIN;
+    if (spill->parts.n)
+        wanted = 2 * spill->parts.items[spill->parts.n - 1].size;
+    if (wanted > PART_MAX)
+        wanted = PART_MAX;
+    for (; wanted > least; wanted /= 2)
+        if (part_map(spill, first, wanted))
+            return 0;
+    if (part_map(spill, first, least))
+        return 0;
+    return err_errno(err, -ENOMEM, "address space for %zu MiB of temporary data",
+                     (least >> 20) + 1);
+}
+
+static bool part_has(const struct spill_part *part, size_t offset, size_t size)
+{
+    return offset >= part->offset && offset - part->offset <= part->size &&
+           size <= part->size - (offset - part->offset);
+}
+
+int spill_view(struct spill *spill, size_t offset, size_t size, const uint8_t **ret,
+               struct err *err)
+{
+    const struct spill_part *last = spill->parts.n ? &spill->parts.items[spill->parts.n - 1] : NULL;
+    if (!last || !part_has(last, offset, size)) {
+        int r = part_add(spill, offset, size, err);
+        if (r < 0)
+            return r;
+        last = &spill->parts.items[spill->parts.n - 1];
+    }
+    *ret = last->bytes + (offset - last->offset);
+    return 0;
+}
+
+int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
+{
+    *ret = NULL;
+    if (!spill->size)
+        return 0;
+    if (!part_map(spill, 0, in_pages(spill->size)))
+        return err_errno(err, -ENOMEM, "address space for %zu MiB of temporary data",
+                         (spill->size >> 20) + 1);
+    *ret = spill->parts.items[spill->parts.n - 1].bytes;
+    spill->fd = close_fd(spill->fd);
+    return 0;
+}
+
+// Pages behind the end of the file are none.
 void spill_forget(const struct spill *spill)
 {
-    if (spill->bytes && spill->size)
-        madvise((void *)(uintptr_t)spill->bytes, spill->size, MADV_DONTNEED);
+    vec_foreach(&spill->parts, part) {
+        size_t there = spill->size > part->offset ? spill->size - part->offset : 0;
+        madvise((void *)(uintptr_t)part->bytes, there < part->size ? there : part->size,
+                MADV_DONTNEED);
+    }
 }
 
 void spill_done(struct spill *spill)
 {
-    if (spill->bytes)
-        munmap((void *)(uintptr_t)spill->bytes, spill->mapped);
+    vec_foreach(&spill->parts, part)
+        munmap((void *)(uintptr_t)part->bytes, part->size);
+    spill_parts_done(&spill->parts);
     spill->fd = close_fd(spill->fd);
     free(spill->folder);
     *spill = (struct spill){.fd = -1};

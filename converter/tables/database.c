@@ -59,7 +59,7 @@ void cell_text(struct cell *row, size_t column, const char *text)
 
 static const char *place(const struct database *db)
 {
-    return db->path ? db->path : "temporary database";
+    return db->path ? err_name(db->path) : "temporary database";
 }
 
 static int database_failed(struct database *db, int r)
@@ -146,6 +146,8 @@ static int writer_make(struct database *db, struct err *err)
     CLEANUP(freep)
     char *folder = end ? strndup(db->temporary, (size_t)(end - db->temporary) + 1) : strdup(".");
     int r = folder ? writer_start(db->fd, folder, 2, &db->writer) : -ENOMEM;
+    if (r == -EAGAIN)
+        return err_errno(err, r, "database: no thread can be started");
     return r < 0 ? err_errno(err, r, "database") : 0;
 }
 

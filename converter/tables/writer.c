@@ -21,6 +21,7 @@
 
 #define QUEUE_SIZE  16
 #define REPLACEMENT 0xfffd
+#define STACK_BYTES ((size_t)1 << 20)
 
 struct sink {
     struct btree tree;
@@ -244,6 +245,20 @@ static void *writer_run(void *userdata)
     return NULL;
 }
 
+// A stack as large as the thread needs, not as large as the process has.
+static int thread_start(struct writer *writer)
+{
+    pthread_attr_t attributes;
+    int code = pthread_attr_init(&attributes);
+    if (code)
+        return -code;
+    code = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (code == 0)
+        code = pthread_create(&writer->thread, &attributes, writer_run, writer);
+    pthread_attr_destroy(&attributes);
+    return -code;
+}
+
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
@@ -260,7 +275,7 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
         return -ENOMEM;
     int r = pages_init(&writer->pages, fd, first_page);
     if (r == 0)
-        r = -pthread_create(&writer->thread, NULL, writer_run, writer);
+        r = thread_start(writer);
     writer->started = r == 0;
     return r;
 }

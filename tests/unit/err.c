@@ -43,6 +43,8 @@ static void long_texts_are_cut_and_terminated(void **state)
     assert_int_equal(strlen(err.text), ERR_TEXT_MAX - 1);
     err_errno(&err, -ENOENT, "%s", text);
     assert_int_equal(strlen(err.text), ERR_TEXT_MAX - 1);
+    const char *end = strstr(err.text, "x: No such file or directory"); // the reason is kept
+    assert_non_null(end);
     err_hint(&err, -1, "%s", text);
     assert_int_equal(strlen(err.hint), ERR_HINT_MAX - 1);
     err_prefix(&err, -1, "what");
