@@ -28,6 +28,7 @@
 #include "producer/cli/daemon_options.h"
 #include "producer/cli/end_signal.h"
 #include "producer/cli/verdict_queue.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/armed/armed.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/ipc/endpoint.h"
@@ -58,6 +59,7 @@ struct daemon {
     struct loop_timer *watchdog, *end;
     nsec_t watchdog_period;
     char *heap_socket; // owned
+    struct foreign *foreign;
     struct heap_host *heap_host;
     struct disk *disk;
     struct service *service;
@@ -228,6 +230,19 @@ static int watch_signals(struct daemon *daemon, struct err *err)
     return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 
+static int make_foreign(struct daemon *daemon, struct err *err)
+{
+    struct foreign_options options = {
+        .loop = daemon->loop,
+        .log = &daemon->log,
+        .proc = daemon->roots.proc,
+        .program = FOREIGN_OWN_PROGRAM,
+    };
+    int r = foreign_new(&options, &daemon->foreign);
+    daemon->roots.foreign = daemon->foreign;
+    return r < 0 ? err_errno(err, r, "helpers") : 0;
+}
+
 static int make_heap_host(struct daemon *daemon, struct err *err)
 {
     if (asprintf(&daemon->heap_socket, "%s/" HEAP_SOCKET_FILE, daemon->options.run_folder) < 0)
@@ -385,6 +400,8 @@ static int start(struct daemon *daemon, struct err *err)
     source_class_names(daemon->source_names, NAMES_MAX);
     r = watch_signals(daemon, err);
     if (r == 0)
+        r = make_foreign(daemon, err);
+    if (r == 0)
         r = make_heap_host(daemon, err);
     if (r == 0)
         r = start_service(daemon, err);
@@ -411,6 +428,7 @@ static void done(struct daemon *daemon)
     daemon->service = service_free(daemon->service);
     daemon->disk = disk_free(daemon->disk);
     daemon->heap_host = heap_host_free(daemon->heap_host);
+    daemon->foreign = foreign_free(daemon->foreign);
     free(daemon->heap_socket);
     if (daemon->watchdog)
         loop_remove_timer(daemon->watchdog);

@@ -32,6 +32,7 @@
 #include "producer/cli/heap_snapshot.h"
 #include "producer/cli/heap_summary.h"
 #include "producer/cli/readout.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/roots.h"
 #include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
@@ -47,6 +48,7 @@ struct heap_run {
     struct source_roots roots;
     struct log log;
     struct loop *loop;
+    struct foreign *foreign;
     struct heap_host *host;
     struct session *session;
     struct loop_io *signal_io;
@@ -145,7 +147,16 @@ static int make_host(struct heap_run *run, struct err *err)
         options.socket_name = run->socket_name;
     else if (o->names.n > 0)
         options.socket_name = heap_host_socket_name();
-    int r = heap_host_new(&options, &run->host);
+    struct foreign_options foreign = {
+        .loop = run->loop,
+        .log = &run->log,
+        .proc = run->roots.proc,
+        .program = FOREIGN_OWN_PROGRAM,
+    };
+    int r = foreign_new(&foreign, &run->foreign);
+    if (r == 0)
+        r = heap_host_new(&options, &run->host);
+    run->roots.foreign = run->foreign;
     run->roots.heap_host = run->host;
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;
 }
@@ -311,6 +322,7 @@ static void run_done(struct heap_run *run)
 {
     run->session = session_free(run->session);
     run->host = heap_host_free(run->host);
+    run->foreign = foreign_free(run->foreign);
     if (run->signal_io)
         run->signal_io = loop_remove_io(run->signal_io);
     run->loop = loop_free(run->loop);

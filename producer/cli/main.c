@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmtrace: the recorder's commands.
+#include <string.h>
+
 #include "common/program.h"
 #include "producer/cli/cli.h"
+#include "producer/foreign/worker.h"
 
 static const struct program_verb verbs[] = {
     {"daemon", NULL, "keep configs armed and wait for memory pressure", cli_daemon},
@@ -31,5 +34,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .n_verbs = sizeof(verbs) / sizeof(verbs[0]),
     };
+    if (argc == 2 && strcmp(argv[0], FOREIGN_HELPER_NAME) == 0)
+        return foreign_worker_main(argv[1], foreign_jobs);
     return program_main(&program, argc, argv);
 }

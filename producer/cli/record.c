@@ -36,6 +36,7 @@
 #include "producer/cli/remote.h"
 #include "producer/cli/trigger.h"
 #include "producer/cli/verdict.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/roots.h"
 #include "producer/service/self_guard.h"
@@ -52,6 +53,7 @@ struct record {
     struct ipc_client *client;        // owned; NULL: this process records
     Pb__TracingServiceState *service; // owned: what is behind `client`
     struct loop *loop;
+    struct foreign *foreign;
     struct heap_host *heap_host;
     struct session *session;
     int signal_fd;
@@ -289,9 +291,18 @@ static int prepare(struct record *record, struct err *err)
         .socket_name = heap_host_socket_name(),
         .is_alone = true,
     };
-    r = heap_host_new(&heap, &record->heap_host);
+    struct foreign_options foreign = {
+        .loop = record->loop,
+        .log = &record->log,
+        .proc = record->roots.proc,
+        .program = FOREIGN_OWN_PROGRAM,
+    };
+    r = foreign_new(&foreign, &record->foreign);
+    if (r == 0)
+        r = heap_host_new(&heap, &record->heap_host);
     if (r < 0)
         return err_errno(err, r, "heap profiles");
+    record->roots.foreign = record->foreign;
     record->roots.heap_host = record->heap_host;
     struct session_env env = {
         .loop = record->loop,
@@ -382,6 +393,7 @@ static void done(struct record *record)
 {
     record->session = session_free(record->session);
     record->heap_host = heap_host_free(record->heap_host);
+    record->foreign = foreign_free(record->foreign);
     if (record->signal_io)
         record->signal_io = loop_remove_io(record->signal_io);
     record->loop = loop_free(record->loop);

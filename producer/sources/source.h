@@ -24,6 +24,7 @@
 #include "producer/trace/packet_writer.h"
 #include "protos/config/data_source_config.pb-c.h"
 
+struct foreign;
 struct heap_host;
 
 // Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
@@ -34,6 +35,7 @@ struct source_roots {
     const char *tracefs;         // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
     const char *run;             // where to keep what outlives a crash; NULL: "/run/mmtrace"
     struct heap_host *heap_host; // what heap profiles of this process share; NULL: none are made
+    struct foreign *foreign;     // helpers for the files of other processes (foreign/helper.h)
 };
 
 struct source_env {

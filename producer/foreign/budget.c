@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A payer that holds nothing and has its whole burst again needs no account, so its place goes to
+// the next one that comes. When all places are taken, newcomers share one account: many users that
+// misbehave at once hinder each other, and not those that were there before them.
+#include "producer/foreign/budget.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define NSEC_PER_MINUTE (60.0 * NSEC_PER_SEC)
+
+void budget_init(struct budget *budget, const struct budget_limits *limits)
+{
+    *budget = (struct budget){.limits = *limits};
+    budget->others.tokens = budget->root.tokens = (double)limits->each_burst;
+    budget->root.tokens = budget->all.tokens = (double)limits->all_burst;
+}
+
+void budget_done(struct budget *budget)
+{
+    map64_done(&budget->index);
+    budget_account_vec_done(&budget->accounts);
+}
+
+static void refill(struct budget_account *account, uint64_t burst, uint64_t per_minute, nsec_t now)
+{
+    if (now > account->filled && per_minute)
+        account->tokens += (double)(now - account->filled) / NSEC_PER_MINUTE * (double)per_minute;
+    if (account->tokens > (double)burst)
+        account->tokens = (double)burst;
+    account->filled = now;
+}
+
+static bool is_idle(const struct budget *budget, struct budget_account *account, nsec_t now)
+{
+    const struct budget_limits *limits = &budget->limits;
+    refill(account, limits->each_burst, limits->each_per_minute, now);
+    return account->held == 0 && account->tokens >= (double)limits->each_burst;
+}
+
+// The place of an account that nobody needs any more, or -1.
+static int64_t idle_place(struct budget *budget, nsec_t now)
+{
+    for (size_t i = 0; i < budget->accounts.n; i++)
+        if (is_idle(budget, &budget->accounts.items[i], now))
+            return (int64_t)i;
+    return -1;
+}
+
+static struct budget_account *account_new(struct budget *budget, uint64_t payer, nsec_t now)
+{
+    struct budget_account fresh = {
+        .payer = payer, .tokens = (double)budget->limits.each_burst, .filled = now};
+    int64_t place = -1;
+    if (budget->accounts.n >= BUDGET_PAYERS_MAX)
+        place = idle_place(budget, now);
+    else if (budget_account_vec_push(&budget->accounts, fresh) == 0)
+        place = (int64_t)budget->accounts.n - 1;
+    if (place < 0)
+        return &budget->others;
+    struct budget_account *account = &budget->accounts.items[place];
+    if (account->payer != payer)
+        map64_remove(&budget->index, account->payer);
+    *account = fresh;
+    if (map64_set(&budget->index, payer, (uint64_t)place) == 0)
+        return account;
+    account->payer = 0; // root's is elsewhere, so the place is free
+    return &budget->others;
+}
+
+static const struct budget_account *account_find(const struct budget *budget, uint64_t payer)
+{
+    const uint64_t *place = map64_find(&budget->index, payer);
+    return payer == 0 ? &budget->root : place ? &budget->accounts.items[*place] : NULL;
+}
+
+static int refuse(const struct budget *budget, uint64_t max, const char *of, struct err *err)
+{
+    const struct budget_limits *limits = &budget->limits;
+    err_set(err, -EDQUOT, "the limit of %" PRIu64 " %s %s is reached", max, limits->what, of);
+    return limits->how ? err_hint(err, -EDQUOT, "%s", limits->how) : -EDQUOT;
+}
+
+static bool exceeds(uint64_t held, uint64_t n, uint64_t max)
+{
+    return max && (n > max || held > max - n);
+}
+
+int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err)
+{
+    const struct budget_limits *limits = &budget->limits;
+    bool is_root = payer == 0;
+    struct budget_account *account =
+        (struct budget_account *)(uintptr_t)account_find(budget, payer);
+    if (!account)
+        account = account_new(budget, payer, now);
+    struct budget_account *all = is_root ? &budget->root : &budget->all;
+    refill(all, limits->all_burst, limits->all_per_minute, now);
+    if (!is_root)
+        refill(account, limits->each_burst, limits->each_per_minute, now);
+    if (!is_root && exceeds(account->held, n, limits->each_max))
+        return refuse(budget, limits->each_max, "of one user", err);
+    if (exceeds(all->held, n, limits->all_max))
+        return refuse(budget, limits->all_max, "of all users", err);
+    if (!is_root && limits->each_per_minute && account->tokens < (double)n)
+        return refuse(budget, limits->each_per_minute, "a minute of one user", err);
+    if (limits->all_per_minute && all->tokens < (double)n)
+        return refuse(budget, limits->all_per_minute, "a minute of all users", err);
+    all->held += n;
+    all->tokens -= limits->all_per_minute ? (double)n : 0;
+    if (!is_root) {
+        account->held += n;
+        account->tokens -= limits->each_per_minute ? (double)n : 0;
+    }
+    return 0;
+}
+
+static void give(struct budget_account *account, uint64_t n)
+{
+    account->held -= n < account->held ? n : account->held;
+}
+
+void budget_give(struct budget *budget, uint64_t payer, uint64_t n)
+{
+    struct budget_account *account =
+        (struct budget_account *)(uintptr_t)account_find(budget, payer);
+    give(account ? account : &budget->others, n);
+    if (payer != 0)
+        give(&budget->all, n);
+}
+
+uint64_t budget_held(const struct budget *budget, uint64_t payer)
+{
+    const struct budget_account *account = account_find(budget, payer);
+    return account ? account->held : budget->others.held;
+}

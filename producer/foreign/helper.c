@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGKILL does not always end a process: one that waits for an answer of a FUSE server, which has
+// read the question already, waits on. So the recorder never waits for a helper. It closes its end
+// of the socket, keeps a pidfd, and reaps the process when that tells of its end.
+//
+// A helper holds at most one question, so what it does not answer in time is that question's fault.
+#include "producer/foreign/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/vec.h"
+#include "producer/foreign/worker.h"
+#include "producer/service/self_guard.h"
+
+extern char **environ;
+
+#define STARTS_MAX 3 // of a helper in a row that does not do a single job
+
+// A process that was killed and may not have ended.
+struct left_process {
+    struct foreign *foreign; // borrowed
+    pid_t pid;
+    int pidfd; // owned; -1: the kernel has no such thing
+    struct loop_io *io;
+    uint64_t payer;
+};
+VEC_DEFINE(left_vec, struct left_process *);
+
+struct refused_payer {
+    uint64_t payer;
+    nsec_t until;
+};
+VEC_DEFINE(refused_vec, struct refused_payer);
+
+struct foreign {
+    struct foreign_options options;
+    struct left_vec left; // owned
+    struct refused_vec refused;
+};
+
+struct foreign_call {
+    struct foreign_helper *helper; // borrowed
+    struct foreign_message head;
+    uint64_t payer;
+    nsec_t time_max;
+    int fd;               // owned
+    foreign_done_fn done; // NULL: cancelled
+    void *userdata;
+    size_t size;
+    alignas(max_align_t) uint8_t bytes[];
+};
+VEC_DEFINE(call_vec, struct foreign_call *);
+
+struct foreign_helper {
+    struct foreign *foreign; // borrowed
+    pid_t pid;               // 0: there is none
+    int fd;                  // owned; -1
+    struct loop_io *io;
+    struct loop_timer *timer;
+    struct call_vec waiting;      // owned, in the order they came
+    struct foreign_call *current; // owned; under way
+    nsec_t due;                   // CLOCK_BOOTTIME, of the current one
+    uint64_t n_calls, last_payer;
+    unsigned n_starts; // since the last answer
+    bool in_callback, is_freed;
+};
+
+int foreign_new(const struct foreign_options *options, struct foreign **ret)
+{
+    struct foreign *foreign = calloc(1, sizeof(*foreign));
+    if (!foreign)
+        return -ENOMEM;
+    foreign->options = *options;
+    if (!options->jobs)
+        foreign->options.jobs = foreign_jobs;
+    *ret = foreign;
+    return 0;
+}
+
+// Processes that were left behind.
+
+static void left_free(struct left_process *left)
+{
+    struct left_vec *all = &left->foreign->left;
+    for (size_t i = 0; i < all->n; i++)
+        if (all->items[i] == left)
+            all->items[i--] = all->items[--all->n];
+    left->io = loop_remove_io(left->io);
+    close_fd(left->pidfd);
+    free(left);
+}
+
+static bool left_reap(struct left_process *left)
+{
+    if (waitpid(left->pid, NULL, WNOHANG) == 0)
+        return false;
+    left_free(left);
+    return true;
+}
+
+static void left_ended(void *userdata, uint32_t events)
+{
+    (void)events;
+    left_reap(userdata);
+}
+
+static void leave(struct foreign *foreign, pid_t pid, uint64_t payer)
+{
+    struct left_process *left = calloc(1, sizeof(*left));
+    kill(pid, SIGKILL);
+    if (waitpid(pid, NULL, WNOHANG) != 0 || !left || left_vec_push(&foreign->left, left) < 0) {
+        free(left);
+        return;
+    }
+    *left = (struct left_process){.foreign = foreign,
+                                  .pid = pid,
+                                  .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+                                  .payer = payer};
+    if (left->pidfd >= 0)
+        loop_add_io(foreign->options.loop, left->pidfd, EPOLLIN, left_ended, left, &left->io);
+}
+
+static void reap_all(struct foreign *foreign)
+{
+    for (size_t i = foreign->left.n; i-- > 0;)
+        left_reap(foreign->left.items[i]);
+}
+
+struct foreign *foreign_free(struct foreign *foreign)
+{
+    if (!foreign)
+        return NULL;
+    reap_all(foreign);
+    while (foreign->left.n > 0)
+        left_free(foreign->left.items[0]);
+    left_vec_done(&foreign->left);
+    refused_vec_done(&foreign->refused);
+    free(foreign);
+    return NULL;
+}
+
+// Payers that are refused.
+
+static void refuse_payer(struct foreign *foreign, uint64_t payer)
+{
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    struct refused_payer fresh = {payer, now + FOREIGN_REST};
+    vec_foreach(&foreign->refused, refused)
+        if (refused->payer == payer || refused->until <= now) {
+            *refused = fresh;
+            return;
+        }
+    refused_vec_push(&foreign->refused, fresh);
+}
+
+static bool is_refused(const struct foreign *foreign, uint64_t payer)
+{
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    vec_foreach(&foreign->refused, refused)
+        if (refused->payer == payer && refused->until > now)
+            return true;
+    return false;
+}
+
+static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
+{
+    size_t n = 0;
+    reap_all(foreign);
+    vec_foreach(&foreign->left, left)
+        n += (*left)->payer == payer;
+    if (n >= FOREIGN_LEFT_EACH)
+        return err_set(err, -EDQUOT, "%d helpers hang in file systems of user %" PRIu64,
+                       FOREIGN_LEFT_EACH, payer);
+    if (foreign->left.n >= FOREIGN_LEFT_ALL && payer != 0)
+        return err_set(err, -EDQUOT, "%d helpers hang in file systems of several users",
+                       FOREIGN_LEFT_ALL);
+    if (is_refused(foreign, payer))
+        return err_set(err, -ETIMEDOUT, "files of user %" PRIu64 " did not answer within %d s",
+                       payer, (int)(FOREIGN_TIME / NSEC_PER_SEC));
+    return 0;
+}
+
+// The process.
+
+static void foreign_child(const struct foreign *foreign, int fd)
+{
+    if (dup2(fd, FOREIGN_SOCKET_FD) < 0)
+        _exit(1);
+    _exit(foreign_worker_main(foreign->options.proc, foreign->options.jobs));
+}
+
+static int spawn_program(const struct foreign *foreign, int fd, pid_t *ret)
+{
+    char *const argv[] = {(char *)(uintptr_t)FOREIGN_HELPER_NAME,
+                          (char *)(uintptr_t)foreign->options.proc, NULL};
+    posix_spawn_file_actions_t actions;
+    int r = -posix_spawn_file_actions_init(&actions);
+    if (r < 0)
+        return r;
+    r = -posix_spawn_file_actions_adddup2(&actions, fd, FOREIGN_SOCKET_FD);
+    if (r == 0)
+        r = -posix_spawn(ret, foreign->options.program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return r;
+}
+
+static int spawn(const struct foreign *foreign, int fd, pid_t *ret)
+{
+    if (foreign->options.program)
+        return spawn_program(foreign, fd, ret);
+    *ret = fork();
+    if (*ret == 0)
+        foreign_child(foreign, fd);
+    return *ret < 0 ? -errno : 0;
+}
+
+static void end_process(struct foreign_helper *helper, uint64_t payer)
+{
+    helper->io = loop_remove_io(helper->io);
+    helper->fd = close_fd(helper->fd);
+    if (helper->pid > 0)
+        leave(helper->foreign, helper->pid, payer);
+    helper->pid = 0;
+}
+
+static void socket_ready(void *userdata, uint32_t events);
+
+static int start_process(struct foreign_helper *helper)
+{
+    int fds[2];
+    if (helper->n_starts >= STARTS_MAX)
+        return -EPIPE;
+    helper->n_starts++;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return -errno;
+    helper->fd = fds[0];
+    // The child's end must not have the number that it is given there: it would stay close-on-exec.
+    int child_fd CLEANUP(close_fdp) = fcntl(fds[1], F_DUPFD_CLOEXEC, FOREIGN_SOCKET_FD + 1);
+    close_fd(fds[1]);
+    int r = child_fd < 0 ? -errno : spawn(helper->foreign, child_fd, &helper->pid);
+    if (r == 0) {
+        self_guard_release(helper->pid);
+        r = loop_add_io(helper->foreign->options.loop, helper->fd, EPOLLIN, socket_ready, helper,
+                        &helper->io);
+    }
+    if (r < 0)
+        end_process(helper, 0);
+    return r;
+}
+
+// Calls.
+
+static struct foreign_call *call_free(struct foreign_call *call)
+{
+    if (call)
+        close_fd(call->fd);
+    free(call);
+    return NULL;
+}
+
+static void call_end(struct foreign_helper *helper, struct foreign_call *call, int result,
+                     const void *answer, size_t size, int fd)
+{
+    bool outer = !helper->in_callback;
+    helper->in_callback = true;
+    if (call->done)
+        call->done(call->userdata, result, answer, size, fd);
+    else
+        close_fd(fd);
+    call_free(call);
+    if (outer)
+        helper->in_callback = false;
+}
+
+// Whose turn it is: the first call of the payer behind the one that was last.
+static size_t next_call(const struct foreign_helper *helper)
+{
+    size_t best = 0;
+    uint64_t best_distance = UINT64_MAX;
+    for (size_t i = 0; i < helper->waiting.n; i++) {
+        uint64_t distance = helper->waiting.items[i]->payer - helper->last_payer - 1;
+        if (distance < best_distance) {
+            best = i;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+static struct foreign_call *take_call(struct foreign_helper *helper, size_t at)
+{
+    struct call_vec *waiting = &helper->waiting;
+    struct foreign_call *call = waiting->items[at];
+    memmove(&waiting->items[at], &waiting->items[at + 1],
+            (--waiting->n - at) * sizeof(waiting->items[0]));
+    return call;
+}
+
+static int send_current(struct foreign_helper *helper)
+{
+    struct foreign_call *call = helper->current;
+    if (helper->fd < 0) {
+        int r = start_process(helper);
+        if (r < 0)
+            return r;
+    }
+    return foreign_message_send(helper->fd, &call->head, call->bytes, call->size, call->fd);
+}
+
+static void fail_current(struct foreign_helper *helper, int result)
+{
+    struct foreign_call *call = STEAL(helper->current);
+    call_end(helper, call, result, NULL, 0, -1);
+}
+
+// Sends the next call, if none is under way.
+static void advance(struct foreign_helper *helper)
+{
+    while (!helper->is_freed && !helper->current && helper->waiting.n > 0) {
+        struct foreign_call *call = take_call(helper, next_call(helper));
+        helper->current = call;
+        if (!call->done) {
+            helper->current = call_free(call);
+            continue;
+        }
+        helper->last_payer = call->payer;
+        int r = is_refused(helper->foreign, call->payer) ? -ETIMEDOUT : send_current(helper);
+        if (r == -EPIPE || r == -ECONNRESET) { // it had died
+            end_process(helper, 0);
+            r = send_current(helper);
+        }
+        if (r < 0) {
+            fail_current(helper, r);
+            continue;
+        }
+        helper->due = nsec_now(CLOCK_BOOTTIME) + call->time_max;
+    }
+    if (!helper->is_freed)
+        loop_set_timer(helper->timer, helper->current ? helper->due : NSEC_MAX, 0);
+}
+
+// The current call has had its time.
+static void be_late(struct foreign_helper *helper)
+{
+    const struct foreign_call *call = helper->current;
+    log_warning(helper->foreign->options.log,
+                "a file of user %" PRIu64 " did not answer within %d s (%s): files of this user "
+                "are left alone for %d s",
+                call->payer, (int)(call->time_max / NSEC_PER_SEC),
+                helper->foreign->options.jobs[call->head.job].name,
+                (int)(FOREIGN_REST / NSEC_PER_SEC));
+    refuse_payer(helper->foreign, call->payer);
+    end_process(helper, call->payer);
+    fail_current(helper, -ETIMEDOUT);
+}
+
+static void free_now(struct foreign_helper *helper);
+
+// What a callback does to the helper is done when it is back.
+static void leave_callback(struct foreign_helper *helper)
+{
+    if (!helper->is_freed)
+        advance(helper);
+    if (helper->is_freed)
+        free_now(helper);
+}
+
+static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct foreign_helper *helper = userdata;
+    (void)due;
+    (void)n_due;
+    if (helper->current && nsec_now(CLOCK_BOOTTIME) >= helper->due)
+        be_late(helper);
+    leave_callback(helper);
+}
+
+// False: nothing has come.
+static bool take_answer(struct foreign_helper *helper)
+{
+    alignas(max_align_t) uint8_t answer[FOREIGN_MESSAGE_MAX];
+    struct foreign_message head;
+    int fd;
+    ssize_t n = foreign_message_receive(helper->fd, MSG_DONTWAIT, &head, answer, &fd);
+    if (n == -EAGAIN || n == -EINTR)
+        return false;
+    if (n < 0) { // it has died of what it did
+        end_process(helper, helper->current ? helper->current->payer : 0);
+        if (helper->current)
+            fail_current(helper, -EPIPE);
+        return true;
+    }
+    helper->n_starts = 0;
+    struct foreign_call *call = helper->current;
+    if (!call || call->head.number != head.number) {
+        close_fd(fd);
+        return true;
+    }
+    helper->current = NULL;
+    call_end(helper, call, head.result, answer, (size_t)n, fd);
+    return true;
+}
+
+static void socket_ready(void *userdata, uint32_t events)
+{
+    struct foreign_helper *helper = userdata;
+    (void)events;
+    if (take_answer(helper))
+        leave_callback(helper);
+}
+
+int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret)
+{
+    struct foreign_helper *helper = calloc(1, sizeof(*helper));
+    if (!helper)
+        return -ENOMEM;
+    *helper = (struct foreign_helper){.foreign = foreign, .fd = -1};
+    int r = loop_add_timer(foreign->options.loop, NSEC_MAX, 0, time_passed, helper, &helper->timer);
+    if (r < 0)
+        free(helper);
+    else
+        *ret = helper;
+    return r;
+}
+
+static void free_now(struct foreign_helper *helper)
+{
+    helper->timer = loop_remove_timer(helper->timer);
+    end_process(helper, helper->current ? helper->current->payer : 0);
+    helper->current = call_free(helper->current);
+    vec_foreach(&helper->waiting, call)
+        call_free(*call);
+    call_vec_done(&helper->waiting);
+    free(helper);
+}
+
+struct foreign_helper *foreign_helper_free(struct foreign_helper *helper)
+{
+    if (helper && helper->in_callback)
+        helper->is_freed = true;
+    else if (helper)
+        free_now(helper);
+    return NULL;
+}
+
+int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *ask,
+                       foreign_done_fn done, void *userdata, struct foreign_call **ret,
+                       struct err *err)
+{
+    size_t n = 0;
+    int fd CLEANUP(close_fdp) = ask->fd;
+    if (ask->size > FOREIGN_MESSAGE_MAX)
+        return -EMSGSIZE;
+    vec_foreach(&helper->waiting, waiting)
+        n += (*waiting)->payer == ask->payer;
+    if (n >= FOREIGN_WAITING)
+        return err_set(err, -EDQUOT, "%d jobs of user %" PRIu64 " wait already", FOREIGN_WAITING,
+                       ask->payer);
+    int r = check_payer(helper->foreign, ask->payer, err);
+    struct foreign_call *call = r < 0 ? NULL : malloc(sizeof(*call) + ask->size);
+    if (!call)
+        return r < 0 ? r : -ENOMEM;
+    *call = (struct foreign_call){
+        .helper = helper,
+        .head = {.job = ask->job, .number = ++helper->n_calls},
+        .payer = ask->payer,
+        .time_max = ask->time_max ? ask->time_max : FOREIGN_TIME,
+        .fd = steal_fd(&fd),
+        .done = done,
+        .userdata = userdata,
+        .size = ask->size,
+    };
+    memcpy(call->bytes, ask->bytes, ask->size);
+    if (call_vec_push(&helper->waiting, call) < 0) {
+        call_free(call);
+        return -ENOMEM;
+    }
+    if (ret)
+        *ret = call;
+    // From the loop, so that `done` is never called in here.
+    if (!helper->current && !helper->in_callback)
+        loop_set_timer(helper->timer, 0, 0);
+    return 0;
+}
+
+void foreign_call_cancel(struct foreign_call *call)
+{
+    if (call)
+        call->done = NULL;
+}
+
+size_t foreign_helper_n_calls(const struct foreign_helper *helper)
+{
+    return helper->waiting.n + (helper->current != NULL);
+}
+
+bool foreign_helper_settle(struct foreign_helper *helper, nsec_t deadline)
+{
+    helper->in_callback = true; // who waits does not free the helper
+    for (;;) {
+        advance(helper);
+        if (!helper->current && helper->waiting.n == 0)
+            break;
+        nsec_t now = nsec_now(CLOCK_MONOTONIC), rest = deadline - now;
+        nsec_t late = helper->due - nsec_now(CLOCK_BOOTTIME);
+        if (rest <= 0)
+            break;
+        struct pollfd poll_fd = {.fd = helper->fd, .events = POLLIN};
+        nsec_t wait = late < rest ? late : rest;
+        int n = poll(&poll_fd, 1, wait > 0 ? (int)(wait / NSEC_PER_MSEC) + 1 : 0);
+        if (n > 0)
+            take_answer(helper);
+        else if (nsec_now(CLOCK_BOOTTIME) >= helper->due)
+            be_late(helper);
+    }
+    helper->in_callback = false;
+    return foreign_helper_n_calls(helper) == 0;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a helper can be asked to do. A job is a function that runs in the helper's process, where it
+// may block, and one row in foreign_jobs[] (jobs.c).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FOREIGN_MESSAGE_MAX (60u << 10) // bytes of a request, and of an answer
+
+// What a job works with. Jobs of one helper run one after the other.
+struct foreign_worker {
+    const char *proc; // "/proc", or a folder that looks like it
+    void **state;     // the job's group keeps here what it needs again; NULL at first, never freed
+};
+
+struct foreign_request {
+    const void *bytes; // aligned for any type; written by the recorder, and so trusted
+    size_t size;
+    int fd; // -1: none; the job takes it by steal_fd(), otherwise it is closed
+};
+
+struct foreign_answer {
+    int result;     // 0 or a negative errno
+    uint8_t *bytes; // room for FOREIGN_MESSAGE_MAX
+    size_t size;
+    int fd; // owned; -1: none. Only of objects that this process has made: the recorder closes it,
+            // and the end of a file of somebody else's may block
+};
+
+typedef void (*foreign_job_fn)(struct foreign_worker *worker, struct foreign_request *request,
+                               struct foreign_answer *ret);
+
+// Jobs of a group share their state.
+enum foreign_group { FOREIGN_GROUP_SUMMONS, FOREIGN_N_GROUPS };
+
+enum foreign_job_id { FOREIGN_SUMMONS_OPEN, FOREIGN_SUMMONS_CLOSE };
+
+struct foreign_job {
+    const char *name; // for messages: "summons"
+    foreign_job_fn run;
+    enum foreign_group group;
+};
+
+#define FOREIGN_JOBS_MAX 32
+
+extern const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX]; // those without `run` are none

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A helper has nothing of its recorder's but its rights: no descriptor beside the socket, no
+// memory, no supplementary groups. So it may be killed at any moment, and whatever it holds of
+// somebody else's (a root folder, a file) ends with it, in its own process.
+//
+// The recorder's death ends the socket. PR_SET_PDEATHSIG would not do: the kernel forgets it when
+// file-system ids change (ids.h).
+#include "producer/foreign/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define DESCRIPTORS_MAX 4096
+
+int foreign_message_send(int socket_fd, const struct foreign_message *head, const void *bytes,
+                         size_t size, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec parts[] = {
+        {.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(*head)},
+        {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = size ? 2 : 1};
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+    }
+    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message *ret_head,
+                                void *buffer, int *ret_fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec parts[] = {
+        {.iov_base = ret_head, .iov_len = sizeof(*ret_head)},
+        {.iov_base = buffer, .iov_len = FOREIGN_MESSAGE_MAX},
+    };
+    struct msghdr message = {
+        .msg_iov = parts,
+        .msg_iovlen = 2,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    *ret_fd = -1;
+    ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | flags);
+    if (n <= 0)
+        return n < 0 ? -errno : -EPIPE;
+    const struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(rights), sizeof(*ret_fd));
+    if ((size_t)n >= sizeof(*ret_head) && !(message.msg_flags & MSG_TRUNC))
+        return n - (ssize_t)sizeof(*ret_head);
+    *ret_fd = close_fd(*ret_fd);
+    return -EPROTO;
+}
+
+// What is inherited and would tie a helper that hangs to somebody else.
+static void become_nobodys(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < FOREIGN_SOCKET_FD && null >= 0; fd++)
+        dup2(null, fd);
+#ifdef SYS_close_range
+    syscall(SYS_close_range, FOREIGN_SOCKET_FD + 1, ~0U, 0);
+#endif
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    // Keys at the recorder's terminal are for the recorder, which ends the helper.
+    setsid();
+    (void)!chdir("/");
+    (void)!setgroups(0, NULL);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){DESCRIPTORS_MAX, DESCRIPTORS_MAX});
+    prctl(PR_SET_NAME, "mm-foreign");
+}
+
+struct bench {
+    struct foreign_worker worker;
+    const struct foreign_job *jobs;
+    void *states[FOREIGN_N_GROUPS];
+};
+
+static int do_job(struct bench *bench, const struct foreign_message *head,
+                  struct foreign_request *request, uint8_t *room)
+{
+    struct foreign_answer answer = {.bytes = room, .fd = -1};
+    if (head->job >= FOREIGN_JOBS_MAX || !bench->jobs[head->job].run)
+        return -EPROTO;
+    const struct foreign_job *job = &bench->jobs[head->job];
+    bench->worker.state = &bench->states[job->group];
+    job->run(&bench->worker, request, &answer);
+    request->fd = close_fd(request->fd);
+    struct foreign_message reply = {.number = head->number, .result = answer.result};
+    int r = foreign_message_send(FOREIGN_SOCKET_FD, &reply, answer.bytes, answer.size, answer.fd);
+    close_fd(answer.fd);
+    return r;
+}
+
+int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
+{
+    static alignas(max_align_t) uint8_t asked[FOREIGN_MESSAGE_MAX], room[FOREIGN_MESSAGE_MAX];
+    struct bench bench = {.worker = {.proc = proc}, .jobs = jobs};
+    become_nobodys();
+    for (;;) {
+        struct foreign_message head;
+        struct foreign_request request = {.bytes = asked};
+        ssize_t n = foreign_message_receive(FOREIGN_SOCKET_FD, 0, &head, asked, &request.fd);
+        if (n == -EINTR)
+            continue;
+        if (n < 0)
+            return n != -EPIPE;
+        request.size = (size_t)n;
+        if (do_job(&bench, &head, &request, room) < 0)
+            return 1;
+    }
+}

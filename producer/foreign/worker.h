@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inside of a helper: a process that does jobs, one after the other.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "producer/foreign/job.h"
+
+#define FOREIGN_HELPER_NAME "mmtrace-foreign" // argv[0] of a program that is run as a helper
+#define FOREIGN_SOCKET_FD   3                 // SOCK_SEQPACKET, to the recorder
+
+struct foreign_message {
+    uint32_t job;    // of a request
+    int32_t result;  // of an answer
+    uint64_t number; // the same of both
+};
+
+// One message with its bytes, and perhaps a descriptor (borrowed, -1: none). 0 or a negative errno.
+int foreign_message_send(int socket_fd, const struct foreign_message *head, const void *bytes,
+                         size_t size, int fd);
+// Into `buffer` of FOREIGN_MESSAGE_MAX bytes; *ret_fd is owned. The size, or a negative errno:
+// -EPIPE: the other end is gone, -EPROTO: the message makes no sense.
+ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message *ret_head,
+                                void *buffer, int *ret_fd);
+
+// The main function of a helper over FOREIGN_SOCKET_FD, with FOREIGN_JOBS_MAX `jobs`. Its program
+// has FOREIGN_HELPER_NAME and `proc` as arguments. Returns the exit code when the recorder has
+// gone.
+int foreign_worker_main(const char *proc, const struct foreign_job *jobs);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The helper's part of a summons: a socket in a folder of another process's root.
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "producer/agents/heap/heap_abi.h"
+#include "producer/foreign/job.h"
+
+#define SUMMONS_NAME_SIZE   sizeof(HEAP_SUMMONS_PREFIX "0123456789abcdef" HEAP_JAVA_SUFFIX)
+#define SUMMONS_FOLDER_SIZE 16
+
+struct summons_request {
+    int32_t pid;
+    uid_t uid; // of the process, as the gid
+    gid_t gid;
+    char suffix[sizeof(HEAP_JAVA_SUFFIX)];
+};
+
+// Beside it comes the socket, which listens.
+struct summons_place {
+    uint64_t number; // says the folder and the name (heap_abi.h)
+    char folder[SUMMONS_FOLDER_SIZE], name[SUMMONS_NAME_SIZE]; // as the process names them
+};
+
+void summons_open_job(struct foreign_worker *worker, struct foreign_request *request,
+                      struct foreign_answer *ret);
+// Of a summons_place's number. The recorder has closed the socket before.
+void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
+                       struct foreign_answer *ret);

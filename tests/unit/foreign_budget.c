@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/foreign/budget.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+
+#define SECOND NSEC_PER_SEC
+
+static void what_is_held_is_bounded_by_payer_and_in_all(void **state)
+{
+    (void)state;
+    struct budget budget;
+    struct err err = {0};
+    budget_init(&budget,
+                &(struct budget_limits){.what = "profiles", .each_max = 10, .all_max = 25});
+    assert_int_equal(budget_take(&budget, 1000, 10, 0, &err), 0);
+    assert_int_equal(budget_take(&budget, 1000, 1, 0, &err), -EDQUOT);
+    assert_string_equal(err.text, "the limit of 10 profiles of one user is reached");
+    assert_int_equal(budget_take(&budget, 1001, 10, 0, &err), 0);
+    assert_int_equal(budget_take(&budget, 1002, 6, 0, &err), -EDQUOT);
+    assert_string_equal(err.text, "the limit of 25 profiles of all users is reached");
+    assert_int_equal(budget_held(&budget, 1002), 0);
+    assert_int_equal(budget_take(&budget, 1002, 5, 0, &err), 0);
+    budget_give(&budget, 1000, 10);
+    assert_int_equal(budget_held(&budget, 1000), 0);
+    assert_int_equal(budget_take(&budget, 1000, 10, 0, &err), 0);
+    assert_int_equal(budget_take(&budget, 1000, UINT64_MAX, 0, &err), -EDQUOT);
+    budget_done(&budget);
+}
+
+static void others_cannot_use_up_what_is_roots(void **state)
+{
+    (void)state;
+    struct budget budget;
+    budget_init(&budget, &(struct budget_limits){.what = "names", .each_max = 10, .all_max = 20});
+    assert_int_equal(budget_take(&budget, 1, 10, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 2, 10, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 0, 20, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 0, 1, 0, NULL), -EDQUOT);
+    budget_done(&budget);
+}
+
+static void a_rate_comes_back_with_time(void **state)
+{
+    (void)state;
+    struct budget budget;
+    struct err err = {0};
+    nsec_t now = 100 * SECOND;
+    budget_init(&budget, &(struct budget_limits){.what = "triggers",
+                                                 .how = "raise --triggers",
+                                                 .each_burst = 5,
+                                                 .each_per_minute = 60});
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(budget_take(&budget, 7, 1, now, &err), 0);
+    assert_int_equal(budget_take(&budget, 7, 1, now, &err), -EDQUOT);
+    assert_string_equal(err.text, "the limit of 60 triggers a minute of one user is reached");
+    assert_string_equal(err.hint, "raise --triggers");
+    assert_int_equal(budget_take(&budget, 8, 1, now, &err), 0);
+    assert_int_equal(budget_take(&budget, 7, 1, now + SECOND / 2, &err), -EDQUOT);
+    assert_int_equal(budget_take(&budget, 7, 1, now + SECOND, &err), 0);
+    assert_int_equal(budget_take(&budget, 7, 1, now + SECOND, &err), -EDQUOT);
+    assert_int_equal(budget_take(&budget, 7, 5, now + 3600 * SECOND, &err), 0);
+    budget_done(&budget);
+}
+
+static void payers_beyond_the_table_share_an_account(void **state)
+{
+    (void)state;
+    struct budget budget;
+    budget_init(&budget, &(struct budget_limits){.what = "names", .each_max = 2});
+    for (uint64_t payer = 1; payer <= BUDGET_PAYERS_MAX; payer++)
+        assert_int_equal(budget_take(&budget, payer, 1, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 1u << 20, 1, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 1u << 21, 1, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), -EDQUOT);
+    assert_int_equal(budget_take(&budget, 5, 1, 0, NULL), 0); // one that was there before
+    budget_give(&budget, 9, 1);
+    for (int i = 0; i < 2; i++) // in its place
+        assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), 0);
+    assert_int_equal(budget.accounts.n, BUDGET_PAYERS_MAX);
+    budget_done(&budget);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_held_is_bounded_by_payer_and_in_all),
+        cmocka_unit_test(others_cannot_use_up_what_is_roots),
+        cmocka_unit_test(a_rate_comes_back_with_time),
+        cmocka_unit_test(payers_beyond_the_table_share_an_account),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Jobs of the test's own in a forked helper: one that answers, one that never does, one that kills
+// its process.
+#include "producer/foreign/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "tests/unit/unit.h"
+
+enum { ANSWER, HANG, DIE };
+
+// The text, the helper's number of jobs so far, and a descriptor of its own.
+static void answer(struct foreign_worker *worker, struct foreign_request *request,
+                   struct foreign_answer *ret)
+{
+    static int n;
+    (void)worker;
+    char digit = (char)('0' + ++n);
+    memcpy(ret->bytes, request->bytes, request->size);
+    memcpy(ret->bytes + request->size, &digit, 1);
+    ret->size = request->size + 1;
+    ret->fd = request->fd >= 0 ? steal_fd(&request->fd) : -1;
+}
+
+static void hang(struct foreign_worker *worker, struct foreign_request *request,
+                 struct foreign_answer *ret)
+{
+    (void)worker, (void)request, (void)ret;
+    for (;;)
+        pause();
+}
+
+static void die(struct foreign_worker *worker, struct foreign_request *request,
+                struct foreign_answer *ret)
+{
+    (void)worker, (void)request, (void)ret;
+    kill(getpid(), SIGKILL);
+}
+
+static const struct foreign_job jobs[FOREIGN_JOBS_MAX] = {
+    [ANSWER] = {"answer", answer, 0},
+    [HANG] = {"hang", hang, 0},
+    [DIE] = {"die", die, 0},
+};
+
+struct fixture {
+    struct loop *loop;
+    struct log log;
+    struct foreign *foreign;
+    struct foreign_helper *helper;
+    struct strbuf told; // "TEXT=RESULT " of each answer
+};
+
+static void setup(struct fixture *f)
+{
+    *f = (struct fixture){0};
+    assert_int_equal(loop_new(&f->loop), 0);
+    struct foreign_options options = {
+        .loop = f->loop, .log = &f->log, .proc = "/proc", .jobs = jobs};
+    assert_int_equal(foreign_new(&options, &f->foreign), 0);
+    assert_int_equal(foreign_helper_new(f->foreign, &f->helper), 0);
+}
+
+static void teardown(struct fixture *f)
+{
+    foreign_helper_free(f->helper);
+    foreign_free(f->foreign);
+    loop_free(f->loop);
+    strbuf_done(&f->told);
+}
+
+static void done(void *userdata, int result, const void *text, size_t size, int fd)
+{
+    struct fixture *f = userdata;
+    strbuf_addf(&f->told, "%.*s=%d ", (int)size, (const char *)text, result);
+    if (fd >= 0)
+        strbuf_addf(&f->told, "fd ");
+    close_fd(fd);
+}
+
+static int ask(struct fixture *f, unsigned job, uint64_t payer, const char *text,
+               struct foreign_call **ret, struct err *err)
+{
+    struct foreign_ask asked = {.job = (enum foreign_job_id)job,
+                                .payer = payer,
+                                .bytes = text,
+                                .size = strlen(text),
+                                .fd = -1,
+                                .time_max = 100 * NSEC_PER_MSEC};
+    if (job == ANSWER) // the machine may be busy
+        asked.time_max = 60 * NSEC_PER_SEC;
+    return foreign_helper_ask(f->helper, &asked, done, f, ret, err);
+}
+
+static void run_until_done(struct fixture *f)
+{
+    while (foreign_helper_n_calls(f->helper) > 0)
+        assert_int_equal(loop_run_once(f->loop, NSEC_PER_SEC), 0);
+}
+
+static void calls_are_answered_from_the_loop(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 1, "b", NULL, NULL), 0);
+    assert_null(f.told.text);
+    run_until_done(&f);
+    assert_string_equal(f.told.text, "a1=0 b2=0 ");
+    teardown(&f);
+}
+
+static void descriptors_go_there_and_back(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    struct foreign_ask asked = {.job = (enum foreign_job_id)ANSWER,
+                                .bytes = "",
+                                .fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
+                                .time_max = 60 * NSEC_PER_SEC};
+    assert_int_equal(foreign_helper_ask(f.helper, &asked, done, &f, NULL, NULL), 0);
+    run_until_done(&f);
+    assert_string_equal(f.told.text, "1=0 fd ");
+    teardown(&f);
+}
+
+static void payers_are_served_in_turn(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 2, "b", NULL, NULL), 0);
+    assert_true(foreign_helper_settle(f.helper, NSEC_MAX));
+    assert_string_equal(f.told.text, "a1=0 b2=0 a3=0 a4=0 ");
+    teardown(&f);
+}
+
+static void a_late_job_costs_its_payer_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct err err = {0};
+    setup(&f);
+    assert_int_equal(ask(&f, HANG, 1, "", NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 2, "b", NULL, NULL), 0);
+    run_until_done(&f);
+    assert_string_equal(f.told.text, "=-110 b1=0 =-110 ");
+    assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, &err), -ETIMEDOUT);
+    assert_string_equal(err.text, "files of user 1 did not answer within 2 s");
+    assert_int_equal(ask(&f, ANSWER, 0, "r", NULL, &err), 0);
+    run_until_done(&f);
+    teardown(&f);
+}
+
+static void a_bounded_wait_ends_in_time(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    assert_int_equal(ask(&f, HANG, 1, "", NULL, NULL), 0);
+    assert_false(foreign_helper_settle(f.helper, nsec_now(CLOCK_MONOTONIC) + NSEC_PER_MSEC));
+    assert_int_equal(foreign_helper_n_calls(f.helper), 1);
+    assert_true(foreign_helper_settle(f.helper, NSEC_MAX));
+    assert_string_equal(f.told.text, "=-110 ");
+    teardown(&f);
+}
+
+static void a_helper_that_dies_is_replaced(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, NULL), 0);
+    assert_int_equal(ask(&f, DIE, 1, "", NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 1, "b", NULL, NULL), 0);
+    run_until_done(&f);
+    assert_string_equal(f.told.text, "a1=0 =-32 b1=0 ");
+    teardown(&f);
+}
+
+static void what_is_cancelled_is_not_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct foreign_call *first, *second;
+    setup(&f);
+    assert_int_equal(ask(&f, HANG, 1, "", &first, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 2, "b", &second, NULL), 0);
+    foreign_call_cancel(second);
+    assert_int_equal(loop_run_once(f.loop, NSEC_PER_SEC), 0);
+    foreign_call_cancel(first);
+    run_until_done(&f);
+    assert_null(f.told.text);
+    teardown(&f);
+}
+
+static void free_helper(void *userdata, int result, const void *text, size_t size, int fd)
+{
+    struct fixture *f = userdata;
+    (void)result, (void)text, (void)size, (void)fd;
+    f->helper = foreign_helper_free(f->helper);
+}
+
+static void the_end_of_a_call_may_free_the_helper(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    struct foreign_ask asked = {
+        .job = (enum foreign_job_id)ANSWER, .payer = 1, .bytes = "", .fd = -1};
+    asked.time_max = 60 * NSEC_PER_SEC;
+    assert_int_equal(foreign_helper_ask(f.helper, &asked, free_helper, &f, NULL, NULL), 0);
+    assert_int_equal(ask(&f, ANSWER, 1, "b", NULL, NULL), 0);
+    while (f.helper)
+        assert_int_equal(loop_run_once(f.loop, NSEC_PER_SEC), 0);
+    assert_null(f.told.text);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_answered_from_the_loop),
+        cmocka_unit_test(descriptors_go_there_and_back),
+        cmocka_unit_test(payers_are_served_in_turn),
+        cmocka_unit_test(a_late_job_costs_its_payer_alone),
+        cmocka_unit_test(a_bounded_wait_ends_in_time),
+        cmocka_unit_test(a_helper_that_dies_is_replaced),
+        cmocka_unit_test(what_is_cancelled_is_not_told),
+        cmocka_unit_test(the_end_of_a_call_may_free_the_helper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
