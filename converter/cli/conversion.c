@@ -36,6 +36,7 @@
 #include "converter/symbols/symbolize.h"
 #include "converter/tables/bulk.h"
 #include "converter/tables/database.h"
+#include "converter/tables/defend.h"
 #include "converter/tables/indexes.h"
 #include "converter/tables/join.h"
 #include "converter/tables/rows.h"
@@ -128,6 +129,8 @@ static int handle_open(struct run *run, const char *path, sqlite3 **ret)
                             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA "
                             "cache_size=-16384; PRAGMA temp_store=FILE",
                             NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = handle_defend_written(handle);
     if (code != SQLITE_OK) {
         int r = err_set(run->err, -EIO, "%s: %s", err_name(run->conversion->output),
                         sqlite3_errmsg(handle));
@@ -157,7 +160,8 @@ static int journals_settle(struct run *run)
     if (!journal_is_there(output, "-wal") && !journal_is_there(output, "-journal"))
         return 0;
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
-    if (sqlite3_open_v2(output, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+    if (sqlite3_open_v2(output, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        handle_defend_written(handle) == SQLITE_OK)
         sqlite3_exec(handle, "PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE; COMMIT", NULL, NULL,
                      NULL);
     sqlite3_close(STEAL(handle));
@@ -176,10 +180,14 @@ static int base_copy(struct run *run)
     // Not for reading only: a database in WAL mode would keep the files that reading it makes.
     int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
+        code = handle_defend_written(from);
+    if (code == SQLITE_OK)
         code = sqlite3_open_v2(run->working, &to, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
         code =
             sqlite3_exec(to, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = handle_defend_written(to);
     sqlite3_backup *backup =
         code == SQLITE_OK ? sqlite3_backup_init(to, "main", from, "main") : NULL;
     while (backup && (code = sqlite3_backup_step(backup, 4096)) == SQLITE_OK)
@@ -696,6 +704,8 @@ static int everything_convert(struct run *run)
 static int working_open(struct run *run, struct sqlite3 **ret)
 {
     int code = sqlite3_open_v2(run->working, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        code = handle_defend(*ret);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
     return code == SQLITE_OK ? 0

@@ -26,6 +26,7 @@
 #include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
 #include "converter/input/spill.h"
+#include "converter/tables/defend.h"
 
 static const char help[] =
     "usage: mmsql query [OPTION]... DB|TRACE [SQL]\n"
@@ -133,6 +134,8 @@ static int database_open(const char *path, sqlite3 **ret)
         return SQLITE_CANTOPEN;
     }
     int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        code = handle_defend(*ret);
     if (code == SQLITE_OK)
         code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
     if (code == SQLITE_NOTADB)

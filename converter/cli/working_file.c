@@ -24,6 +24,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/tables/defend.h"
 
 #define BUSY_TIMEOUT_MS 5000
 #define FOLDER_MARK     ".mmsql-"
@@ -153,9 +154,13 @@ static int rewrite(const char *working, const char *output, struct err *err)
     sqlite3 *from = NULL, *to = NULL;
     int code = sqlite3_open_v2(working, &from, SQLITE_OPEN_READONLY, NULL);
     if (code == SQLITE_OK)
+        code = handle_defend(from);
+    if (code == SQLITE_OK)
         code = sqlite3_open_v2(output, &to, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_busy_timeout(to, BUSY_TIMEOUT_MS);
+    if (code == SQLITE_OK)
+        code = handle_defend_written(to);
     sqlite3_backup *backup =
         code == SQLITE_OK ? sqlite3_backup_init(to, "main", from, "main") : NULL;
     if (backup) {

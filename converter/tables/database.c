@@ -21,6 +21,7 @@
 #include "converter/input/spill.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
+#include "converter/tables/defend.h"
 #include "converter/tables/indexes.h"
 #include "converter/tables/writer.h"
 
@@ -461,6 +462,8 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
         sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
     if (code == SQLITE_OK)
         code = schema_make(db, &written);
+    if (code == SQLITE_OK)
+        code = handle_defend(db->handle);
     if (sqlite_failed(db, code) < 0)
         return database_error(db, err);
     sqlite3_progress_handler(db->handle, 0, NULL, NULL);

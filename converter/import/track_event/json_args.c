@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "converter/import/arg_writer.h"
+#include "converter/tables/defend.h"
 
 enum { COLUMN_ID, COLUMN_PARENT, COLUMN_KEY, COLUMN_TYPE, COLUMN_ATOM };
 
@@ -54,7 +55,8 @@ static struct json_reader *reader_get(struct import *im)
         return NULL;
     im->json = reader;
     if (sqlite3_open_v2(":memory:", &reader->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-                        NULL) == SQLITE_OK)
+                        NULL) == SQLITE_OK &&
+        handle_defend(reader->db) == SQLITE_OK)
         sqlite3_prepare_v3(reader->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &reader->walk, NULL);
     return reader;
 }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// These are SQLite's own precautions against files from outside
+// (https://www.sqlite.org/security.html). What SQLite is built without is nothing to switch off, so
+// a setting that it does not know is no failure.
+#include "converter/tables/defend.h"
+
+#include <sqlite3.h>
+#include <stddef.h>
+
+int handle_defend(struct sqlite3 *handle)
+{
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
+    return sqlite3_exec(handle, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0", NULL, NULL, NULL);
+}
+
+int handle_defend_written(struct sqlite3 *handle)
+{
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    return handle_defend(handle);
+}
