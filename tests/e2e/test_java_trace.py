@@ -3,15 +3,16 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import tempfile
-import time
 import unittest
 
-from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, run
+from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, run, wait_for
+import states
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 SOURCES = ROOT / "tests" / "data" / "java"
@@ -65,6 +66,18 @@ class JavaTrace(unittest.TestCase):
         name.symlink_to(pathlib.Path(shutil.which("java")).resolve())
         return name
 
+    def wait_sampled(self, java):
+        """Until a VM has its agent and has allocated for some time since."""
+        states.wait_for_text(java.pid, "maps", AGENT.name)
+        states.wait_for_cpu(java.pid, 0.5)
+
+    def wait_ring(self, java, other_than=None):
+        """Until a VM's samples go to a recorder: the inode of their ring."""
+        def ring():
+            found = re.search(r" (\d+) +/memfd:mmheap", states.proc_text(java.pid, "maps"))
+            return found and found[1] != other_than and found[1]
+        return wait_for(ring, f"process {java.pid} samples")
+
     def allocated(self):
         """Bytes by pid."""
         return dict(self.query("select pid, sum(max(size, 0)) from heap_profile_allocation join process using (upid) "
@@ -115,24 +128,29 @@ class JavaTrace(unittest.TestCase):
     def test_killed_recorder_and_killed_vm(self):
         """The VM waits for no recorder and finds the next one; when it is killed its profile is whole."""
         java = self.java(f"-agentpath:{AGENT}=trace")
-        first = self.record(f"pid: {java.pid}", 60000)
-        time.sleep(2.5)
+        first = self.record(f"pid: {java.pid}", 600000)
+        old = self.wait_ring(java)
         first.send_signal(signal.SIGKILL)
-        first.wait(10)
+        first.wait(60)
         self.trace.unlink(missing_ok=True)
-        second = self.record(f"pid: {java.pid}", 6000)
-        time.sleep(4)
+        second = self.record(f"pid: {java.pid}", 600000)
+        self.wait_ring(java, old)
+        states.wait_for_cpu(java.pid, 0.5)
         java.kill()
-        self.assertEqual(second.wait(30), 0)
+        java.wait(60)
+        second.send_signal(signal.SIGINT)
+        self.assertEqual(second.wait(60), 0)
         self.assertGreater(self.heaps()["com.android.art"], 1000000)
 
     def test_a_config_names_vms(self):
         """One that runs and one that starts later; neither was prepared. Nothing is left where they were asked."""
         name = self.named()
         before = self.java(name=name)
-        recorder = self.record(f'process_cmdline: "{name.name}"', 15000, "android.heapprofd")
-        time.sleep(1)
+        recorder = self.record(f'process_cmdline: "{name.name}"', 120000, "android.heapprofd")
+        self.wait_sampled(before)
         later = self.java(name=name)
+        self.wait_sampled(later)
+        recorder.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(60), 0)
         allocated = self.allocated()
         self.assertEqual(set(allocated), {before.pid, later.pid})
@@ -147,11 +165,18 @@ class JavaTrace(unittest.TestCase):
                 name = self.named()
                 stack.callback(name.unlink)
                 before = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
-                recorder = self.record(f'process_cmdline: "{name.name}" {field}: true', 3000)
-                time.sleep(0.8)
+                recorder = self.record(f'process_cmdline: "{name.name}" {field}: true', 600000)
+                wait_for((self.dir / "heap.sock.java").exists, "the recorder waits for programs")
+                states.wait_for_reads(recorder.pid, 30)  # has seen those that run
                 later = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
-                self.assertEqual(recorder.wait(30), 0)
                 expected = {vm.pid for vm in (before if of_before else []) + (later if of_later else [])}
+                for vm in before + later:
+                    if vm.pid in expected:
+                        self.wait_ring(vm)
+                for vm in before + later:  # the others have had as much time to come
+                    states.wait_for_cpu(vm.pid, 0.3)
+                recorder.send_signal(signal.SIGINT)
+                self.assertEqual(recorder.wait(60), 0)
                 self.assertEqual(set(self.allocated()), expected)
                 for vm in before + later:
                     end_vm(vm)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import time
 import unittest
 
 import lib
+import states
 
 MS = 1_000_000
 CMDLINE_BYTES_MAX = 4096  # docs/recording.md says so
@@ -54,6 +56,19 @@ class StatsCase(unittest.TestCase):
             helper.join()
         self.assertEqual(done.returncode, min_exit, done.stderr)
         return lib.decode(trace), done.stderr
+
+    def record_during(self, config, work):
+        """The packets of a recording that lasts as long as `work`, which gets the pid of the recorder."""
+        (self.dir / "config.cfg").write_text(config)
+        trace = self.dir / "trace.pftrace"
+        with lib.Popen([lib.MMTRACE, "record", "-c", self.dir / "config.cfg", "-o", trace, "--quiet"],
+                       stderr=subprocess.PIPE, text=True) as recorder:
+            states.wait_for_recorder(recorder.pid, 10)
+            work(recorder.pid)
+            recorder.send_signal(signal.SIGINT)
+            _, said = recorder.communicate(timeout=60)
+        self.assertEqual(recorder.returncode, 0, said)
+        return lib.decode(trace)
 
 
 def source(name, body="", buffer=0):
@@ -278,16 +293,15 @@ class ProcessStats(StatsCase):
         self.assert_names(packets, before, all_processes())
         self.assertEqual(tree(packets)[0].get(pid), argv)
 
-    def run_children(self, seen):
-        time.sleep(0.3)
-        for _ in range(2):
-            seen.append(self.run_child())
+    def run_children(self, recorder):
+        return [self.run_child(recorder) for _ in range(2)]
 
-    def run_child(self):
+    def run_child(self, recorder):
         with lib.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
-            time.sleep(0.6)
+            time.sleep(0.5)  # some periods of 50 and 100 ms; and a recorder that is late gets its turns
+            states.wait_for_turns(recorder, 30)
             status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
             child.communicate("\n")
             return {"pid": child.pid, "tid": tid, "status": status}
@@ -305,12 +319,12 @@ class ProcessStats(StatsCase):
 
     def test_polls_meet_new_processes(self):
         seen = []
-        packets, _ = self.record(
-            "buffers { size_kb: 4096 }\nduration_ms: 3000\n" +
+        packets = self.record_during(
+            "buffers { size_kb: 4096 }\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true "
                    "proc_stats_poll_ms: 50 proc_stats_cache_ttl_ms: 10000 "
                    "record_process_runtime: true scan_smaps_rollup: true }"),
-            lambda: self.run_children(seen))
+            lambda recorder: seen.extend(self.run_children(recorder)))
         self.assert_children(packets, seen)
         samples = [p for s in lib.of_kind(packets, "process_stats")
                    for p in s.all("process_stats", "processes") if p.one("pid") == seen[0]["pid"]]
@@ -333,12 +347,12 @@ class ProcessStats(StatsCase):
     @lib.needs_tracefs
     def test_ftrace_meets_new_processes(self):
         seen = []
-        packets, _ = self.record(
-            "buffers { size_kb: 16384 }\nduration_ms: 3000\n" +
+        packets = self.record_during(
+            "buffers { size_kb: 16384 }\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true }") +
             source("linux.ftrace", 'ftrace_config { ftrace_events: "sched/sched_switch" '
                    'ftrace_events: "task/task_rename" drain_period_ms: 100 }'),
-            lambda: self.run_children(seen))
+            lambda recorder: seen.extend(self.run_children(recorder)))
         self.assert_children(packets, seen)
 
     def test_file_descriptors(self):
