@@ -4,6 +4,9 @@
 // read the question already, waits on. So the recorder never waits for a helper. It closes its end
 // of the socket, keeps a pidfd, and reaps the process when that tells of its end.
 //
+// A helper that is not needed any more sees the end of its socket, and puts away what it has left
+// in the folders of others. It is killed when that takes too long.
+//
 // A helper holds at most one question, so what it does not answer in time is that question's fault.
 #include "producer/foreign/helper.h"
 
@@ -20,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -31,13 +35,15 @@ extern char **environ;
 
 #define STARTS_MAX 3 // of a helper in a row that does not do a single job
 
-// A process that was killed and may not have ended.
+// A process that is to end and may not have done so.
 struct left_process {
     struct foreign *foreign; // borrowed
     pid_t pid;
     int pidfd; // owned; -1: the kernel has no such thing
     struct loop_io *io;
     uint64_t payer;
+    bool is_killed; // if not, it ends by itself
+    nsec_t due;     // by which it should have; CLOCK_MONOTONIC
 };
 VEC_DEFINE(left_vec, struct left_process *);
 
@@ -119,10 +125,11 @@ static void left_ended(void *userdata, uint32_t events)
     left_reap(userdata);
 }
 
-static void leave(struct foreign *foreign, pid_t pid, uint64_t payer)
+static void leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed)
 {
     struct left_process *left = calloc(1, sizeof(*left));
-    kill(pid, SIGKILL);
+    if (is_killed || !left)
+        kill(pid, SIGKILL);
     if (waitpid(pid, NULL, WNOHANG) != 0 || !left || left_vec_push(&foreign->left, left) < 0) {
         free(left);
         return;
@@ -130,22 +137,39 @@ static void leave(struct foreign *foreign, pid_t pid, uint64_t payer)
     *left = (struct left_process){.foreign = foreign,
                                   .pid = pid,
                                   .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
-                                  .payer = payer};
+                                  .payer = payer,
+                                  .is_killed = is_killed,
+                                  .due = nsec_now(CLOCK_MONOTONIC) + FOREIGN_GRACE};
     if (left->pidfd >= 0)
         loop_add_io(foreign->options.loop, left->pidfd, EPOLLIN, left_ended, left, &left->io);
 }
 
 static void reap_all(struct foreign *foreign)
 {
-    for (size_t i = foreign->left.n; i-- > 0;)
-        left_reap(foreign->left.items[i]);
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    for (size_t i = foreign->left.n; i-- > 0;) {
+        struct left_process *left = foreign->left.items[i];
+        if (!left_reap(left) && !left->is_killed && now >= left->due) {
+            kill(left->pid, SIGKILL);
+            left->is_killed = true;
+        }
+    }
+}
+
+static size_t n_ending(const struct foreign *foreign)
+{
+    size_t n = 0;
+    vec_foreach(&foreign->left, left)
+        n += !(*left)->is_killed;
+    return n;
 }
 
 struct foreign *foreign_free(struct foreign *foreign)
 {
     if (!foreign)
         return NULL;
-    reap_all(foreign);
+    for (reap_all(foreign); n_ending(foreign) > 0; reap_all(foreign))
+        nanosleep(&(struct timespec){.tv_nsec = NSEC_PER_MSEC}, NULL);
     while (foreign->left.n > 0)
         left_free(foreign->left.items[0]);
     left_vec_done(&foreign->left);
@@ -179,14 +203,16 @@ static bool is_refused(const struct foreign *foreign, uint64_t payer)
 
 static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
 {
-    size_t n = 0;
+    size_t n = 0, n_all = 0;
     reap_all(foreign);
-    vec_foreach(&foreign->left, left)
-        n += (*left)->payer == payer;
+    vec_foreach(&foreign->left, left) {
+        n += (*left)->is_killed && (*left)->payer == payer;
+        n_all += (*left)->is_killed;
+    }
     if (n >= FOREIGN_LEFT_EACH)
         return err_set(err, -EDQUOT, "%d helpers hang in file systems of user %" PRIu64,
                        FOREIGN_LEFT_EACH, payer);
-    if (foreign->left.n >= FOREIGN_LEFT_ALL && payer != 0)
+    if (n_all >= FOREIGN_LEFT_ALL && payer != 0)
         return err_set(err, -EDQUOT, "%d helpers hang in file systems of several users",
                        FOREIGN_LEFT_ALL);
     if (is_refused(foreign, payer))
@@ -229,13 +255,18 @@ static int spawn(const struct foreign *foreign, int fd, pid_t *ret)
     return *ret < 0 ? -errno : 0;
 }
 
-static void end_process(struct foreign_helper *helper, uint64_t payer)
+static void close_process(struct foreign_helper *helper, uint64_t payer, bool is_killed)
 {
     helper->io = loop_remove_io(helper->io);
     helper->fd = close_fd(helper->fd);
     if (helper->pid > 0)
-        leave(helper->foreign, helper->pid, payer);
+        leave(helper->foreign, helper->pid, payer, is_killed);
     helper->pid = 0;
+}
+
+static void end_process(struct foreign_helper *helper, uint64_t payer)
+{
+    close_process(helper, payer, true);
 }
 
 static void socket_ready(void *userdata, uint32_t events);
@@ -440,11 +471,13 @@ int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret)
 
 static void free_now(struct foreign_helper *helper)
 {
+    helper->is_freed = helper->in_callback = true;
     helper->timer = loop_remove_timer(helper->timer);
-    end_process(helper, helper->current ? helper->current->payer : 0);
-    helper->current = call_free(helper->current);
-    vec_foreach(&helper->waiting, call)
-        call_free(*call);
+    close_process(helper, helper->current ? helper->current->payer : 0, false);
+    if (helper->current)
+        fail_current(helper, -ECANCELED);
+    while (helper->waiting.n > 0)
+        call_end(helper, take_call(helper, 0), -ECANCELED, NULL, 0, -1);
     call_vec_done(&helper->waiting);
     free(helper);
 }
@@ -464,6 +497,8 @@ int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *
 {
     size_t n = 0;
     int fd CLEANUP(close_fdp) = ask->fd;
+    if (helper->is_freed)
+        return -ECANCELED;
     if (ask->size > FOREIGN_MESSAGE_MAX)
         return -EMSGSIZE;
     vec_foreach(&helper->waiting, waiting)

@@ -31,11 +31,12 @@
 #include "producer/foreign/job.h"
 #include "producer/service/loop.h"
 
-#define FOREIGN_TIME      (2 * NSEC_PER_SEC)  // that a job may take
-#define FOREIGN_REST      (60 * NSEC_PER_SEC) // for which a payer is refused after a late job
-#define FOREIGN_WAITING   1024                // jobs of one payer that may wait, in one session
-#define FOREIGN_LEFT_EACH 2                   // helpers that hang, of one payer
-#define FOREIGN_LEFT_ALL  16                  // and of all: then only root's jobs are done
+#define FOREIGN_TIME      (2 * NSEC_PER_SEC)    // that a job may take
+#define FOREIGN_REST      (60 * NSEC_PER_SEC)   // for which a payer is refused after a late job
+#define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // of helpers that nobody needs any more
+#define FOREIGN_WAITING   1024                  // jobs of one payer that may wait, in one session
+#define FOREIGN_LEFT_EACH 2                     // helpers that hang, of one payer
+#define FOREIGN_LEFT_ALL  16                    // and of all: then only root's jobs are done
 
 #define FOREIGN_OWN_PROGRAM "/proc/self/exe"
 
@@ -55,16 +56,18 @@ struct foreign_options {
 };
 
 int foreign_new(const struct foreign_options *options, struct foreign **ret);
-// After all its helpers. Does not wait for those that hang.
+// After all its helpers, which end in good order within FOREIGN_GRACE or are killed. Does not wait
+// for those that hang.
 struct foreign *foreign_free(struct foreign *foreign);
 
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
-// Calls that are not done yet are forgotten: their functions are not called. Does not wait.
+// Calls that are not done yet end with -ECANCELED. Does not wait: the process ends by itself.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);
 
 // The end of a call, from the loop, or from foreign_helper_settle(); never from
 // foreign_helper_ask(). `result` is the job's, or -ETIMEDOUT (it was late, or another one of this
-// payer), -EPIPE (the helper could not be started). `answer` is borrowed, `fd` owned by the callee
+// payer), -EPIPE (the helper has died, or could not be started), -ECANCELED (it is freed: nothing
+// more can be asked). `answer` is borrowed, `fd` owned by the callee
 // (-1: none). Everything in the answer that the job took from a stranger is as he wrote it.
 typedef void (*foreign_done_fn)(void *userdata, int result, const void *answer, size_t size,
                                 int fd);

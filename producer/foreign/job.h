@@ -35,12 +35,19 @@ typedef void (*foreign_job_fn)(struct foreign_worker *worker, struct foreign_req
 // Jobs of a group share their state.
 enum foreign_group { FOREIGN_GROUP_SUMMONS, FOREIGN_N_GROUPS };
 
-enum foreign_job_id { FOREIGN_SUMMONS_OPEN, FOREIGN_SUMMONS_CLOSE };
+enum foreign_job_id {
+    FOREIGN_SUMMONS_CLOSE,
+    FOREIGN_WAKE_OPEN,
+    FOREIGN_WAKE_SEND,
+    FOREIGN_VM_OPEN,
+    FOREIGN_VM_STATE,
+};
 
 struct foreign_job {
-    const char *name; // for messages: "summons"
+    const char *name; // for messages: "a summons"
     foreign_job_fn run;
     enum foreign_group group;
+    void (*end)(void *state); // when the helper ends in good order; NULL: nothing is to be done
 };
 
 #define FOREIGN_JOBS_MAX 32

@@ -4,8 +4,13 @@
 #include "producer/foreign/job.h"
 
 #include "producer/sources/heap/summons_job.h"
+#include "producer/sources/heap/vm_job.h"
+#include "producer/sources/heap/wake_job.h"
 
 const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX] = {
-    [FOREIGN_SUMMONS_OPEN] = {"summons", summons_open_job, FOREIGN_GROUP_SUMMONS},
-    [FOREIGN_SUMMONS_CLOSE] = {"summons", summons_close_job, FOREIGN_GROUP_SUMMONS},
+    [FOREIGN_SUMMONS_CLOSE] = {"a summons", summons_close_job, FOREIGN_GROUP_SUMMONS, summons_end},
+    [FOREIGN_WAKE_OPEN] = {"a summons", wake_open_job, FOREIGN_GROUP_SUMMONS, NULL},
+    [FOREIGN_WAKE_SEND] = {"a summons", wake_send_job, FOREIGN_GROUP_SUMMONS, NULL},
+    [FOREIGN_VM_OPEN] = {"a summons of a Java VM", vm_open_job, FOREIGN_GROUP_SUMMONS, NULL},
+    [FOREIGN_VM_STATE] = {"the state of a Java VM", vm_state_job, FOREIGN_GROUP_SUMMONS, NULL},
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// The real uid is that of whoever started the process. The owner of /proc/PID says less: it is root
+// for each process that forbids to be traced.
+//
 // newuidmap gives one user 65536 uids, so budgets by uid alone would bound nothing. The kernel
 // tells the owner of a user namespace, in the numbers of the namespace that asks. nsfs serves all
 // look-ups here; a process has no part in that.
@@ -13,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "producer/sources/proc_text.h"
 
 #define DEPTH_MAX 33 // the kernel nests 32 deep
 
@@ -22,10 +26,23 @@ static bool is_same(int fd, const struct stat *st)
     return fstat(fd, &of_fd) == 0 && of_fd.st_dev == st->st_dev && of_fd.st_ino == st->st_ino;
 }
 
+static uid_t real_uid(const char *proc, int32_t pid, uid_t otherwise)
+{
+    char text[4096];
+    uint64_t uid = otherwise;
+    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    while (span_take_line(&rest, &line))
+        if (span_take_prefix(&line, "Uid:"))
+            span_take_u64(&line, &uid);
+    return (uid_t)uid;
+}
+
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
 {
     char path[64];
     struct stat own;
+    uid = real_uid(proc, pid, uid);
     uid_t owner = uid;
     snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);

@@ -134,10 +134,12 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
         ssize_t n = foreign_message_receive(FOREIGN_SOCKET_FD, 0, &head, asked, &request.fd);
         if (n == -EINTR)
             continue;
-        if (n < 0)
-            return n != -EPIPE;
-        request.size = (size_t)n;
-        if (do_job(&bench, &head, &request, room) < 0)
-            return 1;
+        request.size = n > 0 ? (size_t)n : 0;
+        if (n < 0 || do_job(&bench, &head, &request, room) < 0)
+            break;
     }
+    for (size_t i = 0; i < FOREIGN_JOBS_MAX; i++)
+        if (jobs[i].end && bench.states[jobs[i].group])
+            jobs[i].end(bench.states[jobs[i].group]);
+    return 0;
 }

@@ -25,6 +25,7 @@
 #include "protos/config/data_source_config.pb-c.h"
 
 struct foreign;
+struct foreign_helper;
 struct heap_host;
 
 // Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
@@ -35,7 +36,7 @@ struct source_roots {
     const char *tracefs;         // "/sys/kernel/tracing"; NULL if it is not mounted and cannot be
     const char *run;             // where to keep what outlives a crash; NULL: "/run/mmtrace"
     struct heap_host *heap_host; // what heap profiles of this process share; NULL: none are made
-    struct foreign *foreign;     // helpers for the files of other processes (foreign/helper.h)
+    struct foreign *foreign;     // makes helpers (foreign/helper.h); NULL: sources have none
 };
 
 struct source_env {
@@ -44,6 +45,7 @@ struct source_env {
     const struct log *log;
     const struct source_roots *roots;
     struct pid_feed *pids;
+    struct foreign_helper *helper; // does for the session what may block; NULL: nobody does
     // Names stay when their owner has ended: events about it may be in another buffer, or in the
     // beginning that a ring keeps.
     bool keeps_ended;

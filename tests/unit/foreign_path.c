@@ -140,7 +140,7 @@ static void what_another_user_makes_is_that_users(void **state)
 static void a_process_of_this_namespace_pays_for_itself(void **state)
 {
     (void)state;
-    assert_int_equal(foreign_payer("/proc", getpid(), 1234), 1234);
+    assert_int_equal(foreign_payer("/proc", getpid(), 1234), getuid());
     assert_int_equal(foreign_payer("/nonexistent", getpid(), 1234), 1234);
 }
 

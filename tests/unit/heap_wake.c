@@ -3,6 +3,7 @@
 // The recorder's side of a summons, with children that show a mark and never come.
 #include "producer/sources/heap/heap_wake.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -102,84 +104,136 @@ static void run_until(struct loop *loop, const struct answers *answers, int n)
         loop_run_once(loop, 50 * NSEC_PER_MSEC);
 }
 
-static int begin(struct loop *loop, pid_t pid, struct answers *answers, struct heap_wake **ret,
-                 struct err *err)
+struct recorder {
+    struct loop *loop;
+    struct log log;
+    struct foreign *foreign;
+    struct foreign_helper *helper;
+    struct answers answers;
+    struct heap_wake *wake;
+};
+
+static void setup(struct recorder *r)
 {
-    return heap_wake_begin(loop, "/proc", pid, note, answers, ret, err);
+    *r = (struct recorder){0};
+    assert_int_equal(loop_new(&r->loop), 0);
+    struct foreign_options options = {.loop = r->loop, .log = &r->log, .proc = "/proc"};
+    assert_int_equal(foreign_new(&options, &r->foreign), 0);
+    assert_int_equal(foreign_helper_new(r->foreign, &r->helper), 0);
+}
+
+static void teardown(struct recorder *r)
+{
+    heap_wake_free(r->wake);
+    foreign_helper_free(r->helper);
+    foreign_free(r->foreign);
+    loop_free(r->loop);
+}
+
+static void begin(struct recorder *r, pid_t pid)
+{
+    const struct heap_wake_env env = {r->loop, r->helper, "/proc"};
+    assert_int_equal(heap_wake_begin(&env, pid, note, &r->answers, &r->wake, NULL), 0);
+}
+
+// The first answer.
+static void expect(struct recorder *r, pid_t pid, int result)
+{
+    begin(r, pid);
+    run_until(r->loop, &r->answers, 1);
+    assert_int_equal(r->answers.n, 1);
+    assert_int_equal(r->answers.results[0], result);
 }
 
 static void one_that_ends_is_not_waited_for(void **state)
 {
     (void)state;
-    struct loop *loop;
-    struct answers answers = {0};
-    struct heap_wake *wake = NULL;
-    struct err err = {0};
-    assert_int_equal(loop_new(&loop), 0);
+    struct recorder r;
+    setup(&r);
     pid_t pid = start_dormant_now(false);
-    assert_int_equal(begin(loop, pid, &answers, &wake, &err), 0);
-    run_until(loop, &answers, 1);
-    assert_int_equal(answers.results[0], -ETIMEDOUT);
+    expect(&r, pid, -ETIMEDOUT);
     end(pid);
-    run_until(loop, &answers, 2);
-    assert_int_equal(answers.n, 2);
-    assert_int_equal(answers.results[1], -ESRCH);
-    heap_wake_free(wake);
-    loop_free(loop);
+    run_until(r.loop, &r.answers, 2);
+    assert_int_equal(r.answers.n, 2);
+    assert_int_equal(r.answers.results[1], -ESRCH);
+    teardown(&r);
 }
 
 static void one_of_another_version_is_not_woken(void **state)
 {
     (void)state;
     char mark[32];
-    struct loop *loop;
-    struct answers answers = {0};
-    struct heap_wake *wake = NULL;
-    assert_int_equal(loop_new(&loop), 0);
     for (int i = 0; i < 2; i++) {
-        struct err err = {0};
+        struct recorder r;
+        setup(&r);
         if (i == 0) // before marks said so
             snprintf(mark, sizeof(mark), "mmheap-dormant-%d", HEAP_SIGNAL_DEFAULT);
         else
             snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT,
                      HEAP_ABI_VERSION + 1);
         pid_t pid = start_dormant(mark, false);
-        assert_int_equal(begin(loop, pid, &answers, &wake, &err), -EPROTO);
-        assert_string_equal(err.text,
-                            "it has another version of libmmheap.so, until it is started anew");
+        expect(&r, pid, -EPROTO);
         end(pid);
+        teardown(&r);
     }
-    assert_null(wake);
-    loop_free(loop);
 }
 
 static void one_that_shows_no_mark_is_none(void **state)
 {
     (void)state;
-    struct loop *loop;
-    struct answers answers = {0};
-    struct heap_wake *wake = NULL;
-    struct err err = {0};
-    assert_int_equal(loop_new(&loop), 0);
+    struct recorder r;
+    setup(&r);
     pid_t pid = start_dormant("something-else", false);
-    assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
+    expect(&r, pid, -ENOENT);
     end(pid);
-    loop_free(loop);
+    teardown(&r);
 }
 
 static void one_with_a_thread_in_a_jail_is_left_alone(void **state)
 {
     (void)state;
-    struct loop *loop;
-    struct answers answers = {0};
-    struct heap_wake *wake = NULL;
-    struct err err = {0};
-    assert_int_equal(loop_new(&loop), 0);
+    struct recorder r;
+    setup(&r);
     pid_t pid = start_dormant_now(true);
-    assert_int_equal(begin(loop, pid, &answers, &wake, &err), -ENOENT);
-    assert_null(wake);
+    expect(&r, pid, -ENOENT);
     end(pid);
-    loop_free(loop);
+    teardown(&r);
+}
+
+static size_t n_summons(void)
+{
+    size_t n = 0;
+    DIR *dir = opendir("/tmp");
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        n += strncmp(entry->d_name, HEAP_SUMMONS_PREFIX, strlen(HEAP_SUMMONS_PREFIX)) == 0;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+// In each of the states in which it may be.
+static void nothing_is_left_of_one_that_is_freed(void **state)
+{
+    (void)state;
+    size_t n = n_summons();
+    for (int i = 0; i < 4; i++) {
+        struct recorder r;
+        setup(&r);
+        pid_t pid = start_dormant_now(false);
+        begin(&r, pid);
+        if (i == 1)
+            loop_run_once(r.loop, NSEC_PER_SEC); // the helper has started
+        else if (i > 1)
+            run_until(r.loop, &r.answers, 1);
+        if (i == 3) { // its helper dies before it
+            foreign_helper_settle(r.helper, NSEC_MAX);
+            r.wake = heap_wake_free(r.wake);
+            foreign_helper_settle(r.helper, NSEC_MAX);
+        }
+        end(pid);
+        teardown(&r);
+    }
+    assert_int_equal(n_summons(), n);
 }
 
 int main(void)
@@ -189,6 +243,7 @@ int main(void)
         cmocka_unit_test(one_of_another_version_is_not_woken),
         cmocka_unit_test(one_that_shows_no_mark_is_none),
         cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
+        cmocka_unit_test(nothing_is_left_of_one_that_is_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

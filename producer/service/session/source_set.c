@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/config/config.h"
 #include "producer/service/session/implicit_names.h"
 #include "producer/service/session/session_buffers.h"
@@ -100,6 +101,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .log = env->log,
         .roots = env->roots,
         .pids = &set->pids,
+        .helper = set->helper,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = !events_name_tasks(config),
     };
@@ -173,6 +175,8 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     set->slots = calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
+    if (env->roots->foreign && foreign_helper_new(env->roots->foreign, &set->helper) < 0)
+        return err_errno(err, -ENOMEM, "helper");
     size_t n_wanted = count_wanted(env, config);
     if (n_wanted == 0 && config->n_data_sources > 0) {
         err_set(err, -ENOENT, "nothing to record: none of the config's data sources is known");
@@ -370,6 +374,7 @@ void source_set_done(struct source_set *set)
     source_set_stop(set);
     for (size_t i = set->n; i-- > 0;)
         set->slots[i].source = set->slots[i].class->close(set->slots[i].source);
+    set->helper = foreign_helper_free(set->helper);
     free(set->slots);
     *set = (struct source_set){0};
 }

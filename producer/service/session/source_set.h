@@ -33,8 +33,9 @@ struct source_set {
     size_t n_implicit; // of the n
     size_t n_running;  // of the others
     struct pid_feed pids;
-    const struct log *log; // borrowed
-    const char *required;  // borrowed
+    struct foreign_helper *helper; // owned; NULL: there is none
+    const struct log *log;         // borrowed
+    const char *required;          // borrowed
 };
 
 struct source_set_env {

@@ -46,6 +46,7 @@
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 VEC_DEFINE(heap_wake_vec, struct heap_wake *);
+VEC_DEFINE(pid_vec, int32_t);
 VEC_DEFINE(profile_process_vec, struct profile_process);
 
 struct heap_source {
@@ -61,6 +62,7 @@ struct heap_source {
     struct heap_vms vms;
     struct heap_attach_vec attaches; // owned; those that are under way
     struct heap_wake_vec wakes;      // owned; of processes that have not come yet
+    struct pid_vec waiting;          // for an attach to end
     struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
@@ -478,13 +480,16 @@ static bool is_woken(const struct heap_source *heap, int32_t pid)
     return false;
 }
 
+static void attach_next(struct heap_source *heap);
+
 static void attach_failed(struct heap_source *heap, int32_t pid, int result, const char *text)
 {
     if (!text[0])
         text = strerror(-result);
     if (result == -EBUSY)
         note_rejected(heap, pid, false);
-    if (result != -ESRCH && result != -EBUSY && is_woken(heap, pid)) {
+    bool may_come = result != -ESRCH && result != -EBUSY && result != -EPROTO && result != -EAGAIN;
+    if (may_come && is_woken(heap, pid)) {
         log_info(heap->env.log,
                  "linux.heap: process %d is profiled from its next allocation on (not at once: %s)",
                  pid, text);
@@ -505,6 +510,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
             heap->attaches.items[i--] = heap->attaches.items[--heap->attaches.n];
     nsec_t stopped = heap_attach_stopped(attach);
     heap_attach_free(attach);
+    attach_next(heap);
     if (result == -EBUSY && is_known(heap, pid, false))
         return; // it came by itself meanwhile
     if (result == 0) {
@@ -543,40 +549,63 @@ static void attach_begin(struct heap_source *heap, int32_t pid)
         attach_failed(heap, pid, r, err.text);
 }
 
-// A process that waits for an allocation can be attached to meanwhile, if that is allowed.
+static void attach_or_wait(struct heap_source *heap, int32_t pid)
+{
+    if (heap->attaches.n < ATTACHES_MAX || pid_vec_push(&heap->waiting, pid) < 0)
+        attach_begin(heap, pid);
+}
+
+// One has ended.
+static void attach_next(struct heap_source *heap)
+{
+    if (heap->waiting.n == 0 || heap->attaches.n >= ATTACHES_MAX)
+        return;
+    int32_t pid = heap->waiting.items[0];
+    memmove(heap->waiting.items, heap->waiting.items + 1,
+            --heap->waiting.n * sizeof(heap->waiting.items[0]));
+    attach_begin(heap, pid);
+}
+
+// A process that waits for an allocation can be attached to meanwhile, if that is allowed. One that
+// does not wait for a signal has to be.
 static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int result, int fd)
 {
     struct heap_source *heap = userdata;
     (void)wake;
     if (result == -ETIMEDOUT) {
-        attach_begin(heap, pid);
+        attach_or_wait(heap, pid);
         return;
     }
-    if (result == 0 && !is_known(heap, pid, false) && welcome(heap, pid, fd, false) == 0)
+    bool is_known_now = is_known(heap, pid, false);
+    if (result == 0 && !is_known_now && welcome(heap, pid, fd, false) == 0)
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
-    else if (result == -EBUSY && !is_known(heap, pid, false))
+    else if (result == -EBUSY && !is_known_now)
         attach_failed(heap, pid, result, "it is being profiled already");
     else if (result == -ESRCH && !is_being_attached(heap, pid)) // which says so, too
         attach_failed(heap, pid, result, "it has ended");
+    else if (result == -EPROTO)
+        attach_failed(heap, pid, result,
+                      "it has another version of " HEAP_LIBRARY_FILE ", until it is started anew");
+    else if (result == -EAGAIN)
+        attach_failed(heap, pid, result, "its files do not answer in time");
     forget_wake(heap, pid);
+    if (result == -ENOENT)
+        attach_or_wait(heap, pid);
 }
 
-// False: it has to be attached to.
-static bool wake_begin(struct heap_source *heap, int32_t pid)
+static int wake_begin(struct heap_source *heap, int32_t pid)
 {
+    const struct heap_wake_env env = {heap->env.loop, heap->env.helper, heap->env.roots->proc};
     struct heap_wake *wake;
     struct err err = {0};
-    if (heap->wakes.n >= WAKES_MAX || heap_wake_vec_reserve(&heap->wakes, heap->wakes.n + 1) < 0)
-        return false;
-    int r =
-        heap_wake_begin(heap->env.loop, heap->env.roots->proc, pid, wake_done, heap, &wake, &err);
+    int r = heap_wake_vec_reserve(&heap->wakes, heap->wakes.n + 1);
+    if (r == 0)
+        r = heap_wake_begin(&env, pid, wake_done, heap, &wake, &err);
     if (r == 0)
         heap_wake_vec_push(&heap->wakes, wake);
-    else if (r == -EPROTO)
+    else
         attach_failed(heap, pid, r, err.text);
-    else if (r != -ENOENT)
-        log_debug(heap->env.log, "linux.heap: %s", err.text);
-    return r == 0 || r == -EPROTO;
+    return r;
 }
 
 static enum heap_target_answer target_found(void *userdata, int32_t pid)
@@ -584,10 +613,9 @@ static enum heap_target_answer target_found(void *userdata, int32_t pid)
     struct heap_source *heap = userdata;
     if (heap->passing_over || !heap->settings.native || is_known(heap, pid, false))
         return HEAP_TARGET_DONE;
-    if (heap->attaches.n >= ATTACHES_MAX || heap_host_is_detaching(heap->host, pid))
+    if (heap->wakes.n >= WAKES_MAX || heap_host_is_detaching(heap->host, pid))
         return HEAP_TARGET_LATER;
-    if (!wake_begin(heap, pid))
-        attach_begin(heap, pid);
+    wake_begin(heap, pid);
     return HEAP_TARGET_DONE;
 }
 
@@ -611,6 +639,7 @@ static void look_for_targets(void *userdata, nsec_t due, uint64_t n_due)
 // What an attach that is not done would have to tell comes too late for the dump.
 static void end_attaches(struct heap_source *heap)
 {
+    pid_vec_clear(&heap->waiting);
     vec_foreach(&heap->wakes, wake)
         heap_wake_free(*wake);
     heap_wake_vec_clear(&heap->wakes);
@@ -645,6 +674,7 @@ static struct source *heap_close(struct source *source)
     stop_looking(heap);
     heap_attach_vec_done(&heap->attaches);
     heap_wake_vec_done(&heap->wakes);
+    pid_vec_done(&heap->waiting);
     heap_targets_done(&heap->targets);
     vec_foreach(&heap->clients, client)
         heap_client_free(*client);
@@ -662,7 +692,7 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     int r = heap_settings_read(config, &settings, err);
     if (r < 0)
         return r;
-    if (!env->roots->heap_host)
+    if (!env->roots->heap_host || !env->helper)
         return err_set(err, -EOPNOTSUPP, "this recorder has no part for heap profiles");
     struct heap_source *heap = calloc(1, sizeof(*heap));
     if (!heap)
@@ -680,6 +710,7 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     heap->vms.env = (struct heap_vms_env){
         .loop = env->loop,
         .host = heap->host,
+        .helper = env->helper,
         .log = env->log,
         .proc = env->roots->proc,
         .settings = &heap->settings,

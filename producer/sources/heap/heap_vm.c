@@ -11,9 +11,10 @@
 #include <sys/epoll.h>
 
 #include "common/cleanup.h"
-#include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/foreign/payer.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/summons.h"
+#include "producer/sources/heap/vm_job.h"
 
 #define COMES_WITHIN (3 * NSEC_PER_SEC) // of its being asked
 
@@ -22,6 +23,7 @@ struct heap_vm {
     struct loop *loop;      // borrowed
     struct heap_host *host; // borrowed
     struct summons summons;
+    bool is_opening, is_freed;
     struct loop_io *io;
     struct loop_timer *timer;
     struct heap_attach *attach; // owned; NULL: it has ended
@@ -70,42 +72,66 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
         vm->done(vm->userdata, vm, pid, result, -1, copy);
 }
 
-static int vm_ask(struct heap_vm *vm, const char *proc, struct err *err)
+static int vm_ask(struct heap_vm *vm, struct err *err)
 {
-    struct vm_process process;
     char options[128];
-    int r = vm_process_open(vm->pid, &process, err);
-    if (r < 0)
-        return r;
-    vm_process_close(&process);
-    r = summons_open(&vm->summons, proc, vm->pid, process.uid, process.gid, HEAP_JAVA_SUFFIX);
-    if (r == 0)
-        r = loop_add_io(vm->loop, vm->summons.listen_fd, EPOLLIN, vm_comes, vm, &vm->io);
+    int r = loop_add_io(vm->loop, vm->summons.listen_fd, EPOLLIN, vm_comes, vm, &vm->io);
     if (r < 0)
         return err_errno(err, r, "a socket for process %d", vm->pid);
     // The agent puts the suffix behind the name itself.
-    snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.folder,
-             (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.name);
+    snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.place.folder,
+             (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.place.name);
     return heap_attach_begin_java(vm->loop, options, vm->pid, attach_done, vm, &vm->attach, err);
 }
 
-int heap_vm_begin(struct loop *loop, struct heap_host *host, const char *proc, int32_t pid,
-                  heap_vm_fn done, void *userdata, struct heap_vm **ret, struct err *err)
+static void opened(void *userdata, int result, const void *answer, size_t size, int fd)
+{
+    struct heap_vm *vm = userdata;
+    const struct vm_place *place = answer;
+    struct err err = {0};
+    vm->is_opening = false;
+    if (size == sizeof(*place)) {
+        vm->summons.place = place->summons;
+        err_set(&err, result, "%s", place->text);
+    } else if (result < 0) {
+        err_errno(&err, result, "its files");
+    }
+    vm->summons.listen_fd = fd;
+    if (vm->is_freed) {
+        heap_vm_free(vm);
+        return;
+    }
+    if (result == 0)
+        result = fd < 0 ? -EPROTO : vm_ask(vm, &err);
+    if (result < 0)
+        vm->done(vm->userdata, vm, vm->pid, result, -1, err.text);
+}
+
+int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, void *userdata,
+                  struct heap_vm **ret, struct err *err)
 {
     struct heap_vm *vm = calloc(1, sizeof(*vm));
     if (!vm)
         return -ENOMEM;
     *vm = (struct heap_vm){
         .pid = pid,
-        .loop = loop,
-        .host = host,
-        .summons = {.folder_fd = -1, .listen_fd = -1},
+        .loop = env->loop,
+        .host = env->host,
+        .summons = {.helper = env->helper,
+                    .payer = foreign_payer(env->proc, pid, geteuid()),
+                    .listen_fd = -1},
+        .is_opening = true,
         .done = done,
         .userdata = userdata,
     };
-    int r = vm_ask(vm, proc, err);
+    struct foreign_ask ask = {.job = FOREIGN_VM_OPEN,
+                              .payer = vm->summons.payer,
+                              .bytes = &pid,
+                              .size = sizeof(pid),
+                              .fd = -1};
+    int r = foreign_helper_ask(env->helper, &ask, opened, vm, NULL, err);
     if (r < 0)
-        heap_vm_free(vm);
+        free(vm);
     else
         *ret = vm;
     return r;
@@ -115,6 +141,10 @@ struct heap_vm *heap_vm_free(struct heap_vm *vm)
 {
     if (!vm)
         return NULL;
+    if (vm->is_opening) { // what the helper opens has to be closed
+        vm->is_freed = true;
+        return NULL;
+    }
     if (vm->attach && !vm->has_come)
         heap_attach_hurry(vm->attach);
     if (vm->attach)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/loop.h"
 #include "producer/sources/heap/heap_host.h"
 
@@ -19,8 +20,16 @@ struct heap_vm;
 typedef void (*heap_vm_fn)(void *userdata, struct heap_vm *vm, int32_t pid, int result, int fd,
                            const char *text);
 
-int heap_vm_begin(struct loop *loop, struct heap_host *host, const char *proc, int32_t pid,
-                  heap_vm_fn done, void *userdata, struct heap_vm **ret, struct err *err);
+struct heap_vm_env {
+    struct loop *loop; // borrowed, as all of these
+    struct heap_host *host;
+    struct foreign_helper *helper;
+    const char *proc;
+};
+
+// 0: `done` will be called from the loop.
+int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, void *userdata,
+                  struct heap_vm **ret, struct err *err);
 
 int32_t heap_vm_pid(const struct heap_vm *vm);
 

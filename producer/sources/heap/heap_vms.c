@@ -7,7 +7,13 @@
 // An agent that was there from the start comes by itself, within a second.
 #include "producer/sources/heap/heap_vms.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
 #include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/foreign/payer.h"
 
 #define VMS_MAX 64 // at a time
 #define YOUNG   (10 * NSEC_PER_SEC)
@@ -41,42 +47,111 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
         heap_vms_forget(vms, pid);
 }
 
-static enum heap_target_answer vm_begin(struct heap_vms *vms, int32_t pid)
+// False: later.
+static bool vm_begin(struct heap_vms *vms, int32_t pid)
 {
     const struct heap_vms_env *env = &vms->env;
+    const struct heap_vm_env vm_env = {env->loop, env->host, env->helper, env->proc};
     struct heap_vm *vm;
     struct err err = {0};
     if (vms->vms.n >= VMS_MAX || heap_vm_vec_reserve(&vms->vms, vms->vms.n + 1) < 0)
-        return HEAP_TARGET_LATER;
-    int r = heap_vm_begin(env->loop, env->host, env->proc, pid, vm_done, vms, &vm, &err);
+        return false;
+    int r = heap_vm_begin(&vm_env, pid, vm_done, vms, &vm, &err);
     if (r == 0)
         heap_vm_vec_push(&vms->vms, vm);
     else if (r != -ESRCH)
         tell_failure(vms, pid, err.text[0] ? err.text : strerror(-r));
-    return HEAP_TARGET_DONE;
+    return true;
+}
+
+static void state_known(void *userdata, int result, const void *answer, size_t size, int fd)
+{
+    struct vm_look *look = userdata;
+    struct heap_vms *vms = look->vms;
+    (void)answer, (void)size;
+    close_fd(fd);
+    look->call = NULL;
+    if (vms->env.is_left(vms->env.userdata, look->pid))
+        return;
+    bool is_young = nsec_now(CLOCK_BOOTTIME) - heap_targets_began(vms->env.proc, look->pid) < YOUNG;
+    if (result < 0)
+        look->is_done = true; // the helper has told why
+    else if (result == VM_NONE)
+        look->is_done = !is_young && vms->env.settings->config->all;
+    else if (result == VM_READY || !is_young)
+        look->is_done = vm_begin(vms, look->pid);
+}
+
+static void look_free(struct vm_look *look)
+{
+    foreign_call_cancel(look->call);
+    free(look);
+}
+
+static void look_forget(struct heap_vms *vms, int32_t pid)
+{
+    for (size_t i = 0; i < vms->looks.n; i++)
+        if (vms->looks.items[i]->pid == pid) {
+            look_free(vms->looks.items[i]);
+            vms->looks.items[i--] = vms->looks.items[--vms->looks.n];
+        }
+}
+
+static struct vm_look *look_of(struct heap_vms *vms, int32_t pid)
+{
+    vec_foreach(&vms->looks, look)
+        if ((*look)->pid == pid)
+            return *look;
+    struct vm_look *look = calloc(1, sizeof(*look));
+    if (!look || vm_look_vec_push(&vms->looks, look) < 0) {
+        free(look);
+        return NULL;
+    }
+    *look = (struct vm_look){.vms = vms, .pid = pid};
+    return look;
 }
 
 static enum heap_target_answer target_found(void *userdata, int32_t pid)
 {
     struct heap_vms *vms = userdata;
-    if (vms->env.is_left(vms->env.userdata, pid))
+    bool is_left = vms->env.is_left(vms->env.userdata, pid);
+    struct vm_look *look = is_left ? NULL : look_of(vms, pid);
+    if (is_left || (look && look->is_done)) {
+        look_forget(vms, pid);
         return HEAP_TARGET_DONE;
-    bool is_young = nsec_now(CLOCK_BOOTTIME) - heap_targets_began(vms->env.proc, pid) < YOUNG;
-    enum vm_state state = vm_process_state(pid);
-    if (state == VM_NONE)
-        return is_young || !vms->env.settings->config->all ? HEAP_TARGET_LATER : HEAP_TARGET_DONE;
-    if (state == VM_DEAF && is_young)
-        return HEAP_TARGET_LATER;
-    return vm_begin(vms, pid);
+    }
+    if (look)
+        look->is_seen = true;
+    const struct foreign_ask ask = {.job = FOREIGN_VM_STATE,
+                                    .payer = foreign_payer(vms->env.proc, pid, geteuid()),
+                                    .bytes = &pid,
+                                    .size = sizeof(pid),
+                                    .fd = -1};
+    if (look && !look->call &&
+        foreign_helper_ask(vms->env.helper, &ask, state_known, look, &look->call, NULL) < 0)
+        look->call = NULL; // perhaps later
+    return HEAP_TARGET_LATER;
 }
 
 bool heap_vms_look(struct heap_vms *vms)
 {
-    return heap_targets_look(&vms->targets, vms->env.settings, vms->env.proc, target_found, vms);
+    vec_foreach(&vms->looks, look)
+        (*look)->is_seen = false;
+    bool all_done =
+        heap_targets_look(&vms->targets, vms->env.settings, vms->env.proc, target_found, vms);
+    for (size_t i = vms->looks.n; i-- > 0;)
+        if (!vms->looks.items[i]->is_seen) {
+            look_free(vms->looks.items[i]);
+            vms->looks.items[i] = vms->looks.items[--vms->looks.n];
+        }
+    return all_done;
 }
 
 void heap_vms_done(struct heap_vms *vms)
 {
+    vec_foreach(&vms->looks, look)
+        look_free(*look);
+    vm_look_vec_done(&vms->looks);
     vec_foreach(&vms->vms, vm)
         heap_vm_free(*vm);
     heap_vm_vec_done(&vms->vms);

@@ -17,6 +17,7 @@ VEC_DEFINE(heap_vm_vec, struct heap_vm *);
 struct heap_vms_env {
     struct loop *loop; // borrowed, as all of these
     struct heap_host *host;
+    struct foreign_helper *helper;
     const struct log *log;
     const char *proc;
     const struct heap_settings *settings;
@@ -26,10 +27,23 @@ struct heap_vms_env {
     void *userdata;
 };
 
+struct heap_vms;
+
+// Whether a process is a VM: the helper knows.
+struct vm_look {
+    struct heap_vms *vms; // borrowed
+    int32_t pid;
+    struct foreign_call *call; // NULL: none is under way
+    bool is_seen;              // at the last look at all processes
+    bool is_done;              // it was asked to come, or is none and will not be
+};
+VEC_DEFINE(vm_look_vec, struct vm_look *);
+
 struct heap_vms {
     struct heap_vms_env env;
     struct heap_targets targets;
-    struct heap_vm_vec vms; // owned; that have not come yet
+    struct heap_vm_vec vms;   // owned; that have not come yet
+    struct vm_look_vec looks; // owned
 };
 
 // False: some may be VMs soon.

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,8 +32,6 @@
 struct place {
     struct summons_place at;
     int folder_fd; // owned
-    uid_t uid;
-    gid_t gid;
 };
 VEC_DEFINE(place_vec, struct place);
 
@@ -40,6 +39,7 @@ static struct place_vec *places_of(struct foreign_worker *worker)
 {
     if (!*worker->state)
         *worker->state = calloc(1, sizeof(struct place_vec));
+    umask(0077);
     return *worker->state;
 }
 
@@ -62,84 +62,109 @@ static int bind_there(const struct place *place, int *ret_fd)
     return r;
 }
 
-// As the process would.
-static int make_socket(struct place *place, int root_fd, int *ret_fd)
+static int open_folder(int root_fd, const char *name)
 {
     static const struct foreign_want folder = {.type = S_IFDIR};
+    return foreign_open(root_fd, name + 1, O_PATH | O_DIRECTORY, &folder, NULL);
+}
+
+// What is done in between is done by the process's user.
+static int become(const struct summons_request *asked, struct foreign_ids *ret_own)
+{
+    *ret_own = (struct foreign_ids){geteuid(), getegid()};
+    bool is_own = asked->uid == ret_own->uid && asked->gid == ret_own->gid;
+    return is_own ? 0 : foreign_ids_take(asked->uid, asked->gid, ret_own);
+}
+
+static int make_socket(struct place *place, int root_fd, int *ret_fd)
+{
     struct foreign_ids own;
-    bool is_other = place->uid != geteuid() || place->gid != getegid();
-    int r = is_other ? foreign_ids_take(place->uid, place->gid, &own) : 0;
+    int r = become(&place->at.asked, &own);
     if (r < 0)
         return r;
-    place->folder_fd =
-        foreign_open(root_fd, place->at.folder + 1, O_PATH | O_DIRECTORY, &folder, NULL);
+    place->folder_fd = open_folder(root_fd, place->at.folder);
     r = place->folder_fd < 0 ? place->folder_fd : bind_there(place, ret_fd);
-    if (is_other)
-        foreign_ids_return(&own);
+    foreign_ids_return(&own);
     if (r < 0)
         place->folder_fd = close_fd(place->folder_fd);
     return r;
 }
 
-static int open_first(struct place *place, const struct summons_request *asked, int root_fd,
-                      int *ret_fd)
+static int open_first(struct place *place, int root_fd, int *ret_fd)
 {
     static const char *const folders[HEAP_SUMMONS_N_FOLDERS] = HEAP_SUMMONS_FOLDERS;
+    struct summons_place *at = &place->at;
     uint64_t random;
     int r = getrandom(&random, sizeof(random), 0) < 0 ? -errno : -ENOENT;
     for (size_t i = 0; r < 0 && i < HEAP_SUMMONS_N_FOLDERS; i++) {
-        struct summons_place *at = &place->at;
         at->number = random - random % HEAP_SUMMONS_N_FOLDERS + i;
         snprintf(at->folder, sizeof(at->folder), "%s", folders[i]);
         snprintf(at->name, sizeof(at->name), HEAP_SUMMONS_PREFIX "%016" PRIx64 "%s", at->number,
-                 asked->suffix);
+                 at->asked.suffix);
         r = make_socket(place, root_fd, ret_fd);
     }
     return r;
 }
 
-void summons_open_job(struct foreign_worker *worker, struct foreign_request *request,
-                      struct foreign_answer *ret)
+int summons_place_open(struct foreign_worker *worker, const struct summons_request *asked,
+                       struct summons_place *ret, int *ret_fd)
 {
-    const struct summons_request *asked = request->bytes;
     struct place_vec *places = places_of(worker);
-    struct place place = {.folder_fd = -1, .uid = asked->uid, .gid = asked->gid};
-    umask(0077);
+    struct place place = {.at = {.asked = *asked}, .folder_fd = -1};
     int root_fd CLEANUP(close_fdp) = foreign_root(worker->proc, asked->pid);
-    ret->result = root_fd < 0 ? root_fd
-                  : places    ? place_vec_reserve(places, places->n + 1)
-                              : -ENOMEM;
-    if (ret->result == 0)
-        ret->result = open_first(&place, asked, root_fd, &ret->fd);
-    if (ret->result < 0)
-        return;
+    if (root_fd < 0)
+        return root_fd;
+    int r = places ? place_vec_reserve(places, places->n + 1) : -ENOMEM;
+    if (r == 0)
+        r = open_first(&place, root_fd, ret_fd);
+    if (r < 0)
+        return r;
     place_vec_push(places, place);
-    memcpy(ret->bytes, &place.at, sizeof(place.at));
-    ret->size = sizeof(place.at);
+    *ret = place.at;
+    return 0;
 }
 
 static void remove_place(struct place *place)
 {
     struct foreign_ids own;
-    bool is_other = place->uid != geteuid() || place->gid != getegid();
-    if (!is_other || foreign_ids_take(place->uid, place->gid, &own) == 0) {
+    if (place->folder_fd >= 0 && become(&place->at.asked, &own) == 0) {
         unlinkat(place->folder_fd, place->at.name, 0);
-        if (is_other)
-            foreign_ids_return(&own);
+        foreign_ids_return(&own);
     }
     place->folder_fd = close_fd(place->folder_fd);
+}
+
+// Of a helper that is no more.
+static void remove_strange(const struct foreign_worker *worker, const struct summons_place *at)
+{
+    struct foreign_ids own;
+    struct place place = {.at = *at, .folder_fd = -1};
+    int root_fd CLEANUP(close_fdp) = foreign_root(worker->proc, at->asked.pid);
+    if (root_fd < 0 || become(&at->asked, &own) < 0)
+        return;
+    place.folder_fd = open_folder(root_fd, at->folder);
+    foreign_ids_return(&own);
+    remove_place(&place);
 }
 
 void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret)
 {
-    const uint64_t *number = request->bytes;
+    const struct summons_place *at = request->bytes;
     struct place_vec *places = places_of(worker);
+    ret->result = 0;
     for (size_t i = 0; places && i < places->n; i++)
-        if (places->items[i].at.number == *number) {
+        if (places->items[i].at.number == at->number) {
             remove_place(&places->items[i]);
             places->items[i] = places->items[--places->n];
-            break;
+            return;
         }
-    ret->result = 0;
+    remove_strange(worker, at);
+}
+
+void summons_end(void *state)
+{
+    struct place_vec *places = state;
+    vec_foreach(places, place)
+        remove_place(place);
 }

@@ -19,14 +19,20 @@ struct summons_request {
     char suffix[sizeof(HEAP_JAVA_SUFFIX)];
 };
 
-// Beside it comes the socket, which listens.
 struct summons_place {
+    struct summons_request asked;
     uint64_t number; // says the folder and the name (heap_abi.h)
     char folder[SUMMONS_FOLDER_SIZE], name[SUMMONS_NAME_SIZE]; // as the process names them
 };
 
-void summons_open_job(struct foreign_worker *worker, struct foreign_request *request,
-                      struct foreign_answer *ret);
-// Of a summons_place's number. The recorder has closed the socket before.
+// *ret_fd (owned) is the socket, which listens: only the process's user can connect. 0 or a
+// negative errno. `worker` holds the folder until summons_close_job().
+int summons_place_open(struct foreign_worker *worker, const struct summons_request *asked,
+                       struct summons_place *ret, int *ret_fd);
+
+// Of a summons_place: its name goes. The recorder has closed the socket before.
 void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret);
+
+// The names that are left go with the helper.
+void summons_end(void *state);

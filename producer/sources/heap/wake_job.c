@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program may lose its handler at any moment, by executing another one: the default signal does
+// nothing then, others would end it. It goes to one thread, right after the process has shown that
+// the handler is the library's, and the kernel that the thread lets it through; a thread that runs
+// is preferred, because one that waits in poll() or the like gets EINTR.
+//
+// A program in a jail of its own making is left alone: nobody knows what the jail makes of the
+// system calls that it would take. The filter that a container has put around all its processes is
+// no such jail: the container's first process has the same. Its /proc is the container's to make,
+// and what it says there can do no more than have its own processes woken.
+//
+// All of this may block: the memory map of a process is locked as long as its page faults last, and
+// these may be served by a file system of its own.
+#include "producer/sources/heap/wake_job.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "producer/foreign/path.h"
+#include "producer/sources/heap/summons_job.h"
+#include "producer/sources/proc_text.h"
+#include "producer/sources/residency/maps.h"
+
+#define STATUS_MAX  8192
+#define THREADS_MAX 512 // that are looked at
+
+// What the kernel says of a thread.
+struct thread_status {
+    char state;
+    uint64_t tracer, seccomp, filters, blocked, caught;
+    uint32_t uid, gid; // those that files are opened with
+};
+
+static uint64_t take_hex(struct span span)
+{
+    span = span_trim(span);
+    char text[17];
+    size_t size = span_size(span) < sizeof(text) - 1 ? span_size(span) : sizeof(text) - 1;
+    memcpy(text, span.pos, size);
+    text[size] = 0;
+    return strtoull(text, NULL, 16);
+}
+
+static uint32_t fourth_number(struct span span)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 4; i++)
+        span_take_u64(&span, &number);
+    return (uint32_t)number;
+}
+
+static int parse_status(struct span rest, struct thread_status *ret)
+{
+    struct span line;
+    *ret = (struct thread_status){0};
+    while (span_take_line(&rest, &line)) {
+        if (span_take_prefix(&line, "State:"))
+            ret->state = span_size(span_trim(line)) ? span_trim(line).pos[0] : 0;
+        else if (span_take_prefix(&line, "TracerPid:"))
+            span_take_u64(&line, &ret->tracer);
+        else if (span_take_prefix(&line, "Seccomp:"))
+            span_take_u64(&line, &ret->seccomp);
+        else if (span_take_prefix(&line, "Seccomp_filters:"))
+            span_take_u64(&line, &ret->filters);
+        else if (span_take_prefix(&line, "SigBlk:"))
+            ret->blocked = take_hex(line);
+        else if (span_take_prefix(&line, "SigCgt:"))
+            ret->caught = take_hex(line);
+        else if (span_take_prefix(&line, "Uid:"))
+            ret->uid = fourth_number(line);
+        else if (span_take_prefix(&line, "Gid:"))
+            ret->gid = fourth_number(line);
+    }
+    return ret->state ? 0 : -ESRCH;
+}
+
+static int read_status(const char *proc, const char *below, struct thread_status *ret)
+{
+    char text[STATUS_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text), proc, "%s", below);
+    return parse_status(span_over(text, n > 0 ? (size_t)n : 0), ret);
+}
+
+// Of the first process that `pid` sees.
+static int read_first(const char *proc, int32_t pid, struct thread_status *ret)
+{
+    static const struct foreign_want regular = {.type = S_IFREG};
+    char text[STATUS_MAX];
+    int root_fd CLEANUP(close_fdp) = foreign_root(proc, pid);
+    if (root_fd < 0)
+        return root_fd;
+    int fd CLEANUP(close_fdp) = foreign_open(root_fd, "proc/1/status", 0, &regular, NULL);
+    ssize_t n = fd < 0 ? 0 : text_file_read(&(struct text_file){.fd = fd}, text, sizeof(text));
+    return parse_status(span_over(text, n > 0 ? (size_t)n : 0), ret);
+}
+
+static bool is_jailed(const char *proc, int32_t pid, const struct thread_status *status)
+{
+    enum { SECCOMP_FILTERS = 2 };
+    struct thread_status first;
+    if (status->seccomp != SECCOMP_FILTERS)
+        return status->seccomp != 0;
+    return read_first(proc, pid, &first) < 0 || first.seccomp != SECCOMP_FILTERS ||
+           first.filters != status->filters;
+}
+
+static void read_mark(const struct mapping *mapping, size_t at, int *ret_number, int *ret_version)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%.*s", (int)(mapping->path_size - at), mapping->path + at);
+    if (sscanf(text, "%d-abi%d", ret_number, ret_version) < 1)
+        *ret_number = 0;
+}
+
+// The signal that the process waits for, or 0; *ret_version: of its library, 0 for those of old.
+static int marked_signal(const char *proc, int32_t pid, int *ret_version)
+{
+    static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
+    struct maps_reader *reader = malloc(sizeof(*reader));
+    struct mapping mapping;
+    int number = 0;
+    *ret_version = 0;
+    if (!reader || maps_open(reader, proc, pid) < 0) {
+        free(reader);
+        return 0;
+    }
+    while (number == 0 && maps_next(reader, &mapping) > 0)
+        if (mapping.path_size > sizeof(mark) && memcmp(mapping.path, mark, sizeof(mark) - 1) == 0)
+            read_mark(&mapping, sizeof(mark) - 1, &number, ret_version);
+    maps_close(reader);
+    free(reader);
+    return number == SIGURG || (number >= SIGRTMIN && number <= SIGRTMAX) ? number : 0;
+}
+
+static bool takes_signal(const struct thread_status *status, int number)
+{
+    uint64_t bit = UINT64_C(1) << (number - 1);
+    return (status->caught & bit) && !(status->blocked & bit) && status->tracer == 0 &&
+           strchr("RSDI", status->state);
+}
+
+// A thread that takes the signal, or 0. Any thread may be the next that allocates: where one has
+// put itself into a jail, none is the right one.
+static int32_t find_thread(const char *proc, const struct wake_signal *wake)
+{
+    char path[64], below[64];
+    struct thread_status status;
+    int32_t found = 0;
+    bool runs = false, jailed = false;
+    snprintf(path, sizeof(path), "%s/%d/task", proc, wake->pid);
+    DIR *dir = opendir(path);
+    int n = 0;
+    for (const struct dirent *entry; dir && !jailed && (entry = readdir(dir));) {
+        int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
+        snprintf(below, sizeof(below), "/%d/task/%d/status", wake->pid, tid);
+        if (tid <= 0 || n++ >= THREADS_MAX || read_status(proc, below, &status) < 0)
+            continue;
+        jailed = is_jailed(proc, wake->pid, &status);
+        if (takes_signal(&status, wake->signal) && !runs && (!found || status.state == 'R')) {
+            found = tid;
+            runs = status.state == 'R';
+        }
+    }
+    if (dir)
+        closedir(dir);
+    return jailed ? 0 : found;
+}
+
+static int send_signal(const char *proc, const struct wake_signal *wake)
+{
+    siginfo_t info = {.si_code = SI_QUEUE};
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = (void *)(uintptr_t)wake->number;
+    int version;
+    if (marked_signal(proc, wake->pid, &version) != wake->signal)
+        return -ENOENT;
+    int32_t tid = find_thread(proc, wake);
+    if (tid == 0)
+        return -ENOENT;
+    return syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, &info) < 0 ? -errno : 0;
+}
+
+void wake_send_job(struct foreign_worker *worker, struct foreign_request *request,
+                   struct foreign_answer *ret)
+{
+    ret->result = send_signal(worker->proc, request->bytes);
+}
+
+void wake_open_job(struct foreign_worker *worker, struct foreign_request *request,
+                   struct foreign_answer *ret)
+{
+    const int32_t *pid = request->bytes;
+    char below[32];
+    struct thread_status status;
+    struct wake_place place = {0};
+    int version;
+    snprintf(below, sizeof(below), "/%d/status", *pid);
+    place.signal = marked_signal(worker->proc, *pid, &version);
+    if (place.signal != 0 && version != HEAP_ABI_VERSION) {
+        ret->result = -EPROTO;
+        return;
+    }
+    ret->result = -ENOENT;
+    if (place.signal == 0 || read_status(worker->proc, below, &status) < 0 ||
+        is_jailed(worker->proc, *pid, &status))
+        return;
+    const struct summons_request asked = {.pid = *pid, .uid = status.uid, .gid = status.gid};
+    ret->result = summons_place_open(worker, &asked, &place.summons, &ret->fd);
+    memcpy(ret->bytes, &place, sizeof(place));
+    ret->size = sizeof(place);
+}

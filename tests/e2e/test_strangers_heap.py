@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a user without rights that turn what root looks up in their files against root: sockets in their
+folders, perf maps, files of symbols, clients of the heap's socket. tests/tools/stranger.c does what they do."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import states
+from lib import BUILD, MMSQL, MMTRACE, decode, needs_root, of_kind, run, wait_for
+from test_heap import LIBRARY, TRUTH
+
+STRANGER = BUILD / "tests" / "tools" / "stranger"
+UID = 61234  # of nobody's
+DEAF_S = 2   # that a look-up may take (FOREIGN_TIME)
+
+PERF_MAP = """
+buffers { size_kb: 4096 }
+data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep" period_ms: 50 } } }
+"""
+HEAP = """
+buffers {{ size_kb: 16384 }}
+data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ sampling_interval_bytes: 4096 {fields} }} }} }}
+"""
+
+
+def rss_kb(pid):
+    """Memory of the process's own, as it was at its largest."""
+    return int(states.proc_text(pid, "status").partition("VmHWM:")[2].split()[0])
+
+
+def children(pid):
+    return [int(child) for child in states.proc_text(pid, f"task/{pid}/children").split()]
+
+
+@needs_root
+class Strangers(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="strangers-", dir="/var/tmp"))  # theirs hide /tmp
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.dir.chmod(0o755)
+        self.trace, self.run_dir = self.dir / "trace", self.dir / "run"
+        self.theirs = self.dir / "theirs"
+        self.theirs.mkdir()
+        os.chown(self.theirs, UID, UID)
+        self.env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
+
+    def start(self, *argv, **more):
+        more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "env": self.env, **more}
+        process = subprocess.Popen([str(a) for a in argv], **more)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                self.addCleanup(stream.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def stranger(self, *argv, uid=UID, until="ready"):
+        """A program without rights, once it has said that its trap is set."""
+        process = self.start(STRANGER, *argv, stdout=subprocess.PIPE, stderr=None, user=uid, group=uid, extra_groups=[])
+        if until:
+            self.hear(process, until)
+        return process
+
+    def hear(self, process, text):
+        line = process.stdout.readline()
+        if line.startswith("cannot: "):
+            self.skipTest(line)
+        self.assertTrue(line.startswith(text), f"{line!r} instead of {text!r}")
+        return line
+
+    def make_fuse(self):
+        """What everybody may open on most systems, and root alone on some."""
+        try:
+            os.mknod(self.dir / "fuse", 0o020666, os.makedev(10, 229))
+            (self.dir / "fuse").chmod(0o666)
+            with open(self.dir / "fuse", "r+b", buffering=0):
+                pass
+        except OSError as error:
+            self.skipTest(f"no FUSE here: {error}")
+
+    def deaf(self, prefix, *command):
+        """A process, and what it runs, whose /tmp never answers for names that begin so. Also the pid of the command."""
+        self.make_fuse()
+        process = self.stranger("deaf", self.theirs, "/tmp", prefix, *command)
+        if not command:
+            return process, process.pid
+        wait_for(lambda: children(process.pid), "the command")
+        return process, children(process.pid)[0]
+
+    def record(self, config, *options):
+        path = self.dir / "config"
+        path.write_text(config)
+        recorder = self.start(MMTRACE, "record", "-c", path, "-o", self.trace, *options)
+        states.wait_for_recorder(recorder.pid)
+        return recorder
+
+    def end(self, recorder, within_s=20):
+        """What it said; that it takes so long is what strangers want."""
+        recorder.send_signal(signal.SIGINT)
+        try:
+            said = recorder.communicate(timeout=within_s)[1]
+        except subprocess.TimeoutExpired:
+            self.fail(f"the recorder does not end within {within_s} s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
+        self.assertEqual(recorder.returncode, 0, said)
+        return said
+
+    def query(self, sql):
+        database = self.dir / "db"
+        database.unlink(missing_ok=True)
+        done = run(MMSQL, "convert", "-q", self.trace, "-o", database)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return connection.execute(sql).fetchall()
+
+
+class Summons(Strangers):
+    def test_a_socket_of_roots_in_the_place_of_the_summons(self):
+        """Root gives no file away: whatever is mounted over the name of its socket stays root's."""
+        path = self.dir / "of_root"
+        with socket.socket(socket.AF_UNIX) as of_root:
+            of_root.bind(str(path))
+            path.chmod(0o600)
+            thief = self.stranger("swap", path)
+            heard = []
+            reader = threading.Thread(target=lambda: heard.extend(iter(thief.stdout.readline, "")))
+            reader.start()
+            self.addCleanup(reader.join)
+            self.addCleanup(thief.kill)
+            for n in range(15):
+                run(MMTRACE, "heap", "-o", self.trace, "-d", "250", "-p", thief.pid)
+                wait_for(lambda: len(heard) > n, f"summons {n}")
+                if "mine" in heard[-1]:
+                    break
+            st = path.stat()
+        self.assertEqual((st.st_uid, st.st_mode & 0o7777), (0, 0o600), heard)
+
+
+if __name__ == "__main__":
+    unittest.main()
