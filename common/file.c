@@ -121,3 +121,35 @@ int open_in_root(int root_fd, const char *path, int flags)
         return open_by_steps(root_fd, path, flags);
     return fd < 0 ? -errno : fd;
 }
+
+static int regular_check(int fd, uint64_t max_bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    return (uint64_t)st.st_size > max_bytes ? -EFBIG : 0;
+}
+
+// The descriptor of a path keeps the file, which then is opened by that and not by its name again.
+// Without /proc the name is opened twice, and looked at both times.
+int open_regular(const char *path, uint64_t max_bytes)
+{
+    const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    char own[64];
+    CLEANUP(close_fdp) int found = open(path, O_PATH | O_CLOEXEC);
+    int r = found < 0 ? -errno : regular_check(found, max_bytes);
+    if (r < 0)
+        return r;
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", found);
+    int fd = open(own, flags);
+    if (fd < 0 && errno == ENOENT)
+        fd = open(path, flags);
+    if (fd < 0)
+        return -errno;
+    r = regular_check(fd, max_bytes);
+    if (r < 0)
+        close_fd(fd);
+    return r < 0 ? r : fd;
+}

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/str.h"
@@ -29,3 +30,9 @@ int folder_make(const char *path, mode_t mode);
 // and ".." it has. Before Linux 5.6, and where a filter refuses openat2, a path with links in it is
 // not opened at all. The descriptor, or a negative errno.
 int open_in_root(int root_fd, const char *path, int flags);
+
+// Opens a regular file for reading, by a path that somebody else chose: a FIFO, a device or a
+// socket is looked at but never opened, because opening one may wait for ever or do something. The
+// descriptor is O_NONBLOCK, which means nothing to a regular file. Negative errno: -EINVAL (another
+// kind of file), -EFBIG (more than `max_bytes`), or that of opening.
+int open_regular(const char *path, uint64_t max_bytes);

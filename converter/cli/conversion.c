@@ -615,11 +615,11 @@ static int rest_import(struct run *run)
         r = files_import(run, handle);
     if (r == 0)
         run->n_rows += (uint64_t)sqlite3_total_changes(handle);
-    if (r == 0)
-        r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
     if (r == 0 && conversion->symbolize)
         r = symbolize(handle, conversion->symbols.items, conversion->symbols.n, run_goes_on, run,
                       run->err);
+    if (r == 0)
+        r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
     if (r == 0)
         r = perf_map_frames_name(handle, run->err);
     if (r == 0)

@@ -3,27 +3,41 @@
 // libdw reports the file as a module at address 0, so that addresses in it are those that the file
 // itself counts by. Debug data is preferred; where there is none, the symbol table gives at least
 // the name of the function.
+//
+// A trace names the path, and the file at the path names others (debug data beside it). So libdw
+// opens none of them: it is given regular ELF files that are open. libdw would wait at a FIFO,
+// inflate a packed file into memory, and ask servers of debug data.
 #include "converter/symbols/elf_file.h"
 
 #ifdef HAVE_LIBDW
 
 #include <dwarf.h>
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
 
 #define BUILD_ID_BYTES_MAX 64
+#define FILE_BYTES_MAX     ((uint64_t)8 << 30)
+#define CHUNK_BYTES        16384
+#define NOT_FOUND          (-1)
 
 struct elf_file {
     Dwfl *dwfl; // owned
     Dwfl_Module *module;
     Dwfl_Callbacks callbacks;
     char *debug_path; // owned
+    char *debug_file; // owned; the debug data that was found; NULL: none yet
 };
 
 struct elf_file *elf_file_free(struct elf_file *file)
@@ -32,23 +46,160 @@ struct elf_file *elf_file_free(struct elf_file *file)
         return NULL;
     dwfl_end(file->dwfl);
     free(file->debug_path);
+    free(file->debug_file);
     free(file);
     return NULL;
 }
 
-static bool build_id_is(Dwfl_Module *module, const char *wanted)
+static void id_print(const unsigned char *bits, size_t n, char ret[2 * BUILD_ID_BYTES_MAX + 1])
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(ret + 2 * i, 3, "%02x", bits[i]);
+}
+
+static bool build_id_read(Dwfl_Module *module, char ret[2 * BUILD_ID_BYTES_MAX + 1])
 {
     const unsigned char *bits;
     GElf_Addr address;
-    char text[2 * BUILD_ID_BYTES_MAX + 1];
     int n = dwfl_module_build_id(module, &bits, &address);
-    if (!*wanted)
-        return true;
     if (n <= 0 || n > BUILD_ID_BYTES_MAX)
         return false;
-    for (int i = 0; i < n; i++)
-        snprintf(text + 2 * i, 3, "%02x", bits[i]);
-    return strcasecmp(text, wanted) == 0;
+    id_print(bits, (size_t)n, ret);
+    return true;
+}
+
+static bool build_id_is(Dwfl_Module *module, const char *wanted)
+{
+    char text[2 * BUILD_ID_BYTES_MAX + 1];
+    return !*wanted || (build_id_read(module, text) && strcasecmp(text, wanted) == 0);
+}
+
+// An ELF file, or NOT_FOUND.
+static int elf_open(const char *path)
+{
+    char magic[4] = {0};
+    CLEANUP(close_fdp) int fd = open_regular(path, FILE_BYTES_MAX);
+    if (fd < 0 || pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
+        memcmp(magic, "\177ELF", sizeof(magic)) != 0)
+        return NOT_FOUND;
+    return steal_fd(&fd);
+}
+
+__attribute__((format(printf, 2, 3))) static int debug_open(char **ret_path, const char *format,
+                                                            ...)
+{
+    char *path = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&path, format, args);
+    va_end(args);
+    int fd = n < 0 ? NOT_FOUND : elf_open(path);
+    if (fd >= 0)
+        *ret_path = path;
+    else if (n >= 0)
+        free(path);
+    return fd;
+}
+
+static bool checksum_is(int fd, uint32_t wanted)
+{
+    unsigned char chunk[CHUNK_BYTES];
+    uLong sum = crc32(0, NULL, 0);
+    off_t at = 0;
+    for (ssize_t n; (n = pread(fd, chunk, sizeof(chunk), at)) > 0; at += n)
+        sum = crc32(sum, chunk, (uInt)n);
+    return sum == wanted;
+}
+
+// The build id tells, and the checksum where there is none.
+static bool belongs(int fd, const char *id, uint32_t checksum)
+{
+    const void *bits = NULL;
+    char text[2 * BUILD_ID_BYTES_MAX + 1];
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    ssize_t n = elf ? dwelf_elf_gnu_build_id(elf, &bits) : 0;
+    bool has_id = *id && n > 0 && n <= BUILD_ID_BYTES_MAX;
+    if (has_id)
+        id_print(bits, (size_t)n, text);
+    elf_end(elf);
+    return has_id ? str_eq(text, id) : checksum_is(fd, checksum);
+}
+
+// A debug file that the ELF file names, beside it or in one of the folders.
+static int linked_open(const char *elf_path, const char *folders, const char *name, const char *id,
+                       uint32_t checksum, char **ret_path)
+{
+    const char *slash = strrchr(elf_path, '/');
+    int n_folder = slash ? (int)(slash - elf_path) : 0;
+    if (!slash || strchr(name, '/'))
+        return NOT_FOUND;
+    int fd = debug_open(ret_path, "%.*s/.debug/%s", n_folder, elf_path, name);
+    if (fd < 0)
+        fd = debug_open(ret_path, "%.*s/%s", n_folder, elf_path, name);
+    for (const char *at = folders; *at && fd < 0; at += *at == ':') {
+        size_t n = strcspn(at, ":");
+        fd = debug_open(ret_path, "%.*s%.*s/%s", (int)n, at, n_folder, elf_path, name);
+        if (fd < 0)
+            fd = debug_open(ret_path, "%.*s/%s", (int)n, at, name);
+        at += n;
+    }
+    if (fd < 0 || belongs(fd, id, checksum))
+        return fd;
+    close_fd(fd);
+    free(STEAL(*ret_path));
+    return NOT_FOUND;
+}
+
+static int by_build_id_open(const char *folders, const char *id, char **ret_path)
+{
+    int fd = NOT_FOUND;
+    for (const char *at = folders; *at && fd < 0; at += *at == ':') {
+        size_t n = strcspn(at, ":");
+        fd = debug_open(ret_path, "%.*s/.build-id/%.2s/%s.debug", (int)n, at, id, id + 2);
+        at += n;
+    }
+    return fd;
+}
+
+// What several debug files have in common (dwz); its path is relative to theirs.
+static int common_open(const struct elf_file *file, const char *elf_path, const char *name,
+                       char **ret_path)
+{
+    const char *from = file->debug_file ? file->debug_file : elf_path;
+    const char *slash = from ? strrchr(from, '/') : NULL;
+    if (*name == '/')
+        return debug_open(ret_path, "%s", name);
+    return slash ? debug_open(ret_path, "%.*s/%s", (int)(slash - from), from, name) : NOT_FOUND;
+}
+
+// As libdw's own, but for what it opens. Data that several files have in common have no checksum.
+static int debug_find(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                      const char *elf_path, const char *link, GElf_Word checksum, char **ret_path)
+{
+    (void)name, (void)base;
+    struct elf_file *file = *userdata;
+    char id[2 * BUILD_ID_BYTES_MAX + 1];
+    *ret_path = NULL;
+    if (!file)
+        return NOT_FOUND;
+    if (link && !checksum)
+        return common_open(file, elf_path, link, ret_path);
+    if (!build_id_read(module, id))
+        *id = '\0';
+    int fd = *id ? by_build_id_open(file->debug_path, id, ret_path) : NOT_FOUND;
+    if (fd < 0 && link && elf_path)
+        fd = linked_open(elf_path, file->debug_path, link, id, checksum, ret_path);
+    if (fd >= 0 && !file->debug_file)
+        file->debug_file = strdup(*ret_path);
+    return fd;
+}
+
+static int elf_find_none(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                         char **ret_path, Elf **ret_elf)
+{
+    (void)module, (void)userdata, (void)name, (void)base, (void)ret_path, (void)ret_elf;
+    return NOT_FOUND;
 }
 
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)
@@ -57,17 +208,24 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     if (!file || !(file->debug_path = strdup(debug_path)))
         return elf_file_free(file);
     file->callbacks = (Dwfl_Callbacks){
-        .find_elf = dwfl_build_id_find_elf,
-        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .find_elf = elf_find_none,
+        .find_debuginfo = debug_find,
         .section_address = dwfl_offline_section_address,
-        .debuginfo_path = &file->debug_path,
     };
     GElf_Addr bias;
-    file->dwfl = dwfl_begin(&file->callbacks);
+    CLEANUP(close_fdp) int fd = elf_open(path);
+    file->dwfl = fd < 0 ? NULL : dwfl_begin(&file->callbacks);
     if (!file->dwfl)
         return elf_file_free(file);
     dwfl_report_begin(file->dwfl);
-    file->module = dwfl_report_elf(file->dwfl, "file", path, -1, 0, true);
+    file->module = dwfl_report_elf(file->dwfl, "file", path, fd, 0, true);
+    void **userdata = NULL;
+    if (file->module) {
+        fd = -1; // libdw's now
+        dwfl_module_info(file->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+    }
+    if (userdata)
+        *userdata = file;
     if (dwfl_report_end(file->dwfl, NULL, NULL) != 0 || !file->module ||
         !dwfl_module_getelf(file->module, &bias) || !build_id_is(file->module, build_id))
         return elf_file_free(file);

@@ -3,11 +3,16 @@
 // A file is opened once for all frames of its mapping. Names are stored readable; the frame keeps
 // what the trace said of it, and takes the function's name only where it had none.
 //
+// libdw may open files by itself that an ELF file names. It does so in a thread that cannot open
+// anything without O_NONBLOCK, which libdw never says: elf_file.c opens what may be opened. SQLite
+// opens nothing meanwhile, since its temporary tables are in memory.
+//
 // A name or a build id comes from the trace and becomes part of a path, so neither may lead out of
 // the folders: names with ".." are left alone, and a build id is hexadecimal digits.
 #include "converter/symbols/symbolize.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +20,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/sandbox.h"
 #include "common/str.h"
 #include "converter/symbols/demangle.h"
 #include "converter/symbols/elf_file.h"
@@ -151,7 +157,7 @@ static void mapping_symbolize(struct symbolizer *symbolizer, int64_t mapping, co
 static int symbolizer_open(struct symbolizer *symbolizer, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf path = {0};
-    strbuf_add_str(&path, "+:.debug:" SYSTEM_FOLDER);
+    strbuf_add_str(&path, SYSTEM_FOLDER);
     for (size_t i = 0; i < symbolizer->n_folders; i++)
         strbuf_addf(&path, ":%s", symbolizer->folders[i]);
     symbolizer->debug_path = strbuf_steal(&path);
@@ -195,8 +201,8 @@ static const char *column_text(sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-int symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folders,
-              bool (*goes_on)(void *userdata), void *userdata, struct err *err)
+static int frames_symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folders,
+                            bool (*goes_on)(void *userdata), void *userdata, struct err *err)
 {
     CLEANUP(symbolizer_close)
     struct symbolizer symbolizer = {.handle = handle, .folders = folders, .n_folders = n_folders};
@@ -214,4 +220,39 @@ int symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folde
     }
     sqlite3_finalize(mappings);
     return r;
+}
+
+struct work {
+    struct sqlite3 *handle;
+    const char *const *folders;
+    size_t n_folders;
+    bool (*goes_on)(void *userdata);
+    void *userdata;
+    struct err *err;
+    int r;
+};
+
+static void *work_run(void *userdata)
+{
+    struct work *work = userdata;
+    if (sandbox_is_wanted())
+        sandbox_opens();
+    work->r = frames_symbolize(work->handle, work->folders, work->n_folders, work->goes_on,
+                               work->userdata, work->err);
+    return NULL;
+}
+
+int symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folders,
+              bool (*goes_on)(void *userdata), void *userdata, struct err *err)
+{
+    struct work work = {handle, folders, n_folders, goes_on, userdata, err, 0};
+    pthread_t thread;
+    int r = sql_run(handle, "PRAGMA temp_store=MEMORY; BEGIN", "symbols", err);
+    if (r < 0)
+        return r;
+    r = -pthread_create(&thread, NULL, work_run, &work);
+    if (r < 0)
+        return err_errno(err, r, "symbols: no thread can be started");
+    pthread_join(thread, NULL);
+    return work.r < 0 ? work.r : sql_run(handle, "COMMIT; PRAGMA temp_store=FILE", "symbols", err);
 }

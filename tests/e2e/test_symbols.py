@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions, and wrong ones."""
+import gzip
 import os
 import pathlib
 import re
@@ -38,6 +39,8 @@ class Symbols(unittest.TestCase):
         self.build_id = re.search(r"Build ID: (\w+)", self.tool("readelf", "-n", self.lib))[1]
         self.addresses = {name: int(at, 16) for at, name in
                           re.findall(r"^(\w+) \w (\w+)$", self.tool("nm", self.lib), re.M)}
+        self.whole = self.dir / "whole.so"  # stays as it is
+        shutil.copy(self.lib, self.whole)
         self.db = self.dir / "out.db"
 
     def tool(self, *argv):
@@ -48,7 +51,7 @@ class Symbols(unittest.TestCase):
         grow = self.addresses["_ZN3app5Cache4growEi"]
         inlined = grow
         for at in range(grow, grow + 64):
-            where = self.tool("addr2line", "-i", "-e", self.lib, hex(at)).split()
+            where = self.tool("addr2line", "-i", "-e", self.whole, hex(at)).split()
             if len(where) == 2 and where[0].endswith(f":{INLINED_LINE}"):
                 inlined = at
                 break
@@ -158,6 +161,51 @@ class Symbols(unittest.TestCase):
     def test_paths_do_not_lead_out(self):
         self.convert("--symbol-path", self.lib.parent / "none", path="../../build/libapp.so", build_id="")
         self.assertEqual(self.names()[0], "")
+
+    def apart(self):
+        """The debug data moves to a file that the library names; where that is looked for."""
+        debug = self.lib.parent / "libapp.debug"
+        self.tool("objcopy", "--only-keep-debug", self.lib, debug)
+        self.tool("objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", self.lib)
+        return debug
+
+    def test_debug_data_that_the_file_names(self):
+        debug = self.apart()
+        for place in (debug, debug.parent / ".debug" / debug.name):
+            place.parent.mkdir(exist_ok=True)
+            os.replace(debug, place)
+            debug = place
+            self.convert("--symbols", path=str(self.lib)[1:])
+            self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(1,)], place)
+        debug.write_bytes(debug.read_bytes().replace(bytes.fromhex(self.build_id), bytes(20)))  # of another file
+        self.convert("--symbols", path=str(self.lib)[1:])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(0,)])
+
+    def test_nobody_waits_at_a_fifo(self):
+        """A trace names the first, the file at that path the second and third."""
+        named = self.dir / "named"
+        os.mkfifo(named)
+        self.convert("--symbols", path=str(named)[1:])
+        self.assertEqual(self.names(), ["", "", ""])
+        debug = self.apart()
+        debug.unlink()
+        os.mkfifo(debug)
+        self.convert("--symbols", path=str(self.lib)[1:])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(0,)])
+
+    def test_nobody_waits_at_a_fifo_that_debug_data_share(self):
+        fifo, section = self.dir / "shared", self.dir / "section"
+        os.mkfifo(fifo)
+        section.write_bytes(bytes(fifo) + b"\0" + b"\1" * 20)
+        self.tool("objcopy", f"--add-section=.gnu_debugaltlink={section}", self.lib)
+        self.convert("--symbols", path=str(self.lib)[1:])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(1,)])
+
+    def test_a_packed_file_is_not_unpacked(self):
+        packed = self.lib.parent / "packed"
+        packed.write_bytes(gzip.compress(self.lib.read_bytes()))
+        self.convert("--symbols", path=str(packed)[1:])
+        self.assertEqual(self.names(), ["", "", ""])
 
 
 if __name__ == "__main__":

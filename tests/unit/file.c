@@ -132,11 +132,38 @@ static void roots_are_not_left(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static void only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    char top[] = "/tmp/mmtrace-unit-XXXXXX", path[64];
+    assert_non_null(mkdtemp(top));
+    snprintf(path, sizeof(path), "%s/x", top);
+    assert_int_equal(open_regular(path, 100), -ENOENT);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(open_regular(path, 100), -EINVAL); // does not wait
+    unlink(path);
+    assert_int_equal(open_regular(top, 100), -EINVAL);
+    assert_int_equal(open_regular("/dev/zero", 100), -EINVAL);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "0123456789");
+    fclose(file);
+    assert_int_equal(open_regular(path, 9), -EFBIG);
+    int fd = open_regular(path, 10);
+    assert_true(fd >= 0);
+    char got[16];
+    assert_int_equal(read(fd, got, sizeof(got)), 10);
+    close(fd);
+    unlink(path);
+    rmdir(top);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_read_up_to_the_limit),
         cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(roots_are_not_left), // the last: it takes a call away for good
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);

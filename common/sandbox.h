@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program gives up before it reads what strangers wrote: system calls that no parser needs
+// (seccomp), and files that are none of its business (Landlock). Both hold for this process and
+// all that it starts from then on, and cannot be undone.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SANDBOX_PATHS_MAX 256
+
+enum {
+    SANDBOX_RUNS_PROGRAMS = 1, // it starts other programs, and signals them
+};
+
+// Whether the user wants one: MMTRACE_SANDBOX=off in the environment switches it off.
+bool sandbox_is_wanted(void);
+
+// From here on these calls fail with EPERM: those that run programs, make processes, trace or write
+// to others, open sockets, mount, load modules, change user or namespaces, set clocks, put
+// characters into terminals. Sets no_new_privs. 0, or a negative errno: -EOPNOTSUPP where the
+// kernel or this type of machine has no filters.
+int sandbox_calls(unsigned flags);
+
+// For the calling thread: files can be opened only without waiting (O_NONBLOCK). Who opens for a
+// library decides which files those are. Returns as sandbox_calls().
+int sandbox_opens(void);
+
+struct sandbox_paths {
+    const char *reads[SANDBOX_PATHS_MAX]; // borrowed: files, and folders with all that is in them
+    const char *writes[SANDBOX_PATHS_MAX];
+    size_t n_reads, n_writes;
+};
+
+// NULL or a path too many is passed over; the latter false.
+bool sandbox_add_read(struct sandbox_paths *paths, const char *path);
+bool sandbox_add_write(struct sandbox_paths *paths, const char *path);
+
+// From here on only those files and folders can be opened: `reads` for reading, `writes` also for
+// writing, making, renaming and removing. A path that does not exist is left out. What is open
+// stays open. 0, or a negative errno: -EOPNOTSUPP where the kernel has no Landlock that knows
+// renaming from one folder into another (5.19).
+int sandbox_files(const struct sandbox_paths *paths);
