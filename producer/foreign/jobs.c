@@ -6,6 +6,7 @@
 #include "producer/sources/heap/summons_job.h"
 #include "producer/sources/heap/vm_job.h"
 #include "producer/sources/heap/wake_job.h"
+#include "producer/sources/perf_map/perf_map_job.h"
 
 const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX] = {
     [FOREIGN_SUMMONS_CLOSE] = {"a summons", summons_close_job, FOREIGN_GROUP_SUMMONS, summons_end},
@@ -13,4 +14,6 @@ const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX] = {
     [FOREIGN_WAKE_SEND] = {"a summons", wake_send_job, FOREIGN_GROUP_SUMMONS, NULL},
     [FOREIGN_VM_OPEN] = {"a summons of a Java VM", vm_open_job, FOREIGN_GROUP_SUMMONS, NULL},
     [FOREIGN_VM_STATE] = {"the state of a Java VM", vm_state_job, FOREIGN_GROUP_SUMMONS, NULL},
+    [FOREIGN_PERF_MAP_READ] = {"a perf map", perf_map_read_job, FOREIGN_GROUP_PERF_MAP, NULL},
+    [FOREIGN_PERF_MAP_FORGET] = {"a perf map", perf_map_forget_job, FOREIGN_GROUP_PERF_MAP, NULL},
 };

@@ -18,7 +18,9 @@ struct foreign_want {
     int64_t modified_earliest; // in seconds of the real-time clock; 0: any time
 };
 
-// The root directory of process `pid`, or a negative errno.
+// The root directory of process `pid` (O_PATH), or a negative errno. This alone does not block: the
+// kernel has the folder in its hands, and does not ask its file system. But the end of the
+// descriptor may, if that is the last hold on a mount: let a helper hold it longer.
 int foreign_root(const char *proc, int32_t pid);
 
 // Opens `path` below `root_fd` for reading, and does not leave that folder whatever links and ".."

@@ -122,6 +122,35 @@ class Strangers(unittest.TestCase):
             return connection.execute(sql).fetchall()
 
 
+class PerfMaps(Strangers):
+    def honest(self, name="honest"):
+        """A process of another user with a map that it has had from its beginning; its pid."""
+        uid = UID + 1
+        process = self.start("sleep", "60", user=uid, group=uid, extra_groups=[])
+        path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+        path.write_text(f"1000 10 {name}\n")
+        os.chown(path, uid, uid)
+        self.addCleanup(path.unlink, missing_ok=True)
+        return process.pid
+
+    def maps(self):
+        """The names that the trace has so far, by process."""
+        with contextlib.suppress(OSError, ValueError):
+            return {p.one("perfMap", "pid", default=0): p for p in of_kind(decode(self.trace), "perf_map")}
+        return {}
+
+    def test_a_tmp_that_never_answers(self):
+        """Maps of others come meanwhile, and the recording ends when it is told to."""
+        thief, pid = self.deaf("perf-", "/bin/sleep", "60")
+        honest = self.honest()
+        recorder = self.record(PERF_MAP)
+        self.hear(thief, f"asked for perf-{pid}.map")
+        said = self.end(recorder)
+        self.assertIn(f"a file of user {UID} did not answer within {DEAF_S} s", said)
+        self.assertEqual(self.query("SELECT pid, name FROM perf_map JOIN perf_map_symbol s ON s.perf_map_id = perf_map.id"),
+                         [(honest, "honest")])
+
+
 class Summons(Strangers):
     def test_a_socket_of_roots_in_the_place_of_the_summons(self):
         """Root gives no file away: whatever is mounted over the name of its socket stays root's."""

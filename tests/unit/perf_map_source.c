@@ -163,6 +163,7 @@ static void a_replaced_map_is_another_one(void **state)
     snprintf(path, sizeof(path), "%s/proc/77/root/tmp/perf-5.map", f.root);
     fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 first_and_long\n");
     fixture_start(&f, config_make(&c));
+    fixture_run(&f, 0);
     fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 cut\n");
     fixture_run(&f, 3 * PERIOD);
     expect(&f, 2, "/tmp/perf-5.map", "10 8 cut\n");
@@ -183,6 +184,7 @@ static void places_of_android_are_known(void **state)
         snprintf(path, sizeof(path), "proc/77/root%s", places[i]);
         fixture_text(&f, path, "10 8 a\n");
         fixture_start(&f, config_make(&c));
+        fixture_run(&f, 0);
         expect(&f, 1, places[i], "10 8 a\n");
         f.class->stop(f.source);
         fixture_done(&f);

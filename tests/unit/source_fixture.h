@@ -17,6 +17,7 @@
 
 #include "common/str.h"
 #include "common/wire.h"
+#include "producer/foreign/helper.h"
 #include "producer/service/loop.h"
 #include "producer/sources/source.h"
 #include "producer/trace/packet_buffer.h"
@@ -29,6 +30,8 @@ struct source_fixture {
     char root[64], proc[80], sys[80];
     struct source_roots roots;
     struct loop *loop;
+    struct foreign *foreign;
+    struct foreign_helper *helper;
     struct packet_buffer *buffer;
     struct packet_writer writer;
     struct pid_feed pids;
@@ -66,6 +69,10 @@ static inline void fixture_init(struct source_fixture *f, const char *class_name
                                  .log = &f->log,
                                  .roots = &f->roots,
                                  .pids = &f->pids};
+    struct foreign_options options = {.loop = f->loop, .log = &f->log, .proc = f->proc};
+    assert_int_equal(foreign_new(&options, &f->foreign), 0);
+    assert_int_equal(foreign_helper_new(f->foreign, &f->helper), 0);
+    f->env.helper = f->helper;
     f->class = source_class_find(class_name);
     assert_non_null(f->class);
 }
@@ -81,6 +88,8 @@ static inline void fixture_done(struct source_fixture *f)
 {
     f->source = f->class->close(f->source);
     assert_null(f->source);
+    foreign_helper_free(f->helper);
+    foreign_free(f->foreign);
     packet_buffer_free(f->buffer);
     loop_free(f->loop);
     strbuf_done(&f->log_text);
@@ -127,6 +136,7 @@ static inline void fixture_run(struct source_fixture *f, nsec_t duration)
     for (nsec_t now; (now = nsec_now(CLOCK_BOOTTIME)) < end;)
         assert_true(loop_run_once(f->loop, end - now) >= 0);
     assert_true(loop_run_once(f->loop, 0) >= 0);
+    assert_true(foreign_helper_settle(f->helper, nsec_now(CLOCK_MONOTONIC) + HANG_AFTER));
 }
 
 static inline void fixture_run_until_events(struct source_fixture *f, uint64_t n_events)

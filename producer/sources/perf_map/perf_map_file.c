@@ -7,7 +7,8 @@
 //
 // /tmp belongs to everybody, so what lies there is judged: it must be a regular file, of the
 // process's own user or root's, no link, and not older than the process. An older one was left
-// behind by another process that had the pid.
+// behind by another process that had the pid. It is opened with the process's own rights: a process
+// may mount any file in the place of its map, and would have root read it.
 #include "producer/sources/perf_map/perf_map_file.h"
 
 #include <errno.h>
@@ -19,8 +20,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/nsec.h"
+#include "producer/foreign/ids.h"
+#include "producer/foreign/path.h"
 #include "producer/sources/proc_text.h"
 
 #define TEXT_MAX    4096
@@ -71,31 +73,42 @@ static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
     snprintf(ret, size, "%.*s", is_name ? (int)length : 0, text);
 }
 
-int perf_map_file_open(struct perf_map_file *file, const char *proc, int32_t pid)
+int perf_map_process_read(struct perf_map_process *process, const char *proc, int32_t pid)
 {
     char path[TEXT_MAX];
     struct stat st;
-    *file = (struct perf_map_file){.pid = pid, .fd = -1, .times_fd = -1, .root_fd = -1};
-    file->start_ticks = perf_map_start_ticks(proc, pid);
+    *process = (struct perf_map_process){.pid = pid};
+    process->start_ticks = perf_map_start_ticks(proc, pid);
     snprintf(path, sizeof(path), "%s/%d", proc, pid);
-    if (!file->start_ticks || stat(path, &st) < 0)
+    if (!process->start_ticks || stat(path, &st) < 0)
         return -ESRCH;
-    file->uid = st.st_uid;
+    process->uid = st.st_uid;
+    process->gid = st.st_gid;
     int64_t booted = (nsec_now(CLOCK_REALTIME) - nsec_now(CLOCK_BOOTTIME)) / NSEC_PER_SEC;
-    file->start_realtime = booted + (int64_t)file->start_ticks / sysconf(_SC_CLK_TCK);
-    file->inner_pid = inner_pid(proc, pid);
-    package_read(proc, pid, file->package, sizeof(file->package));
-    snprintf(path, sizeof(path), "%s/%d/root", proc, pid);
-    file->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return file->root_fd < 0 ? -errno : 0;
+    process->start_realtime = booted + (int64_t)process->start_ticks / sysconf(_SC_CLK_TCK);
+    process->inner_pid = inner_pid(proc, pid);
+    return 0;
+}
+
+int perf_map_file_open(struct perf_map_file *file, const char *proc,
+                       const struct perf_map_process *process, int root_fd)
+{
+    *file =
+        (struct perf_map_file){.process = *process, .fd = -1, .times_fd = -1, .root_fd = root_fd};
+    package_read(proc, process->pid, file->package, sizeof(file->package));
+    if (root_fd < 0)
+        file->root_fd = foreign_root(proc, process->pid);
+    return file->root_fd < 0 ? file->root_fd : 0;
 }
 
 void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
 {
+    struct perf_map_process process;
     struct perf_map_file now;
-    if (file->fd >= 0)
+    if (file->fd >= 0 || perf_map_process_read(&process, proc, file->process.pid) < 0 ||
+        process.start_ticks != file->process.start_ticks)
         return;
-    if (perf_map_file_open(&now, proc, file->pid) == 0 && now.start_ticks == file->start_ticks) {
+    if (perf_map_file_open(&now, proc, &process, -1) == 0) {
         close_fd(file->root_fd);
         *file = now;
     } else {
@@ -104,33 +117,40 @@ void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
 }
 
 // Links are followed within the process's root only, and not at the end.
-static int open_below(int root_fd, const char *path)
+static int open_below(const struct perf_map_file *file, const char *path, struct stat *ret_st)
 {
-    return open_in_root(root_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-}
-
-static bool is_own_map(const struct perf_map_file *file, const struct stat *st)
-{
-    return S_ISREG(st->st_mode) && (st->st_uid == file->uid || st->st_uid == 0) &&
-           st->st_mtime + SLACK_S >= file->start_realtime;
+    const struct perf_map_process *process = &file->process;
+    const uid_t owners[] = {process->uid, 0};
+    const struct foreign_want want = {.type = S_IFREG,
+                                      .owners = owners,
+                                      .n_owners = 2,
+                                      .modified_earliest = process->start_realtime - SLACK_S};
+    struct foreign_ids own;
+    bool is_other = process->uid != geteuid() && geteuid() == 0;
+    int r = is_other ? foreign_ids_take(process->uid, process->gid, &own) : 0;
+    if (r < 0)
+        return r;
+    int fd = foreign_open(file->root_fd, path, O_NOFOLLOW, &want, ret_st);
+    if (is_other)
+        foreign_ids_return(&own);
+    return fd;
 }
 
 // Beside the map of which `path` is the place. -1: there is none.
 static int times_open(const struct perf_map_file *file, const char *path)
 {
     char times[PERF_MAP_PATH_MAX + 8];
-    struct stat st;
     snprintf(times, sizeof(times), "%s.times", path);
-    int fd = open_below(file->root_fd, times);
-    return fd < 0 || (fstat(fd, &st) == 0 && is_own_map(file, &st)) ? fd : close_fd(fd);
+    int fd = open_below(file, times, NULL);
+    return fd < 0 ? -1 : fd;
 }
 
 // Opens the map at `path` if it is not the one that is being read.
 static bool place_try(struct perf_map_file *file, const char *path)
 {
-    CLEANUP(close_fdp) int fd = open_below(file->root_fd, path);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || !is_own_map(file, &st))
+    CLEANUP(close_fdp) int fd = open_below(file, path, &st);
+    if (fd < 0)
         return false;
     bool is_same = file->fd >= 0 && st.st_dev == file->device && st.st_ino == file->inode &&
                    (uint64_t)st.st_size >= file->offset;
@@ -153,13 +173,14 @@ bool perf_map_file_find(struct perf_map_file *file)
     char path[PERF_MAP_PATH_MAX - 1];
     if (file->fd >= 0)
         return place_try(file, file->path + 1);
-    snprintf(path, sizeof(path), "tmp/perf-%d.map", file->inner_pid);
+    snprintf(path, sizeof(path), "tmp/perf-%d.map", file->process.inner_pid);
     if (place_try(file, path))
         return true;
-    snprintf(path, sizeof(path), "data/data/%s/perf-%d.map", file->package, file->inner_pid);
+    snprintf(path, sizeof(path), "data/data/%s/perf-%d.map", file->package,
+             file->process.inner_pid);
     if (file->package[0] && place_try(file, path))
         return true;
-    snprintf(path, sizeof(path), "data/local/tmp/perf-%d.map", file->inner_pid);
+    snprintf(path, sizeof(path), "data/local/tmp/perf-%d.map", file->process.inner_pid);
     return place_try(file, path);
 }
 

@@ -4,6 +4,9 @@
 // is read a piece at a time while it grows, a last time when its process has gone, and what is left
 // when the recording ends. What the buffer refuses is read again at the next look.
 //
+// A helper reads: one map has one question under way at a time, and a look that finds much asks
+// again until it has had its share. A map that does not answer keeps nobody else from theirs.
+//
 // In a ring the pieces are kept beside it, as far as there is room: without the old ones, old
 // samples have no names.
 #include "producer/sources/perf_map/perf_map_source.h"
@@ -17,35 +20,52 @@
 
 #include "common/cleanup.h"
 #include "common/vec.h"
-#include "producer/sources/perf_map/perf_map_file.h"
+#include "producer/foreign/budget.h"
+#include "producer/foreign/helper.h"
+#include "producer/foreign/path.h"
+#include "producer/foreign/payer.h"
+#include "producer/sources/perf_map/perf_map_job.h"
 #include "producer/sources/proc_text.h"
 #include "protos/fields.h"
 
 #define PERIOD_MS     500
 #define PERIOD_MIN_MS 10
 #define MAX_MAP_KB    65536
-#define PIECE_BYTES   ((size_t)16384)
 #define LOOK_BYTES    ((size_t)4 << 20) // of a map, each time: others wait meanwhile
 #define MAPS_MAX      1024
+#define MAPS_OF_ONE   256 // user
+#define SHARE_OF_ONE  4   // times max_map_kb, of one user
 #define CMDLINE_MAX   4096
+#define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
+#define STOP_WAIT     (3 * NSEC_PER_SEC)
+#define STOP_TIME     (500 * NSEC_PER_MSEC) // for one piece
+
+struct perf_map_source;
 
 struct watched_map {
-    struct perf_map_file file;
+    struct perf_map_source *maps; // borrowed
+    struct perf_map_ask ask;
+    uint64_t payer;
+    char path[PERF_MAP_PATH_MAX];
     uint32_t id; // 0: none yet
-    bool cut_told;
+    int root_fd; // owned; -1: the helper has it
+    struct foreign_call *call;
+    size_t rest;            // bytes that may come at this look
+    bool cut_told, is_done; // done: nothing more comes
 };
-VEC_DEFINE(watched_map_vec, struct watched_map);
+VEC_DEFINE(watched_map_vec, struct watched_map *);
 
 struct perf_map_source {
     struct source source;
     struct source_env env;
     const Pb__PerfMapConfig *config; // borrowed; NULL: the profiled processes
     struct watched_map_vec maps;     // owned
+    struct budget count, bytes;
     struct loop_timer *timer;
     nsec_t period;
     uint64_t max_bytes, n_packets, n_lost;
     uint32_t n_maps;
-    bool full_told;
+    bool full_told, is_stopping;
 };
 
 static struct perf_map_source *of_source(struct source *source)
@@ -53,29 +73,59 @@ static struct perf_map_source *of_source(struct source *source)
     return (struct perf_map_source *)source;
 }
 
+static void map_free(struct watched_map *map)
+{
+    foreign_call_cancel(map->call);
+    budget_give(&map->maps->count, map->payer, 1);
+    close_fd(map->root_fd);
+    free(map);
+}
+
+static bool is_watched(const struct perf_map_source *maps, int32_t pid)
+{
+    vec_foreach(&maps->maps, known)
+        if ((*known)->ask.process.pid == pid && !(*known)->ask.ended)
+            return true;
+    return false;
+}
+
+static struct watched_map *map_new(struct perf_map_source *maps, int32_t pid, struct err *err)
+{
+    struct perf_map_process process;
+    const char *proc = maps->env.roots->proc;
+    if (perf_map_process_read(&process, proc, pid) < 0)
+        return NULL;
+    uint64_t payer = foreign_payer(proc, pid, process.uid);
+    struct watched_map *map = calloc(1, sizeof(*map));
+    if (!map || watched_map_vec_reserve(&maps->maps, maps->maps.n + 1) < 0 ||
+        budget_take(&maps->count, payer, 1, 0, err) < 0) {
+        free(map);
+        return NULL;
+    }
+    int root_fd = foreign_root(proc, pid);
+    *map = (struct watched_map){.maps = maps,
+                                .ask = {.process = process},
+                                .payer = payer,
+                                .root_fd = root_fd < 0 ? -1 : root_fd};
+    watched_map_vec_push(&maps->maps, map);
+    return map;
+}
+
+static void map_ask(struct watched_map *map, size_t limit);
+
 static void process_add(void *userdata, int32_t pid)
 {
     struct perf_map_source *maps = userdata;
-    struct watched_map map = {0};
-    vec_foreach(&maps->maps, known)
-        if (known->file.pid == pid && !known->file.ended)
-            return;
-    if (maps->maps.n == MAPS_MAX) {
-        if (!maps->full_told)
-            log_warning(maps->env.log,
-                        "linux.perf_map: more than %d processes; the others are "
-                        "left out",
-                        MAPS_MAX);
-        maps->full_told = true;
+    struct err err = {0};
+    if (is_watched(maps, pid))
         return;
+    struct watched_map *map = map_new(maps, pid, &err);
+    if (map)
+        map_ask(map, LOOK_BYTES);
+    if (err.text[0] && !maps->full_told) {
+        log_warning(maps->env.log, "linux.perf_map: %s: other processes are left out", err.text);
+        maps->full_told = true;
     }
-    int r = perf_map_file_open(&map.file, maps->env.roots->proc, pid);
-    if (r == 0)
-        r = watched_map_vec_push(&maps->maps, map);
-    if (r < 0 && r != -ESRCH)
-        log_warning(maps->env.log, "linux.perf_map: process %d: %s", pid, strerror(-r));
-    if (r < 0)
-        perf_map_file_close(&map.file);
 }
 
 static bool is_wanted(const struct perf_map_source *maps, int32_t pid)
@@ -114,20 +164,20 @@ enum piece { PIECE_TEXT, PIECE_TIMES, PIECE_CUT };
 static bool piece_write(struct perf_map_source *maps, const struct watched_map *map,
                         enum piece piece, const char *text, size_t size)
 {
-    const struct perf_map_file *file = &map->file;
+    const struct perf_map_ask *ask = &map->ask;
     struct wire_writer *w = packet_writer_begin(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
-                                                size + sizeof(file->path) + 96);
+                                                size + sizeof(map->path) + 96);
     if (!w)
         return false;
     size_t mark = wire_begin(w, PB_TracePacket_perf_map);
-    wire_uint(w, PB_PerfMap_pid, (uint64_t)file->pid);
+    wire_uint(w, PB_PerfMap_pid, (uint64_t)ask->process.pid);
     wire_uint(w, PB_PerfMap_map_id, map->id);
-    wire_string(w, PB_PerfMap_path, file->path);
+    wire_string(w, PB_PerfMap_path, map->path);
     if (piece == PIECE_TIMES) {
-        wire_uint(w, PB_PerfMap_times_offset, file->times_offset);
+        wire_uint(w, PB_PerfMap_times_offset, ask->times_offset);
         wire_bytes(w, PB_PerfMap_times, text, size);
     } else {
-        wire_uint(w, PB_PerfMap_offset, file->offset);
+        wire_uint(w, PB_PerfMap_offset, ask->offset);
         if (size)
             wire_bytes(w, PB_PerfMap_text, text, size);
     }
@@ -138,73 +188,133 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
     return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
 }
 
-static void cut_tell(struct perf_map_source *maps, struct watched_map *map)
+static void cut_tell(struct perf_map_source *maps, struct watched_map *map, const struct err *err)
 {
     if (map->cut_told)
         return;
     map->cut_told = true;
     piece_write(maps, map, PIECE_CUT, NULL, 0);
-    log_warning(maps->env.log,
-                "linux.perf_map: process %d: its map is larger than %llu KiB: the rest is left out "
-                "(raise max_map_kb)",
-                map->file.pid, (unsigned long long)(maps->max_bytes / 1024));
+    if (err->text[0])
+        log_warning(maps->env.log,
+                    "linux.perf_map: process %d: %s: the rest of its map is left out "
+                    "(%s)",
+                    map->ask.process.pid, err->text, err->hint);
+    else
+        log_warning(maps->env.log,
+                    "linux.perf_map: process %d: its map is larger than %llu KiB: the rest is left "
+                    "out (raise max_map_kb)",
+                    map->ask.process.pid, (unsigned long long)(maps->max_bytes / 1024));
 }
 
-// What is new of the map or of its times, up to `limit` bytes.
-static void pieces_read(struct perf_map_source *maps, struct watched_map *map, enum piece piece,
-                        size_t limit, bool last)
+// False: no more of it can be taken now.
+static bool piece_take(struct perf_map_source *maps, struct watched_map *map, enum piece piece,
+                       const char *text, size_t size)
 {
-    char text[PIECE_BYTES];
-    uint64_t *offset = piece == PIECE_TIMES ? &map->file.times_offset : &map->file.offset;
-    for (size_t n, total = 0; total < limit; total += n) {
-        n = piece == PIECE_TIMES ? perf_map_times_read(&map->file, text, sizeof(text), last)
-                                 : perf_map_file_read(&map->file, text, sizeof(text), last);
-        if (!n)
-            return;
-        if (*offset + n > maps->max_bytes) {
-            cut_tell(maps, map);
-            return;
-        }
-        if (!piece_write(maps, map, piece, text, n)) {
-            maps->n_lost += last;
-            return;
-        }
-        *offset += n;
+    uint64_t *offset = piece == PIECE_TIMES ? &map->ask.times_offset : &map->ask.offset;
+    struct err err = {0};
+    if (size == 0)
+        return true;
+    if (*offset + size > maps->max_bytes ||
+        budget_take(&maps->bytes, map->payer, size, 0, &err) < 0) {
+        cut_tell(maps, map, &err);
+        return false;
     }
+    if (!piece_write(maps, map, piece, text, size)) {
+        budget_give(&maps->bytes, map->payer, size);
+        maps->n_lost += map->ask.last;
+        return false;
+    }
+    *offset += size;
+    return true;
 }
 
-static void map_read(struct perf_map_source *maps, struct watched_map *map, size_t limit, bool last)
+static void ignore(void *userdata, int result, const void *answer, size_t size, int fd)
 {
-    if (perf_map_file_find(&map->file)) {
+    (void)userdata, (void)result, (void)answer, (void)size;
+    close_fd(fd);
+}
+
+static void map_forget(struct watched_map *map)
+{
+    const struct foreign_ask ask = {.job = FOREIGN_PERF_MAP_FORGET,
+                                    .payer = map->payer,
+                                    .bytes = &map->ask.process,
+                                    .size = sizeof(map->ask.process),
+                                    .fd = -1};
+    map->is_done = true;
+    foreign_helper_ask(map->maps->env.helper, &ask, ignore, NULL, NULL, NULL);
+}
+
+// False: nothing more comes at this look.
+static bool news_take(struct watched_map *map, const struct perf_map_news *news)
+{
+    struct perf_map_source *maps = map->maps;
+    const char *text = (const char *)(news + 1);
+    if (news->is_new) {
         map->id = ++maps->n_maps;
         map->cut_told = false;
+        map->ask.offset = map->ask.times_offset = 0;
     }
-    pieces_read(maps, map, PIECE_TEXT, limit, last);
-    pieces_read(maps, map, PIECE_TIMES, limit, last);
+    map->ask.device = news->device;
+    map->ask.inode = news->inode;
+    memcpy(map->path, news->path, sizeof(map->path));
+    bool goes_on = piece_take(maps, map, PIECE_TEXT, text, news->n_text);
+    goes_on &= piece_take(maps, map, PIECE_TIMES, text + news->n_text, news->n_times);
+    size_t n = (size_t)news->n_text + news->n_times;
+    map->rest -= n < map->rest ? n : map->rest;
+    return goes_on && n > 0 && map->rest > 0;
+}
+
+static void read_done(void *userdata, int result, const void *answer, size_t size, int fd)
+{
+    struct watched_map *map = userdata;
+    const struct perf_map_news *news = answer;
+    close_fd(fd);
+    map->call = NULL;
+    if (result == 0 && size == sizeof(*news) + news->n_text + news->n_times && news_take(map, news))
+        map_ask(map, map->rest);
+    else if (map->ask.ended && result != -ECANCELED)
+        map_forget(map);
+}
+
+static void map_ask(struct watched_map *map, size_t limit)
+{
+    struct perf_map_source *maps = map->maps;
+    if (map->call || map->is_done)
+        return;
+    map->rest = limit;
+    map->ask.last = map->ask.ended || maps->is_stopping;
+    const struct foreign_ask ask = {.job = FOREIGN_PERF_MAP_READ,
+                                    .payer = map->payer,
+                                    .bytes = &map->ask,
+                                    .size = sizeof(map->ask),
+                                    .fd = steal_fd(&map->root_fd),
+                                    .time_max = maps->is_stopping ? STOP_TIME : 0};
+    if (foreign_helper_ask(maps->env.helper, &ask, read_done, map, &map->call, NULL) < 0) {
+        map->call = NULL;
+        map->is_done = map->ask.ended;
+    }
 }
 
 static void map_look(struct perf_map_source *maps, struct watched_map *map)
 {
-    struct perf_map_file *file = &map->file;
-    if (file->ended)
-        return;
-    uint64_t ticks = perf_map_start_ticks(maps->env.roots->proc, file->pid);
-    file->ended = ticks != file->start_ticks;
-    if (!file->ended)
-        perf_map_file_refresh(file, maps->env.roots->proc);
-    map_read(maps, map, file->ended ? maps->max_bytes : LOOK_BYTES, file->ended);
-    if (file->ended)
-        perf_map_file_close(file);
+    if (!map->ask.ended) {
+        uint64_t ticks = perf_map_start_ticks(maps->env.roots->proc, map->ask.process.pid);
+        map->ask.ended = ticks != map->ask.process.start_ticks;
+    }
+    map_ask(map, map->ask.ended ? maps->max_bytes : LOOK_BYTES);
 }
 
 static void maps_look(struct perf_map_source *maps)
 {
     processes_look(maps);
     vec_foreach(&maps->maps, map)
-        map_look(maps, map);
+        map_look(maps, *map);
     for (size_t i = maps->maps.n; i-- > 0;)
-        if (maps->maps.items[i].file.ended)
+        if (maps->maps.items[i]->is_done) {
+            map_free(maps->maps.items[i]);
             maps->maps.items[i] = maps->maps.items[--maps->maps.n];
+        }
 }
 
 static void look_due(void *userdata, nsec_t due, uint64_t n_due)
@@ -220,6 +330,8 @@ static int perf_map_open(const struct source_env *env, const Pb__DataSourceConfi
     const Pb__PerfMapConfig *own = config->perf_map_config;
     if (own && own->has_period_ms && own->period_ms && own->period_ms < PERIOD_MIN_MS)
         return err_set(err, -EINVAL, "period_ms is less than %d", PERIOD_MIN_MS);
+    if (!env->helper)
+        return err_set(err, -EOPNOTSUPP, "this recorder has no helper to read maps");
     struct perf_map_source *maps = calloc(1, sizeof(*maps));
     if (!maps)
         return -ENOMEM;
@@ -228,6 +340,12 @@ static int perf_map_open(const struct source_env *env, const Pb__DataSourceConfi
     maps->config = own && (own->n_pids || own->n_process_cmdlines) ? own : NULL;
     maps->max_bytes = own && own->max_map_kb ? own->max_map_kb : MAX_MAP_KB;
     maps->max_bytes *= 1024;
+    budget_init(&maps->count, &(struct budget_limits){.what = "processes with perf maps",
+                                                      .each_max = MAPS_OF_ONE,
+                                                      .all_max = MAPS_MAX});
+    budget_init(&maps->bytes, &(struct budget_limits){.what = "bytes of perf maps",
+                                                      .how = "raise max_map_kb",
+                                                      .each_max = SHARE_OF_ONE * maps->max_bytes});
     maps->period = (own && own->period_ms ? own->period_ms : PERIOD_MS) * NSEC_PER_MSEC;
     *ret = &maps->source;
     return 0;
@@ -248,7 +366,9 @@ static int perf_map_start(struct source *source, struct err *err)
 
 static void perf_map_flush(struct source *source)
 {
-    maps_look(of_source(source));
+    struct perf_map_source *maps = of_source(source);
+    maps_look(maps);
+    foreign_helper_settle(maps->env.helper, nsec_now(CLOCK_MONOTONIC) + FLUSH_WAIT);
 }
 
 static void listening_end(struct perf_map_source *maps)
@@ -263,10 +383,13 @@ static void perf_map_stop(struct source *source)
 {
     struct perf_map_source *maps = of_source(source);
     listening_end(maps);
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + STOP_WAIT;
     processes_look(maps);
+    foreign_helper_settle(maps->env.helper, deadline); // those that are under way are not the last
+    maps->is_stopping = true;
     vec_foreach(&maps->maps, map)
-        if (!map->file.ended)
-            map_read(maps, map, maps->max_bytes, true);
+        map_ask(*map, maps->max_bytes);
+    foreign_helper_settle(maps->env.helper, deadline);
     if (maps->n_lost)
         log_warning(maps->env.log,
                     "linux.perf_map: the buffer was full: the ends of %llu maps are "
@@ -281,8 +404,10 @@ static struct source *perf_map_close(struct source *source)
         return NULL;
     listening_end(maps);
     vec_foreach(&maps->maps, map)
-        perf_map_file_close(&map->file);
+        map_free(*map);
     watched_map_vec_done(&maps->maps);
+    budget_done(&maps->count);
+    budget_done(&maps->bytes);
     free(maps);
     return NULL;
 }
