@@ -39,14 +39,16 @@
 #include "producer/sources/ftrace/tracefs.h"
 #include "producer/sources/heap/heap_host.h"
 
-#define NAMES_MAX      256
-#define LOCK_TRIES     10
-#define LOCK_PERIOD_US 50000
-#define FDS_WANTED     4096
-#define END_PERIOD     (20 * NSEC_PER_MSEC)
-#define END_TIMEOUT    (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
-#define READ_PATIENCE  (3 * NSEC_PER_SEC)       // with a client that does not read
-#define PRODUCER_NAME  "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
+#define RUN_FOLDER_MODE   0711 // clients reach its sockets by name, and nobody lists it
+#define STATE_FOLDER_MODE 0700
+#define NAMES_MAX         256
+#define LOCK_TRIES        10
+#define LOCK_PERIOD_US    50000
+#define FDS_WANTED        4096
+#define END_PERIOD        (20 * NSEC_PER_MSEC)
+#define END_TIMEOUT       (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
+#define READ_PATIENCE     (3 * NSEC_PER_SEC)       // with a client that does not read
+#define PRODUCER_NAME     "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
 
 struct daemon {
     struct daemon_options options;
@@ -84,26 +86,43 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 
 // -- one in its folders --
 
-static int make_folder(const char *path, struct err *err)
+// A folder that is there already gets the mode, too; one of another user is refused: he could put
+// files of his own in the place of ours.
+static int make_folder(const char *path, mode_t mode, struct err *err)
 {
-    int r = folder_make(path, 0755);
-    return r < 0 ? err_errno(err, r, "%s", path) : 0;
+    struct stat st;
+    int r = folder_make(path, mode);
+    CLEANUP(close_fdp)
+    int fd = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r == 0 && (fd < 0 || fstat(fd, &st) < 0))
+        r = -errno;
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    if (st.st_uid == 0 && geteuid() != 0)
+        return 0;
+    if (st.st_uid != geteuid()) {
+        err_set(err, -EPERM, "%s: the folder belongs to user %u", path, (unsigned)st.st_uid);
+        return err_hint(err, -EPERM, "choose another folder");
+    }
+    if ((st.st_mode & 07777) & ~mode && fchmod(fd, st.st_mode & mode) < 0)
+        return err_errno(err, -errno, "%s", path);
+    return 0;
 }
 
 static int take_lock(struct daemon *daemon, struct err *err)
 {
     CLEANUP(freep) char *path = NULL;
-    int r = make_folder(daemon->options.run_folder, err);
+    int r = make_folder(daemon->options.run_folder, RUN_FOLDER_MODE, err);
     if (r == 0)
-        r = make_folder(daemon->options.state_folder, err);
+        r = make_folder(daemon->options.state_folder, STATE_FOLDER_MODE, err);
     if (r < 0)
         return r;
     if (asprintf(&path, "%s/daemon.lock", daemon->options.run_folder) < 0) {
         path = NULL;
         return err_errno(err, -ENOMEM, "daemon.lock");
     }
-    daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (daemon->lock_fd < 0)
+    daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (daemon->lock_fd < 0 || fchmod(daemon->lock_fd, 0600) < 0)
         return err_errno(err, -errno, "%s", path);
     // A daemon that is killed holds its lock until its last thread is gone.
     for (int tries = 0; flock(daemon->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {

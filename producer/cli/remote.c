@@ -40,12 +40,11 @@ static const struct kind consumer_kind = {&ipc_consumer_service, IPC_CONTROL_CON
 static const struct kind producer_kind = {&ipc_producer_service, IPC_CONTROL_PRODUCER,
                                           "PERFETTO_PRODUCER_SOCK_NAME"};
 
-static int connect_to(const struct kind *kind, const char *socket_name, bool is_control,
-                      struct ipc_client **ret, struct err *err)
+static int connect_to(const struct kind *kind, const char *socket_name, struct ipc_client **ret,
+                      struct err *err)
 {
     signal(SIGPIPE, SIG_IGN);
-    int r = (is_control ? ipc_client_connect_to_root
-                        : ipc_client_connect)(kind->service, socket_name, REMOTE_TIMEOUT, ret, err);
+    int r = ipc_client_connect(kind->service, socket_name, REMOTE_TIMEOUT, ret, err);
     if (remote_nobody_there(r)) {
         err_set(err, r, "no tracing service answers at %s", socket_name);
         err_hint(err, r, "start one with mmtrace daemon");
@@ -65,7 +64,7 @@ static int connect_to_control(const struct kind *kind, struct ipc_client **ret, 
         path = NULL;
         return err_errno(err, -ENOMEM, "%s", folder);
     }
-    return connect_to(kind, path, true, ret, err);
+    return connect_to(kind, path, ret, err);
 }
 
 int remote_connect_consumer(struct ipc_client **ret, struct err *err)
@@ -74,7 +73,7 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err)
     int r = connect_to_control(&consumer_kind, ret, &only, err);
     return only || !remote_nobody_there(r)
                ? r
-               : connect_to(&consumer_kind, ipc_consumer_socket_name(), false, ret, err);
+               : connect_to(&consumer_kind, ipc_consumer_socket_name(), ret, err);
 }
 
 // -- triggers --
@@ -143,7 +142,7 @@ static int tell(struct ipc_client *client, struct telling *telling, struct err *
 static int tell_at(const char *socket_name, struct telling *telling, struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
-    int r = connect_to(&producer_kind, socket_name, false, &client, err);
+    int r = connect_to(&producer_kind, socket_name, &client, err);
     return r < 0 ? r : tell(client, telling, err);
 }
 
@@ -163,11 +162,12 @@ int remote_activate_triggers(char *const *names, size_t n_names,
     bool only;
     memset(ret_answers, 0, n_names * sizeof(ret_answers[0]));
     int r = tell_daemon(&telling, &only, err);
-    for (size_t i = 0; !only && (r == 0 || remote_nobody_there(r)) &&
+    // A user who has taken one of the other names keeps nobody from telling the daemon.
+    for (size_t i = 0; !only && (r == 0 || r == -EPERM || remote_nobody_there(r)) &&
                        ipc_socket_list_get(sockets, i, name, sizeof(name));
          i++)
         r = tell_at(name, &telling, err);
-    return telling.n_told > 0 && remote_nobody_there(r) ? 0 : r;
+    return telling.n_told > 0 && (r == -EPERM || remote_nobody_there(r)) ? 0 : r;
 }
 
 // -- snapshots --

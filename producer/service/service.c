@@ -271,7 +271,7 @@ struct service *service_free(struct service *service)
     reap(service);
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
-    trigger_history_done(&service->history);
+    service_free_history(service);
     if (service->reaper)
         loop_remove_timer(service->reaper);
     free(service);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "producer/service/config/config_check.h"
 #include "producer/service/service_private.h"
 
 static void free_texts(char **texts, size_t n)
@@ -103,6 +104,8 @@ int service_change_config(struct service *service, uint64_t session_id,
                     "session lives");
     config_done(&before);
     config_done(&after);
+    if (r == 0)
+        r = config_check_regexes(config, err);
     if (r == 0 && (r = change_filters(member->session, config)) < 0)
         err_errno(err, r, "trace config");
     return r;

@@ -13,6 +13,7 @@
 #include "producer/service/service.h"
 #include "producer/service/triggers/trigger_history.h"
 #include "producer/service/triggers/trigger_rules.h"
+#include "producer/trace/disk.h"
 
 #define QUOTED_MAX 68
 
@@ -50,6 +51,10 @@ struct service {
     uint64_t last_id;
     bool ending; // makes no more sessions
     struct trigger_history history;
+    struct disk_job history_job; // writes history_text
+    struct strbuf history_text;
+    bool history_changed; // since history_text was made
+    int history_result;
     size_t (*list_folders)(void *userdata, struct service_trace_folder *ret, size_t n);
     void *list_folders_userdata;
 };
@@ -121,6 +126,8 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 // service_triggers.c
 
 void service_load_history(struct service *service);
+void service_save_history(struct service *service);
+void service_free_history(struct service *service);
 // Whether a trigger may still do something to the session, if it has one of that name.
 bool service_hears_triggers(const struct member *member);
 // The triggers that the config wants fired when it starts.

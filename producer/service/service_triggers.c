@@ -5,6 +5,7 @@
 // kept only where a session has a limit, so that a trigger that comes often costs no file.
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "producer/service/service_private.h"
@@ -28,13 +29,54 @@ void service_load_history(struct service *service)
         log_warning(service->env.session.log, "max_per_24_h begins anew: %s", err.text);
 }
 
-static void save_history(struct service *service)
+// In the disk's thread, or here where the service has none.
+static void write_history(struct disk_job *job)
 {
-    struct err err = {0};
-    if (service->env.state_dir && trigger_history_save(&service->history, service->env.state_dir,
-                                                       trigger_now(service), &err) < 0)
-        log_warning(service->env.session.log, "max_per_24_h will not survive a restart: %s",
-                    err.text);
+    struct service *service = job->owner;
+    service->history_result = trigger_history_write(service->env.state_dir, &service->history_text);
+}
+
+static void history_written(struct disk_job *job)
+{
+    struct service *service = job->owner;
+    if (service->history_result < 0)
+        log_warning(service->env.session.log,
+                    "max_per_24_h will not survive a restart: %s/trigger_history: %s",
+                    service->env.state_dir, strerror(-service->history_result));
+    if (service->history_changed)
+        service_save_history(service);
+}
+
+void service_save_history(struct service *service)
+{
+    struct disk_job *job = &service->history_job;
+    if (!service->env.state_dir)
+        return;
+    service->history_changed = job->busy;
+    if (job->busy ||
+        trigger_history_text(&service->history, trigger_now(service), &service->history_text) < 0)
+        return;
+    job->work = write_history;
+    job->done = history_written;
+    job->owner = service;
+    if (service->env.disk) {
+        disk_run(service->env.disk, job);
+        return;
+    }
+    write_history(job);
+    history_written(job);
+}
+
+void service_free_history(struct service *service)
+{
+    if (service->env.disk)
+        disk_wait(service->env.disk, &service->history_job);
+    if (service->history_changed) {
+        service->env.disk = NULL; // the last time is not to be lost
+        service_save_history(service);
+    }
+    strbuf_done(&service->history_text);
+    trigger_history_done(&service->history);
 }
 
 static double random_share(const struct service *service)
@@ -113,7 +155,7 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
     }
     // The sessions come first: they are in a hurry, the file is not.
     if (activation.limited && trigger_history_add(&service->history, name, now) == 0)
-        save_history(service);
+        service_save_history(service);
     return activation.result;
 }
 

@@ -36,14 +36,15 @@
 #include "producer/trace/disk.h"
 #include "protos/fields.h"
 
-#define WRITE_BYTES    ((size_t)128 << 10) // gathered before they are written
-#define CHUNK_MAX      ((size_t)256 << 10) // of packets in one compressed packet
-#define FRAME_MAX      (1 + WIRE_VARINT_MAX)
-#define LENGTH_BYTES   4 // of the fixed-size lengths of a chunk
-#define CHUNK_HEADER   (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
-#define DEFLATE_LEVEL  6
-#define PACKET_TAG     (PB_Trace_packet << 3 | WIRE_BYTES)
-#define COMPRESSED_TAG (PB_TracePacket_compressed_packets << 3 | WIRE_BYTES)
+#define WRITE_BYTES     ((size_t)128 << 10) // gathered before they are written
+#define CHUNK_MAX       ((size_t)256 << 10) // of packets in one compressed packet
+#define FRAME_MAX       (1 + WIRE_VARINT_MAX)
+#define TRACE_FILE_MODE 0600 // a trace has the names and the memory of everybody's programs
+#define LENGTH_BYTES    4    // of the fixed-size lengths of a chunk
+#define CHUNK_HEADER    (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
+#define DEFLATE_LEVEL   6
+#define PACKET_TAG      (PB_Trace_packet << 3 | WIRE_BYTES)
+#define COMPRESSED_TAG  (PB_TracePacket_compressed_packets << 3 | WIRE_BYTES)
 
 struct trace_file {
     int fd;     // owned
@@ -117,7 +118,7 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (no_clobber ? O_EXCL : O_TRUNC);
     int fd;
     do
-        fd = open(path, flags, 0644);
+        fd = open(path, flags, TRACE_FILE_MODE);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return open_error(err, path);

@@ -27,8 +27,8 @@
 #include "common/str.h"
 #include "common/vec.h"
 
-#define FILE_MODE   0640
-#define FOLDER_MODE 0750
+#define FILE_MODE   0600
+#define FOLDER_MODE 0700
 #define NAMES_MAX   1000               // of one second
 #define TIME_FORM   "ddddddddTddddddZ" // d: a digit
 

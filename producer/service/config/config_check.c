@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "producer/service/config/config.h"
 #include "producer/service/config/config_unread.h"
+#include "producer/service/triggers/name_regex.h"
 
 #define BUFFERS_MAX             128
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
@@ -428,11 +429,37 @@ static int check_session(const struct check *check)
     return 0;
 }
 
+int config_check_regexes(const Pb__TraceConfig *trace, struct err *err)
+{
+    const Pb__TraceConfig__TriggerConfig *triggers = trace->trigger_config;
+    size_t n = 0;
+    for (size_t i = 0; triggers && i < triggers->n_triggers; i++)
+        n += is_set(triggers->triggers[i]->producer_name_regex);
+    for (size_t i = 0; i < trace->n_data_sources; i++) {
+        const Pb__TraceConfig__DataSource *source = trace->data_sources[i];
+        n += source->n_producer_name_regex_filter;
+        for (size_t k = 0; n <= NAME_REGEXES_MAX && k < source->n_producer_name_regex_filter; k++)
+            if (name_regex_check(source->producer_name_regex_filter[k], err) < 0)
+                return err_prefix(err, -EINVAL, "data_sources[%zu].producer_name_regex_filter[%zu]",
+                                  i, k);
+    }
+    if (n <= NAME_REGEXES_MAX)
+        return 0;
+    return err_set(err, -EINVAL,
+                   "producer_name_regex, producer_name_regex_filter: more than %d expressions",
+                   NAME_REGEXES_MAX);
+}
+
+static int check_regexes(const struct check *check)
+{
+    return config_check_regexes(check->trace, check->err);
+}
+
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err)
 {
     static int (*const parts[])(const struct check *) = {
-        check_buffers, check_data_sources, check_triggers,
-        check_session, check_names,        check_compression,
+        check_buffers, check_data_sources, check_triggers, check_session,
+        check_names,   check_compression,  check_regexes,
     };
     struct check check = {.trace = trace, .env = env, .err = err};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

@@ -21,5 +21,8 @@ struct config_check_env {
 // data source has a name and a buffer, trigger settings agree with each other. Takes any config.
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err);
 
+// The part of it for regular expressions, for a config of which only the filters count.
+int config_check_regexes(const Pb__TraceConfig *trace, struct err *err);
+
 // The memory of this machine, for config_check_env; 0 if it cannot be told.
 uint64_t config_machine_memory_bytes(void);

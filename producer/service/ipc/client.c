@@ -185,8 +185,8 @@ static int bind_service(struct ipc_client *client, nsec_t deadline, struct err *
     return r;
 }
 
-static int connect_as(const struct ipc_service *service, const char *name, bool to_root,
-                      nsec_t timeout, struct ipc_client **ret, struct err *err)
+int ipc_client_connect(const struct ipc_service *service, const char *name, nsec_t timeout,
+                       struct ipc_client **ret, struct err *err)
 {
     CLEANUP(client_freep) struct ipc_client *client = calloc(1, sizeof(*client));
     if (!client)
@@ -197,7 +197,7 @@ static int connect_as(const struct ipc_service *service, const char *name, bool 
     if (!client->name)
         return err_errno(err, -ENOMEM, "connection");
     int r = ipc_socket_connect(name, timeout, &client->fd, err);
-    if (r == 0 && to_root)
+    if (r == 0)
         r = ipc_socket_check_owner(client->fd, name, err);
     if (r == 0)
         r = bind_service(client, deadline_after(timeout), err);
@@ -205,18 +205,6 @@ static int connect_as(const struct ipc_service *service, const char *name, bool 
         return r;
     *ret = STEAL(client);
     return 0;
-}
-
-int ipc_client_connect(const struct ipc_service *service, const char *name, nsec_t timeout,
-                       struct ipc_client **ret, struct err *err)
-{
-    return connect_as(service, name, false, timeout, ret, err);
-}
-
-int ipc_client_connect_to_root(const struct ipc_service *service, const char *name, nsec_t timeout,
-                               struct ipc_client **ret, struct err *err)
-{
-    return connect_as(service, name, true, timeout, ret, err);
 }
 
 int ipc_client_fd(const struct ipc_client *client)

@@ -16,13 +16,11 @@
 struct ipc_client;
 
 // Connects to the socket `name` and binds `service`. -ECONNREFUSED or -ENOENT: nobody is there;
-// -EACCES: not allowed; -EPROTO: whoever is there does not know the service.
+// -EACCES: not allowed; -EPERM: the process that serves the socket is not to be trusted
+// (ipc_socket_check_owner()), and nothing was said to it; -EPROTO: the server does not know the
+// service.
 int ipc_client_connect(const struct ipc_service *service, const char *name, nsec_t timeout,
                        struct ipc_client **ret, struct err *err);
-// The same, but nothing is said to a process that is neither root's nor of this process's user:
-// -EPERM.
-int ipc_client_connect_to_root(const struct ipc_service *service, const char *name, nsec_t timeout,
-                               struct ipc_client **ret, struct err *err);
 struct ipc_client *ipc_client_free(struct ipc_client *client);
 
 // For poll(): readable when a reply may be there. ipc_client_receive() with a timeout of 0 takes

@@ -70,7 +70,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
 static int open_file(struct consumer_save *save, int *ret_fd, struct err *err)
 {
     const char *folder = save->consumer->port->save_folder;
-    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "%s", folder);
     if (asprintf(&save->path, "%s/" FILE_NAME, folder) < 0)
         save->path = NULL;

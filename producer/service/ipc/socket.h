@@ -29,8 +29,12 @@ const char *ipc_producer_socket_names(void);
 // MMTRACE_SOCKETS names comes first.
 const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only);
 
+// A further user who may serve, by number.
+#define IPC_SERVER_UID_VARIABLE "MMTRACE_SERVER_UID"
+
 // 0, or -EPERM with text: the process behind the connected socket `name` is neither root's nor of
-// this process's user, so somebody else has taken the name.
+// this process's user (nor of the user in MMTRACE_SERVER_UID), so somebody else has taken the name.
+// It holds for every name, from wherever the name comes.
 int ipc_socket_check_owner(int fd, const char *name, struct err *err);
 
 // For a daemon before it listens: makes /run/perfetto if that is where the default names belong and

@@ -26,16 +26,6 @@
 static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"};
 #define N_PRODUCER_NAMES (sizeof(producer_names) / sizeof(producer_names[0]))
 
-static bool regex_matches_all(const char *pattern, const char *text)
-{
-    regex_t regex;
-    if (name_regex_make(pattern, &regex, NULL) < 0)
-        return false;
-    bool matches = name_regex_matches(&regex, text);
-    regfree(&regex);
-    return matches;
-}
-
 static bool filters_match(const Pb__TraceConfig__DataSource *entry)
 {
     if (entry->n_producer_name_filter == 0 && entry->n_producer_name_regex_filter == 0)
@@ -45,7 +35,7 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
             if (str_eq(entry->producer_name_filter[i], producer_names[name]))
                 return true;
         for (size_t i = 0; i < entry->n_producer_name_regex_filter; i++)
-            if (regex_matches_all(entry->producer_name_regex_filter[i], producer_names[name]))
+            if (name_regex_matches(entry->producer_name_regex_filter[i], producer_names[name]))
                 return true;
     }
     return false;

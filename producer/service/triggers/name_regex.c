@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A config may come from a client that means harm, and regcomp() trusts its caller: it recurses for
-// each parenthesis, unrolls each counted repetition, and back-references can make regexec() take
-// exponential time. What a name needs is far below the bounds here.
+// each parenthesis, copies what a quantifier stands behind (40 plus signs in a row are 2^40
+// copies), and back-references can make regexec() take exponential time. So the size that an
+// expression has once all copies are made is known before regcomp() sees it. What a name needs is
+// far below the bounds here.
+//
+// regexec() keeps each state of its automaton that a name has led to, and there can be as many as
+// names. So an expression is compiled for one question, and what it has learned goes with it.
 #include "producer/service/triggers/name_regex.h"
 
 #include <errno.h>
+#include <regex.h>
 #include <string.h>
 
 #include "common/str.h"
 
 #define SIZE_MAX_BYTES 512
 #define DEPTH_MAX      16
-#define REPEATS_MAX    256 // all counts of an expression, multiplied
+#define COPIES_MAX     256 // characters and sets, each as often as quantifiers repeat it
+#define NAME_MAX_BYTES 256
 
 // Behind a bracket expression that `at` is the inside of.
 static const char *skip_bracket(const char *at)
@@ -28,47 +35,100 @@ static const char *skip_bracket(const char *at)
     return *at ? at + 1 : at;
 }
 
-// The larger number of "{2,5}", of which `at` is behind the brace; at least 1.
+// The larger number of "{2,5}", of which `at` is behind the brace; at least 1. "{2,}" is one more.
 static uint64_t largest_count(const char *at)
 {
     const char *end = at + strlen(at);
     uint64_t largest = 1, count;
+    bool open = false;
     while (at < end && *at != '}') {
+        open = *at == ',';
         if (!str_scan_u64(&at, end, &count))
             at++;
         else if (count > largest)
-            largest = count < REPEATS_MAX ? count : REPEATS_MAX + 1;
+            largest = count < COPIES_MAX ? count : COPIES_MAX + 1;
     }
-    return largest;
+    return largest + open;
 }
 
-static int check(const char *pattern, struct err *err)
+// The sizes of an expression while it is read. Numbers stay small: none grows beyond what one step
+// makes of COPIES_MAX before the next step refuses it.
+struct measure {
+    uint64_t total[DEPTH_MAX + 1]; // of each open parenthesis, without `last`
+    uint64_t last;                 // of what a quantifier would stand behind
+    unsigned depth;
+};
+
+static void add_atom(struct measure *m, uint64_t size)
 {
-    uint64_t repeats = 1;
-    unsigned depth = 0;
+    m->total[m->depth] += m->last;
+    m->last = size;
+}
+
+static void close_group(struct measure *m)
+{
+    uint64_t inside = m->total[m->depth] + m->last;
+    m->depth--;
+    m->last = inside > 0 ? inside : 1;
+}
+
+static int refuse_copies(struct err *err)
+{
+    return err_set(err, -EINVAL, "more than %d characters when all repetitions are written out",
+                   COPIES_MAX);
+}
+
+// What comes behind a backslash, or an ordinary character, is one atom; a set is one, too.
+static int measure_step(struct measure *m, const char **at, struct err *err)
+{
+    char c = *(*at)++;
+    if (c == '\\' && **at >= '1' && **at <= '9')
+        return err_set(err, -EINVAL, "back-references are not supported");
+    if (c == '(') {
+        if (m->depth == DEPTH_MAX)
+            return err_set(err, -EINVAL, "more than %d parentheses inside each other", DEPTH_MAX);
+        add_atom(m, 0);
+        m->total[++m->depth] = 0;
+    } else if (c == ')' && m->depth > 0) {
+        close_group(m);
+    } else if (c == '+') {
+        m->last *= 2;
+    } else if (c == '{') {
+        m->last *= largest_count(*at);
+        *at += strcspn(*at, "}");
+        *at += **at == '}';
+    } else if (c == '*' || c == '?') {
+        m->last++;
+    } else {
+        add_atom(m, 1);
+        if (c == '[')
+            *at = skip_bracket(*at);
+        else if (c == '\\' && **at)
+            (*at)++;
+    }
+    return m->last > COPIES_MAX || m->total[m->depth] + m->last > COPIES_MAX ? refuse_copies(err)
+                                                                             : 0;
+}
+
+static int check_size(const char *pattern, struct err *err)
+{
+    struct measure m = {0};
     if (strlen(pattern) > SIZE_MAX_BYTES)
         return err_set(err, -EINVAL, "longer than %d bytes", SIZE_MAX_BYTES);
     for (const char *at = pattern; *at;) {
-        char c = *at++;
-        if (c == '\\' && *at >= '1' && *at <= '9')
-            return err_set(err, -EINVAL, "back-references are not supported");
-        if (c == '\\' && *at)
-            at++;
-        else if (c == '[')
-            at = skip_bracket(at);
-        else if (c == ')' && depth > 0)
-            depth--;
-        else if (c == '(' && ++depth > DEPTH_MAX)
-            return err_set(err, -EINVAL, "more than %d parentheses inside each other", DEPTH_MAX);
-        else if (c == '{' && (repeats *= largest_count(at)) > REPEATS_MAX)
-            return err_set(err, -EINVAL, "more than %d repetitions", REPEATS_MAX);
+        int r = measure_step(&m, &at, err);
+        if (r < 0)
+            return r;
     }
-    return 0;
+    uint64_t sum = m.last;
+    for (unsigned i = 0; i <= m.depth; i++)
+        sum += m.total[i];
+    return sum > COPIES_MAX ? refuse_copies(err) : 0;
 }
 
-int name_regex_make(const char *pattern, regex_t *ret, struct err *err)
+static int compile(const char *pattern, regex_t *ret, struct err *err)
 {
-    int r = check(pattern, err);
+    int r = check_size(pattern, err);
     if (r < 0)
         return r;
     r = regcomp(ret, pattern, REG_EXTENDED);
@@ -79,10 +139,25 @@ int name_regex_make(const char *pattern, regex_t *ret, struct err *err)
     return err_set(err, -EINVAL, "%s", why);
 }
 
+int name_regex_check(const char *pattern, struct err *err)
+{
+    regex_t regex;
+    int r = compile(pattern, &regex, err);
+    if (r == 0)
+        regfree(&regex);
+    return r;
+}
+
 // The match that POSIX wants is the leftmost and of these the longest: if any match is the whole
 // name, this one is.
-bool name_regex_matches(const regex_t *regex, const char *name)
+bool name_regex_matches(const char *pattern, const char *name)
 {
+    regex_t regex;
     regmatch_t match;
-    return regexec(regex, name, 1, &match, 0) == 0 && match.rm_so == 0 && name[match.rm_eo] == '\0';
+    if (strlen(name) > NAME_MAX_BYTES || compile(pattern, &regex, NULL) < 0)
+        return false;
+    bool whole =
+        regexec(&regex, name, 1, &match, 0) == 0 && match.rm_so == 0 && name[match.rm_eo] == '\0';
+    regfree(&regex);
+    return whole;
 }

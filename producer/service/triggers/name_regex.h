@@ -4,13 +4,16 @@
 // whole name, as in Perfetto.
 #pragma once
 
-#include <regex.h>
 #include <stdbool.h>
 
 #include "common/err.h"
 
-// 0, and the caller has to regfree() *ret; or -EINVAL with text: it is none, or one that could take
-// the process more time or stack than a name is worth.
-int name_regex_make(const char *pattern, regex_t *ret, struct err *err);
+// Expressions that one config may have, so that asking all of them takes a bounded time.
+#define NAME_REGEXES_MAX 32
 
-bool name_regex_matches(const regex_t *regex, const char *name);
+// 0, or -EINVAL with text: it is none, or one that could take the process more time, memory or
+// stack than a name is worth.
+int name_regex_check(const char *pattern, struct err *err);
+
+// False, too, for an expression that name_regex_check() refuses. At most some milliseconds.
+bool name_regex_matches(const char *pattern, const char *name);

@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,40 +127,38 @@ int trigger_history_load(struct trigger_history *history, const char *dir, struc
     return r < 0 ? err_errno(err, r, "%s", path.text) : 0;
 }
 
-static int replace_file(const char *dir, const struct strbuf *text, struct err *err)
+int trigger_history_write(const char *dir, const struct strbuf *text)
 {
-    struct strbuf path CLEANUP(strbuf_done) = {0}, temporary CLEANUP(strbuf_done) = {0};
-    strbuf_addf(&path, "%s/" FILE_NAME, dir);
-    strbuf_addf(&temporary, "%s/" FILE_NAME ".new", dir);
-    if (path.failed || temporary.failed)
-        return err_errno(err, -ENOMEM, "%s", dir);
-    unlink(temporary.text);
+    char path[PATH_MAX], temporary[PATH_MAX];
+    int n = snprintf(temporary, sizeof(temporary), "%s/" FILE_NAME ".new", dir);
+    if (n < 0 || (size_t)n >= sizeof(temporary))
+        return -ENAMETOOLONG;
+    snprintf(path, sizeof(path), "%.*s", n - (int)strlen(".new"), temporary);
+    unlink(temporary);
     int fd CLEANUP(close_fdp) =
-        open(temporary.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return err_errno(err, -errno, "%s", temporary.text);
+        return -errno;
     int r = fd_write_all(fd, text->text, text->size);
-    if (r == 0 && rename(temporary.text, path.text) < 0)
+    if (r == 0 && fsync(fd) < 0) // before the name: a reset must not leave an empty file there
         r = -errno;
-    if (r < 0) {
-        unlink(temporary.text);
-        return err_errno(err, r, "%s", path.text);
-    }
-    return 0;
+    if (r == 0 && rename(temporary, path) < 0)
+        r = -errno;
+    if (r < 0)
+        unlink(temporary);
+    return r;
 }
 
-int trigger_history_save(const struct trigger_history *history, const char *dir,
-                         struct trigger_now now, struct err *err)
+int trigger_history_text(const struct trigger_history *history, struct trigger_now now,
+                         struct strbuf *ret)
 {
-    struct strbuf text CLEANUP(strbuf_done) = {0};
-    strbuf_add_str(&text, FILE_HEADER);
+    strbuf_clear(ret);
+    strbuf_add_str(ret, FILE_HEADER);
     for (size_t i = 0; i < history->times.n; i++) {
         const struct trigger_time *time = &history->times.items[i];
         nsec_t real = now.real - (now.boot - time->time);
         if (real >= 0)
-            strbuf_addf(&text, "%" PRId64 " 0x%016" PRIx64 "\n", (int64_t)real, time->name);
+            strbuf_addf(ret, "%" PRId64 " 0x%016" PRIx64 "\n", (int64_t)real, time->name);
     }
-    if (text.failed)
-        return err_errno(err, -ENOMEM, "%s", dir);
-    return replace_file(dir, &text, err);
+    return ret->failed ? -ENOMEM : 0;
 }

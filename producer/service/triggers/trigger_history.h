@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
+#include "common/str.h"
 #include "common/vec.h"
 
 struct trigger_time {
@@ -36,13 +37,16 @@ size_t trigger_history_count(struct trigger_history *history, const char *name,
 int trigger_history_add(struct trigger_history *history, const char *name, struct trigger_now now);
 void trigger_history_done(struct trigger_history *history);
 
-// Reads what trigger_history_save() wrote into an empty history. A file that is not there is an
+// Reads what trigger_history_write() wrote into an empty history. A file that is not there is an
 // empty one; whatever else it holds is skipped.
 int trigger_history_load(struct trigger_history *history, const char *dir, struct trigger_now now,
                          struct err *err);
 int trigger_history_parse(struct trigger_history *history, const char *text, size_t size,
                           struct trigger_now now);
 
-// Replaces the file in `dir` as a whole. It survives the process, but is not forced to the disk.
-int trigger_history_save(const struct trigger_history *history, const char *dir,
-                         struct trigger_now now, struct err *err);
+// What the file is to hold. Replaces what was in *ret.
+int trigger_history_text(const struct trigger_history *history, struct trigger_now now,
+                         struct strbuf *ret);
+// Replaces the file in `dir` as a whole. The text is on the disk before it has the file's name; so
+// this may wait for a disk.
+int trigger_history_write(const char *dir, const struct strbuf *text);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions are POSIX extended ones and must match the producer's whole name, as in Perfetto.
-// They are compiled once, when the session is made: one that is wrong is the config's error and is
-// told to whoever wrote it, not found out at the first trigger.
+// They are checked when the session is made: one that is wrong is the config's error and is told to
+// whoever wrote it, not found out at the first trigger.
 #include "producer/service/triggers/trigger_rules.h"
 
 #include <errno.h>
@@ -13,20 +13,15 @@
 
 struct trigger_rule {
     const Pb__TraceConfig__TriggerConfig__Trigger *config; // borrowed
-    regex_t regex;                                         // where has_regex
-    bool has_regex;
 };
 
-static int compile(struct trigger_rule *rule, size_t i, struct err *err)
+static int check(const struct trigger_rule *rule, size_t i, struct err *err)
 {
     const char *pattern = rule->config->producer_name_regex;
     if (!pattern || !*pattern)
         return 0;
-    int r = name_regex_make(pattern, &rule->regex, err);
-    if (r < 0)
-        return err_prefix(err, r, "trigger_config.triggers[%zu].producer_name_regex", i);
-    rule->has_regex = true;
-    return 0;
+    int r = name_regex_check(pattern, err);
+    return r < 0 ? err_prefix(err, r, "trigger_config.triggers[%zu].producer_name_regex", i) : 0;
 }
 
 int trigger_rules_make(const Pb__TraceConfig *config, struct trigger_rules *ret, struct err *err)
@@ -40,7 +35,7 @@ int trigger_rules_make(const Pb__TraceConfig *config, struct trigger_rules *ret,
         return err_errno(err, -ENOMEM, "triggers");
     for (size_t i = 0; i < triggers->n_triggers; i++) {
         rules.items[rules.n].config = triggers->triggers[i];
-        int r = compile(&rules.items[rules.n++], i, err);
+        int r = check(&rules.items[rules.n++], i, err);
         if (r < 0) {
             trigger_rules_done(&rules);
             return r;
@@ -52,9 +47,6 @@ int trigger_rules_make(const Pb__TraceConfig *config, struct trigger_rules *ret,
 
 void trigger_rules_done(struct trigger_rules *rules)
 {
-    for (size_t i = 0; i < rules->n; i++)
-        if (rules->items[i].has_regex)
-            regfree(&rules->items[i].regex);
     free(rules->items);
     *rules = (struct trigger_rules){0};
 }
@@ -69,7 +61,8 @@ static const struct trigger_rule *find_rule(const struct trigger_rules *rules, c
 
 static bool producer_fits(const struct trigger_rule *rule, const char *name)
 {
-    return !rule->has_regex || name_regex_matches(&rule->regex, name);
+    const char *pattern = rule->config->producer_name_regex;
+    return !pattern || !*pattern || name_regex_matches(pattern, name);
 }
 
 enum trigger_verdict trigger_rules_judge(const struct trigger_rules *rules, const char *name,

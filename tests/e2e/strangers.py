@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes without root's rights that try to turn a program of root's against its owner.
+
+Each is a fork of the test that has given up its rights, and does one thing in a function. Its time is bounded:
+the kernel ends it after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
+included, so that nothing stays stuck.
+"""
+import ctypes
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+import lib
+
+UID = 61234  # of nobody's
+LIMIT_S = 90
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+
+
+class Stranger:
+    """A process of another user that runs act(voice, *arguments); voice.say() is heard by hear()."""
+
+    def __init__(self, act, *arguments, uid=UID, gid=None, groups=()):
+        ours, theirs = socket.socketpair()
+        ours.settimeout(60)
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                signal.alarm(LIMIT_S)
+                ours.close()
+                os.setgroups(list(groups))
+                os.setresgid(*[uid if gid is None else gid] * 3)
+                os.setresuid(uid, uid, uid)
+                act(Voice(theirs), *arguments)
+            except BaseException as error:  # whatever it is, the child must not go on as the test
+                Voice(theirs).say(f"failed: {error!r}")
+            finally:
+                os._exit(0)
+        theirs.close()
+        self.lines = ours.makefile("r")
+        ours.close()
+
+    def hear(self):
+        """The next thing that it says; a test that hears of a failure fails."""
+        line = self.lines.readline().rstrip("\n")
+        if not line or line.startswith("failed: "):
+            raise AssertionError(f"the stranger says {line!r}")
+        if line.startswith("cannot: "):
+            raise unittest.SkipTest(line)
+        return line
+
+    def end(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.lines.close()
+        self.pid = 0
+
+
+class Voice:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def say(self, text):
+        self.stream.sendall(f"{text}\n".encode())
+
+    def stay(self):
+        """Until the test ends this process."""
+        while True:
+            time.sleep(60)
+
+
+class Timed:
+    """How long something takes that is done again and again meanwhile, in a thread: the service of other users."""
+
+    def __init__(self, do, period_s=0.05):
+        self.seconds, self.errors = [], []
+        self.ends = threading.Event()
+
+        def work():
+            while not self.seconds or not self.ends.wait(period_s):
+                begin = time.monotonic()
+                try:
+                    do()
+                except Exception as error:  # told by the test
+                    self.errors.append(error)
+                self.seconds.append(time.monotonic() - begin)
+        self.thread = threading.Thread(target=work)
+        self.thread.start()
+
+    def stop(self):
+        """The longest and the median time."""
+        self.ends.set()
+        self.thread.join()
+        ordered = sorted(self.seconds)
+        return ordered[-1], ordered[len(ordered) // 2]
+
+
+def enter_namespaces(voice):
+    """A user namespace of its own, and the right to mount in it."""
+    uid, gid = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(4, 1)  # PR_SET_DUMPABLE: a process that changed its user may not write its own map otherwise
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0:
+        voice.say(f"cannot: no user namespaces: {os.strerror(ctypes.get_errno())}")
+        os._exit(0)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    return libc
+
+
+def open_fuse():
+    """A descriptor of /dev/fuse, which everybody may open on most systems; some, of root alone."""
+    try:
+        return os.open("/dev/fuse", os.O_RDWR)
+    except OSError as error:
+        raise unittest.SkipTest(f"/dev/fuse: {error.strerror}") from None
+
+
+INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = 26, 3, 14, 25, 18, 2, 36, 42, 16
+
+
+class FuseFile:
+    """A file of a FUSE file system of this process, mounted over `path`, that never answers the requests in `deaf`."""
+
+    def __init__(self, voice, fuse_fd, path, deaf=(FLUSH,)):
+        libc = enter_namespaces(voice)
+        options = f"fd={fuse_fd},rootmode=100000,user_id={os.getuid()},group_id={os.getgid()}"
+        if libc.mount(b"stranger", os.fsencode(path), b"fuse", 0, options.encode()) < 0:
+            voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
+            os._exit(0)
+        self.fd, self.deaf, self.asked = fuse_fd, deaf, set()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            data = os.read(self.fd, 1 << 17)
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
+            self.asked.add(opcode)
+            if opcode in (FORGET, INTERRUPT, BATCH_FORGET) or opcode in self.deaf:
+                continue
+            error, body = 0, b""
+            if opcode == INIT:
+                body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 1 << 16, 0, 16, 12, 1 << 16, 1, 16, 0, 0)
+            elif opcode == GETATTR:
+                attr = struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o100666, 1, os.getuid(), os.getgid(), 0, 4096, 0)
+                body = struct.pack("<QII", 3600, 0, 0) + attr
+            elif opcode == OPEN:
+                body = struct.pack("<QII", 1, 1, 0)
+            elif opcode == WRITE:
+                body = struct.pack("<II", struct.unpack_from("<I", data, 40 + 16)[0], 0)
+            elif opcode not in (FLUSH, RELEASE):
+                error = -38
+            os.write(self.fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
