@@ -101,7 +101,9 @@ class Dormant(Heap):
         self.assertEqual(len({fds for fds, _ in seen}), 1, seen)
         self.assertLess(max(maps for _, maps in seen[1:]) - min(maps for _, maps in seen[1:]), 6, seen)
         self.check_end(process)
-        self.assertEqual([p for p in pathlib.Path("/tmp").glob(".mmheap-*") if p.is_socket()], [])
+        # Those of Java are other tests'.
+        left = [p for p in pathlib.Path("/tmp").glob(".mmheap-*") if p.is_socket() and p.suffix != ".java"]
+        self.assertEqual(left, [])
 
     def test_nothing_is_in_the_way_of_a_dormant_program(self):
         """No thread, no descriptor, no hook; and the next program in the same process is told nothing."""
