@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+
 #define BLOCK_SIZE ((size_t)64 * 1024)
 #define ALIGNMENT  alignof(max_align_t)
 
@@ -23,6 +25,8 @@ static struct arena_block *block_new(size_t size)
     struct arena_block *block = malloc(sizeof(*block) + size);
     if (block)
         *block = (struct arena_block){.size = size};
+    else
+        memory_refused();
     return block;
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+
 #define MIN_CAPACITY 16
 
 uint64_t hash_u64(uint64_t x)
@@ -59,7 +61,7 @@ static int map64_grow(struct map64 *map)
     if (!grown.slots || !grown.used) {
         free(grown.slots);
         free(grown.used);
-        return -ENOMEM;
+        return memory_refused();
     }
     for (size_t i = 0; i < map->capacity; i++) {
         if (!map->used[i])
@@ -165,7 +167,7 @@ static int strset_grow(struct strset *set)
         set->entries = entries;
     if (!slots || !entries) {
         free(slots);
-        return -ENOMEM;
+        return memory_refused();
     }
     free(set->slots);
     set->slots = slots;
@@ -188,19 +190,25 @@ uint32_t strset_find(const struct strset *set, const char *text, size_t size)
     return slot ? slot - 1 : STRSET_NONE;
 }
 
+static uint32_t strset_failed(struct strset *set)
+{
+    set->failed = true;
+    return STRSET_NONE;
+}
+
 uint32_t strset_add(struct strset *set, const char *text, size_t size)
 {
     if (size >= UINT32_MAX || set->n >= STRSET_NONE - 1)
         return STRSET_NONE;
     if (set->n + 1 > set->n_allocated && strset_grow(set) < 0)
-        return STRSET_NONE;
+        return strset_failed(set);
     uint32_t hash = (uint32_t)hash_bytes(text, size);
     size_t i = strset_slot_of(set, text, size, hash);
     if (set->slots[i])
         return set->slots[i] - 1;
     const char *copy = arena_strndup(&set->arena, text, size);
     if (!copy)
-        return STRSET_NONE;
+        return strset_failed(set);
     uint32_t id = (uint32_t)set->n++;
     set->entries[id] = (struct strset_entry){.text = copy, .size = (uint32_t)size, .hash = hash};
     set->slots[i] = id + 1;

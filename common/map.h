@@ -53,11 +53,13 @@ struct strset {
     struct strset_entry *entries; // owned, by id
     uint32_t *slots;              // owned, id + 1, or 0 for empty
     size_t n, n_allocated, n_slots;
+    bool failed; // memory ran out: a text was not added
 };
 
 #define STRSET_NONE UINT32_MAX
 
-// The id of `text`, added if it is new; STRSET_NONE when memory is out.
+// The id of `text`, added if it is new; STRSET_NONE when memory is out, and then the set says that
+// it `failed`, so that callers may ask once, at the end.
 uint32_t strset_add(struct strset *set, const char *text, size_t size);
 
 // The id of `text`, or STRSET_NONE.

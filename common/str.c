@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "common/memory.h"
+
 static bool strbuf_reserve(struct strbuf *buf, size_t more)
 {
     if (buf->failed)
@@ -27,6 +29,7 @@ static bool strbuf_reserve(struct strbuf *buf, size_t more)
         capacity = needed;
     char *grown = realloc(buf->text, capacity);
     if (!grown) {
+        memory_refused();
         buf->failed = true;
         return false;
     }

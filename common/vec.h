@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+
 // Defines `struct NAME { type *items; size_t n, capacity; }` (all zero is an empty vector) with
 //   NAME##_reserve(v, n)    room for n elements in all; 0 or -ENOMEM
 //   NAME##_push(v, value)   0 or -ENOMEM
@@ -63,7 +65,7 @@ static inline int vec_reserve(void **items, size_t *capacity, size_t n, size_t i
         return -ENOMEM;
     void *grown = realloc(*items, wanted * item_size);
     if (!grown)
-        return -ENOMEM;
+        return memory_refused();
     *items = grown;
     *capacity = wanted;
     return 0;

@@ -3,9 +3,8 @@
 
 Pressure is page cache that cannot fit. Two readers go through sparse files that are together larger
 than the memory. Each page that they read is a page of zeros in the page cache, so that the kernel
-wakes kswapd, and the readers soon have to reclaim on their own. Where kswapd keeps up with two
-readers, more of them come, until kswapd does not. Nothing needs a disk, a sysctl or an assumption
-about memory zones, and every page can be dropped at any time.
+wakes kswapd, and the readers soon have to reclaim on their own. Nothing needs a disk, a sysctl or
+an assumption about memory zones, and every page can be dropped at any time.
 
 The memory is that of the machine, or what a memory cgroup leaves of it. In such a group the readers
 reclaim within the group, and kswapd sleeps on.
@@ -31,11 +30,9 @@ COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
 OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 N_READERS = 2
-READERS_MAX = 16
-BEYOND = 1.15  # of the memory: what two readers read together in a round
+BEYOND = 1.15  # of the memory: what each round of the readers reads together
 N_STALLS = 50  # direct reclaims that are enough
-N_ROUNDS = 2  # with so many readers; then twice as many read. If even the most of them cause no
-# reclaim, the file system keeps no pages of holes.
+N_ROUNDS = 3  # more of them bring nothing: the file system keeps no pages of holes
 LIMIT_S = 150  # a few seconds do, but not where all processors are busy
 PR_SET_PDEATHSIG = 1
 
@@ -200,19 +197,17 @@ def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
     n_bytes = 0
     with contextlib.ExitStack() as stack:
         done = stack.enter_context(mmap.mmap(-1, mmap.PAGESIZE))
-        pids, enough = [], 0
-        while is_going_on(pids):
-            n_bytes = sum(struct.unpack_from(f"{READERS_MAX}Q", done))
+        pids = []
+        for n in range(N_READERS):
+            fd = sparse_file(folder, goal.round // N_READERS)
+            stack.callback(os.close, fd)
+            pids.append(stack.enter_context(reading(fd, done, n)))
+        while n_bytes < N_ROUNDS * goal.round and is_going_on(pids):
+            n_bytes = sum(struct.unpack_from(f"{N_READERS}Q", done))
             if goal.is_reached(n_bytes):
                 return pids
-            if time.monotonic() > deadline or (n_bytes >= enough and len(pids) == READERS_MAX):
+            if time.monotonic() > deadline:
                 break
-            if n_bytes >= enough:
-                enough = n_bytes + N_ROUNDS * goal.round
-                for n in range(len(pids), 2 * len(pids) or N_READERS):
-                    fd = sparse_file(folder, goal.round // N_READERS)
-                    stack.callback(os.close, fd)
-                    pids.append(stack.enter_context(reading(fd, done, n)))
             time.sleep(0.02)
     raise OSError(f"{folder}: the kernel did not have to reclaim for {n_bytes // MIB} MiB of sparse files"
                   f" that were read in up to {limit_s:g} s (a tmpfs keeps no pages of holes: choose a"

@@ -202,9 +202,10 @@ static int base_copy(struct run *run)
     // Who likes WAL for writing has it no longer: a reader would need to write beside the file.
     sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
-    run->n_traces = sql_number(to, "SELECT max(id) + 1 FROM trace", 0);
+    int r = 0;
+    run->n_traces = sql_number_or_failure(to, "SELECT max(id) + 1 FROM trace", 0, &r);
     run->n_judged = run->n_traces;
-    int r = database_same_schema(to, output, run->err);
+    r = r < 0 ? err_errno(run->err, r, "%s", output) : database_same_schema(to, output, run->err);
     return r < 0 ? r : sources_load(&run->sources, to, run->err);
 }
 
@@ -266,12 +267,14 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
 {
     CLEANUP(handle_closep) sqlite3 *from = NULL;
     int64_t none = INT64_MIN;
-    int64_t base = sql_number(
-        handle, "SELECT realtime_offset - ts_shift FROM trace ORDER BY id LIMIT 1", none);
-    int r = handle_open(run, part, &from);
+    int failure = 0, r = handle_open(run, part, &from);
     if (r < 0)
         return r;
-    int64_t own = sql_number(from, "SELECT realtime_offset FROM trace", none);
+    int64_t base = sql_number_or_failure(
+        handle, "SELECT realtime_offset - ts_shift FROM trace ORDER BY id LIMIT 1", none, &failure);
+    int64_t own = sql_number_or_failure(from, "SELECT realtime_offset FROM trace", none, &failure);
+    if (failure < 0)
+        return err_errno(run->err, failure, "%s", name);
     if (own == none || base == none) {
         err_set(run->err, -EINVAL, "%s: nothing tells its clock from the first trace's", name);
         return err_hint(run->err, -EINVAL,
@@ -356,8 +359,8 @@ static int shifts_find(struct run *run, struct id_shifts **ret)
     *ret = malloc(sizeof(**ret));
     if (!*ret)
         return err_errno(run->err, -ENOMEM, "database");
-    join_shifts_find(handle, *ret);
-    return 0;
+    r = join_shifts_find(handle, *ret);
+    return r < 0 ? err_errno(run->err, r, "database") : 0;
 }
 
 static int part_join(struct run *run, const char *part, const char *name)

@@ -69,8 +69,14 @@ static void conversion_done(struct conversion *conversion)
     path_vec_done(&conversion->symbols);
 }
 
-// FILE=TARGET is cut in two, in place.
-static void file_add(struct conversion *conversion, char *path, const char *option)
+static int no_memory(void)
+{
+    say("out of memory");
+    return EXIT_FAILED;
+}
+
+// FILE=TARGET is cut in two, in place. 0 or -ENOMEM.
+static int file_add(struct conversion *conversion, char *path, const char *option)
 {
     struct conversion_file file = {
         .path = path,
@@ -81,8 +87,7 @@ static void file_add(struct conversion *conversion, char *path, const char *opti
         *equals = '\0';
         file.argument = equals + 1;
     }
-    if (conversion_files_push(&conversion->files, file) < 0)
-        abort();
+    return conversion_files_push(&conversion->files, file);
 }
 
 // 0, or what the program is to return; then *ret_code says so.
@@ -147,11 +152,16 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
             selection_drop_sched(&conversion->selection);
             break;
         case OPTION_FILE:
-            file_add(conversion, optarg, options[index].name);
+            if (file_add(conversion, optarg, options[index].name) < 0) {
+                *ret_code = no_memory();
+                return false;
+            }
             break;
         case OPTION_SYMBOL_PATH:
-            if (path_vec_push(&conversion->symbols, optarg) < 0)
-                abort();
+            if (path_vec_push(&conversion->symbols, optarg) < 0) {
+                *ret_code = no_memory();
+                return false;
+            }
             conversion->symbolize = true;
             break;
         case OPTION_SYMBOLS:
@@ -171,7 +181,10 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         }
     }
     for (int i = optind; i < argc; i++)
-        file_add(conversion, argv[i], NULL);
+        if (file_add(conversion, argv[i], NULL) < 0) {
+            *ret_code = no_memory();
+            return false;
+        }
     if (!conversion->files.n)
         *ret_code = usage_error("convert", "a trace is needed");
     else if (!conversion->output)

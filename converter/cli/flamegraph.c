@@ -123,28 +123,29 @@ static char *last_arrow(char *text)
 
 // As people write it, where a runtime wrote Lpackage/Class;::method(I)V. Methods that were inlined
 // stand in one name, behind those that they were inlined into, and are frames of their own. The
-// innermost first. Returns how many.
+// innermost first. Returns how many; a name for which there is no memory is NULL.
 static size_t names_keep(struct arena *arena, const char *text, const char **names, size_t room)
 {
     char chain[NAME_MAX_BYTES], *arrow;
     size_t n = 0;
     if (text[0] == 'L' && strstr(text, ";::") && strlen(text) < sizeof(chain)) {
         strcpy(chain, text);
-        for (text = chain; n < room && (arrow = last_arrow(chain)); n += names[n] != NULL) {
+        for (text = chain; n < room && (arrow = last_arrow(chain)); n++) {
             names[n] = name_keep(arena, arrow + 2);
             *arrow = 0;
         }
     }
-    if (n < room && (names[n] = name_keep(arena, text)))
-        n++;
+    if (n < room)
+        names[n++] = name_keep(arena, text);
     return n;
 }
 
-// The names from `callsite` out, innermost first, in `arena`. Returns how many.
-static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
-                         const char **names)
+// The names from `callsite` out, innermost first, in `arena`. 0 or -ENOMEM.
+static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
+                      const char **names, size_t *ret_n)
 {
     size_t n = 0;
+    *ret_n = 0;
     for (bool more = true; more && n < MAX_FRAMES;) {
         sqlite3_bind_int64(up, 1, callsite);
         more = sqlite3_step(up) == SQLITE_ROW;
@@ -155,9 +156,14 @@ static size_t stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena 
             more = sqlite3_column_type(up, 0) != SQLITE_NULL;
             callsite = sqlite3_column_int64(up, 0);
         }
-        sqlite3_reset(up);
+        if (sqlite3_reset(up) != SQLITE_OK)
+            return -ENOMEM;
     }
-    return n;
+    for (size_t i = 0; i < n; i++)
+        if (!names[i])
+            return -ENOMEM;
+    *ret_n = n;
+    return 0;
 }
 
 static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_stmt *up,
@@ -166,12 +172,14 @@ static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_s
     const char *inner[MAX_FRAMES], *frames[MAX_FRAMES + 1];
     struct arena arena = {0};
     sqlite3_bind_int64(up, 2, sqlite3_column_int64(leaf, 5));
-    size_t n = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner), k = 0;
+    size_t n, k = 0;
+    int r = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner, &n);
     if (sqlite3_column_int64(leaf, 4) > 1)
         frames[k++] = (const char *)sqlite3_column_text(leaf, 1);
     for (size_t i = 0; i < n && i < options->depth_limit; i++)
         frames[k++] = inner[options->reverse ? i : n - 1 - i];
-    int r = flame_add(flame, frames, k, options->diff ? sqlite3_column_int64(leaf, 2) : 0,
+    if (r == 0)
+        r = flame_add(flame, frames, k, options->diff ? sqlite3_column_int64(leaf, 2) : 0,
                       sqlite3_column_int64(leaf, 3));
     arena_done(&arena);
     return r;
@@ -233,13 +241,17 @@ static int flame_write(const struct options *options, const struct flame *flame)
     struct err err = {0};
     int r = output_file_open(&file, options->output, &err);
     CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
+    int drawn = 0;
     if (out && options->folded)
         flame_folded(flame, out);
     else if (out)
-        flame_svg(flame,
-                  &(struct flame_look){
-                      .title = title, .unit = unit, .min_share = options->min_percent / 100},
-                  out);
+        drawn =
+            flame_svg(flame,
+                      &(struct flame_look){
+                          .title = title, .unit = unit, .min_share = options->min_percent / 100},
+                      out);
+    if (r == 0 && drawn < 0)
+        r = err_errno(&err, drawn, "%s", output_file_name(&file));
     if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
         r = err_errno(&err, -errno, "%s", output_file_name(&file));
     if (r == 0)

@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/memory.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/say.h"
 
 int usage_error(const char *verb, const char *format, ...)
 {
@@ -29,5 +31,10 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .n_verbs = sizeof(verbs) / sizeof(verbs[0]),
     };
-    return program_main(&program, argc, argv);
+    int code = program_main(&program, argc, argv);
+    if (code == EXIT_DONE && memory_was_refused()) {
+        say("out of memory: what was printed may not be all");
+        return EXIT_FAILED;
+    }
+    return code;
 }

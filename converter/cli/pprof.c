@@ -112,7 +112,8 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct used *use
             more = sqlite3_column_type(up, 0) != SQLITE_NULL;
             callsite = sqlite3_column_int64(up, 0);
         }
-        sqlite3_reset(up);
+        if (sqlite3_reset(up) != SQLITE_OK && r == 0)
+            r = -ENOMEM;
     }
     return r;
 }
@@ -253,9 +254,10 @@ static int times_write(sqlite3 *handle, const struct options *options, struct pp
         return code;
     sqlite3_bind_int64(row, 1, options->from);
     sqlite3_bind_int64(row, 2, options->at);
-    if (sqlite3_step(row) == SQLITE_ROW)
+    code = sqlite3_step(row);
+    if (code == SQLITE_ROW)
         pprof_time(pprof, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
-    return SQLITE_OK;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 static int profile_write(sqlite3 *handle, const struct options *options, struct used *used,

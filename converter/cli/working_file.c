@@ -15,14 +15,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/tables/defend.h"
 
@@ -37,18 +40,18 @@ char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-// Folders have no folders in them.
+// Folders have no folders in them. This asks for no memory: a conversion that found none removes
+// its folder, too.
 static void folder_empty(int fd)
 {
-    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = own < 0 ? NULL : fdopendir(own);
-    if (!dir) {
-        close_fd(own);
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(dir));)
-        unlinkat(fd, entry->d_name, 0);
-    closedir(dir);
+    alignas(struct dirent64) char entries[4096];
+    CLEANUP(close_fdp) int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long n; own >= 0 && (n = syscall(SYS_getdents64, own, entries, sizeof(entries))) > 0;)
+        for (long at = 0; at < n;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            unlinkat(fd, entry->d_name, 0);
+            at += entry->d_reclen;
+        }
 }
 
 static bool is_working_folder(const char *name, const char *output)
@@ -179,6 +182,8 @@ static int rewrite(const char *working, const char *output, struct err *err)
 
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err)
 {
+    if (memory_was_refused()) // somewhere on the way: it may not be all
+        return err_errno(err, -ENOMEM, "%s", output);
     struct stat st;
     mode_t mask = umask(0);
     umask(mask);

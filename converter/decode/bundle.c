@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/vec.h"
 #include "protos/fields.h"
 
@@ -240,7 +241,7 @@ static bool run_sort(struct run *run)
     while (run_next(run, &record))
         if (record_vec_push(&records, record) < 0)
             break;
-    struct run_record *other = malloc((records.n + 1) * sizeof(*other));
+    struct run_record *other = memory_malloc((records.n + 1) * sizeof(*other));
     if (other)
         records_sort(records.items, other, records.n);
     free(other);
@@ -250,7 +251,7 @@ static bool run_sort(struct run *run)
 
 struct run *run_open(struct wire_reader message, enum run_kind kind, bool sorted)
 {
-    struct run *run = calloc(1, sizeof(*run));
+    struct run *run = memory_calloc(1, sizeof(*run));
     if (!run)
         return NULL;
     run->kind = kind;

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/decode/message.h"
 #include "protos/fields.h"
 
@@ -161,7 +162,7 @@ static void anchors_note(struct remote_sync *sync, struct wire_reader message)
 
 struct remote_sync *remote_sync_read(struct wire_reader message)
 {
-    struct remote_sync *sync = calloc(1, sizeof(*sync));
+    struct remote_sync *sync = memory_calloc(1, sizeof(*sync));
     if (!sync)
         return NULL;
     sync->next = message;

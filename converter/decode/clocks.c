@@ -12,6 +12,7 @@
 // only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
 // behaviour.
 #include "converter/decode/clocks.h"
+#include "common/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static struct clock_series *series_get(struct clocks *clocks, const struct clock
     struct clock_series *series = series_find(clocks, reading->clock);
     if (series)
         return series;
-    series = calloc(1, sizeof(*series));
+    series = memory_calloc(1, sizeof(*series));
     if (!series)
         return NULL;
     *series = (struct clock_series){
@@ -113,18 +114,29 @@ static struct clock_group *group_find(const struct clocks *clocks,
     return NULL;
 }
 
+// A group that could not be made leads nowhere from its clocks.
+static void group_unmake(struct clocks *clocks, struct clock_group *group, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        group->clocks[i]->groups.n--;
+    clocks->groups.n--;
+    free(group);
+}
+
 static struct clock_group *group_make(struct clocks *clocks, const struct clock_reading *readings,
                                       size_t n)
 {
-    struct clock_group *group = calloc(1, sizeof(*group));
+    struct clock_group *group = memory_calloc(1, sizeof(*group));
     if (!group || clock_group_vec_push(&clocks->groups, group) < 0) {
         free(group);
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
         if (!(group->clocks[i] = series_get(clocks, &readings[i])) ||
-            clock_group_vec_push(&group->clocks[i]->groups, group) < 0)
+            clock_group_vec_push(&group->clocks[i]->groups, group) < 0) {
+            group_unmake(clocks, group, i);
             return NULL;
+        }
     group->n = n;
     clocks->has_paths = false;
     return group;

@@ -15,6 +15,7 @@
 #endif
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "protos/fields.h"
 
 #define CHUNK          ((size_t)64 << 10)
@@ -82,7 +83,7 @@ static int zstd_inflate(const struct wire_field *packets, uint64_t max, uint8_t 
 int packets_inflate(const struct wire_field *packets, uint64_t max, struct spill *to,
                     struct err *err)
 {
-    CLEANUP(freep) uint8_t *chunk = malloc(CHUNK);
+    CLEANUP(freep) uint8_t *chunk = memory_malloc(CHUNK);
     if (!chunk)
         return err_errno(err, -ENOMEM, "Compressed packets");
     if (packets->number == PB_TracePacket_zstd_compressed_packets)

@@ -3,6 +3,7 @@
 // Each machine costs memory wherever state is kept, so there is a limit that no sane trace meets.
 // What a processor's first bundle says counts, and 4096 bytes remember who had one.
 #include "converter/decode/machines.h"
+#include "common/memory.h"
 
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ uint32_t machines_get(struct trace_machines *machines, uint32_t raw_id, bool is_
 bool machine_cpu_first(struct trace_machine *machine, uint32_t cpu)
 {
     if (!machine->seen_cpus)
-        machine->seen_cpus = calloc(SEEN_CPUS, 1);
+        machine->seen_cpus = memory_calloc(SEEN_CPUS, 1);
     if (!machine->seen_cpus || cpu >= SEEN_CPUS || machine->seen_cpus[cpu])
         return false;
     machine->seen_cpus[cpu] = 1;

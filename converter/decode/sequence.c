@@ -3,6 +3,7 @@
 // Entries are references into the trace, so interned data costs 64 bytes an entry however long its
 // texts are. New defaults make a new generation that shares the interned table with the one before.
 #include "converter/decode/sequence.h"
+#include "common/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static struct interned_table *table_get(struct sequences *sequences, struct sequ
     struct generation *now = &sequences->generations.items[sequence->generation];
     if (now->interned)
         return now->interned;
-    struct interned_table *table = calloc(1, sizeof(*table));
+    struct interned_table *table = memory_calloc(1, sizeof(*table));
     if (!table || interned_table_vec_push(&sequences->tables, table) < 0) {
         free(table);
         return NULL;

@@ -14,6 +14,7 @@
 // Equal times are ordered by queue (packets before ftrace, lower processors first), then by place
 // in the file: the order in which Perfetto handles them.
 #include "converter/decode/timeline.h"
+#include "common/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -192,7 +193,7 @@ static int heap_push(struct open_run_vec *heap, struct open_run *open)
 
 static int run_begin(struct timeline *timeline, const struct timeline_item *item)
 {
-    struct open_run *open = calloc(1, sizeof(*open));
+    struct open_run *open = memory_calloc(1, sizeof(*open));
     if (!open)
         return -ENOMEM;
     open->item = *item;

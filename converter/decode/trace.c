@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "converter/decode/inflate.h"
 #include "converter/decode/message.h"
 #include "converter/decode/reader.h"
@@ -652,7 +653,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
                struct clocks *clocks, struct err *err, struct trace_result *ret)
 {
     *ret = (struct trace_result){0};
-    struct reader *reader = calloc(1, sizeof(*reader));
+    struct reader *reader = memory_calloc(1, sizeof(*reader));
     if (!reader)
         return err_errno(err, -ENOMEM, "trace");
     *reader = (struct reader){

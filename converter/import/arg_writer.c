@@ -89,7 +89,8 @@ void arg_put(struct arg_writer *writer, struct arg value)
     value.key = strset_text(strings, strset_add(strings, key, writer->key.size));
     if (!str_eq(key, flat))
         value.flat_key = strset_text(strings, strset_add(strings, flat, writer->flat_key.size));
-    if (!value.key || writer->key.failed || arg_vec_push(writer->args, value) < 0)
+    if (!value.key || writer->key.failed || writer->flat_key.failed ||
+        arg_vec_push(writer->args, value) < 0)
         writer->im->slices.failure = -ENOMEM;
 }
 
@@ -118,6 +119,8 @@ void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size)
     base64_add(&text, bytes, size);
     struct strset *strings = &writer->im->strings;
     uint32_t id = strset_add(strings, text.text ? text.text : "", text.size);
+    if (text.failed)
+        writer->im->slices.failure = -ENOMEM;
     arg_put(writer, arg_text(NULL, strset_text(strings, id), id == STRSET_NONE ? 0 : text.size));
     strbuf_done(&text);
 }

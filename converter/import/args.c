@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "common/map.h"
+#include "common/memory.h"
 
 #define DUPLICATES_CHECKED_MAX 64 // above that a set is an array, whose keys differ
 
 int args_init(struct args *args, struct database *db)
 {
     args->db = db;
-    args->cached = calloc(ARGS_CACHED_N + KINDS_CACHED_N, sizeof(*args->cached));
+    args->cached = memory_calloc(ARGS_CACHED_N + KINDS_CACHED_N, sizeof(*args->cached));
     return args->cached ? 0 : -ENOMEM;
 }
 

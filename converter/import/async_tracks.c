@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/import/import.h"
 
 struct async_track {
@@ -79,7 +80,7 @@ static struct async_group *group_get(struct import *im, const struct track_spec 
     uint32_t id =
         all->key.failed ? STRSET_NONE : strset_add(&all->keys, all->key.text, all->key.size);
     if (id != STRSET_NONE && id == all->groups.n) {
-        struct async_group *made = calloc(1, sizeof(*made));
+        struct async_group *made = memory_calloc(1, sizeof(*made));
         if (!made || async_group_vec_push(&all->groups, made) < 0) {
             free(made);
             id = STRSET_NONE;
@@ -148,7 +149,7 @@ static bool spans_grow(struct async_spans *spans)
 {
     struct async_spans grown = {.tracks = spans->tracks,
                                 .capacity = spans->capacity ? spans->capacity * 2 : 4};
-    grown.ends = malloc(2 * grown.capacity * sizeof(*grown.ends));
+    grown.ends = memory_malloc(2 * grown.capacity * sizeof(*grown.ends));
     if (!grown.ends)
         return false;
     for (size_t i = 0; i < 2 * grown.capacity; i++)

@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/decode/message.h"
 #include "converter/import/importer.h"
@@ -222,7 +223,7 @@ void descriptors_done(struct descriptors *descriptors)
 // the bytes that it has come to in any case.
 static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
 {
-    uint8_t *set = malloc(INFLATED_MAX);
+    uint8_t *set = memory_malloc(INFLATED_MAX);
     z_stream z = {.next_in = (Bytef *)(uintptr_t)field->data, .avail_in = (uInt)field->size};
     if (!set || inflateInit2(&z, 15 + 32) != Z_OK) {
         free(set);

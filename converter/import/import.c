@@ -61,6 +61,8 @@ static int import_failure(struct import *im)
         r = im->deobfuscation.failure;
     if (r == 0)
         r = im->thread_states.failure;
+    if (r == 0 && (im->strings.failed || im->package_keys.failed))
+        r = -ENOMEM;
     return r < 0 ? r : im->processes.failure;
 }
 
@@ -303,7 +305,9 @@ static int held_back_write(struct import *im)
 static int handle_finished(void *userdata, int outcome)
 {
     struct import *im = userdata;
-    int r = outcome < 0 ? outcome : held_back_write(im);
+    int r = outcome < 0 ? outcome : import_failure(im);
+    if (r == 0)
+        r = held_back_write(im);
     if (r < 0)
         database_abandon(im->db);
     return r;

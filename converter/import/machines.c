@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/import/android/modem.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/ftrace/ftrace.h"
@@ -48,11 +49,11 @@ static void machine_free(struct machine *machine)
 
 static bool states_make(struct machine *machine)
 {
-    machine->states = calloc(n_importers, sizeof(*machine->states));
+    machine->states = memory_calloc(n_importers, sizeof(*machine->states));
     for (size_t i = 0; machine->states && i < n_importers; i++) {
         if (machine->number && importers[i]->of_all_machines)
             continue;
-        machine->states[i] = calloc(1, importers[i]->state_size + 1);
+        machine->states[i] = memory_calloc(1, importers[i]->state_size + 1);
         if (!machine->states[i])
             return false;
     }
@@ -61,12 +62,12 @@ static bool states_make(struct machine *machine)
 
 static int machine_add(struct import *im)
 {
-    struct machine *machine = calloc(1, sizeof(*machine));
+    struct machine *machine = memory_calloc(1, sizeof(*machine));
     if (!machine)
         return -ENOMEM;
     machine->number = (uint32_t)im->machines.n;
     machine->page_size = PAGE_SIZE_DEFAULT;
-    machine->cpus = calloc(CPUS_MAX, sizeof(*machine->cpus));
+    machine->cpus = memory_calloc(CPUS_MAX, sizeof(*machine->cpus));
     if (!machine->cpus || !states_make(machine) || machine_vec_push(&im->machines, machine) < 0) {
         machine_free(machine);
         return -ENOMEM;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "common/memory.h"
 #include "converter/import/stats.h"
 #include "converter/import/track_event/translations.h"
 
@@ -52,7 +53,7 @@ static struct slice_stack *stack_get(struct slices *slices, uint32_t track)
     while (slices->stacks.n <= track)
         if (slice_stack_vec_push(&slices->stacks, NULL) < 0)
             return NULL;
-    stack = calloc(1, sizeof(*stack));
+    stack = memory_calloc(1, sizeof(*stack));
     if (stack)
         stack->track = track;
     return slices->stacks.items[track] = stack;

@@ -167,26 +167,39 @@ static void problem_note(struct archive *archive, const char *name, bool damaged
     archive->left_out->damaged = damaged;
 }
 
-// The entry's first bytes; it is open behind that. Negative: it cannot be read at all.
+static bool is_without_memory(int code)
+{
+    return code == UNZ_INTERNALERROR || code == Z_MEM_ERROR;
+}
+
+// The entry's first bytes. -EBADMSG: it cannot be read at all.
 static int entry_head(struct archive *archive, const char *name, uint8_t *head)
 {
-    if (unzOpenCurrentFile(archive->zip) != UNZ_OK) {
+    int code = unzOpenCurrentFile(archive->zip);
+    if (is_without_memory(code))
+        return -ENOMEM;
+    if (code != UNZ_OK) {
         problem_note(archive, name, false,
                      "its method of compression or encryption is not supported");
-        return -1;
+        return -EBADMSG;
     }
     int n = unzReadCurrentFile(archive->zip, head, HEAD_BYTES);
     unzCloseCurrentFile(archive->zip);
+    if (is_without_memory(n))
+        return -ENOMEM;
     if (n < 0)
         problem_note(archive, name, true, "the data is damaged");
-    return n;
+    return n < 0 ? -EBADMSG : n;
 }
 
 static int entry_take(struct archive *archive, const char *name, struct err *err)
 {
     if (archive->files->n == FILES_MAX)
         return err_set(err, -EFBIG, "%s: more than %d files of use", archive->path, FILES_MAX);
-    if (unzOpenCurrentFile(archive->zip) != UNZ_OK)
+    int code = unzOpenCurrentFile(archive->zip);
+    if (is_without_memory(code))
+        return err_errno(err, -ENOMEM, "%s!%s", archive->path, name);
+    if (code != UNZ_OK)
         return 0;
     struct archive_file file = {.name = strdup(name)};
     int r = file.name ? input_from_reader(archive->spill_folder, entry_read, archive,
@@ -226,6 +239,8 @@ static int entry_visit(struct archive *archive, struct err *err)
     if (archive->only_bugreport && !is_of_bugreport(name))
         return 0;
     int n = entry_head(archive, name, head);
+    if (n == -ENOMEM)
+        return err_errno(err, n, "%s!%s", archive->path, name);
     if (n <= 0 || !archive->wanted(name, head, (size_t)n))
         return 0;
     return entry_take(archive, name, err);

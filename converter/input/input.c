@@ -188,8 +188,8 @@ int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void 
         r = pipe_copy(input, fd, name, err);
     if (r == 0 && is_gzip(input))
         r = gzip_replace(input, spill_folder, err);
-    if (r == 0)
-        r = input_set_name(input, name);
+    if (r == 0 && input_set_name(input, name) < 0)
+        r = err_errno(err, -ENOMEM, "%s", name);
     if (r < 0)
         return r == -EFBIG ? err_prefix(err, r, "%s", name) : r;
     *ret = STEAL(input);

@@ -47,8 +47,7 @@ static int64_t methods_read(sqlite3_stmt *frames, int64_t first, int64_t n, uint
             break;
         }
     }
-    sqlite3_reset(frames);
-    return k;
+    return sqlite3_reset(frames) == SQLITE_OK ? k : -1;
 }
 
 static void names_reverse(const char **names, size_t n)

@@ -51,4 +51,4 @@ void flame_folded(const struct flame *flame, FILE *out);
 // "WHAT: 5.8 MiB, 6,120,288 bytes", or how the two moments of a difference differ; `bytes`, or
 // allocations.
 void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes);
-void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);
+int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

@@ -5,6 +5,7 @@
 // needs nothing from elsewhere. Names come from traces: they are escaped, and what is no text in
 // UTF-8 becomes '?'. Boxes below the least share are left out with all below them, which bounds the
 // file.
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/cleanup.h"
@@ -191,7 +192,7 @@ static void box(const struct flame *flame, const struct flame_look *look, uint32
     fputs("</text></g>\n", out);
 }
 
-void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out)
+int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out)
 {
     size_t n = flame->nodes.n, n_hidden = 0;
     const struct flame_node *nodes = flame->nodes.items;
@@ -201,7 +202,7 @@ void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *o
     CLEANUP(freep) double *begin = calloc(n + 1, sizeof(*begin));
     CLEANUP(freep) double *left = calloc(n + 1, sizeof(*left));
     if (!begin || !left)
-        return;
+        return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         double share = (double)nodes[i].width / whole;
         if (i > 0) {
@@ -236,4 +237,5 @@ void flame_svg(const struct flame *flame, const struct flame_look *look, FILE *o
             box(flame, look, (uint32_t)i, left[i], (double)nodes[i].width / whole * PICTURE_WIDTH,
                 out);
     fprintf(out, "<script><![CDATA[%s]]></script>\n</svg>\n", script);
+    return 0;
 }

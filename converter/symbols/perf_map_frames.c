@@ -23,6 +23,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/vec.h"
 #include "converter/symbols/code_cover.h"
 #include "converter/tables/rows.h"
@@ -164,7 +165,8 @@ static int places_read(struct lookup *lookup, int64_t upid)
             r = address_vec_push(&lookup->addresses,
                                  (uint64_t)sqlite3_column_int64(lookup->frames, 1));
     }
-    sqlite3_reset(lookup->frames);
+    if (sqlite3_reset(lookup->frames) != SQLITE_OK && r == 0)
+        r = -EIO;
     return r;
 }
 
@@ -187,7 +189,8 @@ static int codes_read(struct lookup *lookup, int64_t upid)
             code_cover_put(&lookup->cover, code.start, code.end, (uint32_t)lookup->codes.n))
             r = code_vec_push(&lookup->codes, code);
     }
-    sqlite3_reset(lookup->symbols);
+    if (sqlite3_reset(lookup->symbols) != SQLITE_OK && r == 0)
+        r = -EIO;
     return r;
 }
 
@@ -208,7 +211,8 @@ static void frame_mark(sqlite3_stmt *insert, int64_t frame_id, size_t place)
     sqlite3_bind_int64(insert, 1, frame_id);
     sqlite3_bind_int64(insert, 2, (int64_t)place);
     sqlite3_step(insert);
-    sqlite3_reset(insert);
+    if (sqlite3_reset(insert) == SQLITE_NOMEM)
+        memory_refused();
 }
 
 // What samples before the first symbol take. Of symbols of one time that is the last one.
@@ -289,7 +293,8 @@ static int samples_answer(struct lookup *lookup, int64_t upid)
         sample_answer(lookup, upid, (size_t)sqlite3_column_int64(lookup->samples, 0), ts,
                       column_or(lookup->samples, 2, LONG_AGO));
     }
-    sqlite3_reset(lookup->samples);
+    if (sqlite3_reset(lookup->samples) != SQLITE_OK && r == 0)
+        r = -EIO;
     vec_foreach(&lookup->places, place)
         name_put(lookup, upid, place);
     return r;
@@ -306,8 +311,9 @@ static int process_lookup(struct lookup *lookup, int64_t upid, struct err *err)
         return err_errno(err, r, "perf maps");
     if (places_answer(lookup, upid)) {
         r = samples_answer(lookup, upid);
-        if (r == 0)
-            r = sql_run(lookup->handle, "DELETE FROM temp.jit_doubt", "perf maps", err);
+        if (r < 0)
+            return err_errno(err, r, "perf maps");
+        r = sql_run(lookup->handle, "DELETE FROM temp.jit_doubt", "perf maps", err);
     }
     return r < 0 ? r : rows_error(&lookup->rows, err);
 }
@@ -356,18 +362,24 @@ static int frames_lookup(sqlite3 *handle, struct err *err)
     if (r == 0 && sqlite3_prepare_v2(handle, "SELECT DISTINCT upid FROM temp.jit_frame", -1,
                                      &processes, NULL) != SQLITE_OK)
         r = err_set(err, -EIO, "perf maps: %s", sqlite3_errmsg(handle));
-    while (r == 0 && sqlite3_step(processes) == SQLITE_ROW)
+    int code = SQLITE_DONE;
+    while (r == 0 && (code = sqlite3_step(processes)) == SQLITE_ROW)
         r = process_lookup(&lookup, sqlite3_column_int64(processes, 0), err);
+    if (r == 0 && code != SQLITE_DONE)
+        r = err_set(err, -EIO, "perf maps: %s", sqlite3_errmsg(handle));
     sqlite3_finalize(processes);
     return r;
 }
 
 int perf_map_frames_name(struct sqlite3 *handle, struct err *err)
 {
-    if (!sql_number(handle, "SELECT count(*) FROM perf_map", 0))
-        return 0;
-    int r = sql_run(handle, frames_sql, "perf maps", err);
-    if (r == 0 && sql_number(handle, "SELECT count(*) FROM perf_map_code", 0))
+    int r = 0;
+    bool maps = sql_number_or_failure(handle, "SELECT count(*) FROM perf_map", 0, &r);
+    bool times = sql_number_or_failure(handle, "SELECT count(*) FROM perf_map_code", 0, &r);
+    if (r < 0 || !maps)
+        return r < 0 ? err_errno(err, r, "perf maps") : 0;
+    r = sql_run(handle, frames_sql, "perf maps", err);
+    if (r == 0 && times)
         r = sql_run(handle, times_sql, "perf maps", err);
     if (r == 0)
         r = frames_lookup(handle, err);

@@ -141,17 +141,17 @@ static void frame_symbolize(struct symbolizer *symbolizer, struct elf_file *file
     }
 }
 
-static void mapping_symbolize(struct symbolizer *symbolizer, int64_t mapping, const char *build_id,
-                              const char *name)
+static int mapping_symbolize(struct symbolizer *symbolizer, int64_t mapping, const char *build_id,
+                             const char *name)
 {
     CLEANUP(elf_file_freep) struct elf_file *file = file_find(symbolizer, build_id, name);
     if (!file)
-        return;
+        return SQLITE_OK;
     sqlite3_bind_int64(symbolizer->frames, 1, mapping);
     while (sqlite3_step(symbolizer->frames) == SQLITE_ROW)
         frame_symbolize(symbolizer, file, sqlite3_column_int64(symbolizer->frames, 0),
                         (uint64_t)sqlite3_column_int64(symbolizer->frames, 1));
-    sqlite3_reset(symbolizer->frames);
+    return sqlite3_reset(symbolizer->frames); // the code of the step that ended the loop
 }
 
 static int symbolizer_open(struct symbolizer *symbolizer, struct err *err)
@@ -182,9 +182,10 @@ static int symbolizer_open(struct symbolizer *symbolizer, struct err *err)
         r = err_set(err, -EIO, "symbols: %s", sqlite3_errmsg(symbolizer->handle));
     if (r == 0)
         r = rows_open(&symbolizer->symbols, symbolizer->handle, TABLE_stack_profile_symbol, err);
-    symbolizer->next_set = sql_number(symbolizer->handle,
-                                      "SELECT max(symbol_set_id) + 1 FROM stack_profile_symbol", 0);
-    return r;
+    int failure = 0;
+    symbolizer->next_set = sql_number_or_failure(
+        symbolizer->handle, "SELECT max(symbol_set_id) + 1 FROM stack_profile_symbol", 0, &failure);
+    return r == 0 && failure < 0 ? err_errno(err, failure, "symbols") : r;
 }
 
 static void symbolizer_close(struct symbolizer *symbolizer)
@@ -214,11 +215,15 @@ static int frames_symbolize(struct sqlite3 *handle, const char *const *folders, 
                                      -1, &mappings, NULL) != SQLITE_OK)
         r = err_set(err, -EIO, "symbols: %s", sqlite3_errmsg(handle));
     while (r == 0 && sqlite3_step(mappings) == SQLITE_ROW) {
-        mapping_symbolize(&symbolizer, sqlite3_column_int64(mappings, 0), column_text(mappings, 1),
-                          column_text(mappings, 2));
+        if (mapping_symbolize(&symbolizer, sqlite3_column_int64(mappings, 0),
+                              column_text(mappings, 1), column_text(mappings, 2)) != SQLITE_OK) {
+            r = err_set(err, -EIO, "symbols: %s", sqlite3_errmsg(handle));
+            break;
+        }
         r = goes_on && !goes_on(userdata) ? -ECANCELED : rows_error(&symbolizer.symbols, err);
     }
-    sqlite3_finalize(mappings);
+    if (sqlite3_finalize(mappings) != SQLITE_OK && r == 0)
+        r = err_set(err, -EIO, "symbols: %s", sqlite3_errmsg(handle));
     return r;
 }
 

@@ -102,9 +102,11 @@ static int views_drop(sqlite3 *handle)
                                   -1, &views, NULL);
     while (code == SQLITE_OK && sqlite3_step(views) == SQLITE_ROW)
         add_f(&sql, "DROP VIEW \"%w\";", sqlite3_column_text(views, 0));
-    sqlite3_finalize(STEAL(views));
+    int read = sqlite3_finalize(STEAL(views)); // the code of the step that ended the loop
     if (sql.failed)
         return SQLITE_NOMEM;
+    if (code == SQLITE_OK)
+        code = read;
     return code == SQLITE_OK && sql.text ? sqlite3_exec(handle, sql.text, NULL, NULL, NULL) : code;
 }
 
@@ -121,5 +123,6 @@ int arg_views_make(sqlite3 *handle)
     while (code == SQLITE_OK && sqlite3_step(kinds) == SQLITE_ROW)
         code = view_make(handle, (const char *)sqlite3_column_text(kinds, 0),
                          (const char *)sqlite3_column_text(kinds, 1));
-    return code;
+    int read = sqlite3_finalize(STEAL(kinds));
+    return code == SQLITE_OK ? read : code;
 }

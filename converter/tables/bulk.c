@@ -32,7 +32,7 @@ struct bulk {
 };
 
 // The table's page; 0: it has rows, or an index.
-static uint32_t empty_root(sqlite3 *handle, enum table_id table)
+static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *ret_failure)
 {
     const char *name = table_defs[table].stored_name;
     CLEANUP(strbuf_done) struct strbuf sql = {0};
@@ -41,7 +41,9 @@ static uint32_t empty_root(sqlite3 *handle, enum table_id table)
                 "sqlite_master WHERE type = 'index' AND tbl_name = '%s'), 0, rootpage) "
                 "FROM sqlite_master WHERE type = 'table' AND name = '%s'",
                 name, name, name);
-    return sql.failed ? 0 : (uint32_t)sql_number(handle, sql.text, 0);
+    if (sql.failed)
+        *ret_failure = -ENOMEM;
+    return sql.failed ? 0 : (uint32_t)sql_number_or_failure(handle, sql.text, 0, ret_failure);
 }
 
 int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables, struct err *err,
@@ -50,21 +52,23 @@ int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tabl
     CLEANUP(freep) char *folder = NULL;
     uint32_t roots[N_TABLES] = {0};
     *ret = NULL;
+    int r = 0;
     for (size_t i = 0; i < n_tables; i++)
-        if (!(roots[tables[i]] = empty_root(handle, tables[i])))
-            return 0;
-    if (sql_number(handle, "PRAGMA page_size", 0) != PAGE_BYTES)
-        return 0;
+        if (!(roots[tables[i]] = empty_root(handle, tables[i], &r)))
+            return r < 0 ? err_errno(err, r, "database") : 0;
+    int64_t page_size = sql_number_or_failure(handle, "PRAGMA page_size", 0, &r);
+    uint32_t n_pages = (uint32_t)sql_number_or_failure(handle, "PRAGMA page_count", 0, &r);
+    if (r < 0 || page_size != PAGE_BYTES)
+        return r < 0 ? err_errno(err, r, "database") : 0;
     struct bulk *bulk = calloc(1, sizeof(*bulk));
     if (!bulk)
         return err_errno(err, -ENOMEM, "database");
     memcpy(bulk->roots, roots, sizeof(roots));
     bulk->path = sqlite3_db_filename(handle, "main");
     bulk->fd = open(bulk->path, O_RDWR | O_CLOEXEC);
-    int r = bulk->fd < 0 ? -errno : 0;
+    r = bulk->fd < 0 ? -errno : 0;
     const char *slash = strrchr(bulk->path, '/');
     folder = slash ? strndup(bulk->path, (size_t)(slash - bulk->path) + 1) : strdup(".");
-    uint32_t n_pages = (uint32_t)sql_number(handle, "PRAGMA page_count", 0);
     if (r == 0)
         r = folder ? writer_start(bulk->fd, folder, n_pages + 1, &bulk->writer) : -ENOMEM;
     if (r < 0) {

@@ -155,26 +155,32 @@ struct offsets {
     int64_t machines, snapshots, symbol_sets, counter_sets, track_groups;
 };
 
-static struct offsets offsets_find(struct sqlite3 *handle)
+// 0 or a negative errno.
+static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
 {
-    struct offsets offsets = {0};
-    for (enum table_id table = 0; table < N_TABLES; table++)
-        offsets.rows[table] = table_next_id(handle, table);
-    offsets.machines =
-        sql_number(handle,
-                   "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
-                   "SELECT max(machine_id) FROM main.process UNION ALL "
-                   "SELECT max(machine_id) FROM main.cpu UNION ALL "
-                   "SELECT max(machine_id) FROM main.trace_machine)",
-                   0);
-    offsets.snapshots =
-        sql_number(handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot", 0);
-    offsets.symbol_sets =
-        sql_number(handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol", 0);
-    offsets.counter_sets =
-        sql_number(handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set", 0);
-    offsets.track_groups = sql_number(handle, "SELECT max(track_group_id) + 1 FROM main._track", 0);
-    return offsets;
+    int r = 0;
+    *ret = (struct offsets){0};
+    for (enum table_id table = 0; table < N_TABLES; table++) {
+        ret->rows[table] = table_next_id(handle, table);
+        if (ret->rows[table] < 0)
+            return (int)ret->rows[table];
+    }
+    ret->machines = sql_number_or_failure(
+        handle,
+        "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
+        "SELECT max(machine_id) FROM main.process UNION ALL "
+        "SELECT max(machine_id) FROM main.cpu UNION ALL "
+        "SELECT max(machine_id) FROM main.trace_machine)",
+        0, &r);
+    ret->snapshots = sql_number_or_failure(
+        handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot", 0, &r);
+    ret->symbol_sets = sql_number_or_failure(
+        handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol", 0, &r);
+    ret->counter_sets = sql_number_or_failure(
+        handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set", 0, &r);
+    ret->track_groups =
+        sql_number_or_failure(handle, "SELECT max(track_group_id) + 1 FROM main._track", 0, &r);
+    return r;
 }
 
 // What is added to the numbers of a column, besides times.
@@ -204,14 +210,16 @@ static int64_t column_shift(enum table_id table, const struct column_def *column
     return 0;
 }
 
-void join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret)
+int join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret)
 {
-    struct offsets offsets = offsets_find(handle);
+    struct offsets offsets;
+    int r = offsets_find(handle, &offsets);
     *ret = (struct id_shifts){0};
     for (enum table_id table = 0; table < N_TABLES; table++)
         for (size_t i = 0, n = 0; i < table_defs[table].n_columns; i++)
             if (!table_defs[table].columns[i].generated)
                 ret->add[table][n++] = column_shift(table, &table_defs[table].columns[i], &offsets);
+    return r;
 }
 
 // What a stored column of the part becomes. Returns whether it becomes anything else.
@@ -299,7 +307,10 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
         "machine_id FROM main.process WHERE machine_id IS NOT NULL AND machine_id NOT IN "
         "(SELECT machine_id FROM main.trace_machine) AND EXISTS (SELECT 1 FROM main.trace)";
     r = sql_run(handle, machines_sql, part, err);
-    struct offsets offsets = offsets_find(handle);
+    struct offsets offsets = {0};
+    int found = offsets_find(handle, &offsets);
+    if (r == 0 && found < 0)
+        r = err_errno(err, found, "%s", part);
     if (r == 0)
         r = sql_run(handle, "BEGIN", part, err);
     if (r == 0) // what was of the only trace's machine is of that trace from now on
@@ -347,6 +358,8 @@ int database_same_schema(struct sqlite3 *handle, const char *path, struct err *e
         sqlite3_finalize(statement);
         if (code == SQLITE_OK)
             continue;
+        if (code == SQLITE_NOMEM)
+            return err_errno(err, -ENOMEM, "%s", path);
         err_set(err, -EINVAL,
                 "%s: another version of mmsql made this database, nothing can be added", path);
         return err_hint(err, -EINVAL, "convert its traces anew");

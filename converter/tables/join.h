@@ -40,7 +40,7 @@ bool column_must_have_meaning(const char *name);
 
 // Numbers of the rows that come next in the database `handle`: given to database_shift_ids(), they
 // make one whose rows join() copies as they are.
-void join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret);
+int join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret);
 
 struct join {
     bool shifted;     // the part's rows have their final ids already

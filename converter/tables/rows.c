@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -45,7 +46,7 @@ int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, st
     if (rows->code != SQLITE_OK)
         return err_set(err, -EIO, "%s: %s", def->name, sqlite3_errmsg(handle));
     rows->next_id = table_next_id(handle, table);
-    return 0;
+    return rows->next_id < 0 ? err_errno(err, (int)rows->next_id, "%s", def->name) : 0;
 }
 
 static void rows_failed(struct rows *rows, int code)
@@ -155,27 +156,43 @@ void rows_close(struct rows *rows)
     rows->insert = NULL;
 }
 
+static int failure_of(int code)
+{
+    return code == SQLITE_NOMEM       ? -ENOMEM
+           : code == SQLITE_FULL      ? -ENOSPC
+           : code == SQLITE_INTERRUPT ? -ECANCELED
+                                      : -EIO;
+}
+
 int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err)
 {
     int code = sqlite3_exec(handle, sql, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         return 0;
-    int r = code == SQLITE_NOMEM       ? -ENOMEM
-            : code == SQLITE_FULL      ? -ENOSPC
-            : code == SQLITE_INTERRUPT ? -ECANCELED
-                                       : -EIO;
-    return err_set(err, r, "%s: %s", what, sqlite3_errmsg(handle));
+    return err_set(err, failure_of(code), "%s: %s", what, sqlite3_errmsg(handle));
+}
+
+int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
+                              int *ret_failure)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = otherwise;
+    int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    bool asked = code == SQLITE_ROW || code == SQLITE_DONE || (code & 0xff) == SQLITE_ERROR;
+    if (!asked && *ret_failure == 0)
+        *ret_failure = failure_of(code & 0xff);
+    return number;
 }
 
 int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise)
 {
-    sqlite3_stmt *statement = NULL;
-    int64_t number = otherwise;
-    if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-        number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return number;
+    int failure = 0;
+    return sql_number_or_failure(handle, sql, otherwise, &failure);
 }
 
 int64_t table_next_id(struct sqlite3 *handle, enum table_id table)
@@ -186,5 +203,7 @@ int64_t table_next_id(struct sqlite3 *handle, enum table_id table)
         return 0;
     strbuf_addf(&sql, "SELECT max(\"%s\") + 1 FROM main.\"%s\"", def->columns[0].name,
                 def->stored_name);
-    return sql.failed ? 0 : sql_number(handle, sql.text, 0);
+    int failure = sql.failed ? -ENOMEM : 0;
+    int64_t next = sql.failed ? 0 : sql_number_or_failure(handle, sql.text, 0, &failure);
+    return failure < 0 ? failure : next;
 }

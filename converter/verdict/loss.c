@@ -4,6 +4,7 @@
 // many there are besides. A ring that wrapped is told as well, as information: it is why the
 // history begins where it does.
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -48,8 +49,9 @@ void rule_loss(struct subject *subject)
     struct err err = {0};
     if (subject->code != SQLITE_OK)
         return;
-    if (health_read(subject->db, subject->trace_id, &lines, &err) < 0) {
-        subject->code = SQLITE_ERROR;
+    int r = health_read(subject->db, subject->trace_id, &lines, &err);
+    if (r < 0) {
+        subject->code = r == -ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
         snprintf(subject->problem, sizeof(subject->problem), "%.150s", err.text);
         return;
     }

@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/map.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -96,7 +97,7 @@ static int database_now(struct import *im, void *state, const struct packet *pac
 struct modem *modem_get(struct import *im)
 {
     if (!im->machine->modem)
-        im->machine->modem = calloc(1, sizeof(*im->machine->modem));
+        im->machine->modem = memory_calloc(1, sizeof(*im->machine->modem));
     return im->machine->modem;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -36,7 +37,7 @@ static const char *const wait_reasons[] = {
 struct etw *etw_get(struct import *im)
 {
     if (!im->machine->etw)
-        im->machine->etw = calloc(1, sizeof(*im->machine->etw));
+        im->machine->etw = memory_calloc(1, sizeof(*im->machine->etw));
     if (!im->machine->etw)
         im->processes.failure = -ENOMEM;
     return im->machine->etw;

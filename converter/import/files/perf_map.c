@@ -190,7 +190,9 @@ static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t 
         return r;
     char sql[128];
     snprintf(sql, sizeof(sql), "SELECT max(upid) FROM process WHERE pid = %" PRId64, pid);
-    int64_t upid = sql_number(in->handle, sql, -1);
+    int64_t upid = sql_number_or_failure(in->handle, sql, -1, &r);
+    if (r < 0)
+        return err_errno(err, r, "%s", in->path);
     rows_text(&rows, COL_perf_map_path, in->path, strlen(in->path));
     rows_int(&rows, COL_perf_map_pid, pid);
     if (upid >= 0)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "common/vec.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -87,7 +88,7 @@ struct binder *binder_free(struct binder *binder)
 static struct binder *binder_get(struct import *im)
 {
     if (!im->machine->binder) {
-        im->machine->binder = calloc(1, sizeof(*im->machine->binder));
+        im->machine->binder = memory_calloc(1, sizeof(*im->machine->binder));
         if (im->machine->binder)
             im->machine->binder->free_frame = im->machine->binder->free_transaction = FRAME_NONE;
         else

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -36,7 +37,7 @@ struct drm {
 static struct drm *drm_get(struct import *im)
 {
     if (!im->machine->drm)
-        im->machine->drm = calloc(1, sizeof(*im->machine->drm));
+        im->machine->drm = memory_calloc(1, sizeof(*im->machine->drm));
     if (!im->machine->drm)
         im->processes.failure = -ENOMEM;
     return im->machine->drm;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "protos/fields.h"
@@ -96,7 +97,7 @@ static const struct {
 
 int ftrace_init(struct import *im)
 {
-    struct ftrace *ftrace = calloc(1, sizeof(*ftrace));
+    struct ftrace *ftrace = memory_calloc(1, sizeof(*ftrace));
     if (!ftrace)
         return -ENOMEM;
     im->ftrace = ftrace;

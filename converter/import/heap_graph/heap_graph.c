@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/heap_graph/parts.h"
 #include "protos/fields.h"
@@ -60,7 +61,7 @@ static struct graph *graph_of(struct heap_graphs *state, uint32_t sequence)
     const uint64_t *found = map64_find(&state->open, sequence);
     if (found)
         return (struct graph *)(uintptr_t)*found;
-    struct graph *graph = calloc(1, sizeof(*graph));
+    struct graph *graph = memory_calloc(1, sizeof(*graph));
     if (graph && map64_set(&state->open, sequence, (uintptr_t)graph) < 0) {
         free(graph);
         return NULL;

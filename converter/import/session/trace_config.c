@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/pbtext.h"
 #include "converter/import/session/attributes.h"
 #include "converter/import/session/trace_uuid.h"
@@ -13,21 +14,38 @@
 
 #define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; a parsed one takes many times that
 
-static void config_print(struct import *im, const struct wire_field *message)
+static void *counted_alloc(void *failed, size_t size)
 {
+    void *memory = memory_malloc(size);
+    *(bool *)failed |= !memory;
+    return memory;
+}
+
+static void counted_free(void *failed, void *memory)
+{
+    (void)failed;
+    free(memory);
+}
+
+// 0 or -ENOMEM. A message that is no config is printed as nothing.
+static int config_print(struct import *im, const struct wire_field *message)
+{
+    bool failed = false;
+    ProtobufCAllocator allocator = {counted_alloc, counted_free, &failed};
     if (message->size > PRINTED_MAX)
-        return;
-    ProtobufCMessage *config = protobuf_c_message_unpack(&pb__trace_config__descriptor, NULL,
+        return 0;
+    ProtobufCMessage *config = protobuf_c_message_unpack(&pb__trace_config__descriptor, &allocator,
                                                          message->size, message->data);
     if (!config)
-        return;
+        return failed ? -ENOMEM : 0;
     CLEANUP(strbuf_done) struct strbuf text = {0};
     pbtext_print(config, &text);
-    protobuf_c_message_free_unpacked(config, NULL);
+    protobuf_c_message_free_unpacked(config, &allocator);
     if (text.size && text.text[text.size - 1] == '\n')
         text.size--;
     if (!text.failed)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
+    return text.failed ? -ENOMEM : 0;
 }
 
 // How it was written into a file.
@@ -92,11 +110,11 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
         else if (field.number == PB_TraceConfig_trace_attributes)
             attributes_read(im, &field);
     }
-    config_print(im, message);
+    int r = config_print(im, message);
     written_read(im, state, message);
     if (!metadata_has(&im->metadata, "trace_uuid"))
         trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
-    return 0;
+    return r;
 }
 
 const struct importer importer_trace_config = {

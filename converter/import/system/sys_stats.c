@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/map.h"
+#include "common/memory.h"
 #include "converter/import/importer.h"
 #include "protos/config/sys_stats_config.pb-c.h"
 #include "protos/fields.h"
@@ -129,6 +130,8 @@ static const char *vmstat_name(struct sys_stats *state, uint64_t key)
     const ProtobufCEnumValue *value =
         protobuf_c_enum_descriptor_get_value(&pb__vmstat_counters__descriptor, (int)key);
     char *name = value && key ? strdup(value->name + sizeof(VMSTAT_PREFIX) - 1) : NULL;
+    if (value && key && !name)
+        memory_refused();
     for (char *c = name; c && *c; c++)
         *c = (char)tolower((unsigned char)*c);
     return state->vmstat_names[key] = name;

@@ -3,8 +3,10 @@
 // A debug annotation is a value, or values in dictionaries and lists, each of which is an
 // annotation again, or a message of a described type. Elements of a list that have no value leave
 // no gap in its indexes, and a list whose name comes again in the event goes on.
+#include <errno.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/track_event/json_args.h"
@@ -16,9 +18,11 @@ enum { NESTED_DICT = 1, NESTED_ARRAY = 2 };
 static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
                        struct arg_place *ret)
 {
-    char *clean = malloc(name->size + 1);
-    if (!clean)
+    char *clean = memory_malloc(name->size + 1);
+    if (!clean) {
+        writer->im->slices.failure = -ENOMEM;
         return false;
+    }
     for (size_t i = 0; i < name->size; i++)
         clean[i] = strchr(".[]", name->data[i]) && name->data[i] ? '_' : (char)name->data[i];
     bool entered = arg_enter(writer, clean, name->size, ret);

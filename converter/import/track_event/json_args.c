@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "converter/import/arg_writer.h"
 #include "converter/tables/defend.h"
 
@@ -50,7 +51,7 @@ static struct json_reader *reader_get(struct import *im)
     static const char sql[] = "SELECT id, parent, key, type, atom FROM json_tree(?)";
     if (im->json)
         return im->json;
-    struct json_reader *reader = calloc(1, sizeof(*reader));
+    struct json_reader *reader = memory_calloc(1, sizeof(*reader));
     if (!reader)
         return NULL;
     im->json = reader;

@@ -11,6 +11,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "converter/import/v8/v8.h"
 
 #define NAME_MAX_BYTES 4096 // of code; functions have all of their names
@@ -90,7 +91,7 @@ int64_t code_space_find(const struct v8 *v8, int64_t isolate, uint64_t start, ui
 int64_t code_put(struct import *im, struct v8 *v8, int64_t isolate, int64_t space,
                  const struct new_code *code)
 {
-    struct live_code *live = malloc(sizeof(*live));
+    struct live_code *live = memory_malloc(sizeof(*live));
     if (!live) {
         im->processes.failure = -ENOMEM;
         return V8_NONE;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
@@ -16,7 +17,7 @@
 struct v8 *v8_get(struct import *im)
 {
     if (!im->machine->v8)
-        im->machine->v8 = calloc(1, sizeof(*im->machine->v8));
+        im->machine->v8 = memory_calloc(1, sizeof(*im->machine->v8));
     if (!im->machine->v8)
         im->processes.failure = -ENOMEM;
     return im->machine->v8;

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs of the programs beside a fault: what each must give, and what it may not.
+
+A Verb is one command on inputs of its own, with a function that says what its answer is. A fault (memory that is
+refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is the answer without the fault and
+exit code 0; or "error", which is exit code 1, a message of the program, and a folder that is as it was before.
+Everything else raises Wrong, with the place of the fault where it is known.
+
+Memory is refused by tests/tools/memory_faults.c; its comment has the form of MMTRACE_FAULTS.
+"""
+import os
+import pathlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+
+import lib
+
+LIBRARY = lib.BUILD / "tests" / "tools" / "memory_faults.so"
+N_FRAMES, FRAME_SIZE = 24, 160
+HEAD = struct.Struct("QQ")
+REPORT_SIZE = HEAD.size + N_FRAMES * FRAME_SIZE
+N_HASHES = 1 << 20
+TIMEOUT_S = 60
+
+
+class Wrong(AssertionError):
+    """An outcome that no fault excuses."""
+
+
+class Verb:
+    """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)` what came out.
+
+    Answers are compared, so they leave out what differs from run to run. Files in the folder beside `outputs` never
+    change; `outputs` are there before, too, so that a command that fails must leave them alone.
+    """
+
+    def __init__(self, name, make, answer, outputs=(), every_stack=False):
+        self.name, self.make, self.answer, self.outputs = name, make, answer, outputs
+        self.every_stack = every_stack  # a long run tries those of SQLite, too
+
+    def __repr__(self):
+        return self.name
+
+
+class Stage:
+    """A verb in a folder of its own, run once without a fault."""
+
+    def __init__(self, verb, folder=None):
+        self.verb = verb
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-faults-", dir=folder))
+        self.report = pathlib.Path(tempfile.mkstemp(prefix="mmtrace-faults-")[1])
+        self.argv = [str(arg) for arg in verb.make(self.folder)]
+        self.before = contents(self.folder)
+        done = self.run()
+        if done.returncode != 0:
+            raise Wrong(f"{verb}: {self.argv} fails without a fault: {done.stderr}")
+        self.expected = verb.answer(self.folder, done)
+        self.stdout = done.stdout
+        self.restore()
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.report.unlink(missing_ok=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def restore(self):
+        """The folder as it was before the verb. Returns the names of what was otherwise."""
+        now, changed = contents(self.folder), []
+        for name in sorted({*now, *self.before}, reverse=True):
+            if now.get(name) == self.before.get(name):
+                continue
+            changed.append(name)
+            path = self.folder / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif name not in self.before:
+                path.unlink(missing_ok=True)
+            if name in self.before:
+                path.write_bytes(self.before[name])
+        return changed
+
+    def run(self, prefix=(), **options):
+        try:
+            return subprocess.run([*prefix, *self.argv], capture_output=True, timeout=TIMEOUT_S, cwd=self.folder,
+                                  stdin=subprocess.DEVNULL, **options)
+        except subprocess.TimeoutExpired as error:
+            raise Wrong(f"{self.verb}: no end: {(error.stderr or b'')[-300:]}") from error
+
+    def outcome(self, done):
+        """"done" or "error"; Wrong for everything else. The folder is restored."""
+        try:
+            if done.returncode == 0:
+                answer = self.verb.answer(self.folder, done)
+                if answer != self.expected:
+                    raise Wrong(f"{self.verb}: exit code 0 and another answer: {difference(answer, self.expected)}")
+        finally:
+            changed = self.restore()
+        extra = [name for name in changed if name not in self.verb.outputs]
+        said = done.stderr.decode(errors="replace")
+        if extra:
+            raise Wrong(f"{self.verb}: exit code {done.returncode}, it leaves {extra}: {said[-300:]}")
+        if done.returncode == 0:
+            return "done"
+        program = pathlib.Path(self.argv[0]).name
+        if done.returncode != 1 or not re.search(f"^{program}: .", said, re.M):
+            raise Wrong(f"{self.verb}: exit code {done.returncode}, says: {said[-300:]!r}")
+        if changed:
+            raise Wrong(f"{self.verb}: exit code 1, and {changed} changed: {said[-300:]}")
+        if not self.stdout.startswith(done.stdout):
+            raise Wrong(f"{self.verb}: exit code 1, and another answer so far: {done.stdout[-300:]!r}")
+        return "error"
+
+    def refuse(self, number, program=None, n_hashes=0):
+        """Run with request `number` ("37", "37+") for memory refused: (done, requests, refused, stack, hashes)."""
+        with open(self.report, "wb") as file:
+            file.truncate(REPORT_SIZE + 4 * n_hashes)
+        program = program or pathlib.Path(self.argv[0]).name
+        env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "MMTRACE_FAULTS": f"{self.report}:{program}:{number}"}
+        done = self.run(env=env)
+        data = self.report.read_bytes()
+        n_requests, n_refused = HEAD.unpack_from(data)
+        frames = [data[at:at + FRAME_SIZE].split(b"\0")[0].decode()
+                  for at in range(HEAD.size, REPORT_SIZE, FRAME_SIZE)]
+        hashes = struct.unpack_from(f"{min(n_hashes, n_requests)}I", data, REPORT_SIZE)
+        return done, n_requests, n_refused, [frame for frame in frames if frame], hashes
+
+    def n_requests(self):
+        """How often one run asks for memory."""
+        done, n_requests, *_ = self.refuse("0")
+        self.outcome(done)
+        return n_requests
+
+    def stacks(self):
+        """The number of the first request of each stack that asks for memory: (all stacks, those without SQLite)."""
+        done, _, _, _, hashes = self.refuse("0", n_hashes=N_HASHES)
+        self.outcome(done)
+        first = {}
+        for number, value in enumerate(hashes, 1):
+            first.setdefault(value, number)
+        return sorted(first.values()), sorted(number for value, number in first.items() if not value & 1)
+
+    def refused(self, number):
+        """The outcome of a refusal; "not reached" where the run asked for less memory than that."""
+        done, _, n_refused, frames, _ = self.refuse(number)
+        try:
+            outcome = self.outcome(done)
+        except Wrong as error:
+            raise Wrong(f"request {number}: {error}\n" + "\n".join(places(frames))) from None
+        return outcome if n_refused else "not reached"
+
+
+def contents(folder):
+    """Name -> bytes of all files below a folder; None for folders."""
+    found = {}
+    for path in folder.rglob("*"):
+        found[str(path.relative_to(folder))] = None if path.is_dir() and not path.is_symlink() else path.read_bytes()
+    return found
+
+
+def difference(one, other):
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {key: (one.get(key), other.get(key)) for key in {*one, *other} if one.get(key) != other.get(key)}
+    return f"{str(one)[:300]} instead of {str(other)[:300]}"
+
+
+def places(frames, n=12):
+    """Lines of source of a stack, innermost first, without those of the library that refuses."""
+    for frame in frames:
+        file, _, offset = frame.rpartition("+")
+        if file == str(LIBRARY):
+            continue
+        n -= 1
+        if n < 0:
+            return
+        found = lib.run("addr2line", "-fpse", file, offset).stdout.strip()
+        yield f"    {found if found and '??' not in found else frame}"
+
+
+def sample(numbers, n, seed):
+    """n of the numbers: the first ones, of which each is another step of the start, and others at random."""
+    numbers = list(numbers)
+    first, rest = numbers[:n // 4], numbers[n // 4:]
+    return first + sorted(random.Random(seed).sample(rest, min(n - len(first), len(rest))))

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each verb with one request for memory refused: done, or an error and nothing half-written, whichever request it is.
+
+A short run tries the first requests and some others. ./check --long tries each stack that asks for memory.
+"""
+import unittest
+
+import faults
+import faults_verbs
+import lib
+
+N_QUICK = 10
+
+
+def needs_library(test):
+    if lib.is_sanitized():
+        return unittest.skip("AddressSanitizer has its own malloc")(test)
+    if not faults.LIBRARY.exists():
+        return unittest.skip(f"{faults.LIBRARY} is not built")(test)
+    return test
+
+
+class Refusals(unittest.TestCase):
+    def try_all(self, stage, numbers):
+        counts, wrong = {"done": 0, "error": 0, "not reached": 0}, []
+        for number in numbers:
+            try:
+                counts[stage.refused(number)] += 1
+            except faults.Wrong as error:
+                wrong.append(str(error))
+        self.assertEqual(wrong, [], "\n".join(wrong[:5]))
+        self.assertGreater(counts["done"] + counts["error"], 0)
+        return counts
+
+
+@needs_library
+class OneIsRefused(Refusals):
+    def test_some_of_each_verb(self):
+        for verb in faults_verbs.VERBS:
+            with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
+                self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_QUICK, verb.name))
+
+    @lib.long_test
+    def test_each_stack_of_each_verb(self):
+        """Counts go to the log: docs/reliability.md has them."""
+        for verb in faults_verbs.VERBS:
+            with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
+                every, without_sqlite = stage.stacks()
+                chosen = every if verb.every_stack else without_sqlite
+                print(f"{verb}: {stage.n_requests()} requests, {len(every)} stacks, {len(chosen)} tried:",
+                      self.try_all(stage, chosen), flush=True)
+
+
+@needs_library
+class AllAreRefused(Refusals):
+    """From one request on, as where a limit is reached: what reports the error gets no memory either."""
+
+    def test_some_of_each_verb(self):
+        for verb in faults_verbs.VERBS:
+            with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
+                numbers = faults.sample(range(1, stage.n_requests() + 1), N_QUICK // 2, verb.name)
+                self.try_all(stage, [f"{number}+" for number in numbers])
+
+
+if __name__ == "__main__":
+    unittest.main()
