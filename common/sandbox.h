@@ -27,6 +27,10 @@ int sandbox_calls(unsigned flags);
 // library decides which files those are. Returns as sandbox_calls().
 int sandbox_opens(void);
 
+// From here on only calls that move bytes between open descriptors, close them and end the process;
+// all others fail with EPERM. Returns as sandbox_calls().
+int sandbox_shuffles(void);
+
 struct sandbox_paths {
     const char *reads[SANDBOX_PATHS_MAX]; // borrowed: files, and folders with all that is in them
     const char *writes[SANDBOX_PATHS_MAX];

@@ -13,7 +13,8 @@
 #include "common/cleanup.h"
 
 #define LISTEN_BACKLOG_MAX 128
-#define PASSED_FDS_MAX     8 // looked at in one message; the kernel drops the rest
+#define SOCKET_PASSRIGHTS  83 // SO_PASSRIGHTS; the headers may be older
+#define PASSED_FDS_MAX     8  // looked at in one message; the kernel drops the rest
 
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size)
 {
@@ -81,6 +82,19 @@ int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int
     if (r == 0)
         *ret_fd = steal_fd(&fd);
     return r;
+}
+
+int unix_socket_refuse_fds(int fd, bool refuse)
+{
+    int passes = !refuse;
+    return setsockopt(fd, SOL_SOCKET, SOCKET_PASSRIGHTS, &passes, sizeof(passes)) < 0 ? -errno : 0;
+}
+
+bool unix_socket_refuses_fds(int fd)
+{
+    int passes = 1;
+    socklen_t size = sizeof(passes);
+    return getsockopt(fd, SOL_SOCKET, SOCKET_PASSRIGHTS, &passes, &size) == 0 && passes == 0;
 }
 
 void unix_socket_remove(const char *name)

@@ -4,6 +4,7 @@
 // that carry a descriptor. Allocates nothing.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -21,6 +22,11 @@ int unix_socket_new(int type, int *ret_fd);
 // A listening socket. One that is left over from a dead process is replaced; with a live one it is
 // -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
+
+// Whether the kernel lets nobody pass descriptors to this socket, and to those that a listening
+// socket accepts. 0, or -ENOPROTOOPT before Linux 6.16, which cannot refuse any.
+int unix_socket_refuse_fds(int fd, bool refuse);
+bool unix_socket_refuses_fds(int fd);
 
 // Removes the path of a socket that unix_socket_listen() made.
 void unix_socket_remove(const char *name);

@@ -5,10 +5,12 @@ Each is a fork of the test that has given up its rights, and does one thing in a
 the kernel ends it after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
 included, so that nothing stays stuck.
 """
+import contextlib
 import ctypes
 import os
 import signal
 import socket
+import stat
 import struct
 import threading
 import time
@@ -32,6 +34,7 @@ class Stranger:
             try:
                 signal.alarm(LIMIT_S)
                 ours.close()
+                os.setpgid(0, 0)
                 os.setgroups(list(groups))
                 os.setresgid(*[uid if gid is None else gid] * 3)
                 os.setresuid(uid, uid, uid)
@@ -40,6 +43,8 @@ class Stranger:
                 Voice(theirs).say(f"failed: {error!r}")
             finally:
                 os._exit(0)
+        with contextlib.suppress(OSError):
+            os.setpgid(self.pid, self.pid)  # both do it, so that it is done for whoever looks
         theirs.close()
         self.lines = ours.makefile("r")
         ours.close()
@@ -55,7 +60,7 @@ class Stranger:
 
     def end(self):
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.lines.close()
         self.pid = 0
@@ -114,35 +119,46 @@ def enter_namespaces(voice):
     return libc
 
 
-def open_fuse():
-    """A descriptor of /dev/fuse, which everybody may open on most systems; some, of root alone."""
+def fuse_device(folder):
+    """A device for FUSE in the folder, which everybody may open, as /dev/fuse is on most systems."""
+    path = folder / "fuse"
     try:
-        return os.open("/dev/fuse", os.O_RDWR)
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(10, 229))
+        os.chmod(path, 0o666)
+        os.close(os.open(path, os.O_RDWR))
     except OSError as error:
-        raise unittest.SkipTest(f"/dev/fuse: {error.strerror}") from None
+        raise unittest.SkipTest(f"no device for FUSE: {error.strerror}") from None
+    return path
 
 
 INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = 26, 3, 14, 25, 18, 2, 36, 42, 16
 
 
 class FuseFile:
-    """A file of a FUSE file system of this process, mounted over `path`, that never answers the requests in `deaf`."""
+    """A file of a FUSE file system of this process, mounted over `path`: open as `open_fd`, and it never
+    answers the requests in `deaf` from then on."""
 
-    def __init__(self, voice, fuse_fd, path, deaf=(FLUSH,)):
+    def __init__(self, voice, device, path, deaf=(FLUSH,)):
         libc = enter_namespaces(voice)
+        fuse_fd = os.open(device, os.O_RDWR)  # in the namespace that mounts it
         options = f"fd={fuse_fd},rootmode=100000,user_id={os.getuid()},group_id={os.getgid()}"
         if libc.mount(b"stranger", os.fsencode(path), b"fuse", 0, options.encode()) < 0:
             voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
             os._exit(0)
-        self.fd, self.deaf, self.asked = fuse_fd, deaf, set()
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.fd, self.deaf = fuse_fd, deaf
+        if os.fork() == 0:  # a process of its own: its end frees whoever waits for an answer
+            self.serve()
+        os.close(fuse_fd)
+        os.stat(path)  # the kernel learns whose it is
+        self.open_fd = os.open(path, os.O_RDWR)
 
     def serve(self):
+        is_open = False
         while True:
             data = os.read(self.fd, 1 << 17)
             _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
-            self.asked.add(opcode)
-            if opcode in (FORGET, INTERRUPT, BATCH_FORGET) or opcode in self.deaf:
+            is_open = is_open or opcode == OPEN
+            if opcode in (FORGET, INTERRUPT, BATCH_FORGET) or is_open and opcode in self.deaf:
                 continue
             error, body = 0, b""
             if opcode == INIT:

@@ -169,7 +169,7 @@ class OwnSockets(Base):
         for verb, *argv in (["status"], ["trigger", "x"], ["clone", "1", "-o", self.root / "clone"]):
             done = self.command(verb, *argv)
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, r"user 65534 serves it, not root \(.*\)\n$")
+            self.assertRegex(done.stderr, r"user 65534 serves it, neither root nor the user of this command \(.*\)\n$")
 
     def test_who_may(self):
         self.root.chmod(0o755)

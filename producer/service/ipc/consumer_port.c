@@ -447,6 +447,7 @@ void consumer_port_init(struct consumer_port *port, struct service *service,
 {
     *port = (struct consumer_port){
         .port = {.service = &ipc_consumer_service,
+                 .takes_fds = true,
                  .opened = opened,
                  .invoke = invoke,
                  .drained = drained,

@@ -301,7 +301,8 @@ static void receive(struct ipc_peer *peer)
         return;
     }
     int passed_fd = -1;
-    int64_t received = ipc_socket_receive(peer->fd, bytes, size, &passed_fd);
+    int64_t received =
+        ipc_socket_receive(peer->fd, bytes, size, peer->port->takes_fds ? &passed_fd : NULL);
     if (passed_fd >= 0) {
         close_fd(peer->passed_fd);
         peer->passed_fd = passed_fd;

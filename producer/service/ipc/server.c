@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "producer/service/ipc/peer.h"
+#include "producer/service/ipc/relay.h"
 
 #define PEERS_FOR_ROOT     16
 #define ACCEPTS_PER_ROUND  32
@@ -36,8 +37,9 @@ struct ipc_server {
     struct listener *listeners; // owned
     struct ipc_peer *peers;     // owned
     size_t n_peers;
-    nsec_t complained; // CLOCK_MONOTONIC
-    uint64_t n_silent; // complaints since then
+    nsec_t complained;     // CLOCK_MONOTONIC
+    uint64_t n_silent;     // complaints since then
+    struct relays *relays; // owned
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -61,6 +63,11 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
         return -ENOMEM;
     server->env = *env;
     fill_limits(&server->env.limits);
+    int r = relays_new(env->loop, &server->relays);
+    if (r < 0) {
+        free(server);
+        return r;
+    }
     *ret = server;
     return 0;
 }
@@ -84,6 +91,7 @@ struct ipc_server *ipc_server_free(struct ipc_server *server)
         server->listeners = listener->next;
         free_listener(listener);
     }
+    relays_free(server->relays);
     free(server);
     return NULL;
 }
@@ -105,19 +113,52 @@ static bool too_many(const struct ipc_server *server, uid_t uid)
            count_uid(server, uid) >= limits->max_peers_per_uid;
 }
 
+// Root, and the user whose rights this process has, may pass descriptors to this process itself.
+static bool is_trusted(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
+static void refuse_connection(int fd, uid_t uid)
+{
+    if (is_trusted(uid))
+        close_fd(fd);
+    else
+        relays_close_socket(fd);
+}
+
+// What a stranger passes along never comes into this process: where descriptors are expected, and
+// where the kernel cannot refuse them, a relay receives in its place.
+static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, uid_t uid, int *fd)
+{
+    if (is_trusted(uid)) {
+        if (port->takes_fds)
+            unix_socket_refuse_fds(*fd, false);
+        return 0;
+    }
+    if (!port->takes_fds && unix_socket_refuses_fds(*fd))
+        return 0;
+    if (port->takes_fds)
+        unix_socket_refuse_fds(*fd, false);
+    return relays_start(server->relays, *fd, uid, fd);
+}
+
 int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
                      const struct ipc_port *port)
 {
-    struct ipc_credentials credentials;
+    struct ipc_credentials credentials = {.uid = (uid_t)-1};
     int r = ipc_socket_credentials(fd, &credentials);
     if (r == 0 && !ipc_socket_allows(fd, access, &credentials))
         r = -EACCES;
     if (r == 0 && too_many(server, credentials.uid))
         r = -EMFILE;
     if (r < 0) {
-        close_fd(fd);
+        refuse_connection(fd, credentials.uid);
         return r;
     }
+    r = keep_fds_out(server, port, credentials.uid, &fd);
+    if (r < 0)
+        return r;
     struct ipc_peer *peer;
     r = ipc_peer_new(server, port, fd, &credentials, &peer);
     if (r < 0)
@@ -141,7 +182,8 @@ static void on_connection(void *userdata, uint32_t events)
             if (r < 0)
                 ipc_server_complain(listener->server, NULL, "a connection was refused: %s",
                                     r == -EACCES   ? "its user may not connect here"
-                                    : r == -EMFILE ? "there are too many"
+                                    : r == -EMFILE ? "max_peers: there are too many"
+                                    : r == -EUSERS ? "relays of user: there are too many"
                                                    : strerror(-r));
             continue;
         }
@@ -170,6 +212,7 @@ int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access
     struct listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return -ENOMEM;
+    unix_socket_refuse_fds(fd, true); // those that are accepted are like it
     *listener = (struct listener){.server = server, .port = port, .access = *access, .fd = -1};
     int r = loop_add_io(server->env.loop, fd, EPOLLIN, on_connection, listener, &listener->io);
     if (r == 0)

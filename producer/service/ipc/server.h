@@ -49,6 +49,7 @@ struct ipc_call {
 // What is behind a socket. Callbacks may reply and hang up as they like.
 struct ipc_port {
     const struct ipc_service *service;
+    bool takes_fds; // its requests may have descriptors; others are refused or dropped
     // A peer has come. *ret_state is the port's own for this peer. 0, or a negative errno: no.
     int (*opened)(void *userdata, struct ipc_peer *peer, void **ret_state);
     void (*invoke)(void *state, const struct ipc_call *call);

@@ -188,7 +188,12 @@ int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err
 
 int64_t ipc_socket_receive(int fd, void *bytes, size_t size, int *ret_fd)
 {
-    int64_t received = unix_socket_receive(fd, bytes, size, MSG_DONTWAIT, ret_fd);
+    int64_t received;
+    if (!ret_fd) {
+        received = recv(fd, bytes, size, MSG_DONTWAIT);
+        return received >= 0 ? received : errno == EINTR ? -EAGAIN : -errno;
+    }
+    received = unix_socket_receive(fd, bytes, size, MSG_DONTWAIT, ret_fd);
     return received == -EINTR ? -EAGAIN : received;
 }
 

@@ -58,7 +58,8 @@ int ipc_socket_connect(const char *name, nsec_t timeout, int *ret_fd, struct err
 int ipc_socket_wait(int fd, short events, nsec_t deadline);
 
 // Receives without waiting. Bytes, 0 at the end, or a negative errno. A descriptor that came along
-// is in *ret_fd (owned, close-on-exec), else -1; further ones are closed.
+// is in *ret_fd (owned, close-on-exec), else -1; further ones are closed. `ret_fd` of NULL: none is
+// received, the kernel drops those that come.
 int64_t ipc_socket_receive(int fd, void *bytes, size_t size, int *ret_fd);
 
 struct ipc_credentials {

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A descriptor that somebody passes can be of a file system that he serves himself (FUSE), or of a
+// socket that lingers. To write to it, and even to close it, takes as long as he likes, in a sleep
+// that no signal ends. So the service never has one: a relay receives it, and gives the service a
+// pipe in its place.
+//
+// A relay is a fork that keeps nothing but its three descriptors, and may call nothing but what it
+// takes to shuffle bytes. The kernel ends a relay that does not come back from one call within
+// STUCK_S; one that cannot be ended is counted for its user and waited for by nobody.
+//
+// What must stay true: the client's file has all bytes that the service wrote before it answered.
+// So before an answer passes, the pipe is emptied.
+//
+// After the client has gone the relay goes on as long as the service writes into the pipe.
+#include "producer/service/ipc/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/sandbox.h"
+#include "common/unix_socket.h"
+#include "producer/service/self_guard.h"
+
+#define CHUNK_BYTES 65536
+#define STUCK_S     30
+#define FDS_KEPT    3 // of the standard streams, which a relay leaves alone
+#define PIPE_BYTES  (1 << 20)
+
+#define NR_PIDFD_OPEN  434
+#define NR_CLOSE_RANGE 436
+
+// -- in the relay --
+
+struct way {
+    int from, to;
+    char bytes[CHUNK_BYTES];
+    size_t at, size; // what is not yet sent of `bytes`
+};
+
+struct relay_work {
+    struct way in, out;   // from the client to the service, and back
+    int pipe_fd, file_fd; // -1: none
+    int passed_fd;        // the service's end of the pipe, to be sent with the next bytes; or -1
+    bool file_is_regular;
+    bool client_has_ended; // there is nothing more to be heard
+};
+
+static struct relay_work work; // in the fork alone
+
+// A pipe's reader may take any time for good reasons.
+static ssize_t write_some(const char *bytes, size_t size)
+{
+    struct pollfd wait = {.fd = work.file_fd, .events = POLLOUT};
+    if (work.file_is_regular)
+        return write(work.file_fd, bytes, size);
+    alarm(0);
+    poll(&wait, 1, -1);
+    alarm(STUCK_S);
+    return write(work.file_fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
+}
+
+// Bytes from the service into the client's file. False: the service has closed the pipe, or nothing
+// can be written any more; the service learns of that by EPIPE.
+static bool pump(bool to_the_last)
+{
+    static char bytes[CHUNK_BYTES];
+    do {
+        ssize_t n = read(work.pipe_fd, bytes, sizeof(bytes));
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (n == 0)
+            return false;
+        for (ssize_t at = 0; at < n;) {
+            ssize_t written = write_some(bytes + at, (size_t)(n - at));
+            if (written > 0)
+                at += written;
+            else if (written == 0 || (errno != EINTR && errno != EAGAIN))
+                return false;
+        }
+        alarm(STUCK_S);
+    } while (to_the_last);
+    return true;
+}
+
+static void end_file(void)
+{
+    work.pipe_fd = close_fd(work.pipe_fd);
+    work.file_fd = close_fd(work.file_fd);
+}
+
+// The pipe that stands for the client's descriptor; the service gets its other end with the bytes
+// that came along. One file at a time. Where the client's descriptor cannot be written to, the
+// service gets an end that cannot be either.
+static void take_file(int fd)
+{
+    int ends[2], flags = fcntl(fd, F_GETFL);
+    struct stat st;
+    if (work.file_fd >= 0 && !pump(true))
+        end_file();
+    if (work.file_fd >= 0 || flags < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+        close_fd(fd);
+        return;
+    }
+    fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
+    bool writable = !(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY;
+    work.file_is_regular = fstat(fd, &st) < 0 || S_ISREG(st.st_mode);
+    work.passed_fd = ends[writable];
+    work.pipe_fd = ends[!writable];
+    work.file_fd = fd;
+}
+
+static void receive_from_client(void)
+{
+    int fd = -1;
+    int64_t n = unix_socket_receive(work.in.from, work.in.bytes, CHUNK_BYTES, MSG_DONTWAIT, &fd);
+    if (fd >= 0)
+        take_file(fd);
+    if (n > 0) {
+        work.in.at = 0;
+        work.in.size = (size_t)n;
+    } else if (n != -EAGAIN && n != -EINTR) {
+        work.client_has_ended = true;
+        shutdown(work.in.to, SHUT_WR);
+    }
+}
+
+static void receive_from_service(void)
+{
+    ssize_t n = recv(work.out.from, work.out.bytes, CHUNK_BYTES, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        // The service has hung up: no more words, but perhaps more for the file.
+        close_fd(work.in.from);
+        close_fd(work.in.to);
+        work.in.from = work.in.to = work.out.from = work.out.to = -1;
+        work.in.size = work.out.size = 0;
+    }
+    if (n > 0) {
+        work.out.at = 0;
+        work.out.size = (size_t)n;
+        if (work.pipe_fd >= 0 && !pump(true))
+            end_file();
+    }
+}
+
+static void send_rest(struct way *way, int *passed_fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = way->bytes + way->at, .iov_len = way->size - way->at};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed_fd && *passed_fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.space);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.header), passed_fd, sizeof(*passed_fd));
+    }
+    ssize_t n = sendmsg(way->to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        way->size = 0; // nobody hears it any more; the other side's end is noticed when reading
+    if (n <= 0)
+        return;
+    if (passed_fd)
+        *passed_fd = close_fd(*passed_fd);
+    way->at += (size_t)n;
+    if (way->at == way->size)
+        way->size = 0;
+}
+
+static void relay_round(void)
+{
+    struct pollfd fds[] = {
+        {.fd = work.in.size || work.client_has_ended ? -1 : work.in.from, .events = POLLIN},
+        {.fd = work.in.size ? work.in.to : -1, .events = POLLOUT},
+        {.fd = work.out.size ? -1 : work.out.from, .events = POLLIN},
+        {.fd = work.out.size ? work.out.to : -1, .events = POLLOUT},
+        {.fd = work.pipe_fd, .events = POLLIN},
+    };
+    alarm(0); // nobody is waited for here but those who may keep silent
+    if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
+        return;
+    alarm(STUCK_S);
+    if (fds[4].revents && !pump(false))
+        end_file();
+    if (fds[0].revents)
+        receive_from_client();
+    if (fds[1].revents)
+        send_rest(&work.in, &work.passed_fd);
+    if (fds[2].revents)
+        receive_from_service();
+    if (fds[3].revents)
+        send_rest(&work.out, NULL);
+}
+
+// Everything but the three: what the service has open is no business of a relay.
+static void keep_only(int *a, int *b)
+{
+    int low = FDS_KEPT, other = FDS_KEPT + 1;
+    int a_copy = fcntl(*a, F_DUPFD_CLOEXEC, 64);
+    int b_copy = fcntl(*b < 0 ? *a : *b, F_DUPFD_CLOEXEC, 64);
+    if (a_copy < 0 || b_copy < 0 || dup3(a_copy, low, O_CLOEXEC) < 0 ||
+        dup3(b_copy, other, O_CLOEXEC) < 0)
+        _exit(0);
+    *a = low;
+    *b = other;
+    if (syscall(NR_CLOSE_RANGE, other + 1, ~0U, 0) < 0)
+        for (int fd = other + 1; fd < sysconf(_SC_OPEN_MAX); fd++)
+            close(fd);
+}
+
+static _Noreturn void relay_main(int client_fd, int service_fd)
+{
+    signal(SIGALRM, SIG_DFL);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // the others stay with the service
+    keep_only(&client_fd, &service_fd);
+    sandbox_shuffles();
+    work.in = (struct way){.from = client_fd, .to = service_fd};
+    work.out = (struct way){.from = service_fd, .to = client_fd};
+    work.pipe_fd = work.file_fd = work.passed_fd = -1;
+    while (work.in.from >= 0 || work.pipe_fd >= 0)
+        relay_round();
+    _exit(0);
+}
+
+// -- in the service --
+
+struct relay {
+    pid_t pid;
+    uid_t uid;
+    int pid_fd; // owned; -1: this kernel has none
+    struct loop_io *io;
+    struct relays *relays; // borrowed
+    struct relay *next;
+};
+
+struct relays {
+    struct loop *loop;   // borrowed
+    struct relay *first; // owned
+};
+
+int relays_new(struct loop *loop, struct relays **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    (*ret)->loop = loop;
+    return 0;
+}
+
+static void relay_forget(struct relay **at)
+{
+    struct relay *relay = *at;
+    *at = relay->next;
+    if (relay->io)
+        loop_remove_io(relay->io);
+    close_fd(relay->pid_fd);
+    free(relay);
+}
+
+static void reap(struct relays *relays)
+{
+    for (struct relay **at = &relays->first; *at;) {
+        if (waitpid((*at)->pid, NULL, WNOHANG) != 0)
+            relay_forget(at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+static void relay_ended(void *userdata, uint32_t events)
+{
+    struct relay *relay = userdata;
+    (void)events;
+    reap(relay->relays);
+}
+
+struct relays *relays_free(struct relays *relays)
+{
+    if (!relays)
+        return NULL;
+    reap(relays);
+    while (relays->first)
+        relay_forget(&relays->first);
+    free(relays);
+    return NULL;
+}
+
+static int count(const struct relays *relays, uid_t uid)
+{
+    size_t n = 0, n_of_uid = 0;
+    for (const struct relay *relay = relays->first; relay; relay = relay->next) {
+        n++;
+        n_of_uid += relay->uid == uid;
+    }
+    return n_of_uid >= RELAYS_EACH_MAX || n >= RELAYS_ALL_MAX ? -EUSERS : 0;
+}
+
+static int note(struct relays *relays, pid_t pid, uid_t uid, struct relay *relay)
+{
+    *relay = (struct relay){.pid = pid, .uid = uid, .relays = relays, .next = relays->first};
+    relays->first = relay;
+    relay->pid_fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
+    if (relay->pid_fd < 0) // then it is noticed when the next one starts
+        return 0;
+    fcntl(relay->pid_fd, F_SETFD, FD_CLOEXEC);
+    return loop_add_io(relays->loop, relay->pid_fd, EPOLLIN, relay_ended, relay, &relay->io);
+}
+
+int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
+{
+    int ends[2];
+    reap(relays);
+    int r = count(relays, uid);
+    if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        r = -errno;
+    if (r < 0) {
+        relays_close_socket(fd);
+        return r;
+    }
+    struct relay *relay = malloc(sizeof(*relay));
+    pid_t pid = relay ? fork() : -1;
+    if (pid == 0)
+        relay_main(fd, ends[1]);
+    close_fd(ends[1]);
+    if (pid < 0) {
+        r = relay ? -errno : -ENOMEM;
+        free(relay);
+        close_fd(ends[0]);
+        relays_close_socket(fd);
+        return r;
+    }
+    self_guard_release(pid);
+    close_fd(fd); // the relay has it, too: so this is not its end
+    note(relays, pid, uid, relay);
+    *ret_fd = ends[0];
+    return 0;
+}
+
+void relays_close_socket(int fd)
+{
+    if (unix_socket_refuses_fds(fd)) {
+        close_fd(fd);
+        return;
+    }
+    // Its last holder is a process that nobody waits for: the child of a child.
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (fork() == 0) {
+            int none = -1;
+            keep_only(&fd, &none);
+            usleep(200 * 1000); // longer than the others need to let go
+        }
+        _exit(0);
+    }
+    close_fd(fd);
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}
