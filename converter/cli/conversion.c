@@ -44,6 +44,8 @@
 #define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
 #define PROGRESS_WIDTH  40
 #define WATCH_STEPS     100000
+// The program itself, the stack of its threads, and SQLite's caches.
+#define DATA_MORE ((uint64_t)64 << 20)
 // Two clocks of one boot differ by what was slewed in between; those of two boots by more.
 #define SAME_BOOT_NS (NSEC_PER_SEC / 2)
 
@@ -58,6 +60,7 @@ VEC_DEFINE(content_vec, struct content);
 
 struct run {
     const struct conversion *conversion;
+    struct budget budget;
     char *folder; // owned
     struct working_folder beside;
     char *working; // owned; the file that becomes the output
@@ -209,9 +212,29 @@ static int base_copy(struct run *run)
     return r < 0 ? r : sources_load(&run->sources, to, run->err);
 }
 
+static void stop_print(struct run *run, const char *trace, const struct input *input,
+                       const struct trace_result *result)
+{
+    char text[96];
+    enum budget_limit limit = result->stopped ? result->stopped : result->stopped_late;
+    if (!limit)
+        return;
+    run->damaged = true;
+    budget_text(&run->budget, limit, text, sizeof(text));
+    if (result->stopped)
+        say("%s: %s: the last %" PRIu64 " of %zu bytes are left out; what was read is converted "
+            "(give more, or convert a part)",
+            trace, text, input_size(input) - result->stopped_offset, input_size(input));
+    if (result->stopped_late)
+        say("%s: %s: what comes after %.3f s of the trace's clock is left out; the rest is "
+            "converted (give more, or fill fewer tables with --tables)",
+            trace, text, (double)result->stopped_ts / (double)NSEC_PER_SEC);
+}
+
 static void damage_print(struct run *run, const char *trace, const struct input *input,
                          const struct trace_result *result)
 {
+    stop_print(run, trace, input, result);
     if (input_damage(input)) {
         say("%s: %s; converted what could be read", trace, input_damage(input));
         run->damaged = true;
@@ -246,6 +269,8 @@ static int trace_import(struct run *run, const struct content *content, const ch
         database_shift_ids(db, shifts);
     if (r == 0)
         database_select(db, &run->conversion->selection);
+    if (r == 0)
+        database_budget(db, &run->budget);
     if (r == 0)
         r = import_trace(db, content->input, run->folder, progress_show, run, run->err, ret);
     progress_wipe(run);
@@ -403,8 +428,10 @@ static int trace_convert(struct run *run, const struct content *content, struct 
         r = part_skips(run, part, content->name, &repeats);
     if (r == 0 && part && !repeats)
         r = part_join(run, part, content->name);
-    if (part)
+    if (part) {
+        budget_give(&run->budget, file_size(part));
         unlink(part);
+    }
     if (r < 0 || repeats)
         return r;
     run->has_base = true;
@@ -422,6 +449,18 @@ static void content_done(struct content *content)
     input_free(content->input);
 }
 
+// Whether nothing of a further file can be read; says so.
+static bool is_used_up(struct run *run, const char *name)
+{
+    char text[96];
+    enum budget_limit limit = budget_check(&run->budget, BUDGET_WALK);
+    if (!limit)
+        return false;
+    say("%s: left out: %s", name, budget_text(&run->budget, limit, text, sizeof(text)));
+    run->damaged = true;
+    return true;
+}
+
 // Takes over the content: a trace is converted now, other files wait until the traces are through.
 static int content_take(struct run *run, struct content content)
 {
@@ -431,7 +470,8 @@ static int content_take(struct run *run, struct content content)
         content.format = file_format_recognise(content.name, bytes, size);
     struct source source = source_of(content.name, content.input, content.format, content.argument);
     int r = 0;
-    if (source_skips(run, &source, content.format)) {
+    if ((run->n_bytes && is_used_up(run, content.name)) ||
+        source_skips(run, &source, content.format)) {
         content_done(&content);
         return 0;
     }
@@ -463,6 +503,14 @@ static bool archive_wants(const char *name, const uint8_t *head, size_t size)
     return str_starts_with(last, "perf-") || str_starts_with(last, "pin");
 }
 
+static struct input_needs needs_of(struct run *run)
+{
+    return (struct input_needs){.spill_folder = run->folder,
+                                .budget = &run->budget,
+                                .goes_on = run_goes_on,
+                                .userdata = run};
+}
+
 static int archive_take(struct run *run, struct input *archive, const struct conversion_file *file,
                         const char *name)
 {
@@ -472,8 +520,8 @@ static int archive_take(struct run *run, struct input *archive, const struct con
     if (source_skips(run, &source, NULL))
         return 0;
     struct archive_left_out left_out;
-    int r = archive_read(archive, name, run->folder, archive_wants, run_goes_on, run, run->err,
-                         &files, &left_out);
+    const struct input_needs needs = needs_of(run);
+    int r = archive_read(archive, name, &needs, archive_wants, run->err, &files, &left_out);
     if (r == 0 && *left_out.text) {
         say("%s; left out", left_out.text);
         run->damaged |= left_out.damaged;
@@ -498,7 +546,8 @@ static int file_take(struct run *run, const struct conversion_file *file)
 {
     CLEANUP(input_freep) struct input *input = NULL;
     const char *name = str_eq(file->path, "-") ? "standard input" : file->path;
-    int r = input_open(file->path, run->folder, run_goes_on, run, run->err, &input);
+    const struct input_needs needs = needs_of(run);
+    int r = input_open(file->path, &needs, run->err, &input);
     if (r < 0)
         return r;
     if (!file->format && archive_recognise(input))
@@ -518,20 +567,23 @@ static int file_take(struct run *run, const struct conversion_file *file)
 struct waiting {
     struct run *run;
     const struct content *content;
+    enum budget_limit stopped;
 };
 
 // Importers ask from time to time. What they have read does not come back, so it need not stay.
 static bool waiting_goes_on(void *userdata)
 {
-    const struct waiting *waiting = userdata;
+    struct waiting *waiting = userdata;
     input_forget(waiting->content->input);
-    return run_goes_on(waiting->run);
+    if (!waiting->stopped)
+        waiting->stopped = budget_check(&waiting->run->budget, BUDGET_ROWS);
+    return !waiting->stopped && run_goes_on(waiting->run);
 }
 
 static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
                           const struct content *content)
 {
-    struct waiting waiting = {run, content};
+    struct waiting waiting = {run, content, BUDGET_LASTS};
     struct file_import in = {
         .handle = handle,
         .bulk = bulk,
@@ -545,6 +597,13 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     if (!size)
         return content_empty(run, content);
     int r = content->format->import(&in, input_bytes(content->input), size, run->err);
+    if (r == -ECANCELED && waiting.stopped) {
+        char text[96];
+        say("%s: %s; converted what could be read", content->name,
+            budget_text(&run->budget, waiting.stopped, text, sizeof(text)));
+        run->damaged = true;
+        r = 0;
+    }
     if (r < 0)
         return r;
     run->n_bytes += size;
@@ -729,8 +788,32 @@ static void summary_print(const struct run *run, nsec_t took)
     health_print(&run->verdicts, &run->health, true);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define CAN_BOUND 0 // it takes terabytes of address space
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CAN_BOUND 0
+#endif
+#endif
+#ifndef CAN_BOUND
+#define CAN_BOUND 1
+#endif
+
+// Reading ends before the limit. What grows without being asked for, between two questions, meets
+// the kernel's limit: then nothing is converted.
+static void memory_bound(const struct budget *budget)
+{
+    struct rlimit data;
+    rlim_t max = budget->memory_max < UINT64_MAX - DATA_MORE ? budget->memory_max + DATA_MORE
+                                                             : RLIM_INFINITY;
+    if (!CAN_BOUND || getrlimit(RLIMIT_DATA, &data) < 0 || data.rlim_cur <= max)
+        return;
+    data.rlim_cur = max;
+    setrlimit(RLIMIT_DATA, &data);
+}
+
 // A limit that somebody has set is the likely cause, and easy to overlook.
-static void memory_hint(int r, struct err *err)
+static void memory_hint(const struct budget *budget, int r, struct err *err)
 {
     struct rlimit space, data;
     if (r != -ENOMEM || !err || *err->hint || getrlimit(RLIMIT_AS, &space) < 0 ||
@@ -741,6 +824,9 @@ static void memory_hint(int r, struct err *err)
                  "the address space is limited to %llu MiB, ulimit -v; 64 MiB and four times the "
                  "size of the trace, inflated, are enough for most",
                  (unsigned long long)space.rlim_cur >> 20);
+    else if (data.rlim_cur == budget->memory_max + DATA_MORE)
+        err_hint(err, r, "--max-memory, %" PRIu64 " MiB, is reached: give more",
+                 budget->memory_max >> 20);
     else if (data.rlim_cur != RLIM_INFINITY)
         err_hint(err, r, "the data of a process are limited to %llu MiB, ulimit -d",
                  (unsigned long long)data.rlim_cur >> 20);
@@ -752,6 +838,8 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
         .conversion = conversion, .folder = folder_of(conversion->output), .err = err};
     run.progress_shown = !conversion->quiet && isatty(STDERR_FILENO);
     nsec_t start = nsec_now(CLOCK_MONOTONIC);
+    budget_open(&run.budget, conversion->max_memory, conversion->max_output, run.folder);
+    memory_bound(&run.budget);
     int r = everything_convert(&run);
     progress_wipe(&run);
     if (r == 0 && conversion->opened)
@@ -761,7 +849,8 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
     working_folder_remove(&run.beside);
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
-    memory_hint(r, err);
+    memory_hint(&run.budget, r, err);
+    budget_close(&run.budget);
     if (run.unchanged)
         say("%s: unchanged, because all files were left out", conversion->output);
     else if (r == 0 && !conversion->quiet)

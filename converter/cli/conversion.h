@@ -29,10 +29,11 @@ struct conversion {
                              // reading, and its file is gone
     struct path_vec symbols; // folders with ELF files, borrowed
     struct selection selection;
-    bool symbolize;    // look for symbols of frames
-    bool append;       // to `output`, if it exists
-    bool merge_clocks; // bring all traces onto the clock of the first
-    bool quiet;        // no progress and no summary
+    uint64_t max_memory, max_output; // bytes; 0: see budget_open()
+    bool symbolize;                  // look for symbols of frames
+    bool append;                     // to `output`, if it exists
+    bool merge_clocks;               // bring all traces onto the clock of the first
+    bool quiet;                      // no progress and no summary
     bool (*goes_on)(void *userdata);
     void *userdata;
 };

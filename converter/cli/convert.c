@@ -16,6 +16,7 @@
 #include "converter/cli/interrupts.h"
 #include "converter/cli/say.h"
 #include "converter/cli/streams.h"
+#include "converter/input/budget.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -55,6 +56,10 @@ static const char help[] =
     "      --symbols                names and source lines of frames, from files with\n"
     "                               the same build id in /usr/lib/debug or where they\n"
     "                               were mapped\n"
+    "      --max-memory SIZE        memory to use at most (default: half of what is\n"
+    "                               available)\n"
+    "      --max-output SIZE        room for the database and temporary files\n"
+    "                               (default: nine tenths of what is free)\n"
     "  -q, --quiet                  no progress, no summary, no verdict, and nothing\n"
     "                               about what the traces lack\n"
     "  -h, --help                   this text\n"
@@ -90,6 +95,15 @@ static int file_add(struct conversion *conversion, char *path, const char *optio
     return conversion_files_push(&conversion->files, file);
 }
 
+static bool size_take(const char *text, uint64_t min, uint64_t *ret, int *ret_code)
+{
+    if (str_parse_size(text, ret) == 0 && *ret >= min)
+        return true;
+    *ret_code = usage_error("convert", "%s: not a size of at least %d MiB, as 512m or 2g", text,
+                            (int)(min >> 20));
+    return false;
+}
+
 // 0, or what the program is to return; then *ret_code says so.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
@@ -102,6 +116,8 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         OPTION_NO_SCHED,
         OPTION_SYMBOLS,
         OPTION_SYMBOL_PATH,
+        OPTION_MAX_MEMORY,
+        OPTION_MAX_OUTPUT,
     };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
@@ -117,6 +133,8 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"alloc-log", required_argument, NULL, OPTION_FILE},
         {"symbols", no_argument, NULL, OPTION_SYMBOLS},
         {"symbol-path", required_argument, NULL, OPTION_SYMBOL_PATH},
+        {"max-memory", required_argument, NULL, OPTION_MAX_MEMORY},
+        {"max-output", required_argument, NULL, OPTION_MAX_OUTPUT},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -167,6 +185,14 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         case OPTION_SYMBOLS:
             conversion->symbolize = true;
             break;
+        case OPTION_MAX_MEMORY:
+            if (size_take(optarg, BUDGET_MEMORY_MIN, &conversion->max_memory, ret_code))
+                break;
+            return false;
+        case OPTION_MAX_OUTPUT:
+            if (size_take(optarg, BUDGET_OUTPUT_MIN, &conversion->max_output, ret_code))
+                break;
+            return false;
         case 'q':
             conversion->quiet = true;
             break;

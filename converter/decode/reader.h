@@ -54,7 +54,10 @@ struct reader {
     uint32_t machine;    // at hand
     size_t since_forget; // bytes read since pages were let go
     uint64_t n_steps;
-    bool final; // no more snapshots will come
+    bool final;            // no more snapshots will come
+    struct budget *budget; // borrowed; NULL: none
+    enum budget_stage stage;
+    size_t due; // value of since_forget at which it is asked
 };
 
 static inline void reader_problem(struct reader *reader, enum trace_problem kind, uint32_t detail)

@@ -32,6 +32,7 @@
 #define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
 #define PROGRESS_STEP      4096
+#define CHECK_BYTES        ((size_t)1 << 20)
 
 // Counted once for each outermost packet, however much is wrong in it.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
@@ -60,10 +61,18 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
-// Counts bytes that were read; false: the handler wants an end.
-static bool reader_step(struct reader *reader, size_t n_bytes, double done)
+static void budget_ask(struct reader *reader)
 {
-    reader->since_forget += n_bytes;
+    struct trace_result *result = reader->result;
+    enum budget_limit *stopped =
+        reader->stage == BUDGET_WALK ? &result->stopped : &result->stopped_late;
+    if (!*stopped)
+        *stopped = budget_check(reader->budget, reader->stage);
+}
+
+// What is due from time to time; false: the handler wants an end.
+static bool reader_pause(struct reader *reader, double done)
+{
     if (reader->since_forget >= FORGET_BYTES) {
         if (input_resident_bytes() >= FORGET_BYTES) {
             input_forget(reader->input);
@@ -73,9 +82,20 @@ static bool reader_step(struct reader *reader, size_t n_bytes, double done)
         }
         reader->since_forget = 0;
     }
-    if (++reader->n_steps % PROGRESS_STEP || !reader->handler->progress)
+    reader->due = reader->since_forget + CHECK_BYTES;
+    budget_ask(reader);
+    if (reader->n_steps % PROGRESS_STEP || !reader->handler->progress)
         return true;
     return reader->handler->progress(reader->handler->userdata, done);
+}
+
+// Counts bytes that were read; false: the handler wants an end.
+static inline bool reader_step(struct reader *reader, size_t n_bytes, double done)
+{
+    reader->since_forget += n_bytes;
+    if (++reader->n_steps % PROGRESS_STEP && reader->since_forget < reader->due)
+        return true;
+    return reader_pause(reader, done);
 }
 
 static void header_data(struct reader *reader, struct header *header,
@@ -527,6 +547,10 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
         if (r < 0)
             return r;
         reader->result->n_packets += outermost;
+        if (reader->result->stopped) {
+            reader->result->stopped_offset = (uint64_t)(trace.pos - start); // the outermost is last
+            return 0;
+        }
     }
     if (r == -EBADMSG && outermost) {
         reader->result->truncated = true;
@@ -552,6 +576,10 @@ static int deferred_place(struct reader *reader)
             r = packet_place(reader, &header, generation);
         if (r < 0)
             return r;
+        if (reader->result->stopped) {
+            reader->result->stopped_offset = input_size(reader->input);
+            break;
+        }
     }
     scratch_done(&reader->deferred);
     return 0;
@@ -623,6 +651,10 @@ static int timeline_walk(struct reader *reader)
         double done = 0.3 + 0.7 * (double)timeline->n_begun / (double)timeline->n_items;
         if (!reader_step(reader, n_bytes, done))
             return -ECANCELED;
+        if (reader->result->stopped_late) {
+            reader->result->stopped_ts = record ? ts : item->ts;
+            return 0;
+        }
         if (record) {
             struct ftrace_record ftrace = {
                 .ts = ts,
@@ -665,7 +697,11 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         free(reader);
         return err_errno(err, -ENOMEM, "trace");
     }
+    reader->budget = input_budget(input);
+    reader->stage = BUDGET_WALK;
+    reader->timeline.scratch.budget = reader->deferred.budget = reader->budget;
     int r = spill_init(&reader->spill, spill_folder, err);
+    reader->spill.budget = reader->budget;
     if (r == 0)
         r = packets_walk(reader, wire_reader_over(input_bytes(input), input_size(input)), true);
     if (r == 0)
@@ -674,6 +710,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = ftrace_starts_tell(reader);
     if (r == 0)
         r = handler->indexed(handler->userdata, ret);
+    reader->stage = BUDGET_ROWS;
     if (r == 0)
         r = timeline_walk(reader);
     problem_count(reader, PROBLEM_INTERNED_MISSING, reader->sequences.use.n_missing);

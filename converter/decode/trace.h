@@ -83,6 +83,11 @@ struct trace_result {
     uint64_t first_damaged_offset, first_damaged_packet;
     enum trace_problem first_damage;
     bool has_trace_clock; // a snapshot told which it is
+    // Which limit ended reading. Either the bytes from `stopped_offset` on are left out, or what
+    // comes later than `stopped_ts`.
+    enum budget_limit stopped, stopped_late;
+    uint64_t stopped_offset;
+    int64_t stopped_ts;
 };
 
 // What a problem means for a packet: "its ... cannot be read". NULL for problems that are no

@@ -125,6 +125,11 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
         metadata_set_int(&im->metadata, "trace_time_clock_id", clock_id_of(im->clocks.trace_clock));
         metadata_made(&im->metadata, "trace_time_clock_id");
     }
+    if (result->stopped || input_stopped(im->input))
+        stats_set_at(&im->stats, STAT_mmsql_stopped_at_offset,
+                     result->stopped ? result->stopped : input_stopped(im->input),
+                     result->stopped ? (int64_t)result->stopped_offset
+                                     : (int64_t)input_size(im->input));
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
     trace_uuid_make(im, input_bytes(im->input), input_size(im->input));
@@ -305,6 +310,9 @@ static int held_back_write(struct import *im)
 static int handle_finished(void *userdata, int outcome)
 {
     struct import *im = userdata;
+    if (im->result->stopped_late)
+        stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, im->result->stopped_late,
+                     im->result->stopped_ts);
     int r = outcome < 0 ? outcome : import_failure(im);
     if (r == 0)
         r = held_back_write(im);
@@ -349,7 +357,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret)
 {
-    struct import im = {.db = db, .input = input, .err = err};
+    struct import im = {.db = db, .input = input, .err = err, .result = ret};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
     im.ftrace_rows.db = db;

@@ -77,6 +77,7 @@ struct import {
     struct json_reader *json;   // owned; NULL: not needed yet
     uint64_t n_dropped_packets;
     uint64_t n_packets;
+    const struct trace_result *result; // borrowed
     bool has_realtime;
     int64_t realtime_offset; // real time minus trace time, by the first reading of both (ns)
     bool has_bounds;

@@ -311,6 +311,12 @@
       "Packets of further machines, where a trace has too many.")                                  \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
+    S(mmsql_stopped_at_offset, true, "data_loss", "analysis",                                      \
+      "Offset in the trace at which reading ended, because --max-memory (idx 1) or "               \
+      "--max-output (idx 2) was reached.")                                                         \
+    S(mmsql_stopped_at_time, true, "data_loss", "analysis",                                        \
+      "Time behind which events are left out, because --max-memory (idx 1) or --max-output "       \
+      "(idx 2) was reached.")                                                                      \
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \
       "missing.")                                                                                  \

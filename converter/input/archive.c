@@ -47,10 +47,8 @@ void archive_files_free(struct archive_files *files)
 struct archive {
     struct input *input; // borrowed
     const char *path;
-    const char *spill_folder;
+    const struct input_needs *needs;
     bool (*wanted)(const char *name, const uint8_t *head, size_t size);
-    bool (*goes_on)(void *userdata);
-    void *userdata;
     unzFile zip;
     uint64_t at;   // of the reading position
     uint64_t left; // that may still be inflated
@@ -202,8 +200,7 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     if (code != UNZ_OK)
         return 0;
     struct archive_file file = {.name = strdup(name)};
-    int r = file.name ? input_from_reader(archive->spill_folder, entry_read, archive,
-                                          archive->goes_on, archive->userdata, err, &file.input)
+    int r = file.name ? input_from_reader(archive->needs, entry_read, archive, err, &file.input)
                       : err_errno(err, -ENOMEM, "archive");
     unzCloseCurrentFile(archive->zip);
     if (r == 0)
@@ -238,6 +235,13 @@ static int entry_visit(struct archive *archive, struct err *err)
     }
     if (archive->only_bugreport && !is_of_bugreport(name))
         return 0;
+    enum budget_limit stopped = budget_check(archive->needs->budget, BUDGET_INPUT);
+    if (stopped) {
+        char why[96];
+        problem_note(archive, name, true,
+                     budget_text(archive->needs->budget, stopped, why, sizeof(why)));
+        return archive->files->n ? 1 : err_set(err, -EDQUOT, "%s", archive->left_out->text);
+    }
     int n = entry_head(archive, name, head);
     if (n == -ENOMEM)
         return err_errno(err, n, "%s!%s", archive->path, name);
@@ -252,7 +256,7 @@ static int entries_walk(struct archive *archive,
 {
     int code = unzGoToFirstFile(archive->zip), r = 0;
     for (size_t n = 0; code == UNZ_OK && r == 0 && n < ENTRIES_MAX; n++) {
-        if (archive->goes_on && !archive->goes_on(archive->userdata))
+        if (archive->needs->goes_on && !archive->needs->goes_on(archive->needs->userdata))
             return -ECANCELED;
         r = visit(archive, err);
         code = unzGoToNextFile(archive->zip);
@@ -279,25 +283,23 @@ static int entries_take(struct archive *archive, struct err *err)
     archive->only_bugreport = r > 0;
     r = entries_walk(archive, entry_visit, err);
     if (r < 0 || archive->files->n)
-        return r;
+        return r < 0 ? r : 0;
     if (*archive->left_out->text)
         return err_set(err, -EBADMSG, "%s", archive->left_out->text);
     err_set(err, -ENOENT, "%s: no trace in this archive", archive->path);
     return err_hint(err, -ENOENT, "nor another file that mmsql reads");
 }
 
-int archive_read(struct input *input, const char *path, const char *spill_folder,
+int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
-                 struct archive_files *ret, struct archive_left_out *ret_left_out)
+                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out)
 {
+    static const struct input_needs no_needs;
     struct archive archive = {
         .input = input,
         .path = path,
-        .spill_folder = spill_folder,
+        .needs = needs ? needs : &no_needs,
         .wanted = wanted,
-        .goes_on = goes_on,
-        .userdata = userdata,
         .left = input_inflated_max(input_size(input)),
         .files = ret,
         .left_out = ret_left_out,
@@ -319,16 +321,13 @@ int archive_read(struct input *input, const char *path, const char *spill_folder
 
 #else
 
-int archive_read(struct input *input, const char *path, const char *spill_folder,
+int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
-                 struct archive_files *ret, struct archive_left_out *ret_left_out)
+                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out)
 {
     (void)input;
-    (void)spill_folder;
+    (void)needs;
     (void)wanted;
-    (void)goes_on;
-    (void)userdata;
     (void)ret;
     *ret_left_out = (struct archive_left_out){0};
     err_set(err, -EOPNOTSUPP, "%s: a zip archive, and this mmsql is built without minizip", path);

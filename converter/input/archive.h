@@ -26,12 +26,11 @@ bool archive_recognise(const struct input *input);
 
 // Inflates what is of use here: traces, and other files that `wanted` takes for its name and the
 // first bytes. In a bugreport only the folder of its traces, FS/proc, index.txt and kernel.log are
-// looked at. `path` is for people. What is inflated goes into `spill_folder`; an archive that grows
+// looked at. `path` is for people. `needs` as for input_open(); an archive that grows
 // beyond all measure is refused (-EFBIG). -ENOENT: nothing of use in it. Entries that cannot be
 // looked at are passed over, and *ret_left_out names the first.
-int archive_read(struct input *input, const char *path, const char *spill_folder,
+int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 bool (*goes_on)(void *userdata), void *userdata, struct err *err,
-                 struct archive_files *ret, struct archive_left_out *ret_left_out);
+                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out);
 
 void archive_files_free(struct archive_files *files); // fit for CLEANUP()

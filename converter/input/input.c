@@ -23,14 +23,13 @@
 #include "converter/input/spill.h"
 
 #define CHUNK_SIZE  ((size_t)64 * 1024)
-#define DAMAGE_SIZE 128
+#define DAMAGE_SIZE 160
 #define ASK_MS      200
 
 #define FORGET_SIZE ((size_t)16 << 20)
 
 struct input {
-    bool (*goes_on)(void *userdata); // NULL: always
-    void *userdata;
+    struct input_needs needs;
     const uint8_t *bytes;
     size_t size;
     void *map; // owned, NULL if bytes are elsewhere
@@ -38,13 +37,27 @@ struct input {
     struct spill spill;
     char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
+    enum budget_limit stopped;
 };
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
 
 static bool input_goes_on(const struct input *input)
 {
-    return !input->goes_on || input->goes_on(input->userdata);
+    return !input->needs.goes_on || input->needs.goes_on(input->needs.userdata);
+}
+
+// True at the first byte that is too much: the rest is left out.
+static bool is_stopped(struct input *input, const char *what, size_t n_bytes)
+{
+    char text[DAMAGE_SIZE / 2];
+    if (!input->stopped)
+        input->stopped = budget_check(input->needs.budget, BUDGET_INPUT);
+    if (!input->stopped)
+        return false;
+    snprintf(input->damage, sizeof(input->damage), "%s: reading ended after %zu bytes of %s",
+             budget_text(input->needs.budget, input->stopped, text, sizeof(text)), n_bytes, what);
+    return true;
 }
 
 static int file_map(struct input *input, int fd, size_t size)
@@ -82,6 +95,8 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
         int r = spill_append(&input->spill, chunk, (size_t)n, err);
         if (r < 0)
             return r;
+        if (is_stopped(input, "the stream", input->spill.size))
+            break;
     }
     input->size = input->spill.size;
     return spill_finish(&input->spill, &input->bytes, err);
@@ -116,10 +131,14 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
         from = z.next_in;
         r = input_goes_on(input) ? spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err)
                                  : -ECANCELED;
-        if (r == 0 && to->size > inflated_max)
-            r = err_set(err, -EFBIG,
-                        "the gzip data inflates to far more than %zu bytes should hold",
-                        input->size);
+        if (r == 0 && to->size > inflated_max) {
+            snprintf(input->damage, sizeof(input->damage),
+                     "inflates to more than 1 GiB and 256 times its size: unpack it, if you trust "
+                     "it");
+            break;
+        }
+        if (r == 0 && is_stopped(input, "inflated data", to->size))
+            break;
         if (since_forget >= FORGET_SIZE) {
             input_forget(input);
             since_forget = 0;
@@ -127,12 +146,13 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
         if (code == Z_STREAM_END && end - from >= 2 && from[0] == 0x1f && from[1] == 0x8b)
             code = inflateReset(&z);
     }
-    if (r == 0 && code != Z_STREAM_END)
+    bool is_cut = *input->damage != '\0';
+    if (r == 0 && code != Z_STREAM_END && !is_cut)
         snprintf(input->damage, sizeof(input->damage), "gzip data ends or breaks at offset %zu: %s",
                  (size_t)(from - input->bytes), code == Z_BUF_ERROR ? "truncated" : "corrupt");
     while (code == Z_STREAM_END && from < end && !*from)
         from++;
-    if (r == 0 && code == Z_STREAM_END && from < end)
+    if (r == 0 && !is_cut && code == Z_STREAM_END && from < end)
         snprintf(input->damage, sizeof(input->damage),
                  "the %zu bytes from offset %zu on, behind the gzip data, are no gzip data",
                  (size_t)(end - from), (size_t)(from - input->bytes));
@@ -140,10 +160,17 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
     return r;
 }
 
-static int gzip_replace(struct input *input, const char *folder, struct err *err)
+static int spill_begin(const struct input *input, struct spill *spill, struct err *err)
+{
+    int r = spill_init(spill, input->needs.spill_folder, err);
+    spill->budget = input->needs.budget;
+    return r;
+}
+
+static int gzip_replace(struct input *input, struct err *err)
 {
     struct spill inflated;
-    int r = spill_init(&inflated, folder, err);
+    int r = spill_begin(input, &inflated, err);
     const uint8_t *bytes = NULL;
     if (r == 0)
         r = gzip_inflate(input, &inflated, err);
@@ -163,17 +190,17 @@ static int gzip_replace(struct input *input, const char *folder, struct err *err
     return 0;
 }
 
-int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void *userdata),
-               void *userdata, struct err *err, struct input **ret)
+int input_open(const char *path, const struct input_needs *needs, struct err *err,
+               struct input **ret)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     const char *name = is_stdin ? "standard input" : path;
     CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
     if (!input)
         return err_errno(err, -ENOMEM, "%s", name);
-    input->goes_on = goes_on;
-    input->userdata = userdata;
-    int r = spill_init(&input->spill, spill_folder, err);
+    if (needs)
+        input->needs = *needs;
+    int r = spill_begin(input, &input->spill, err);
     if (r < 0)
         return r;
     CLEANUP(close_fdp)
@@ -187,28 +214,27 @@ int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void 
     if (!S_ISREG(st.st_mode) || !at_start || !st.st_size || file_map(input, fd, (size_t)st.st_size))
         r = pipe_copy(input, fd, name, err);
     if (r == 0 && is_gzip(input))
-        r = gzip_replace(input, spill_folder, err);
+        r = gzip_replace(input, err);
     if (r == 0 && input_set_name(input, name) < 0)
         r = err_errno(err, -ENOMEM, "%s", name);
     if (r < 0)
-        return r == -EFBIG ? err_prefix(err, r, "%s", name) : r;
+        return r == -EDQUOT ? err_prefix(err, r, "%s", name) : r;
     *ret = STEAL(input);
     return 0;
 }
 
-int input_from_reader(const char *spill_folder,
+int input_from_reader(const struct input_needs *needs,
                       ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
-                      void *source, bool (*goes_on)(void *userdata), void *userdata,
-                      struct err *err, struct input **ret)
+                      void *source, struct err *err, struct input **ret)
 {
     CLEANUP(input_freep) struct input *input = calloc(1, sizeof(*input));
     CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
     if (!input || !chunk)
         return err_errno(err, -ENOMEM, "input");
-    input->goes_on = goes_on;
-    input->userdata = userdata;
-    int r = spill_init(&input->spill, spill_folder, err);
-    while (r == 0) {
+    if (needs)
+        input->needs = *needs;
+    int r = spill_begin(input, &input->spill, err);
+    while (r == 0 && !is_stopped(input, "inflated data", input->spill.size)) {
         ssize_t n = input_goes_on(input) ? read(source, chunk, CHUNK_SIZE, err) : -ECANCELED;
         if (n <= 0) {
             r = (int)n;
@@ -220,7 +246,7 @@ int input_from_reader(const char *spill_folder,
         r = spill_finish(&input->spill, &input->bytes, err);
     input->size = input->spill.size;
     if (r == 0 && is_gzip(input))
-        r = gzip_replace(input, spill_folder, err);
+        r = gzip_replace(input, err);
     if (r == 0)
         *ret = STEAL(input);
     return r;
@@ -237,7 +263,7 @@ int input_from_memory(const void *bytes, size_t size, struct err *err, struct in
     input->bytes = bytes;
     input->size = size;
     if (is_gzip(input))
-        r = gzip_replace(input, NULL, err);
+        r = gzip_replace(input, err);
     if (r == 0)
         *ret = STEAL(input);
     return r;
@@ -266,6 +292,16 @@ const uint8_t *input_bytes(const struct input *input)
 size_t input_size(const struct input *input)
 {
     return input->size;
+}
+
+enum budget_limit input_stopped(const struct input *input)
+{
+    return input->stopped;
+}
+
+struct budget *input_budget(const struct input *input)
+{
+    return input->needs.budget;
 }
 
 const char *input_damage(const struct input *input)

@@ -11,23 +11,33 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "converter/input/budget.h"
 
 struct input;
 
-// `path` "-" is standard input. What has to be stored on the way goes into `spill_folder` (NULL:
-// the system's place for temporary files). Reading a pipe and inflating may take long: `goes_on`
-// (NULL: always) is asked from time to time, and false ends it with -ECANCELED.
-int input_open(const char *path, const char *spill_folder, bool (*goes_on)(void *userdata),
-               void *userdata, struct err *err, struct input **ret);
+// All zero is a good default. Everything is borrowed.
+struct input_needs {
+    // What has to be stored on the way goes there; NULL: the system's place for temporary files.
+    const char *spill_folder;
+    // When it is used up, reading ends, and the rest counts as damage; NULL: none.
+    struct budget *budget;
+    // Reading a pipe and inflating may take long. It is asked from time to time, and false ends
+    // them with -ECANCELED; NULL: always.
+    bool (*goes_on)(void *userdata);
+    void *userdata;
+};
+
+// `path` "-" is standard input. `needs` may be NULL.
+int input_open(const char *path, const struct input_needs *needs, struct err *err,
+               struct input **ret);
 
 // For bytes that are in memory already; they are borrowed.
 int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret);
 
 // Whatever `read` gives until it returns 0; a negative errno of it, with a text, ends it.
-int input_from_reader(const char *spill_folder,
+int input_from_reader(const struct input_needs *needs,
                       ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
-                      void *source, bool (*goes_on)(void *userdata), void *userdata,
-                      struct err *err, struct input **ret);
+                      void *source, struct err *err, struct input **ret);
 
 // Bytes that `size` compressed ones may become before that is taken for an attack.
 static inline uint64_t input_inflated_max(uint64_t size)
@@ -45,6 +55,12 @@ size_t input_size(const struct input *input);
 // What was wrong with the compressed data, or NULL; input_bytes() has all that could be read
 // before.
 const char *input_damage(const struct input *input);
+
+// Which limit ended reading, if one did; input_damage() says so, too.
+enum budget_limit input_stopped(const struct input *input);
+
+// What it was opened with; NULL: none.
+struct budget *input_budget(const struct input *input);
 
 // Takes the pages out of this process's memory; they come back when they are read.
 void input_forget(const struct input *input);

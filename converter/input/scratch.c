@@ -22,7 +22,8 @@ static int scratch_open(struct scratch *scratch, const char *folder)
     int fd = unnamed_open(temporary_folder(folder));
     if (fd < 0)
         return -errno;
-    *scratch = (struct scratch){.fd = fd, .is_open = true};
+    scratch->fd = fd;
+    scratch->is_open = true;
     return 0;
 }
 
@@ -54,10 +55,16 @@ int scratch_reserve(struct scratch *scratch, const char *folder, size_t size)
     wanted = wanted / STEP_MIN * STEP_MIN; // whole pages
     if (wanted > scratch->mapped && !map_resize(scratch, wanted))
         return -ENOMEM;
-    r = posix_fallocate(scratch->fd, (off_t)scratch->size, (off_t)(wanted - scratch->size));
+    size_t more = wanted - scratch->size;
+    r = budget_take(scratch->budget, more);
+    if (r < 0)
+        return r;
+    r = -posix_fallocate(scratch->fd, (off_t)scratch->size, (off_t)more);
     if (r == 0)
         scratch->size = wanted;
-    return -r;
+    else
+        budget_give(scratch->budget, more);
+    return r;
 }
 
 void scratch_forget(const struct scratch *scratch)
@@ -70,6 +77,7 @@ void scratch_done(struct scratch *scratch)
 {
     if (scratch->bytes)
         munmap(scratch->bytes, scratch->mapped);
+    budget_give(scratch->budget, scratch->size);
     if (scratch->is_open)
         close_fd(scratch->fd);
     *scratch = (struct scratch){0};

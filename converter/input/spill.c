@@ -61,6 +61,9 @@ int spill_append(struct spill *spill, const void *bytes, size_t size, struct err
     int r = spill->fd < 0 ? spill_open(spill, err) : 0;
     if (r < 0)
         return r;
+    r = budget_take(spill->budget, size);
+    if (r < 0)
+        return err_set(err, r, "temporary file: --max-output is reached");
     const uint8_t *from = bytes;
     while (size) {
         ssize_t n = pwrite(spill->fd, from, size, (off_t)spill->size);
@@ -159,6 +162,7 @@ void spill_done(struct spill *spill)
     vec_foreach(&spill->parts, part)
         munmap((void *)(uintptr_t)part->bytes, part->size);
     spill_parts_done(&spill->parts);
+    budget_give(spill->budget, spill->size);
     spill->fd = close_fd(spill->fd);
     free(spill->folder);
     *spill = (struct spill){.fd = -1};

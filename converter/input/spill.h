@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "common/vec.h"
+#include "converter/input/budget.h"
 
 struct spill_part {
     const uint8_t *bytes; // mapped
@@ -21,10 +22,13 @@ struct spill {
     struct spill_parts parts; // of the file, in order
     int fd;                   // owned; -1 before the first append and when it is finished
     char *folder;             // owned
+    struct budget *budget;    // borrowed; NULL: none. To be set before the first append
 };
 
 // `folder` holds the file; NULL is the system's place for temporary files.
 int spill_init(struct spill *spill, const char *folder, struct err *err);
+
+// -EDQUOT: the budget does not let it grow.
 int spill_append(struct spill *spill, const void *bytes, size_t size, struct err *err);
 
 // What was appended from `offset` on. The address stays valid until spill_done(). Offsets do not

@@ -71,6 +71,9 @@ static int database_failed(struct database *db, int r)
     if (r == -ENOSPC) {
         err_set(&db->failure_err, r, "%s: no space left", place(db));
         err_hint(&db->failure_err, r, "the database needs a few times the trace's size");
+    } else if (r == -EDQUOT) {
+        err_set(&db->failure_err, r, "%s: --max-output is reached", place(db));
+        err_hint(&db->failure_err, r, "give more, or convert fewer tables with --tables");
     } else {
         err_errno(&db->failure_err, r, "%s", place(db));
     }
@@ -161,6 +164,11 @@ void database_shift_ids(struct database *db, const struct id_shifts *shifts)
 {
     db->shifts = shifts;
     writer_shift_ids(db->writer, shifts);
+}
+
+void database_budget(struct database *db, struct budget *budget)
+{
+    writer_budget(db->writer, budget);
 }
 
 int64_t database_id_shift(const struct database *db, enum table_id table)

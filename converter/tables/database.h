@@ -48,6 +48,7 @@ static inline void cell_bytes(struct cell *row, size_t column, const void *text,
 
 void cell_text(struct cell *row, size_t column, const char *text); // NULL: stays NULL
 
+struct budget;
 struct database;
 
 #define TABLE_CELLS_MAX 128
@@ -92,6 +93,9 @@ struct cell *database_nowhere(struct database *db);
 
 // A copy that lives as long as the row made last needs it.
 const void *database_copy(struct database *db, const void *bytes, size_t size);
+
+// What the database and what is sorted for it may take; before the first row. Borrowed.
+void database_budget(struct database *db, struct budget *budget);
 
 // The first failure, or 0.
 int database_error(const struct database *db, struct err *err);

@@ -7,14 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "converter/input/budget.h"
+
 #define PAGE_BYTES 4096
 
 struct pages {
-    int fd;            // borrowed
-    uint8_t *buffer;   // owned: pages that are not written yet
-    size_t n_buffered; // pages
-    uint32_t next;     // number of the next page to be added
-    int failure;       // negative errno of the first failure
+    int fd;                // borrowed
+    uint8_t *buffer;       // owned: pages that are not written yet
+    size_t n_buffered;     // pages
+    uint32_t next;         // number of the next page to be added
+    int failure;           // negative errno of the first failure
+    struct budget *budget; // borrowed; NULL: none
 };
 
 // `first` is the page that is added first: 2 in a new file, where page 1 is left out until

@@ -263,7 +263,7 @@ static int entries_write(const struct row_index *index, const struct scratch *pl
 int row_index_finish(struct row_index *index, const char *folder, struct pages *pages,
                      struct row_index_result *ret)
 {
-    struct scratch placed = {0};
+    struct scratch placed = {.budget = index->log.budget};
     *ret = (struct row_index_result){0};
     if (index->given_up || !index->n)
         return 0;

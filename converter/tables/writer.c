@@ -285,6 +285,15 @@ void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
     writer->shifts = shifts;
 }
 
+void writer_budget(struct writer *writer, struct budget *budget)
+{
+    writer->pages.budget = budget;
+    for (size_t i = 0; i < N_TABLES; i++)
+        writer->sinks[i].backlog.log.budget = writer->sinks[i].backlog.index.budget = budget;
+    for (size_t i = 0; i < N_INDEXES; i++)
+        writer->indexes[i].log.budget = budget;
+}
+
 struct batch *writer_batch(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);

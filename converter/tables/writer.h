@@ -46,6 +46,9 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
 // Of all rows; before the first. Borrowed.
 void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts);
 
+// What the file and those in the folder may take; before the first row. Borrowed; NULL: no limit.
+void writer_budget(struct writer *writer, struct budget *budget);
+
 // An empty batch, or NULL if memory is out.
 struct batch *writer_batch(struct writer *writer);
 

@@ -24,8 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (input_from_memory(data, size, &err, &input) < 0)
         return 0;
     if (archive_recognise(input) &&
-        archive_read(input, "x.zip", NULL, wanted, NULL, NULL, &err, &files, &left_out) < 0 &&
-        !*err.text) {
+        archive_read(input, "x.zip", NULL, wanted, &err, &files, &left_out) < 0 && !*err.text) {
         fprintf(stderr, "it failed without a word\n");
         abort();
     }

@@ -164,6 +164,11 @@ void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
     (void)writer, (void)shifts;
 }
 
+void writer_budget(struct writer *writer, struct budget *budget)
+{
+    (void)writer, (void)budget;
+}
+
 struct batch *writer_batch(struct writer *writer)
 {
     struct batch *batch = writer->n_spare ? writer->spare[--writer->n_spare] : NULL;

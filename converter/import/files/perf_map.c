@@ -17,10 +17,13 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "converter/import/files/file_format.h"
 #include "converter/input/input.h"
 #include "converter/tables/rows.h"
+
+#define TIMES_BYTES_MAX ((uint64_t)1 << 32)
 
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       65536
@@ -164,7 +167,11 @@ static int times_import(struct file_import *in, int64_t map, struct err *err)
     strbuf_addf(&path, "%s.times", in->path);
     if (path.failed || access(path.text, R_OK) < 0)
         return 0;
-    int r = input_open(path.text, NULL, in->goes_on, in->userdata, err, &input);
+    CLEANUP(close_fdp) int fd = open_regular(path.text, TIMES_BYTES_MAX);
+    if (fd < 0) // a FIFO, say
+        return err_errno(err, fd, "%s", path.text);
+    const struct input_needs needs = {.goes_on = in->goes_on, .userdata = in->userdata};
+    int r = input_open(path.text, &needs, err, &input);
     return r < 0 ? r : time_lines_import(in, map, input, err);
 }
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory is what the kernel counts: resident pages without a file. So it does not matter which of
+// many tables grows with what a trace says. The question costs a microsecond, and is asked after
+// some thousands of packets or a mebibyte.
+//
+// While packets are read a quarter of the memory may be used: the state of the rows is still to
+// come. From three eighths on no rows are made: a table that is full then takes twice its size
+// beside itself to grow, and the end of the conversion needs some, too. Of the room for files, inflated data may take a quarter; an index
+// takes as much again as what is gathered for it.
+#include "converter/input/budget.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define STATM_BYTES 256
+#define LINE_BYTES  512
+#define NO_LIMIT    UINT64_MAX
+
+// -- what there is --
+
+// The number behind `key` in a file of lines "KEY NUMBER".
+static bool file_number(const char *path, const char *key, uint64_t *ret)
+{
+    CLEANUP(fclosep) FILE *file = fopen(path, "re");
+    char line[LINE_BYTES];
+    size_t n = strlen(key);
+    while (file && fgets(line, sizeof(line), file)) {
+        const char *at = line + n;
+        if (strncmp(line, key, n) == 0 && str_scan_u64(&at, line + strlen(line), ret))
+            return true;
+    }
+    return false;
+}
+
+// What a memory cgroup has left: pages of files that are not in use do not count.
+static uint64_t cgroup_left(const char *folder, bool is_v2)
+{
+    char path[LINE_BYTES + 64];
+    uint64_t limit, used, files = 0;
+    snprintf(path, sizeof(path), "%s/%s", folder, is_v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (!file_number(path, "", &limit))
+        return NO_LIMIT;
+    snprintf(path, sizeof(path), "%s/%s", folder,
+             is_v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (!file_number(path, "", &used))
+        return NO_LIMIT;
+    snprintf(path, sizeof(path), "%s/memory.stat", folder);
+    file_number(path, is_v2 ? "inactive_file " : "total_inactive_file ", &files);
+    used -= used < files ? used : files;
+    return limit > used ? limit - used : 0;
+}
+
+// Of the cgroup and those above it. In a container its root is mounted, whatever the name is.
+static uint64_t cgroups_left(const char *mount, const char *name, bool is_v2)
+{
+    char folder[LINE_BYTES];
+    uint64_t least = cgroup_left(mount, is_v2);
+    if (snprintf(folder, sizeof(folder), "%s%s", mount, name) >= (int)sizeof(folder))
+        return least;
+    while (strlen(folder) > strlen(mount)) {
+        uint64_t left = cgroup_left(folder, is_v2);
+        least = left < least ? left : least;
+        *strrchr(folder, '/') = '\0';
+    }
+    return least;
+}
+
+uint64_t memory_available(void)
+{
+    uint64_t kb, least = NO_LIMIT;
+    if (file_number("/proc/meminfo", "MemAvailable:", &kb))
+        least = kb << 10;
+    CLEANUP(fclosep) FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[LINE_BYTES];
+    while (file && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *name = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!name)
+            continue;
+        *name++ = '\0';
+        uint64_t left = NO_LIMIT;
+        if (!controllers[1])
+            left = cgroups_left("/sys/fs/cgroup", name, true);
+        else if (strstr(controllers, "memory"))
+            left = cgroups_left("/sys/fs/cgroup/memory", name, false);
+        least = left < least ? left : least;
+    }
+    return least;
+}
+
+static uint64_t room_left(const char *folder)
+{
+    struct statvfs disk;
+    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : NO_LIMIT;
+}
+
+// -- what is used --
+
+void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
+                 const char *folder)
+{
+    *budget = (struct budget){.memory_max = memory_max, .output_max = output_max};
+    uint64_t available = memory_max ? NO_LIMIT : memory_available();
+    uint64_t room = output_max ? NO_LIMIT : room_left(folder ? folder : "/tmp");
+    if (!memory_max)
+        budget->memory_max = available == NO_LIMIT ? NO_LIMIT : available / 2;
+    if (budget->memory_max < BUDGET_MEMORY_MIN)
+        budget->memory_max = BUDGET_MEMORY_MIN;
+    if (!output_max)
+        budget->output_max = room == NO_LIMIT ? NO_LIMIT : room / 10 * 9;
+    budget->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
+
+void budget_close(struct budget *budget)
+{
+    budget->statm = close_fd(budget->statm);
+}
+
+static uint64_t memory_used(const struct budget *budget)
+{
+    char text[STATM_BYTES];
+    ssize_t n = budget->statm < 0 ? -1 : pread(budget->statm, text, sizeof(text) - 1, 0);
+    uint64_t size, resident, shared;
+    if (n <= 0)
+        return 0;
+    const char *at = text, *end = text + n;
+    if (!str_scan_u64(&at, end, &size) || !str_scan_u64(&at, end, &resident) ||
+        !str_scan_u64(&at, end, &shared) || resident < shared)
+        return 0;
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage)
+{
+    static const unsigned memory_eighths[] = {3, 2, 3}, output_eighths[] = {2, 4, 5};
+    if (!budget)
+        return BUDGET_LASTS;
+    if (memory_used(budget) > budget->memory_max / 8 * memory_eighths[stage])
+        return BUDGET_MEMORY;
+    if (budget->output > budget->output_max / 8 * output_eighths[stage])
+        return BUDGET_OUTPUT;
+    return BUDGET_LASTS;
+}
+
+int budget_take(struct budget *budget, uint64_t n_bytes)
+{
+    if (!budget)
+        return 0;
+    uint64_t before = atomic_fetch_add(&budget->output, n_bytes);
+    if (before <= budget->output_max && n_bytes <= budget->output_max - before)
+        return 0;
+    atomic_fetch_sub(&budget->output, n_bytes);
+    return -EDQUOT;
+}
+
+void budget_give(struct budget *budget, uint64_t n_bytes)
+{
+    if (!budget)
+        return;
+    uint64_t now = budget->output; // SQLite has made a file larger than what was counted
+    while (!atomic_compare_exchange_weak(&budget->output, &now, now > n_bytes ? now - n_bytes : 0))
+        ;
+}
+
+const char *budget_text(const struct budget *budget, enum budget_limit limit, char *buffer,
+                        size_t size)
+{
+    uint64_t max = limit == BUDGET_MEMORY ? budget->memory_max : budget->output_max;
+    snprintf(buffer, size, "--max-%s, %" PRIu64 " MiB, is reached",
+             limit == BUDGET_MEMORY ? "memory" : "output", max >> 20);
+    return buffer;
+}

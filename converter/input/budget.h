@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one conversion may use: memory, and room in files (database, inflated data, what is
+// sorted). Reading stops before the limits are reached, so that what was read can be written.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUDGET_MEMORY_MIN ((uint64_t)64 << 20)
+#define BUDGET_OUTPUT_MIN ((uint64_t)1 << 20)
+
+enum budget_limit { BUDGET_LASTS, BUDGET_MEMORY, BUDGET_OUTPUT };
+
+// How far a conversion has come. The earlier, the more is still to come.
+enum budget_stage {
+    BUDGET_INPUT, // bytes are inflated, or taken from a pipe
+    BUDGET_WALK,  // packets are read in the order of the file
+    BUDGET_ROWS,  // rows are made
+};
+
+struct budget {
+    uint64_t memory_max, output_max; // bytes; UINT64_MAX: none
+    _Atomic uint64_t output;         // bytes in files
+    int statm;                       // owned; -1: memory is not known
+};
+
+// 0 for a limit is the default: half of what memory is available, nine tenths of the room that is
+// free where `folder` is.
+void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
+                 const char *folder);
+void budget_close(struct budget *budget);
+
+// Whether reading may go on, or which limit ends it. `budget` may be NULL in all that follows.
+enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage);
+
+// Before a file grows, and when it has gone. 0, or -EDQUOT: it must not.
+int budget_take(struct budget *budget, uint64_t n_bytes);
+void budget_give(struct budget *budget, uint64_t n_bytes);
+
+// "--max-memory, 512 MiB, is reached".
+const char *budget_text(const struct budget *budget, enum budget_limit limit, char *buffer,
+                        size_t size);
+
+// Bytes of memory that are available to this process now; of the machine, or of its memory cgroup.
+uint64_t memory_available(void);
