@@ -127,6 +127,7 @@ static int set_up(void **state)
     f->log = (struct log){.max_level = LOG_LEVEL_DEBUG, .write = keep_line, .userdata = f};
     f->port = (struct ipc_port){
         .service = &ipc_consumer_service,
+        .takes_fds = true,
         .opened = port_opened,
         .invoke = port_invoke,
         .drained = port_drained,
