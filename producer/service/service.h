@@ -182,7 +182,15 @@ struct service_trigger_result {
     uint32_t sessions, acted, held_back;
 };
 
-// A trigger has happened.
+// Whether what this user wants has no limits: root, and the user of this process.
+bool service_trusts(uid_t uid);
+
+// Whether all triggers that the session heard came from users who are not trusted.
+bool service_session_is_strangers(const struct service *service, uint64_t session_id);
+
+// A trigger has happened. Users who are not trusted have so many triggers a minute, each and
+// together; what is beyond is held back in all sessions. A config's max_per_24_h holds for trusted
+// users alone, and once more for all together: nobody else uses it up for them.
 struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
                                                        const char *producer_name,
                                                        uid_t producer_uid);

@@ -10,6 +10,7 @@
 
 #include "common/str.h"
 #include "common/vec.h"
+#include "producer/foreign/budget.h"
 #include "producer/service/service.h"
 #include "producer/service/triggers/trigger_history.h"
 #include "producer/service/triggers/trigger_rules.h"
@@ -32,6 +33,7 @@ struct member {
     struct trigger_rules rules;
     const struct service_trigger_hit *hit; // borrowed, while the session hears it
     uint32_t n_triggers;                   // heard
+    bool heard_trusted;                    // one of them came from a trusted user
     char *last_trigger;                    // owned; NULL: none
     nsec_t last_trigger_at;
     bool ended_told; // the consumer knows that the session has ended
@@ -49,7 +51,9 @@ struct service {
     struct member_vec graveyard; // gone, to be freed when nobody is inside them
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
-    bool ending; // makes no more sessions
+    bool ending;                  // makes no more sessions
+    struct budget trigger_budget; // of users who are not trusted
+    nsec_t refusal_told;          // when a trigger beyond it was last told; boot time, 0: never
     struct trigger_history history;
     struct disk_job history_job; // writes history_text
     struct strbuf history_text;
@@ -125,7 +129,7 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 
 // service_triggers.c
 
-void service_load_history(struct service *service);
+void service_init_triggers(struct service *service);
 void service_save_history(struct service *service);
 void service_free_history(struct service *service);
 // Whether a trigger may still do something to the session, if it has one of that name.

@@ -4,14 +4,24 @@
 // history is of the name, over all sessions, and a trigger counts once however many hear it. It is
 // kept only where a session has a limit, so that a trigger that comes often costs no file.
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "producer/service/service_private.h"
 
 // Where Perfetto's own client sends the triggers of a config from.
 #define OWN_TRIGGERS_PRODUCER "perfetto_cmd_producer"
+
+// Of one user who is not trusted; all of them together have twice as many. Each may cost a snapshot
+// of all buffers, and the disk what it weighs.
+#define TRIGGERS_AT_ONCE  10
+#define TRIGGERS_A_MINUTE 2
+#define REFUSALS_PERIOD   (60 * NSEC_PER_SEC)
+#define STRANGERS_PREFIX  "\1others: "
+#define NAME_ROOM         512
 
 static struct trigger_now trigger_now(const struct service *service)
 {
@@ -21,7 +31,7 @@ static struct trigger_now trigger_now(const struct service *service)
     };
 }
 
-void service_load_history(struct service *service)
+static void load_history(struct service *service)
 {
     struct err err = {0};
     if (service->env.state_dir && trigger_history_load(&service->history, service->env.state_dir,
@@ -77,6 +87,7 @@ void service_free_history(struct service *service)
     }
     strbuf_done(&service->history_text);
     trigger_history_done(&service->history);
+    budget_done(&service->trigger_budget);
 }
 
 static double random_share(const struct service *service)
@@ -93,6 +104,7 @@ static void remember_trigger(struct member *member, const struct service_trigger
 {
     char *name = strdup(hit->name);
     member->n_triggers++;
+    member->heard_trusted |= service_trusts(hit->producer_uid);
     member->last_trigger_at = hit->time;
     if (!name)
         return;
@@ -100,8 +112,55 @@ static void remember_trigger(struct member *member, const struct service_trigger
     member->last_trigger = name;
 }
 
+bool service_trusts(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
+bool service_session_is_strangers(const struct service *service, uint64_t session_id)
+{
+    const struct member *member = find(service, session_id);
+    return member && member->n_triggers > 0 && !member->heard_trusted;
+}
+
+void service_init_triggers(struct service *service)
+{
+    static const struct budget_limits limits = {
+        .what = "triggers",
+        .each_burst = TRIGGERS_AT_ONCE,
+        .each_per_minute = TRIGGERS_A_MINUTE,
+        .all_burst = 2 * TRIGGERS_AT_ONCE,
+        .all_per_minute = 2 * TRIGGERS_A_MINUTE,
+    };
+    budget_init(&service->trigger_budget, &limits);
+    load_history(service);
+}
+
+// Whether the user has triggers left. A refusal is told once a minute.
+static bool may_fire(struct service *service, const char *name, uid_t uid, nsec_t now)
+{
+    struct err err = {0};
+    char printable[QUOTED_MAX];
+    if (service_trusts(uid) || budget_take(&service->trigger_budget, uid, 1, now, &err) == 0)
+        return true;
+    if (service->refusal_told && now - service->refusal_told < REFUSALS_PERIOD)
+        return false;
+    service->refusal_told = now;
+    log_warning(service->env.session.log, "trigger \"%s\" of user %u is held back: %s",
+                quoted(name, printable), (unsigned)uid, err.text);
+    return false;
+}
+
+// The history counts those of trusted users by their name, all others by this one.
+static const char *strangers_name(const char *name, char ret[NAME_ROOM])
+{
+    snprintf(ret, NAME_ROOM, "%s%s", STRANGERS_PREFIX, name);
+    return ret;
+}
+
 struct activation {
     struct service_trigger_hit hit;
+    bool refused;    // its user has had too many
     size_t n_before; // in the last 24 hours
     struct service_trigger_result result;
     bool limited; // a session that heard it has a limit
@@ -124,6 +183,8 @@ static void activate_member(struct service *service, struct member *member,
         trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
                             activation->n_before, &trigger);
     activation->result.sessions += verdict != TRIGGER_UNKNOWN;
+    if (activation->refused && verdict == TRIGGER_HEARD)
+        verdict = TRIGGER_TOO_MANY;
     activation->result.held_back += verdict == TRIGGER_SKIPPED || verdict == TRIGGER_TOO_MANY;
     if (verdict != TRIGGER_HEARD)
         return;
@@ -140,13 +201,19 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
                                                        uid_t producer_uid)
 {
     struct trigger_now now = trigger_now(service);
+    char room[NAME_ROOM];
+    bool trusted = service_trusts(producer_uid);
+    const char *strangers = strangers_name(name, room);
     struct activation activation = {
         .hit = {.name = name,
                 .producer_name = producer_name ? producer_name : "",
                 .producer_uid = producer_uid,
                 .time = now.boot},
+        .refused = !may_fire(service, name, producer_uid, now.boot),
         .n_before = trigger_history_count(&service->history, name, now),
     };
+    if (!trusted)
+        activation.n_before += trigger_history_count(&service->history, strangers, now);
     struct member *member;
     for (uint64_t id = 0, last = service->last_id;
          (member = next_member(service, id)) && member->id <= last;) {
@@ -154,7 +221,8 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
         activate_member(service, member, &activation);
     }
     // The sessions come first: they are in a hurry, the file is not.
-    if (activation.limited && trigger_history_add(&service->history, name, now) == 0)
+    if (activation.limited &&
+        trigger_history_add(&service->history, trusted ? name : strangers, now) == 0)
         service_save_history(service);
     return activation.result;
 }

@@ -459,6 +459,95 @@ class PassedDescriptorsBefore616(PassedDescriptors):
 
 
 @lib.needs_root
+class Triggers(unittest.TestCase):
+    """M7: triggers without end, from a user whom nobody asked."""
+
+    KEEP = 4
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mmtrace-triggers-")
+        self.addCleanup(folder.cleanup)
+        armed = pathlib.Path(folder.name)
+        (armed / "ring.cfg").write_text(CONFIG + """trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000
+            triggers { name: "now" stop_delay_ms: 1 } triggers { name: "few" stop_delay_ms: 1 max_per_24_h: 2 } }""")
+        self.daemon = Daemon(self, "--keep-files", str(self.KEEP), armed=armed).ready()
+        lib.wait_for(lambda: "armed/ring.cfg: armed" in self.daemon.said(), self.daemon.said)
+
+    def trigger(self, name="now"):
+        """As root; what the command says."""
+        done = lib.run(lib.MMTRACE, "trigger", name, env=self.daemon.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def traces(self, name="now"):
+        return sorted((self.daemon.state / "traces").glob(f"ring-{name}-*.pftrace"))
+
+    @staticmethod
+    def fire(voice, path, name, n):
+        """Fires n triggers over and over until all are answered, and says so; then goes on for ever."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(path))
+        client.sendall(bind(b"ProducerPort") + invoke(2, INITIALIZE, field(3, b"x")))
+        for i in range(n):
+            client.sendall(invoke(3 + i, ACTIVATE, field(1, name)))
+        answers = b""
+        client.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                answers += client.recv(65536)
+        voice.say("fired")
+        client.setblocking(False)
+        while True:
+            try:
+                client.send(invoke(9, ACTIVATE, field(1, name)))
+            except BlockingIOError:
+                time.sleep(0.01)
+            with contextlib.suppress(BlockingIOError):
+                client.recv(65536)
+
+    def test_evidence_stays(self):
+        """What root's triggers had recorded is there afterwards; so is what they record meanwhile."""
+        for i in range(self.KEEP):
+            self.trigger()
+            lib.wait_for(lambda: len(self.traces()) == i + 1, self.daemon.said)
+        before = self.traces()
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"now", 300)
+        self.addCleanup(stranger.end)
+        others = strangers.Timed(self.daemon.status)
+        try:
+            self.assertEqual(stranger.hear(), "fired")
+            lib.wait_for(lambda: "is held back: " in self.daemon.said(), self.daemon.said)
+            self.daemon.status()
+        finally:
+            longest, median = others.stop()
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        self.assertEqual(others.errors, [])
+        self.assertEqual([path for path in before if not path.exists()], [])
+        self.assertEqual(self.trigger(), "")
+        lib.wait_for(lambda: any(p not in before and not p.stat().st_mode & 0o1000 for p in self.traces()), self.daemon.said)
+        self.assertIn(f"of user {strangers.UID} is held back: ", self.daemon.said())
+
+    def test_no_core_is_kept_busy(self):
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"nobody waits for it", 1200)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "fired")
+        ticks = [int(x) for x in states.proc_text(self.daemon.process.pid, "stat").rpartition(")")[2].split()[11:13]]
+        time.sleep(2)
+        after = [int(x) for x in states.proc_text(self.daemon.process.pid, "stat").rpartition(")")[2].split()[11:13]]
+        share = (sum(after) - sum(ticks)) * states.TICK_S / 2
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: the daemon takes {share * 100:.1f} % of a processor")
+        self.assertLess(share, 0.15)
+
+    def test_max_per_24_h_of_root(self):
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"few", 20)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "fired")
+        self.assertEqual(self.trigger("few"), "")
+
+
+@lib.needs_root
 class Expressions(unittest.TestCase):
     """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
 

@@ -135,6 +135,8 @@ static bool finish_file(struct entry *entry, struct armed_file *file, time_t sin
         complain(entry, &err, "");
         return false;
     }
+    if (service_session_is_strangers(entry->armed->options.service, session_id))
+        armed_file_mark(file);
     armed_closing_begin(entry, &folder, file, events_lost(entry, session_id));
     return true;
 }

@@ -28,6 +28,7 @@
 #include "common/vec.h"
 
 #define FILE_MODE   0600
+#define MARK        S_ISVTX // of a file it means nothing to the kernel, and every file system has it
 #define FOLDER_MODE 0700
 #define NAMES_MAX   1000               // of one second
 #define TIME_FORM   "ddddddddTddddddZ" // d: a digit
@@ -228,6 +229,12 @@ int armed_file_complete(struct armed_file *file)
     return sync_folder_of(file->path);
 }
 
+void armed_file_mark(const struct armed_file *file)
+{
+    if (file->fd >= 0)
+        fchmod(file->fd, FILE_MODE | MARK);
+}
+
 bool armed_file_is_empty(const struct armed_file *file)
 {
     struct stat st;
@@ -279,6 +286,7 @@ struct old_file {
     char *name; // owned
     struct timespec changed;
     uint64_t bytes;
+    bool is_marked;
 };
 
 VEC_DEFINE(old_files, struct old_file);
@@ -315,6 +323,7 @@ static void find_files(const struct armed_folder *folder, DIR *dir, const struct
             .name = strdup(entry->d_name),
             .changed = st.st_mtim,
             .bytes = (uint64_t)st.st_size,
+            .is_marked = st.st_mode & MARK,
         };
         if (!file.name || old_files_push(files, file) < 0)
             free(file.name);
@@ -332,9 +341,13 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
             fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid())
             continue;
+        bool is_marked = st.st_mode & MARK;
         if (*oldest->name &&
-            nsec_from_timespec(&oldest->changed) <= nsec_from_timespec(&st.st_mtim))
+            (oldest->is_marked != is_marked
+                 ? oldest->is_marked
+                 : nsec_from_timespec(&oldest->changed) <= nsec_from_timespec(&st.st_mtim)))
             continue;
+        oldest->is_marked = is_marked;
         oldest->changed = st.st_mtim;
         snprintf(oldest->name, sizeof(oldest->name), "%s", entry->d_name);
         found = true;
@@ -342,6 +355,27 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
     if (dir)
         closedir(dir);
     return found;
+}
+
+// What a user other than root can have made again and again does not push out the rest.
+static void prune_kind(const struct armed_folder *folder, const struct old_files *files,
+                       bool marked, int dir_fd, const struct log *log)
+{
+    uint64_t max_files = folder->max_files, max_bytes = folder->max_bytes, bytes = 0;
+    size_t n = 0;
+    if (marked && max_files)
+        max_files = max_files < 4 ? 1 : max_files / 4;
+    if (marked)
+        max_bytes /= 4;
+    for (size_t i = 0; i < files->n; i++) {
+        const struct old_file *file = &files->items[i];
+        if (file->is_marked != marked)
+            continue;
+        bytes += file->bytes;
+        if (n > 0 && ((max_files && n >= max_files) || (max_bytes && bytes > max_bytes)))
+            remove_file(folder, dir_fd, file->name, log);
+        n++;
+    }
 }
 
 void armed_folder_prune(const struct armed_folder *folder, const struct log *log)
@@ -353,13 +387,8 @@ void armed_folder_prune(const struct armed_folder *folder, const struct log *log
     find_files(folder, dir, log, &files);
     if (files.n > 1)
         qsort(files.items, files.n, sizeof(files.items[0]), newer_first);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < files.n; i++) {
-        bytes += files.items[i].bytes;
-        if (i > 0 && ((folder->max_files && i >= folder->max_files) ||
-                      (folder->max_bytes && bytes > folder->max_bytes)))
-            remove_file(folder, dirfd(dir), files.items[i].name, log);
-    }
+    prune_kind(folder, &files, false, dirfd(dir), log);
+    prune_kind(folder, &files, true, dirfd(dir), log);
     vec_foreach(&files, file)
         free(file->name);
     old_files_done(&files);

@@ -19,9 +19,9 @@
 // Borrowed. Limits of all files of one stem together; 0: none. The newest file always stays.
 struct armed_folder {
     const char *path;
-    const char *stem; // without slash
-    uint32_t max_files;
-    uint64_t max_bytes;
+    const char *stem;   // without slash
+    uint32_t max_files; // and a quarter of them, one at least, beside them for marked files
+    uint64_t max_bytes; // likewise
 };
 
 struct armed_file {
@@ -54,6 +54,10 @@ int armed_file_complete(struct armed_file *file);
 // Closes and removes a part.
 void armed_file_drop(struct armed_file *file);
 
+// Notes that a user other than root had the file made: such files have limits of their own, and go
+// first where there is no room.
+void armed_file_mark(const struct armed_file *file);
+
 bool armed_file_is_empty(const struct armed_file *file);
 
 // Closes the file. A file that is empty, or never got a name, is gone; a part stays a part.
@@ -66,6 +70,7 @@ void armed_folder_prune(const struct armed_folder *folder, const struct log *log
 // The oldest file that is surely the daemon's own: by its name, its owner, and because it has no
 // second name.
 struct armed_oldest {
+    bool is_marked; // those come before all others
     struct timespec changed;
     char name[256]; // empty: none so far
 };

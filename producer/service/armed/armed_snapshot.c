@@ -88,6 +88,8 @@ int armed_snapshot_take(struct service *service, const struct service_consumer *
     int r = armed_file_open(&own, now, &snapshot->file, err);
     if (r == 0)
         r = take_copy(snapshot, consumer, session_id, trigger, folder->path, err);
+    if (r == 0 && trigger && !service_trusts(trigger->producer_uid))
+        armed_file_mark(&snapshot->file);
     if (r == 0)
         armed_file_publish(&snapshot->file, &own, now, NULL); // if not now, then at the end
     if (r < 0)

@@ -3,6 +3,9 @@
 // A peer gets a fixed share of each round of the loop: one receive, FRAMES_PER_ROUND calls, one
 // send. What is left over waits for the next round, behind everybody else.
 //
+// A user other than root has so many frames a minute. What is beyond waits in the sockets, and
+// costs no time meanwhile.
+//
 // Back pressure goes through the outbox. Above OUTBOX_ROOM bytes streams pause and no more requests
 // are taken in, so that the peer who does not read is the one who waits. Only what the service says
 // unasked can go beyond, up to OUTBOX_MAX; then the peer is hung up on, as it is when it takes
@@ -24,6 +27,7 @@
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
+#define REST             (100 * NSEC_PER_MSEC)
 #define OUTBOX_ROOM      ((size_t)128 << 10)
 #define OUTBOX_MAX       ((size_t)1 << 20)
 
@@ -94,7 +98,8 @@ static void settle_waits(struct ipc_peer *peer)
     if (events != peer->events && loop_set_io(peer->io, events) == 0)
         peer->events = events;
     if (has_room && (peer->frames_left || peer->wants_room)) {
-        run_timer(peer);
+        loop_set_timer(peer->timer, peer->wants_room ? 0 : peer->rests, 0);
+        peer->rests = 0;
         return;
     }
     nsec_t deadline = deadline_of(peer);
@@ -271,6 +276,10 @@ static void handle_frames(struct ipc_peer *peer)
     for (; n < FRAMES_PER_ROUND && ipc_outbox_size(&peer->outbox) < OUTBOX_ROOM; n++) {
         if (peer->closing || peer->last_words)
             return;
+        if (!ipc_server_takes_frame(peer->server, peer)) {
+            peer->rests = nsec_now(CLOCK_BOOTTIME) + REST;
+            break;
+        }
         r = ipc_inbox_next(&peer->inbox, &bytes, &size);
         if (r <= 0)
             break;

@@ -28,6 +28,7 @@ struct ipc_peer {
     bool last_words;   // closing as soon as the outbox is empty
     bool in_callback;  // its own; sending waits for the end of it
     bool frames_left;  // in the inbox, for the next round
+    nsec_t rests;      // boot time until which no frame is handled: its user has had too many
     bool wants_room;   // drained() is due once there is room
     nsec_t connected;  // CLOCK_MONOTONIC; NSEC_MAX once a frame has come
     nsec_t incomplete; // since when part of a frame is there; NSEC_MAX: none is
@@ -43,6 +44,8 @@ struct ipc_peer *ipc_peer_free(struct ipc_peer *peer);
 struct loop *ipc_server_loop(const struct ipc_server *server);
 const struct ipc_server_limits *ipc_server_get_limits(const struct ipc_server *server);
 void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer);
+// Whether the peer's user may have one more frame handled now.
+bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer);
 // At most one line a second; the others are counted.
 __attribute__((format(printf, 3, 4))) void ipc_server_complain(struct ipc_server *server,
                                                                const struct ipc_peer *peer,

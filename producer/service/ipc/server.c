@@ -14,10 +14,14 @@
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
+#include "producer/foreign/budget.h"
 #include "producer/service/ipc/peer.h"
 #include "producer/service/ipc/relay.h"
 
 #define PEERS_FOR_ROOT     16
+#define FRAMES_AT_ONCE     1000
+#define FRAMES_A_MINUTE    6000
+#define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
 #define ACCEPTS_PER_ROUND  32
 #define ACCEPT_PAUSE       NSEC_PER_SEC
 #define COMPLAINT_INTERVAL NSEC_PER_SEC
@@ -40,6 +44,8 @@ struct ipc_server {
     nsec_t complained;     // CLOCK_MONOTONIC
     uint64_t n_silent;     // complaints since then
     struct relays *relays; // owned
+    nsec_t frames_told;    // CLOCK_MONOTONIC, 0: never
+    struct budget frames;  // of users who are not trusted
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -63,6 +69,11 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
         return -ENOMEM;
     server->env = *env;
     fill_limits(&server->env.limits);
+    budget_init(&server->frames, &(struct budget_limits){
+                                     .what = "requests",
+                                     .each_burst = FRAMES_AT_ONCE,
+                                     .each_per_minute = FRAMES_A_MINUTE,
+                                 });
     int r = relays_new(env->loop, &server->relays);
     if (r < 0) {
         free(server);
@@ -92,6 +103,7 @@ struct ipc_server *ipc_server_free(struct ipc_server *server)
         free_listener(listener);
     }
     relays_free(server->relays);
+    budget_done(&server->frames);
     free(server);
     return NULL;
 }
@@ -226,6 +238,22 @@ int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access
     listener->next = server->listeners;
     server->listeners = listener;
     return 0;
+}
+
+bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer)
+{
+    uid_t uid = peer->credentials.uid;
+    struct err err = {0};
+    if (is_trusted(uid) ||
+        budget_take(&server->frames, uid, 1, nsec_now(CLOCK_MONOTONIC), &err) == 0)
+        return true;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
+        server->frames_told = now;
+        log_warning(server->env.log, "%s of user %u waits: %s", peer->name, (unsigned)uid,
+                    err.text);
+    }
+    return false;
 }
 
 size_t ipc_server_n_peers(const struct ipc_server *server)

@@ -9,6 +9,7 @@
 // or another kind of owner keeps that time itself: session_next_due(), session_run_due().
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
@@ -285,11 +286,23 @@ static void set_clone_due(struct session *session)
     set_due(session, DUE_CLONE, next, 0);
 }
 
+// Those whom anybody may fire leave room for the others.
+static bool is_crowded(const struct session *session)
+{
+    size_t n = 0;
+    if (session->hit->producer_uid == 0 || session->hit->producer_uid == geteuid())
+        return false;
+    for (size_t i = 0; i < session->n_clones; i++)
+        n += session->clones[i].hit.producer_uid != 0 &&
+             session->clones[i].hit.producer_uid != geteuid();
+    return n >= PENDING_CLONES_MAX / 4;
+}
+
 static void plan_clone(struct session *session)
 {
     struct pending_clone *clone = &session->clones[session->n_clones];
     session->triggered = true;
-    if (session->n_clones == PENDING_CLONES_MAX ||
+    if (session->n_clones == PENDING_CLONES_MAX || is_crowded(session) ||
         trigger_hit_copy(session->hit, &clone->hit) < 0) {
         // Anybody may fire triggers, as often as he likes.
         if (!session->overflow_told)
