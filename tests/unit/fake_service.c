@@ -276,15 +276,3 @@ Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_on
     }
     return state;
 }
-
-bool service_trusts(uid_t uid)
-{
-    return uid == 0 || uid == geteuid();
-}
-
-bool service_session_is_strangers(const struct service *service, uint64_t session_id)
-{
-    (void)service;
-    (void)session_id;
-    return false;
-}
