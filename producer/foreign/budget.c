@@ -117,6 +117,33 @@ int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, s
     return 0;
 }
 
+static struct budget_account *account_of(struct budget *budget, uint64_t payer, nsec_t now)
+{
+    struct budget_account *account =
+        (struct budget_account *)(uintptr_t)account_find(budget, payer);
+    if (!account)
+        account = account_new(budget, payer, now);
+    refill(account, budget->limits.each_burst, budget->limits.each_per_minute, now);
+    return account;
+}
+
+bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now)
+{
+    if (payer == 0 || !budget->limits.each_per_minute)
+        return true;
+    struct budget_account *account = account_of(budget, payer, now);
+    account->tokens -= (double)n;
+    return account->tokens > 0;
+}
+
+uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now)
+{
+    if (payer == 0 || !budget->limits.each_per_minute)
+        return UINT64_MAX;
+    double tokens = account_of(budget, payer, now)->tokens;
+    return tokens > 0 ? (uint64_t)tokens : 0;
+}
+
 static void give(struct budget_account *account, uint64_t n)
 {
     account->held -= n < account->held ? n : account->held;

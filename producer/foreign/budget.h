@@ -44,6 +44,11 @@ void budget_done(struct budget *budget);
 // sentence in `err` that names the limit and its number; nothing is taken then. Payer 0 (root) has
 // all_max and all_burst for itself: nobody else can use them up.
 int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err);
+// For what has been spent already, of a budget with rates alone: the payer may come into debt.
+// False: it has used up what it had. Root never does.
+bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now);
+// What the payer may spend at once, at `now`. 0: nothing; UINT64_MAX: as much as it likes.
+uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now);
 // What is held no more. Rates are not given back.
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n);
 // What the payer holds now; those that share an account hold it together.

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,8 +29,10 @@
 
 #include "common/cleanup.h"
 #include "common/vec.h"
+#include "producer/foreign/budget.h"
 #include "producer/foreign/worker.h"
 #include "producer/service/self_guard.h"
+#include "producer/sources/proc_text.h"
 
 extern char **environ;
 
@@ -57,15 +60,16 @@ struct foreign {
     struct foreign_options options;
     struct left_vec left; // owned
     struct refused_vec refused;
+    struct budget time; // milliseconds of helpers
 };
 
 struct foreign_call {
     struct foreign_helper *helper; // borrowed
     struct foreign_message head;
     uint64_t payer;
-    nsec_t time_max;
-    int fd;               // owned
-    foreign_done_fn done; // NULL: cancelled
+    nsec_t time_max, begun; // the latter 0: it waits
+    int fd;                 // owned
+    foreign_done_fn done;   // NULL: cancelled
     void *userdata;
     size_t size;
     alignas(max_align_t) uint8_t bytes[];
@@ -81,6 +85,7 @@ struct foreign_helper {
     struct call_vec waiting;      // owned, in the order they came
     struct foreign_call *current; // owned; under way
     nsec_t due;                   // CLOCK_BOOTTIME, of the current one
+    uint64_t progress;            // of its process, when it was looked at
     uint64_t n_calls, last_payer;
     unsigned n_starts; // since the last answer
     bool in_callback, is_freed;
@@ -92,6 +97,9 @@ int foreign_new(const struct foreign_options *options, struct foreign **ret)
     if (!foreign)
         return -ENOMEM;
     foreign->options = *options;
+    budget_init(&foreign->time, &(struct budget_limits){.what = "milliseconds of helpers",
+                                                        .each_burst = FOREIGN_SHARE_MS,
+                                                        .each_per_minute = FOREIGN_SHARE_MS});
     if (!options->jobs)
         foreign->options.jobs = foreign_jobs;
     *ret = foreign;
@@ -174,6 +182,7 @@ struct foreign *foreign_free(struct foreign *foreign)
         left_free(foreign->left.items[0]);
     left_vec_done(&foreign->left);
     refused_vec_done(&foreign->refused);
+    budget_done(&foreign->time);
     free(foreign);
     return NULL;
 }
@@ -304,11 +313,27 @@ static struct foreign_call *call_free(struct foreign_call *call)
     return NULL;
 }
 
+static void count_time(struct foreign_helper *helper, const struct foreign_call *call)
+{
+    struct foreign *foreign = helper->foreign;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    if (!call->begun || is_refused(foreign, call->payer) ||
+        budget_spend(&foreign->time, call->payer, (uint64_t)((now - call->begun) / NSEC_PER_MSEC),
+                     now))
+        return;
+    log_warning(foreign->options.log,
+                "files of user %" PRIu64 " have taken %d s of helpers in a minute: they are left "
+                "alone for %d s",
+                call->payer, FOREIGN_SHARE_MS / 1000, (int)(FOREIGN_REST / NSEC_PER_SEC));
+    refuse_payer(foreign, call->payer);
+}
+
 static void call_end(struct foreign_helper *helper, struct foreign_call *call, int result,
                      const void *answer, size_t size, int fd)
 {
     bool outer = !helper->in_callback;
     helper->in_callback = true;
+    count_time(helper, call);
     if (call->done)
         call->done(call->userdata, result, answer, size, fd);
     else
@@ -340,6 +365,11 @@ static struct foreign_call *take_call(struct foreign_helper *helper, size_t at)
     memmove(&waiting->items[at], &waiting->items[at + 1],
             (--waiting->n - at) * sizeof(waiting->items[0]));
     return call;
+}
+
+static nsec_t min_time(nsec_t time)
+{
+    return time < FOREIGN_TIME ? time : FOREIGN_TIME;
 }
 
 static int send_current(struct foreign_helper *helper)
@@ -379,10 +409,44 @@ static void advance(struct foreign_helper *helper)
             fail_current(helper, r);
             continue;
         }
-        helper->due = nsec_now(CLOCK_BOOTTIME) + call->time_max;
+        call->begun = nsec_now(CLOCK_BOOTTIME);
+        helper->due = call->begun + min_time(call->time_max);
+        helper->progress = 0;
     }
     if (!helper->is_freed)
         loop_set_timer(helper->timer, helper->current ? helper->due : NSEC_MAX, 0);
+}
+
+// What the process has computed and read so far. A reader of files that are served slowly gets on,
+// too: time_max is its end.
+static uint64_t progress_of(const struct foreign_helper *helper)
+{
+    char text[1024];
+    uint64_t ticks[2] = {0}, n_read = 0;
+    ssize_t n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/stat", helper->pid);
+    text[n > 0 ? n : 0] = 0;
+    const char *rest = strrchr(text, ')');
+    if (rest &&
+        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
+               &ticks[0], &ticks[1]) != 2)
+        ticks[0] = ticks[1] = 0;
+    n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/io", helper->pid);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "rchar: %" SCNu64, &n_read) != 1)
+        n_read = 0;
+    return ticks[0] + ticks[1] + n_read;
+}
+
+// True: the current call has some more time.
+static bool gets_on(struct foreign_helper *helper)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME), end = helper->current->begun + helper->current->time_max;
+    uint64_t progress = now < end ? progress_of(helper) : 0;
+    if (progress <= helper->progress)
+        return false;
+    helper->progress = progress;
+    helper->due = now + FOREIGN_TIME < end ? now + FOREIGN_TIME : end;
+    return true;
 }
 
 // The current call has had its time.
@@ -392,7 +456,7 @@ static void be_late(struct foreign_helper *helper)
     log_warning(helper->foreign->options.log,
                 "a file of user %" PRIu64 " did not answer within %d s (%s): files of this user "
                 "are left alone for %d s",
-                call->payer, (int)(call->time_max / NSEC_PER_SEC),
+                call->payer, (int)((nsec_now(CLOCK_BOOTTIME) - call->begun) / NSEC_PER_SEC),
                 helper->foreign->options.jobs[call->head.job].name,
                 (int)(FOREIGN_REST / NSEC_PER_SEC));
     refuse_payer(helper->foreign, call->payer);
@@ -416,7 +480,7 @@ static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
     struct foreign_helper *helper = userdata;
     (void)due;
     (void)n_due;
-    if (helper->current && nsec_now(CLOCK_BOOTTIME) >= helper->due)
+    if (helper->current && nsec_now(CLOCK_BOOTTIME) >= helper->due && !gets_on(helper))
         be_late(helper);
     leave_callback(helper);
 }
@@ -560,7 +624,7 @@ bool foreign_helper_settle(struct foreign_helper *helper, nsec_t deadline)
         int n = poll(&poll_fd, 1, wait > 0 ? (int)(wait / NSEC_PER_MSEC) + 1 : 0);
         if (n > 0)
             take_answer(helper);
-        else if (nsec_now(CLOCK_BOOTTIME) >= helper->due)
+        else if (nsec_now(CLOCK_BOOTTIME) >= helper->due && !gets_on(helper))
             be_late(helper);
     }
     helper->in_callback = false;

@@ -31,7 +31,8 @@
 #include "producer/foreign/job.h"
 #include "producer/service/loop.h"
 
-#define FOREIGN_TIME      (2 * NSEC_PER_SEC)    // that a job may take
+#define FOREIGN_TIME      (2 * NSEC_PER_SEC) // that a job may take, or stand still
+#define FOREIGN_SHARE_MS  30000 // of helpers that one payer may have at once, and each minute
 #define FOREIGN_REST      (60 * NSEC_PER_SEC)   // for which a payer is refused after a late job
 #define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // of helpers that nobody needs any more
 #define FOREIGN_WAITING   1024                  // jobs of one payer that may wait, in one session
@@ -77,8 +78,10 @@ struct foreign_ask {
     uint64_t payer;
     const void *bytes; // copied; FOREIGN_MESSAGE_MAX at most
     size_t size;
-    int fd;          // taken over in every case; -1: none
-    nsec_t time_max; // 0: FOREIGN_TIME
+    int fd; // taken over in every case; -1: none
+    // In all; 0: FOREIGN_TIME. A job may take longer than that only while its process does
+    // something: it computes, or reads.
+    nsec_t time_max;
 };
 
 // 0; -EDQUOT or -ETIMEDOUT: the payer is refused, `err` says why; -ENOMEM, -EMSGSIZE.

@@ -33,7 +33,12 @@ typedef void (*foreign_job_fn)(struct foreign_worker *worker, struct foreign_req
                                struct foreign_answer *ret);
 
 // Jobs of a group share their state.
-enum foreign_group { FOREIGN_GROUP_SUMMONS, FOREIGN_GROUP_PERF_MAP, FOREIGN_N_GROUPS };
+enum foreign_group {
+    FOREIGN_GROUP_SUMMONS,
+    FOREIGN_GROUP_PERF_MAP,
+    FOREIGN_GROUP_NAMES,
+    FOREIGN_N_GROUPS
+};
 
 enum foreign_job_id {
     FOREIGN_SUMMONS_CLOSE,
@@ -43,6 +48,8 @@ enum foreign_job_id {
     FOREIGN_VM_STATE,
     FOREIGN_PERF_MAP_READ,
     FOREIGN_PERF_MAP_FORGET,
+    FOREIGN_NAMES_HOLD,
+    FOREIGN_NAMES_FIND,
 };
 
 struct foreign_job {

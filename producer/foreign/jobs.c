@@ -3,6 +3,7 @@
 // The jobs of a helper, by their number. Each is at home where its answer is used.
 #include "producer/foreign/job.h"
 
+#include "producer/sources/heap/names_job.h"
 #include "producer/sources/heap/summons_job.h"
 #include "producer/sources/heap/vm_job.h"
 #include "producer/sources/heap/wake_job.h"
@@ -16,4 +17,6 @@ const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX] = {
     [FOREIGN_VM_STATE] = {"the state of a Java VM", vm_state_job, FOREIGN_GROUP_SUMMONS, NULL},
     [FOREIGN_PERF_MAP_READ] = {"a perf map", perf_map_read_job, FOREIGN_GROUP_PERF_MAP, NULL},
     [FOREIGN_PERF_MAP_FORGET] = {"a perf map", perf_map_forget_job, FOREIGN_GROUP_PERF_MAP, NULL},
+    [FOREIGN_NAMES_HOLD] = {"a root", names_hold_job, FOREIGN_GROUP_NAMES, NULL},
+    [FOREIGN_NAMES_FIND] = {"symbols", names_find_job, FOREIGN_GROUP_NAMES, NULL},
 };

@@ -8,6 +8,7 @@
 // look-ups here; a process has no part in that.
 #include "producer/foreign/payer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <stdbool.h>
@@ -18,7 +19,8 @@
 #include "common/cleanup.h"
 #include "producer/sources/proc_text.h"
 
-#define DEPTH_MAX 33 // the kernel nests 32 deep
+#define STATUS_MAX 8192
+#define DEPTH_MAX  33 // the kernel nests 32 deep
 
 static bool is_same(int fd, const struct stat *st)
 {
@@ -26,23 +28,56 @@ static bool is_same(int fd, const struct stat *st)
     return fstat(fd, &of_fd) == 0 && of_fd.st_dev == st->st_dev && of_fd.st_ino == st->st_ino;
 }
 
-static uid_t real_uid(const char *proc, int32_t pid, uid_t otherwise)
+struct ids_line {
+    uint64_t real, file; // the first and the fourth
+};
+
+static struct ids_line take_ids(struct span line)
 {
-    char text[4096];
-    uint64_t uid = otherwise;
+    struct ids_line ret = {0};
+    uint64_t id = 0;
+    for (int i = 0; i < 4 && span_take_u64(&line, &id); i++) {
+        ret.real = i == 0 ? id : ret.real;
+        ret.file = id;
+    }
+    return ret;
+}
+
+static bool read_ids(const char *proc, int32_t pid, struct ids_line *ret_uid,
+                     struct ids_line *ret_gid)
+{
+    char text[STATUS_MAX];
+    bool is_found = false;
+    *ret_uid = *ret_gid = (struct ids_line){0};
     ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
     struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    while (span_take_line(&rest, &line))
-        if (span_take_prefix(&line, "Uid:"))
-            span_take_u64(&line, &uid);
-    return (uid_t)uid;
+    while (span_take_line(&rest, &line)) {
+        if (span_take_prefix(&line, "Uid:")) {
+            *ret_uid = take_ids(line);
+            is_found = true;
+        } else if (span_take_prefix(&line, "Gid:")) {
+            *ret_gid = take_ids(line);
+        }
+    }
+    return is_found;
+}
+
+int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret)
+{
+    struct ids_line uid, gid;
+    if (!read_ids(proc, pid, &uid, &gid))
+        return -ESRCH;
+    *ret = (struct foreign_ids){(uid_t)uid.file, (gid_t)gid.file};
+    return 0;
 }
 
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
 {
     char path[64];
     struct stat own;
-    uid = real_uid(proc, pid, uid);
+    struct ids_line uids, gids;
+    if (read_ids(proc, pid, &uids, &gids))
+        uid = (uid_t)uids.real;
     uid_t owner = uid;
     snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);

@@ -27,8 +27,18 @@ buffers { size_kb: 4096 }
 data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep" period_ms: 50 } } }
 """
 HEAP = """
-buffers {{ size_kb: 16384 }}
-data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ sampling_interval_bytes: 4096 {fields} }} }} }}
+buffers { size_kb: 16384 }
+data_sources {
+  config {
+    name: "linux.heap"
+    heapprofd_config {
+      sampling_interval_bytes: 4096
+      process_cmdline: "stranger"
+      process_cmdline: "heap_truth"
+      no_running: true
+    }
+  }
+}
 """
 
 
@@ -171,6 +181,136 @@ class Summons(Strangers):
                     break
             st = path.stat()
         self.assertEqual((st.st_uid, st.st_mode & 0o7777), (0, 0o600), heard)
+
+
+class Clients(Strangers):
+    def profile(self):
+        """Of those that ask for it alone."""
+        recorder = self.record(HEAP)
+        wait_for((self.dir / "heap.sock").exists, "the socket")
+        return recorder
+
+    def elf(self, path, table_bytes):
+        """A file of 4 KiB on the disk whose table of symbols claims to be so large."""
+        import struct
+        head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 0)
+        names_at = 64 + 3 * 64
+        symbols_at = 4096
+        def section(kind, offset, size, link):
+            return struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, offset, size, link, 0, 1, 24)
+        sections = section(0, 0, 0, 0) + section(2, symbols_at, table_bytes, 2) + section(3, names_at, table_bytes, 0)
+        with open(path, "wb") as file:
+            file.write(head + sections)
+            file.truncate(symbols_at + table_bytes + 4096)
+
+    def test_a_file_of_symbols_by_many_names(self):
+        """One file is read once, whatever it is called; its tables are not the recorder's."""
+        path = self.theirs / "elf"
+        self.elf(path, 120 << 20)
+        recorder = self.profile()
+        before = rss_kb(recorder.pid)
+        thief = self.stranger("client", self.dir / "heap.sock", "spell", "12", path)
+        self.hear(thief, "read")
+        self.end(recorder, 60)
+        grown = self.peak_kb - before
+        self.assertLess(grown, 64 << 10)
+
+    def end(self, recorder, within_s=20):
+        self.peak_kb = 0
+        ends = threading.Event()
+
+        def watch():
+            while not ends.wait(0.01):
+                with contextlib.suppress(IndexError, OSError):
+                    own = rss_kb(recorder.pid)
+                    self.peak_kb = max(self.peak_kb, own)
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            return super().end(recorder, within_s)
+        finally:
+            ends.set()
+            thread.join()
+
+    def test_files_that_are_no_files(self):
+        """A FIFO that a client names is not opened: who writes into it waits on."""
+        fifo = self.theirs / "fifo"
+        os.mkfifo(fifo, 0o666)
+        os.chown(fifo, UID, UID)
+        recorder = self.profile()
+        thief = self.stranger("client", self.dir / "heap.sock", "name", "1", fifo, "/dev/ptmx", "/proc/kmsg")
+        self.hear(thief, "read")
+        opened = []
+
+        def write():
+            with contextlib.suppress(OSError):
+                os.close(os.open(fifo, os.O_WRONLY))
+                opened.append(True)
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        self.end(recorder)
+        self.assertEqual(opened, [])
+        with open(fifo, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)):
+            writer.join()
+
+    def test_files_of_the_host_are_not_those_of_a_container(self):
+        """A path that a process has not in its root names nothing."""
+        path = pathlib.Path("/tmp/strangers-host-file")
+        shutil.copy(TRUTH, path)
+        self.addCleanup(path.unlink)
+        symbol = run("nm", path).stdout
+        at = next(line.split()[0] for line in symbol.splitlines() if line.endswith(" keep_small"))
+        recorder = self.profile()
+        # "deaf" has a /tmp of its own, where the file is not.
+        self.make_fuse()
+        thief = self.stranger("deaf", self.theirs, "/tmp", "never", STRANGER, "client", self.dir / "heap.sock", "at",
+                              at, path, until=None)
+        heard = {thief.stdout.readline().strip() for _ in range(3)}
+        self.assertEqual(heard, {"ready", "read"}, heard)
+        self.end(recorder)
+        self.assertEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+
+    def test_a_symbol_file_that_never_answers(self):
+        """Names of others come meanwhile, and the recording ends when it is told to."""
+        self.make_fuse()
+        recorder = self.profile()
+        thief = self.stranger("deaf", self.theirs, "/tmp", "lib", STRANGER, "client", self.dir / "heap.sock", "name",
+                              "3", "/tmp/lib1.so", "/tmp/lib2.so", until=None)
+        honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
+                            env={**self.env, "LD_PRELOAD": str(LIBRARY)})
+        self.assertEqual(honest.wait(60), 0)
+        while "read" not in thief.stdout.readline():
+            pass
+        self.end(recorder)
+        self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+
+    def test_a_crowd(self):
+        """One user has so many profiles and no more; others have theirs, and the recorder rests."""
+        recorder = self.profile()
+        crowd = self.stranger("crowd", self.dir / "heap.sock", "700", until=None)
+        n = int(self.hear(crowd, "ready: ").split()[1])
+        self.assertEqual(n, 512)
+        honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
+                            env={**self.env, "LD_PRELOAD": str(LIBRARY)})
+        self.assertEqual(honest.wait(60), 0)
+        crowd.kill()
+        said = self.end(recorder, 60)
+        self.assertRegex(said, "process .* is not profiled: the limit of 512 profiles of running processes of one user")
+        self.assertRegex(said, "[0-9]+ processes are not profiled because of limits")
+        self.assertLess(said.count("\n"), 20)
+        self.assertEqual(self.query("SELECT count(DISTINCT upid) FROM heap_profile_allocation"), [(1,)])
+
+    def test_few_descriptors(self):
+        """Profiles of others leave a recorder half of its descriptors; those that are refused do not keep it busy."""
+        path = self.dir / "config"
+        path.write_text(HEAP)
+        recorder = self.start("prlimit", "--nofile=60", MMTRACE, "record", "-c", path, "-o", self.trace)
+        states.wait_for_recorder(recorder.pid)
+        wait_for((self.dir / "heap.sock").exists, "the socket")
+        crowd = self.stranger("crowd", self.dir / "heap.sock", "100", until=None)
+        self.assertEqual(int(self.hear(crowd, "ready: ").split()[1]), 5)
+        self.assertLess(len(os.listdir(f"/proc/{recorder.pid}/fd")), 40)
+        self.end(recorder)
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(&position, data, sizeof(position));
         memcpy(client->ring.memory, data + sizeof(position), size - sizeof(position));
         atomic_store(&client->ring.header->write_pos, position);
-        heap_client_look(client);
+        heap_client_look(client, NSEC_MAX);
         if (!client->ended)
-            heap_client_end(client, false);
+            heap_client_end(client, false, NSEC_MAX);
         if (heap_client_describe(client, &settings, false, heaps) != 1)
             abort();
         check_book(heaps[0].book);

@@ -198,6 +198,7 @@ static void deaf(char **argv, int n)
     deaf_prefix = argv[2];
     mount_deaf(argv[0], argv[1]);
     if (n > 3 && fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fuse_fd);
         execv(argv[3], argv + 3);
         _exit(1);

@@ -83,12 +83,32 @@ static void payers_beyond_the_table_share_an_account(void **state)
     budget_done(&budget);
 }
 
+static void what_was_spent_already_makes_a_debt(void **state)
+{
+    (void)state;
+    struct budget budget;
+    nsec_t now = SECOND;
+    budget_init(&budget, &(struct budget_limits){
+                             .what = "milliseconds", .each_burst = 100, .each_per_minute = 6000});
+    assert_int_equal(budget_left(&budget, 7, now), 100);
+    assert_true(budget_spend(&budget, 7, 60, now));
+    assert_int_equal(budget_left(&budget, 7, now), 40);
+    assert_false(budget_spend(&budget, 7, 140, now));
+    assert_int_equal(budget_left(&budget, 7, now + SECOND / 2), 0);
+    assert_int_equal(budget_left(&budget, 7, now + 2 * SECOND), 100);
+    assert_int_equal(budget_left(&budget, 8, now), 100);
+    assert_true(budget_spend(&budget, 0, 1000, now));
+    assert_int_equal(budget_left(&budget, 0, now), UINT64_MAX);
+    budget_done(&budget);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_held_is_bounded_by_payer_and_in_all),
         cmocka_unit_test(others_cannot_use_up_what_is_roots),
         cmocka_unit_test(a_rate_comes_back_with_time),
+        cmocka_unit_test(what_was_spent_already_makes_a_debt),
         cmocka_unit_test(payers_beyond_the_table_share_an_account),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void samples_and_frees_arrive(void **state)
     assert_int_equal(n_names, 4); // each method once
     trace_ring_free(ring, first);
     trace_ring_free(ring, first); // known no longer
-    heap_client_look(client);
+    heap_client_look(client, NSEC_MAX);
     const struct heap_book *book = &client->heaps[HEAP_JAVA]->book;
     assert_int_equal(book->frames.n, 4);
     assert_int_equal(book->total, 5700);
@@ -99,7 +99,7 @@ static void samples_and_frees_arrive(void **state)
     assert_string_equal(strset_text(&book->texts, leaf->name), "Shop.m3");
     trace_ring_disconnect(ring);
     assert_int_equal(trace_ring_add(ring, stack_a, 3, 5000, name, &n_names), 0);
-    heap_client_look(client);
+    heap_client_look(client, NSEC_MAX);
     assert_true(client->ended && client->disconnected);
     heap_client_free(client);
 }
@@ -111,14 +111,14 @@ static void numbers_of_former_profiles_mean_nothing(void **state)
     struct heap_client *client = connect_both(ring);
     int n_names = 0;
     uint64_t former = trace_ring_add(ring, stack_a, 3, 5000, name, &n_names);
-    heap_client_end(client, false);
+    heap_client_end(client, false, NSEC_MAX);
     assert_true(trace_ring_wait(ring, -1)); // the recorder's end is closed
     heap_client_free(client);
     client = connect_both(ring);
     assert_true(trace_ring_add(ring, stack_a, 3, 5000, name, &n_names) > former);
     assert_int_equal(n_names, 6); // told anew
     trace_ring_free(ring, former);
-    heap_client_look(client);
+    heap_client_look(client, NSEC_MAX);
     assert_int_equal(client->heaps[HEAP_JAVA]->book.total, 5000);
     trace_ring_disconnect(ring);
     heap_client_free(client);
@@ -142,9 +142,9 @@ static void a_full_ring_loses_samples(void **state)
     for (uint64_t i = 0; i < n; i++)
         trace_ring_free(ring, first + i);
     assert_int_equal(heap_client_lost(client), n_lost);
-    heap_client_look(client);
+    heap_client_look(client, NSEC_MAX);
     // Frees that were lost are seen in the table.
-    heap_client_end(client, false);
+    heap_client_end(client, false, NSEC_MAX);
     assert_int_equal(client->heaps[HEAP_JAVA]->n_samples, n);
     assert_int_equal(client->heaps[HEAP_JAVA]->book.total, 0);
     trace_ring_disconnect(ring);

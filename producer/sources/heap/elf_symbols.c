@@ -13,15 +13,16 @@
 #include "common/cleanup.h"
 
 #define SECTIONS_MAX 65536
-#define TABLE_MAX    (UINT64_C(256) << 20) // bytes of symbols, and of names
 #define NOTES_MAX    4096
 #define SIZELESS_MAX 65536 // how far a symbol without size may reach
 
 // *ret is owned by the caller.
 static int read_part(int fd, uint64_t offset, uint64_t size, uint64_t max, size_t extra, void **ret)
 {
-    if (size == 0 || size > max || offset > INT64_MAX - size)
+    if (size == 0 || offset > INT64_MAX - size)
         return -ENOEXEC;
+    if (size > max)
+        return -EFBIG;
     char *bytes = malloc(size + extra);
     if (!bytes)
         return -ENOMEM;
@@ -119,7 +120,7 @@ static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *
     return 0;
 }
 
-int elf_symbols_read(int fd, struct elf_symbols *ret)
+int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret)
 {
     *ret = (struct elf_symbols){0};
     Elf64_Ehdr header;
@@ -135,9 +136,9 @@ int elf_symbols_read(int fd, struct elf_symbols *ret)
     if (!symbols || symbols->sh_link >= header.e_shnum)
         return r < 0 ? r : -ENOEXEC;
     const Elf64_Shdr *names = (const Elf64_Shdr *)sections + symbols->sh_link;
-    r = read_part(fd, symbols->sh_offset, symbols->sh_size, TABLE_MAX, 0, &table);
+    r = read_part(fd, symbols->sh_offset, symbols->sh_size, table_max, 0, &table);
     if (r == 0)
-        r = read_part(fd, names->sh_offset, names->sh_size, TABLE_MAX, 1, &strings);
+        r = read_part(fd, names->sh_offset, names->sh_size, table_max, 1, &strings);
     if (r < 0)
         return r;
     ret->strings = strings;
@@ -149,6 +150,11 @@ int elf_symbols_read(int fd, struct elf_symbols *ret)
     if (r < 0)
         elf_symbols_done(ret);
     return r;
+}
+
+uint64_t elf_symbols_bytes(const struct elf_symbols *symbols)
+{
+    return symbols->n * sizeof(symbols->items[0]) + symbols->strings_size;
 }
 
 void elf_symbols_done(struct elf_symbols *symbols)

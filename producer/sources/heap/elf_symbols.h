@@ -25,9 +25,14 @@ struct elf_symbols {
     uint32_t build_id_size; // 0: the file has none
 };
 
+#define ELF_TABLE_MAX (UINT64_C(256) << 20)
+
 // Reads .symtab, or .dynsym where there is no other. 0, or a negative errno: -ENOEXEC for what is
-// no such file. `fd` is borrowed.
-int elf_symbols_read(int fd, struct elf_symbols *ret);
+// no such file, -EFBIG where its symbols or their names take more than `table_max` bytes
+// (ELF_TABLE_MAX at most). `fd` is borrowed.
+int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret);
+// Bytes of memory that they take.
+uint64_t elf_symbols_bytes(const struct elf_symbols *symbols);
 void elf_symbols_done(struct elf_symbols *symbols);
 
 // NULL: no function is known there. Valid as long as `symbols`.

@@ -180,7 +180,7 @@ static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *r
         *ret = (uint32_t)*known;
         return 0;
     }
-    struct book_frame frame = {.mapping = mapping_of(book, pc), .rel_pc = pc};
+    struct book_frame frame = {.mapping = mapping_of(book, pc), .rel_pc = pc, .name = STRSET_NONE};
     if (frame.mapping != BOOK_NO_MAPPING) {
         const struct book_mapping *mapping = &book->mappings.items[frame.mapping];
         frame.rel_pc = pc - mapping->start + mapping->file_offset + mapping->load_bias;

@@ -38,7 +38,7 @@ struct book_frame {
     uint32_t mapping; // BOOK_NO_MAPPING: code that nobody told of
     uint64_t rel_pc;  // as the file's symbol table has it; the address itself without mapping;
                       // the number of a method, 0 for those that nobody told of
-    uint32_t name;    // of a method, in the book's texts
+    uint32_t name;    // of a method, in the book's texts; of other code in those of heap_names.h
     uint64_t iid;     // free for the writer
 };
 
@@ -74,6 +74,7 @@ struct heap_book {
     uint64_t total, peak_total;
     uint32_t peak; // counts peaks
     bool below_peak;
+    size_t n_named;              // frames before this one have their names (heap_names.h)
     uint64_t n_dropped;          // samples that the book had no room for
     uint64_t state, nowhere_iid; // free for the writer
 };

@@ -34,6 +34,7 @@ struct heap_client *heap_client_free(struct heap_client *client)
 {
     if (!client)
         return NULL;
+    heap_names_forget(client);
     close_fd(client->pidfd);
     close_fd(client->socket_fd);
     ring_reader_done(&client->ring);
@@ -200,13 +201,14 @@ static int take_record(struct heap_client *client, const struct ring_record *rec
     }
 }
 
-static void read_records(struct heap_client *client, bool is_last)
+static void read_records(struct heap_client *client, bool is_last, nsec_t until)
 {
     struct ring_record record;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     // A process that is gone may have left its ring to others, who write on.
     uint64_t n_max = is_last ? client->ring.bytes / HEAP_RECORD_ALIGN : RECORDS_A_LOOK;
     nsec_t end = now + (is_last ? LAST_LOOK_MAX : LOOK_MAX);
+    end = until < end ? until : end;
     for (uint64_t n = 0; n < n_max && ring_reader_next(&client->ring, now, is_last, &record); n++) {
         client->n_failed += take_record(client, &record) < 0;
         if (n % TIME_STRIDE == 0 && nsec_now(CLOCK_MONOTONIC) > end)
@@ -215,11 +217,11 @@ static void read_records(struct heap_client *client, bool is_last)
 }
 
 // A free that is lost belongs to a sample that is read here at the latest, if all is read.
-static void drain(struct heap_client *client, bool is_last)
+static void drain(struct heap_client *client, bool is_last, nsec_t until)
 {
     const struct heap_header *header = client->ring.header;
     uint64_t n = atomic_load(&header->n_lost_frees), end = atomic_load(&header->write_pos);
-    read_records(client, is_last);
+    read_records(client, is_last, until);
     if (client->ring.pos >= end || is_last)
         client->n_lost_frees = n + client->ring.n_skipped;
 }
@@ -245,15 +247,21 @@ static void reconcile(struct heap_client *client, bool at_once, bool is_last)
     client->reconcile_due = after + RECONCILE_REST * (after - before);
 }
 
-// Of a process that lives, what its threads are just writing is left to them.
-void heap_client_end(struct heap_client *client, bool disconnected)
+static nsec_t until_of(nsec_t max)
 {
+    return max == NSEC_MAX ? NSEC_MAX : nsec_now(CLOCK_MONOTONIC) + max;
+}
+
+// Of a process that lives, what its threads are just writing is left to them.
+void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
+{
+    nsec_t until = until_of(max);
     ring_reader_stop(&client->ring);
     bool exited = heap_client_has_exited(client); // perhaps killed in the midst of a free
     uint64_t end = atomic_load(&client->ring.header->write_pos);
-    drain(client, exited);
+    drain(client, exited, until);
     for (int i = 0; i < LOOKS_AT_END && !exited && client->ring.pos < end; i++)
-        drain(client, false);
+        drain(client, false, until);
     reconcile(client, true, exited);
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);
@@ -277,14 +285,14 @@ bool heap_client_stays_silent(struct heap_client *client, bool is_last)
     return true;
 }
 
-void heap_client_look(struct heap_client *client)
+void heap_client_look(struct heap_client *client, nsec_t max)
 {
     bool exited = heap_client_has_exited(client);
     ring_reader_beat(&client->ring);
-    drain(client, false);
+    drain(client, false, until_of(max));
     reconcile(client, false, false);
     if (exited || client->ring.corrupted || atomic_load(&client->ring.header->gone) != 0)
-        heap_client_end(client, true);
+        heap_client_end(client, true, max);
 }
 
 bool heap_client_has_left(const struct heap_client *client)

@@ -13,7 +13,9 @@
 #include "common/nsec.h"
 #include "common/vec.h"
 #include "producer/sources/heap/heap_book.h"
+#include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/heap_shares.h"
 #include "producer/sources/heap/malloc_info.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/ring_reader.h"
@@ -31,6 +33,8 @@ struct heap_client {
     int pidfd;     // owned; -1: it has ended, or the kernel has no such thing
     int socket_fd; // owned; of a VM, which sees it closed when the profile ends; or -1
     struct ring_reader ring;
+    struct client_names names;
+    struct client_share share;
     struct book_room room;                     // of all books here
     struct heap_book book;                     // of malloc
     struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, malloc is not among them
@@ -62,10 +66,11 @@ int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int 
 struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java);
 struct heap_client *heap_client_free(struct heap_client *client);
 
-// Reads what has come, makes good for frees that got lost, and ends the profile with its process.
-void heap_client_look(struct heap_client *client);
+// Reads what has come, in `max` at most (NSEC_MAX: as long as it does), makes good for frees that
+// got lost, and ends the profile with its process.
+void heap_client_look(struct heap_client *client, nsec_t max);
 // Reads the rest and tells the process to end. `disconnected`: it did so itself.
-void heap_client_end(struct heap_client *client, bool disconnected);
+void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max);
 
 // A process that was given its ring has not begun with it, and perhaps will not. True once.
 bool heap_client_stays_silent(struct heap_client *client, bool is_last);

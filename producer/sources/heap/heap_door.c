@@ -17,6 +17,7 @@
 #include "common/unix_socket.h"
 
 #define GUESTS_A_ROUND 16 // of the loop, which has more to do
+#define REST           (100 * NSEC_PER_MSEC)
 
 int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
                    const char *name, const char *suffix, bool is_private)
@@ -41,16 +42,33 @@ static void ask_guests(struct heap_door *door, int fd)
         taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
 }
 
+static bool is_short_of_something(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 static void socket_ready(void *userdata, uint32_t events)
 {
     struct heap_door *door = userdata;
     (void)events;
-    int fd;
+    int fd = -1;
     for (int n = 0; n < GUESTS_A_ROUND && (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;
          n++) {
         ask_guests(door, fd);
         close_fd(fd);
     }
+    // Who waits at the door would wake the loop again at once.
+    if (fd < 0 && is_short_of_something(errno) && loop_set_io(door->io, 0) == 0)
+        loop_set_timer(door->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
+}
+
+static void rest_over(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct heap_door *door = userdata;
+    (void)due;
+    (void)n_due;
+    if (door->io)
+        loop_set_io(door->io, EPOLLIN);
 }
 
 static void make_folder(const char *path)
@@ -66,6 +84,7 @@ static void make_folder(const char *path)
 static void close_socket(struct heap_door *door)
 {
     door->io = loop_remove_io(door->io);
+    door->rest = loop_remove_timer(door->rest);
     if (door->fd >= 0)
         unix_socket_remove(door->name);
     door->fd = close_fd(door->fd);
@@ -77,6 +96,8 @@ static int open_socket(struct heap_door *door, struct err *err)
     int r = unix_socket_listen(door->name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &door->fd);
     if (r == 0)
         r = loop_add_io(door->loop, door->fd, EPOLLIN, socket_ready, door, &door->io);
+    if (r == 0)
+        r = loop_add_timer(door->loop, NSEC_MAX, 0, rest_over, door, &door->rest);
     if (r == 0)
         return 0;
     close_socket(door);

@@ -29,6 +29,7 @@ struct heap_door {
     char *name;            // owned; NULL: nobody comes
     int fd;                // owned; -1: there is no socket at the moment
     struct loop_io *io;
+    struct loop_timer *rest; // after an accept() that there was no descriptor for
     struct door_guest_vec guests;
 };
 

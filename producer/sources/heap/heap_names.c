@@ -1,109 +1,369 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process may see other files under the same paths (containers), and may be gone: its root is
-// tried first, then the path as it stands. A file that has lost its symbols has them in a debug
-// file, where that is installed. The build id is part of the key, so that a file that was
-// replaced meanwhile is not taken for what it was in another process.
+// One question of a client is under way at a time: some hundred frames of one file. Its answer is
+// written into the frames, and the next one is asked.
+//
+// Roots are kept here, too, because a helper that takes the place of one that was killed has none.
+// Most processes have the same: a root is known by its mount, its inode and its path, which the
+// kernel tells without asking anybody. The helper has each root longer than the recorder, so that
+// the last hold on a mount of somebody else's is not the recorder's.
 #include "producer/sources/heap/heap_names.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/str.h"
+#include "producer/foreign/path.h"
+#include "producer/foreign/payer.h"
+#include "producer/sources/heap/heap_client.h"
+#include "producer/sources/heap/names_job.h"
+#include "producer/sources/proc_text.h"
 
-#define DEBUG_FOLDER "/usr/lib/debug/.build-id/"
+#define NAME_ASKED   (STRSET_NONE - 1)
+#define NAME_MISSING (STRSET_NONE - 2)
+#define NAMES_TIME   (10 * NSEC_PER_SEC) // that a file's symbols may take
+#define HOLDS_MAX    8
+#define NAME_EXTRA   64 // what a text takes beside its bytes, about
 
-static int open_regular(const char *path)
+struct names_asked {
+    struct heap_names *names;   // borrowed, as these
+    struct heap_client *client; // NULL: it is gone
+    struct heap_book *book;
+    uint64_t root; // the number that the helper was told
+    uint32_t frames[NAMES_A_QUESTION], n;
+};
+
+void heap_names_init(struct heap_names *names, struct foreign_helper *helper, const struct log *log,
+                     const char *proc, const struct heap_settings *settings)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
-        return close_fd(fd);
-    return fd;
-}
-
-// False: there is no such file, or it is another one by now.
-static bool read_file(const char *path, const char *build_id, uint32_t build_id_size,
-                      struct elf_symbols *ret)
-{
-    int fd CLEANUP(close_fdp) = open_regular(path);
-    if (fd < 0 || elf_symbols_read(fd, ret) < 0)
-        return false;
-    if (build_id_size == 0 || ret->build_id_size == 0 ||
-        (ret->build_id_size == build_id_size &&
-         memcmp(ret->build_id, build_id, build_id_size) == 0))
-        return true;
-    elf_symbols_done(ret);
-    return false;
-}
-
-// Where the process has it, or, if that has ended, here.
-static bool find_file(const char *proc, int32_t pid, const char *path, const char *build_id,
-                      uint32_t build_id_size, struct elf_symbols *ret)
-{
-    char below[PATH_MAX];
-    if (path[0] != '/')
-        return false;
-    int n = snprintf(below, sizeof(below), "%s/%d/root%s", proc, pid, path);
-    return (n > 0 && (size_t)n < sizeof(below) && read_file(below, build_id, build_id_size, ret)) ||
-           read_file(path, build_id, build_id_size, ret);
-}
-
-// Takes the place of what the file itself has, if it has more.
-static void find_debug_file(const char *proc, int32_t pid, const char *build_id,
-                            uint32_t build_id_size, struct elf_symbols *symbols)
-{
-    char path[sizeof(DEBUG_FOLDER) + 2 * ELF_BUILD_ID_MAX + 16] = DEBUG_FOLDER;
-    size_t n = strlen(path);
-    if (symbols->is_whole || build_id_size < 2 || build_id_size > ELF_BUILD_ID_MAX)
-        return;
-    for (uint32_t i = 0; i < build_id_size; i++)
-        n += (size_t)snprintf(path + n, sizeof(path) - n, i == 0 ? "%02x/" : "%02x",
-                              (unsigned char)build_id[i]);
-    snprintf(path + n, sizeof(path) - n, ".debug");
-    struct elf_symbols found = {0};
-    if (!find_file(proc, pid, path, build_id, build_id_size, &found))
-        return;
-    if (found.is_whole) {
-        elf_symbols_done(symbols);
-        *symbols = found;
-    } else {
-        elf_symbols_done(&found);
-    }
-}
-
-const char *heap_names_find(struct heap_names *names, const char *proc, int32_t pid,
-                            const char *path, const char *build_id, uint32_t build_id_size,
-                            uint64_t rel_pc)
-{
-    struct strbuf key CLEANUP(strbuf_done) = {0};
-    strbuf_add_str(&key, path);
-    strbuf_add(&key, "", 1);
-    strbuf_add(&key, build_id, build_id_size);
-    uint32_t id = key.failed ? STRSET_NONE : strset_add(&names->keys, key.text, key.size);
-    if (id == STRSET_NONE)
-        return NULL;
-    if (id == names->files.n) {
-        struct named_file file = {0};
-        find_file(proc, pid, path, build_id, build_id_size, &file.symbols);
-        find_debug_file(proc, pid, build_id, build_id_size, &file.symbols);
-        if (named_file_vec_push(&names->files, file) < 0) {
-            elf_symbols_done(&file.symbols);
-            return NULL;
-        }
-    }
-    return id < names->files.n ? elf_symbols_find(&names->files.items[id].symbols, rel_pc) : NULL;
+    *names = (struct heap_names){.helper = helper, .log = log, .proc = proc, .settings = settings};
+    budget_init(&names->bytes, &(struct budget_limits){.what = "bytes of names",
+                                                       .each_max = NAMES_BYTES_EACH,
+                                                       .all_max = NAMES_BYTES_ALL});
 }
 
 void heap_names_done(struct heap_names *names)
 {
-    vec_foreach(&names->files, file)
-        elf_symbols_done(&file->symbols);
-    named_file_vec_done(&names->files);
-    strset_done(&names->keys);
+    vec_foreach(&names->roots, root)
+        close_fd(root->fd);
+    names_root_vec_done(&names->roots);
+    strset_done(&names->texts);
+    budget_done(&names->bytes);
+}
+
+const char *heap_names_text(const struct heap_names *names, const struct book_frame *frame)
+{
+    return frame->name >= NAME_MISSING ? NULL : strset_text(&names->texts, frame->name);
+}
+
+// Roots.
+
+static uint64_t key_of_root(int fd)
+{
+    char path[64], link[PATH_MAX], text[512];
+    uint64_t mount = 0, inode = 0;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ssize_t n_link = readlink(path, link, sizeof(link));
+    ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    while (span_take_line(&rest, &line))
+        if (span_take_prefix(&line, "mnt_id:"))
+            span_take_u64(&line, &mount);
+        else if (span_take_prefix(&line, "ino:"))
+            span_take_u64(&line, &inode);
+    const uint64_t parts[] = {mount, inode, hash_bytes(link, n_link > 0 ? (size_t)n_link : 0)};
+    return hash_bytes(parts, sizeof(parts));
+}
+
+// Its place and one; 0: there is no room. `fd` is taken over.
+static uint32_t root_add(struct heap_names *names, int fd)
+{
+    uint64_t key = key_of_root(fd);
+    for (uint32_t i = 0; i < names->roots.n; i++)
+        if (names->roots.items[i].key == key) {
+            close_fd(fd);
+            return i + 1;
+        }
+    if (names->roots.n >= NAMES_ROOTS_MAX ||
+        names_root_vec_push(&names->roots, (struct names_root){.key = key, .fd = fd}) < 0) {
+        close_fd(fd);
+        return 0;
+    }
+    return (uint32_t)names->roots.n;
+}
+
+static struct names_root *root_of(struct heap_names *names, const struct heap_client *client)
+{
+    return client->names.root ? &names->roots.items[client->names.root - 1] : NULL;
+}
+
+void heap_names_begin(struct heap_names *names, struct heap_client *client)
+{
+    struct client_names *own = &client->names;
+    if (!names->helper || foreign_ids_of(names->proc, client->pid, &own->ids) < 0)
+        return;
+    own->payer = foreign_payer(names->proc, client->pid, own->ids.uid);
+    int fd = foreign_root(names->proc, client->pid);
+    own->root = fd < 0 ? 0 : root_add(names, fd);
+}
+
+// Texts.
+
+static uint32_t keep_text(struct heap_names *names, const struct heap_client *client,
+                          const char *text, size_t size)
+{
+    struct err err = {0};
+    uint32_t id = strset_find(&names->texts, text, size);
+    if (id != STRSET_NONE)
+        return id;
+    if (budget_take(&names->bytes, client->names.payer, size + NAME_EXTRA, 0, &err) < 0) {
+        if (!names->limit_told)
+            log_warning(names->log, "linux.heap: process %d: %s: other functions have no names",
+                        client->pid, err.text);
+        names->limit_told = true;
+        return NAME_MISSING;
+    }
+    id = strset_add(&names->texts, text, size);
+    return id == STRSET_NONE ? NAME_MISSING : id;
+}
+
+// Of the book's frames that have been asked for, or none of which can be.
+static void move_on(struct heap_book *book)
+{
+    while (book->n_named < book->frames.n && book->frames.items[book->n_named].name != STRSET_NONE)
+        book->n_named++;
+}
+
+static struct heap_book *book_with_news(struct heap_client *client)
+{
+    for (size_t i = 0; i <= HEAP_HEAPS_MAX; i++) {
+        struct client_heap *heap = i ? client->heaps[i - 1] : NULL;
+        struct heap_book *book = i == 0 ? &client->book : heap ? &heap->book : NULL;
+        if (!book || book->has_methods)
+            continue;
+        move_on(book);
+        if (book->n_named < book->frames.n)
+            return book;
+    }
+    return NULL;
+}
+
+static bool may_have_names(const struct heap_names *names, const struct heap_book *book,
+                           const struct book_frame *frame)
+{
+    if (frame->mapping >= book->mappings.n)
+        return false;
+    const char *path = strset_text(&book->texts, book->mappings.items[frame->mapping].path);
+    return path[0] == '/' && !heap_settings_skip_names(names->settings, path);
+}
+
+// Frames of one mapping, from the first that is new on.
+static void gather(const struct heap_names *names, struct heap_book *book,
+                   struct names_asked *asked)
+{
+    uint32_t mapping = BOOK_NO_MAPPING;
+    for (size_t i = book->n_named; i < book->frames.n && asked->n < NAMES_A_QUESTION; i++) {
+        struct book_frame *frame = &book->frames.items[i];
+        if (frame->name != STRSET_NONE)
+            continue;
+        if (!may_have_names(names, book, frame)) {
+            frame->name = NAME_MISSING;
+        } else if (mapping == BOOK_NO_MAPPING || mapping == frame->mapping) {
+            mapping = frame->mapping;
+            frame->name = NAME_ASKED;
+            asked->frames[asked->n++] = (uint32_t)i;
+        }
+    }
+    asked->book = book;
+}
+
+static size_t write_question(const struct names_asked *asked, uint8_t *bytes)
+{
+    const struct heap_book *book = asked->book;
+    const struct client_names *own = &asked->client->names;
+    const struct book_frame *first = &book->frames.items[asked->frames[0]];
+    const struct book_mapping *mapping = &book->mappings.items[first->mapping];
+    const struct strset_entry *path = &book->texts.entries[mapping->path];
+    const struct strset_entry *id = &book->texts.entries[mapping->build_id];
+    struct names_ask ask = {
+        .root = asked->root,
+        .payer = own->payer,
+        .uid = own->ids.uid,
+        .gid = own->ids.gid,
+        .n = asked->n,
+        .id_size = (uint32_t)id->size,
+        .path_size = (uint32_t)path->size,
+    };
+    memcpy(bytes, &ask, sizeof(ask));
+    uint8_t *at = bytes + sizeof(ask);
+    for (uint32_t i = 0; i < asked->n; i++, at += sizeof(uint64_t))
+        memcpy(at, &book->frames.items[asked->frames[i]].rel_pc, sizeof(uint64_t));
+    memcpy(at, id->text, id->size);
+    memcpy(at + id->size, path->text, path->size);
+    return (size_t)(at - bytes) + id->size + path->size;
+}
+
+// Frames from the `from`th on.
+static void set_all(const struct names_asked *asked, uint32_t from, uint32_t name)
+{
+    for (uint32_t i = from; i < asked->n; i++)
+        asked->book->frames.items[asked->frames[i]].name = name;
+    if (name == STRSET_NONE && from < asked->n && asked->frames[from] < asked->book->n_named)
+        asked->book->n_named = asked->frames[from];
+}
+
+static void take_names(const struct names_asked *asked, const uint8_t *bytes, size_t size)
+{
+    struct names_answer answer = {0};
+    size_t at = sizeof(answer);
+    if (size >= at)
+        memcpy(&answer, bytes, sizeof(answer));
+    uint32_t i = 0;
+    for (; i < answer.n && i < asked->n; i++) {
+        uint16_t n;
+        if (size - at < sizeof(n))
+            break;
+        memcpy(&n, bytes + at, sizeof(n));
+        at += sizeof(n);
+        if (n != NAMES_NONE && n > size - at)
+            break;
+        struct book_frame *frame = &asked->book->frames.items[asked->frames[i]];
+        frame->name = n == NAMES_NONE
+                          ? NAME_MISSING
+                          : keep_text(asked->names, asked->client, (const char *)bytes + at, n);
+        at += n == NAMES_NONE ? 0 : n;
+    }
+    set_all(asked, i, i > 0 ? STRSET_NONE : NAME_MISSING); // the others did not fit
+}
+
+static void tell_limit(struct heap_names *names, const struct heap_client *client, int result)
+{
+    if (names->file_told || (result != -EFBIG && result != -EDQUOT))
+        return;
+    names->file_told = true;
+    if (result == -EFBIG)
+        log_warning(names->log,
+                    "linux.heap: process %d: a file has more than %llu MiB of symbols: its "
+                    "functions have no names",
+                    client->pid, (unsigned long long)(NAMES_TABLE_MAX >> 20));
+    else
+        log_warning(names->log,
+                    "linux.heap: process %d: the files of its user have more than %llu MiB of "
+                    "symbols: functions of others have no names",
+                    client->pid, (unsigned long long)(NAMES_READ_MAX >> 20));
+}
+
+static void ask_again(struct names_asked *asked, int result)
+{
+    if (result != -ECANCELED)
+        heap_names_ask(asked->names, asked->client);
+}
+
+static void found(void *userdata, int result, const void *answer, size_t size, int fd)
+{
+    struct names_asked *asked = userdata;
+    struct heap_client *client = asked->client;
+    close_fd(fd);
+    if (client) {
+        client->names.asked = NULL;
+        if (result == -ESTALE) {
+            struct names_root *root = root_of(asked->names, client);
+            root->number = root->number == asked->root ? 0 : root->number;
+            set_all(asked, 0, STRSET_NONE);
+        } else if (result < 0) {
+            tell_limit(asked->names, client, result);
+        } else {
+            take_names(asked, answer, size);
+        }
+        ask_again(asked, result);
+    }
+    free(asked);
+}
+
+static void held(void *userdata, int result, const void *answer, size_t size, int fd)
+{
+    struct names_asked *asked = userdata;
+    close_fd(fd);
+    if (asked->client) {
+        struct names_root *root = root_of(asked->names, asked->client);
+        asked->client->names.asked = NULL;
+        if (result == 0 && size == sizeof(root->number))
+            memcpy(&root->number, answer, size);
+        ask_again(asked, result);
+    }
+    free(asked);
+}
+
+static bool send_question(struct names_asked *asked, const struct foreign_ask *ask,
+                          foreign_done_fn done)
+{
+    struct heap_client *client = asked->client;
+    client->names.asked = asked;
+    if (foreign_helper_ask(asked->names->helper, ask, done, asked, NULL, NULL) == 0)
+        return true;
+    client->names.asked = NULL;
+    free(asked);
+    return false;
+}
+
+// Gives the helper the root. False: it has to do without.
+static bool send_root(struct names_asked *asked, const struct names_root *root)
+{
+    struct client_names *own = &asked->client->names;
+    const struct foreign_ask ask = {.job = FOREIGN_NAMES_HOLD,
+                                    .payer = own->payer,
+                                    .bytes = "",
+                                    .fd = fcntl(root->fd, F_DUPFD_CLOEXEC, 0)};
+    own->n_holds++;
+    return send_question(asked, &ask, held);
+}
+
+static bool send_names(struct names_asked *asked, const struct names_root *root)
+{
+    uint8_t bytes[sizeof(struct names_ask) + NAMES_A_QUESTION * sizeof(uint64_t) + HEAP_ID_MAX +
+                  HEAP_PATH_MAX];
+    asked->root = root->number;
+    const struct foreign_ask ask = {.job = FOREIGN_NAMES_FIND,
+                                    .payer = asked->client->names.payer,
+                                    .bytes = bytes,
+                                    .size = write_question(asked, bytes),
+                                    .fd = -1,
+                                    .time_max = NAMES_TIME};
+    set_all(asked, 0, NAME_MISSING); // unless there is an answer
+    return send_question(asked, &ask, found);
+}
+
+void heap_names_ask(struct heap_names *names, struct heap_client *client)
+{
+    for (struct heap_book *book; !client->names.asked && (book = book_with_news(client));) {
+        const struct names_root *root = root_of(names, client);
+        bool is_held = root && root->number;
+        struct names_asked *asked = malloc(sizeof(*asked));
+        if (!asked)
+            return;
+        *asked = (struct names_asked){.names = names, .client = client};
+        if (root && !is_held && client->names.n_holds < HOLDS_MAX) {
+            send_root(asked, root);
+            continue;
+        }
+        gather(names, book, asked);
+        if (is_held && asked->n > 0) {
+            send_names(asked, root);
+        } else {
+            set_all(asked, 0, NAME_MISSING);
+            free(asked);
+        }
+    }
+}
+
+void heap_names_forget(struct heap_client *client)
+{
+    if (client->names.asked)
+        client->names.asked->client = NULL;
+    client->names.asked = NULL;
 }

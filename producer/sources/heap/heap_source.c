@@ -31,18 +31,19 @@
 #include "producer/sources/heap/smaps.h"
 #include "producer/sources/proc_text.h"
 
-#define LOOK_SLOW     (100 * NSEC_PER_MSEC)
-#define LOOK_FAST     (5 * NSEC_PER_MSEC)
-#define CLIENTS_MAX   4096  // that live
-#define PROFILES_MAX  65536 // with those that have ended
-#define CMDLINE_MAX   4096
-#define TARGETS_EVERY (500 * NSEC_PER_MSEC)
-#define ATTACHES_MAX  4 // at a time
-#define WAKES_MAX     64
-#define ASK_EVERY     NSEC_PER_SEC
-#define ASK_AHEAD     (10 * NSEC_PER_MSEC) // of a dump that cannot wait for answers
-#define ANSWER_TIME   (50 * NSEC_PER_MSEC) // that a dump waits for answers where it can
-#define SMAPS_REST    20                   // times what a look takes, between two looks
+#define LOOK_SLOW        (100 * NSEC_PER_MSEC)
+#define LOOK_FAST        (5 * NSEC_PER_MSEC)
+#define CMDLINE_MAX      4096
+#define TARGETS_EVERY    (500 * NSEC_PER_MSEC)
+#define ATTACHES_MAX     4 // at a time
+#define WAKES_MAX        64
+#define ASK_EVERY        NSEC_PER_SEC
+#define ASK_AHEAD        (10 * NSEC_PER_MSEC)  // of a dump that cannot wait for answers
+#define ANSWER_TIME      (50 * NSEC_PER_MSEC)  // that a dump waits for answers where it can
+#define NAMES_WAIT       (300 * NSEC_PER_MSEC) // of a dump, for names
+#define NAMES_WAIT_LAST  NSEC_PER_SEC
+#define NAMES_WAIT_ALONE (30 * NSEC_PER_SEC)
+#define SMAPS_REST       20 // times what a look takes, between two looks
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 VEC_DEFINE(heap_wake_vec, struct heap_wake *);
@@ -57,6 +58,7 @@ struct heap_source {
     struct heap_guard guard;
     struct profile_writer profile;
     struct heap_names names;
+    struct heap_shares shares;
     struct heap_client_vec clients; // owned
     struct heap_targets targets;
     struct heap_vms vms;
@@ -67,7 +69,7 @@ struct heap_source {
     nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
     bool passing_over; // what runs already is not wanted
-    uint64_t n_lost;
+    uint64_t n_lost, n_refused, n_silent;
 };
 
 static struct heap_source *of_source(struct source *source)
@@ -75,24 +77,24 @@ static struct heap_source *of_source(struct source *source)
     return (struct heap_source *)source;
 }
 
-// Those that have ended take no descriptors.
-static int check_room(const struct heap_source *heap, struct err *err)
+// A share in the recording for one profile more.
+static int take_share(struct heap_source *heap, int32_t pid, struct err *err,
+                      struct client_share *ret)
 {
-    size_t n_living = 0;
+    uint64_t payer =
+        heap_shares_payer(heap->env.roots->proc, pid, geteuid(), heap_host_is_private(heap->host));
     vec_foreach(&heap->clients, client)
-        n_living += !(*client)->ended;
-    if (n_living >= CLIENTS_MAX)
-        return err_set(err, -ENOMEM, "more than %d processes at a time", CLIENTS_MAX);
-    if (heap->clients.n >= PROFILES_MAX)
-        return err_set(err, -ENOMEM, "more than %d processes", PROFILES_MAX);
-    return 0;
+        if ((*client)->ended)
+            heap_shares_ended(&heap->shares, &(*client)->share);
+    return heap_shares_take(&heap->shares, payer, err, ret);
 }
 
 // `ring_fd` as for heap_client_new().
 static int add_client(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
                       struct err *err)
 {
-    int r = check_room(heap, err);
+    struct client_share share = {0};
+    int r = take_share(heap, pid, err, &share);
     if (r < 0) {
         if (ring_fd >= 0)
             ring_fd_stop(ring_fd); // nobody will read it
@@ -102,7 +104,20 @@ static int add_client(struct heap_source *heap, int32_t pid, int ring_fd, struct
     r = heap_client_new(&heap->settings.ring, pid, ring_fd, ret, err);
     if (r == 0 && (r = heap_client_vec_push(&heap->clients, *ret)) < 0)
         heap_client_free(*ret);
-    return r;
+    if (r < 0) {
+        heap_shares_gone(&heap->shares, &share);
+        return r;
+    }
+    (*ret)->share = share;
+    heap_names_begin(&heap->names, *ret);
+    return 0;
+}
+
+// A process that was refused a profile: once by its name, and later by their number.
+static void tell_refused(struct heap_source *heap, int32_t pid, const char *text)
+{
+    if (heap->n_refused++ == 0)
+        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
 }
 
 static bool is_known(const struct heap_source *heap, int32_t pid, bool is_java)
@@ -126,9 +141,16 @@ static void note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
     vec_foreach(&heap->clients, known)
         if ((*known)->rejected && (*known)->pid == pid && (*known)->is_java == is_java)
             return;
+    struct client_share share = {0};
+    if (take_share(heap, pid, NULL, &share) < 0)
+        return;
     struct heap_client *client = heap_client_new_rejected(pid, is_java);
-    if (client && heap_client_vec_push(&heap->clients, client) < 0)
-        heap_client_free(client);
+    if (client && heap_client_vec_push(&heap->clients, client) == 0) {
+        client->share = share;
+        return;
+    }
+    heap_client_free(client);
+    heap_shares_gone(&heap->shares, &share);
 }
 
 // There is a profile now after all.
@@ -138,6 +160,7 @@ static void forget_rejected(struct heap_source *heap, int32_t pid, bool is_java)
         struct heap_client *known = heap->clients.items[i];
         if (!known->rejected || known->pid != pid || known->is_java != is_java)
             continue;
+        heap_shares_gone(&heap->shares, &known->share);
         heap_client_free(known);
         heap->clients.items[i--] = heap->clients.items[--heap->clients.n];
     }
@@ -164,14 +187,16 @@ static void log_jail(const struct heap_source *heap, const struct heap_client *c
                  client->pid);
 }
 
-static void log_silence(const struct heap_source *heap, struct heap_client *client, bool is_last)
+static void log_silence(struct heap_source *heap, struct heap_client *client, bool is_last)
 {
-    if (heap_client_stays_silent(client, is_last))
+    if (heap_client_stays_silent(client, is_last) && heap->n_silent++ == 0)
         log_warning(heap->env.log,
                     "linux.heap: process %d is not profiled: it has asked for a profile and does "
                     "not begin: perhaps it has another version of %s, until it is started anew",
                     client->pid, HEAP_LIBRARY_FILE);
 }
+
+static void end_client(struct heap_source *heap, struct heap_client *client, bool disconnected);
 
 static void check_guard(struct heap_source *heap, nsec_t now)
 {
@@ -181,10 +206,28 @@ static void check_guard(struct heap_source *heap, nsec_t now)
                                "or max_heapprofd_cpu_secs allow: the profile ends");
     vec_foreach(&heap->clients, client)
         if (!(*client)->ended)
-            heap_client_end(*client, false);
+            end_client(heap, *client, false);
 }
 
 // Looks and dumps.
+
+// As long as its user has time left.
+static void look_at(struct heap_source *heap, struct heap_client *client)
+{
+    nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
+    nsec_t before = nsec_now(CLOCK_MONOTONIC);
+    if (max > 0)
+        heap_client_look(client, max);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_MONOTONIC) - before);
+}
+
+static void end_client(struct heap_source *heap, struct heap_client *client, bool disconnected)
+{
+    nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
+    nsec_t before = nsec_now(CLOCK_MONOTONIC);
+    heap_client_end(client, disconnected, max);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_MONOTONIC) - before);
+}
 
 static nsec_t period_for(const struct heap_source *heap)
 {
@@ -253,9 +296,10 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
     (void)n_due;
     heap->look_period = period_for(heap); // before the rings are emptied
     vec_foreach(&heap->clients, client) {
+        heap_names_ask(&heap->names, *client);
         if ((*client)->ended)
             continue;
-        heap_client_look(*client);
+        look_at(heap, *client);
         log_loss(heap, *client);
         log_jail(heap, *client);
         log_silence(heap, *client, false);
@@ -269,17 +313,22 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
     loop_set_timer(heap->look_timer, next < heap->ask_due ? next : heap->ask_due, 0);
 }
 
-static const char *name_of(void *userdata, const struct profile_process *process,
-                           const struct book_mapping *mapping, uint64_t rel_pc)
+static const char *name_of(void *userdata, const struct book_frame *frame)
 {
     struct heap_source *heap = userdata;
-    const struct strset *texts = &process->book->texts;
-    const char *path = strset_text(texts, mapping->path);
-    const struct strset_entry *id = &texts->entries[mapping->build_id];
-    if (heap_settings_skip_names(&heap->settings, path))
-        return NULL;
-    return heap_names_find(&heap->names, heap->env.roots->proc, process->pid, path, id->text,
-                           id->size, rel_pc);
+    return heap_names_text(&heap->names, frame);
+}
+
+// A bounded wait for names that have not come yet. A recorder with other things to do does not wait
+// for long; most have come while samples did.
+static void hear_names(struct heap_source *heap, bool is_last)
+{
+    nsec_t wait = heap_host_is_alone(heap->host) ? NAMES_WAIT_ALONE
+                  : is_last                      ? NAMES_WAIT_LAST
+                                                 : NAMES_WAIT;
+    vec_foreach(&heap->clients, client)
+        heap_names_ask(&heap->names, *client);
+    foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + wait);
 }
 
 // Beside what the profile says, what the process has. The kernel walks all of a process's memory
@@ -307,11 +356,13 @@ static void dump_all(struct heap_source *heap, bool is_last)
     struct profile_process_vec processes CLEANUP(profile_process_vec_done) = {0};
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
-            heap_client_look(*client);
+            look_at(heap, *client);
         size_t n = heap_client_describe(*client, &heap->settings, heap->guard.hit, heaps);
         for (size_t i = 0; i < n; i++)
             heap->n_lost += profile_process_vec_push(&processes, heaps[i]) < 0;
     }
+    profile_take(&heap->profile);
+    hear_names(heap, is_last);
     if (processes.n > 0 && !profile_write(&heap->profile, processes.items, processes.n))
         heap->n_lost++;
     write_malloc_infos(heap);
@@ -358,7 +409,7 @@ static void end_former(struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, client)
         if ((*client)->pid == pid && (*client)->is_java == is_java && !(*client)->ended)
-            heap_client_end(*client, true);
+            end_client(heap, *client, true);
 }
 
 static void publish(struct heap_source *heap, int32_t pid)
@@ -380,7 +431,9 @@ static int welcome(struct heap_source *heap, int32_t pid, int fd, bool from_star
         client->is_awaited = true;
         r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
     }
-    if (r < 0)
+    if (r == -EDQUOT)
+        tell_refused(heap, pid, err.text);
+    else if (r < 0)
         log_warning(heap->env.log, "linux.heap: process %d: %s", pid,
                     err.text[0] ? err.text : strerror(-r));
     else
@@ -418,6 +471,7 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 {
     struct heap_source *heap = userdata;
     struct heap_client *client = NULL;
+    struct client_share share = {0};
     struct err err = {0};
     (void)uid;
     end_former(heap, pid, true);
@@ -427,16 +481,21 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
         note_rejected(heap, pid, true);
         return false;
     }
-    int r = check_room(heap, &err);
-    if (r == 0)
-        r = heap_client_new_java(&heap->settings, pid, fd, &client, &err);
+    int r = take_share(heap, pid, &err, &share);
+    if (r == -EDQUOT) {
+        tell_refused(heap, pid, err.text);
+        return false;
+    }
+    r = heap_client_new_java(&heap->settings, pid, fd, &client, &err);
     if (r == 0 && (r = heap_client_vec_push(&heap->clients, client)) < 0)
         heap_client_free(client);
     if (r < 0) {
+        heap_shares_gone(&heap->shares, &share);
         log_warning(heap->env.log, "linux.heap: Java heap of process %d: %s", pid,
                     err.text[0] ? err.text : strerror(-r));
         return false;
     }
+    client->share = share;
     forget_rejected(heap, pid, true);
     heap_vms_forget(&heap->vms, pid);
     publish(heap, pid);
@@ -496,7 +555,10 @@ static void attach_failed(struct heap_source *heap, int32_t pid, int result, con
         return;
     }
     forget_wake(heap, pid);
-    log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
+    if (result == -EDQUOT)
+        tell_refused(heap, pid, text);
+    else
+        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
 }
 
 static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
@@ -639,6 +701,9 @@ static void look_for_targets(void *userdata, nsec_t due, uint64_t n_due)
 // What an attach that is not done would have to tell comes too late for the dump.
 static void end_attaches(struct heap_source *heap)
 {
+    // Those that are looked at are attached to, if they have to be.
+    if (heap_host_is_alone(heap->host))
+        foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + NAMES_WAIT_LAST);
     pid_vec_clear(&heap->waiting);
     vec_foreach(&heap->wakes, wake)
         heap_wake_free(*wake);
@@ -680,6 +745,7 @@ static struct source *heap_close(struct source *source)
         heap_client_free(*client);
     heap_client_vec_done(&heap->clients);
     heap_names_done(&heap->names);
+    heap_shares_done(&heap->shares);
     profile_writer_done(&heap->profile);
     free(heap);
     return NULL;
@@ -707,6 +773,8 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
         .name = name_of,
         .userdata = heap,
     };
+    heap_shares_init(&heap->shares);
+    heap_names_init(&heap->names, env->helper, env->log, env->roots->proc, &heap->settings);
     heap->vms.env = (struct heap_vms_env){
         .loop = env->loop,
         .host = heap->host,
@@ -765,7 +833,7 @@ static void heap_flush(struct source *source)
     struct heap_source *heap = of_source(source);
     vec_foreach(&heap->clients, client)
         if (!(*client)->ended)
-            heap_client_look(*client);
+            look_at(heap, *client);
 }
 
 static void heap_stop(struct source *source)
@@ -775,10 +843,18 @@ static void heap_stop(struct source *source)
     hear_answers(heap);
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended)
-            heap_client_end(*client, heap_client_has_exited(*client));
+            end_client(heap, *client, heap_client_has_exited(*client));
         log_loss(heap, *client);
         log_silence(heap, *client, true);
     }
+    if (heap->n_silent > 1)
+        log_warning(heap->env.log,
+                    "linux.heap: %llu processes have asked for a profile and did not "
+                    "begin",
+                    (unsigned long long)heap->n_silent);
+    if (heap->n_refused > 1)
+        log_warning(heap->env.log, "linux.heap: %llu processes are not profiled because of limits",
+                    (unsigned long long)heap->n_refused);
     dump_all(heap, true);
     vec_foreach(&heap->clients, client)
         if (!heap_client_has_left(*client))

@@ -50,6 +50,8 @@ static void vm_comes(void *userdata, uint32_t events)
     struct heap_vm *vm = userdata;
     (void)events;
     int fd CLEANUP(close_fdp) = summons_accept(&vm->summons);
+    if (fd == -EMFILE || fd == -ENFILE) // would wake the loop again at once
+        vm->io = loop_remove_io(vm->io);
     if (fd < 0)
         return;
     vm->has_come = true;

@@ -100,6 +100,8 @@ static void listen_ready(void *userdata, uint32_t events)
     struct heap_wake *wake = userdata;
     (void)events;
     int fd = summons_accept(&wake->summons);
+    if (fd == -EMFILE || fd == -ENFILE) // would wake the loop again at once
+        wake->listen_io = loop_remove_io(wake->listen_io);
     if (fd < 0 || wake->fd >= 0) {
         close_fd(fd);
         return;

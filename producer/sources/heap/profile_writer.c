@@ -204,7 +204,7 @@ static void intern_frame(struct dump *dump, const struct profile_process *proces
         struct book_mapping *of = &book->mappings.items[frame->mapping];
         mapping = intern_mapping(dump, book, of);
         if (dump->profile->name)
-            name = dump->profile->name(dump->profile->userdata, process, of, frame->rel_pc);
+            name = dump->profile->name(dump->profile->userdata, frame);
     }
     uint64_t function =
         intern_text(dump, PROFILE_FUNCTION, name ? name : "", name ? strlen(name) : 0);
@@ -416,15 +416,24 @@ static bool is_state_good(const struct profile_writer *profile)
            profile->interned_bytes <= interned_max(profile);
 }
 
+void profile_take(struct profile_writer *profile)
+{
+    profile->taken = nsec_now(CLOCK_BOOTTIME);
+    profile->taken_coarse = nsec_now(CLOCK_MONOTONIC_COARSE);
+}
+
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
                    size_t n)
 {
+    if (!profile->taken)
+        profile_take(profile);
     struct dump dump = {
         .profile = profile,
         .writer = profile->writer,
-        .now = nsec_now(CLOCK_BOOTTIME),
-        .now_coarse = nsec_now(CLOCK_MONOTONIC_COARSE),
+        .now = profile->taken,
+        .now_coarse = profile->taken_coarse,
     };
+    profile->taken = 0;
     if (!is_state_good(profile))
         begin_state(profile);
     for (size_t i = 0; i < n; i++)

@@ -32,10 +32,12 @@ enum profile_text { PROFILE_BUILD_ID, PROFILE_PATH, PROFILE_FUNCTION, PROFILE_TE
 struct profile_writer {
     struct packet_writer *writer; // borrowed
     bool dump_at_max;
-    // The function at `rel_pc` of a mapping of `book`, or NULL. May be NULL.
-    const char *(*name)(void *userdata, const struct profile_process *process,
-                        const struct book_mapping *mapping, uint64_t rel_pc);
+    // The function of a frame that is in a mapping, or NULL. May be NULL.
+    const char *(*name)(void *userdata, const struct book_frame *frame);
     void *userdata;
+    // When the next dump's numbers were taken; 0: when they are written. Boot time, and
+    // CLOCK_MONOTONIC_COARSE.
+    nsec_t taken, taken_coarse;
 
     // Since the state of the sequence began:
     struct strset texts[PROFILE_TEXT_KINDS]; // that have been interned; their ids count from 1
@@ -46,6 +48,9 @@ struct profile_writer {
     uint64_t next_index; // of ProfilePackets
     bool failed;         // the last dump is not whole
 };
+
+// From now on the numbers of the next dump do not change.
+void profile_take(struct profile_writer *profile);
 
 // False: something was refused by the buffer; the dump is not whole.
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,

@@ -23,6 +23,7 @@
 #include "common/nsec.h"
 #include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
+#include "producer/foreign/payer.h"
 #include "producer/sources/proc_text.h"
 
 #define TEXT_MAX    4096
@@ -75,15 +76,13 @@ static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
 
 int perf_map_process_read(struct perf_map_process *process, const char *proc, int32_t pid)
 {
-    char path[TEXT_MAX];
-    struct stat st;
+    struct foreign_ids ids;
     *process = (struct perf_map_process){.pid = pid};
     process->start_ticks = perf_map_start_ticks(proc, pid);
-    snprintf(path, sizeof(path), "%s/%d", proc, pid);
-    if (!process->start_ticks || stat(path, &st) < 0)
+    if (!process->start_ticks || foreign_ids_of(proc, pid, &ids) < 0)
         return -ESRCH;
-    process->uid = st.st_uid;
-    process->gid = st.st_gid;
+    process->uid = ids.uid;
+    process->gid = ids.gid;
     int64_t booted = (nsec_now(CLOCK_REALTIME) - nsec_now(CLOCK_BOOTTIME)) / NSEC_PER_SEC;
     process->start_realtime = booted + (int64_t)process->start_ticks / sysconf(_SC_CLK_TCK);
     process->inner_pid = inner_pid(proc, pid);

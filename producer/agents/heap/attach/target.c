@@ -257,7 +257,7 @@ static int read_libc(struct target *target, const struct object *libc, struct er
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
     int fd CLEANUP(close_fdp) = open_object(target->pid, libc);
-    int r = fd < 0 ? -errno : elf_symbols_read(fd, &symbols);
+    int r = fd < 0 ? -errno : elf_symbols_read(fd, ELF_TABLE_MAX, &symbols);
     if (r < 0)
         return err_errno(err, r, "%s", libc->path);
     for (size_t i = 0; i < sizeof(denied_functions) / sizeof(denied_functions[0]); i++) {
@@ -391,7 +391,7 @@ bool target_is_denied(const struct target *target, uint64_t pc)
 uint64_t target_symbol(int fd, const char *name)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
-    if (elf_symbols_read(fd, &symbols) < 0)
+    if (elf_symbols_read(fd, ELF_TABLE_MAX, &symbols) < 0)
         return 0;
     const struct elf_symbol *symbol = symbol_of(&symbols, name);
     return symbol ? symbol->start : 0;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the programs of one user, and of all, may take of a recording: profiles, and time of the
+// recorder's loop.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/nsec.h"
+#include "producer/foreign/budget.h"
+
+#define SHARES_LIVING_EACH   512
+#define SHARES_LIVING_ALL    4096
+#define SHARES_PROFILES_EACH 8192
+#define SHARES_PROFILES_ALL  65536
+// Microseconds of the loop, at once and a minute: a quarter of one processor.
+#define SHARES_TIME_BURST      1000000
+#define SHARES_TIME_PER_MINUTE 15000000
+
+// Of one client. All zero: it has no share.
+struct client_share {
+    uint64_t payer;
+    bool is_counted, is_living;
+};
+
+struct heap_shares {
+    struct budget living, profiles, time;
+};
+
+// As many as there are descriptors for, at most as above.
+void heap_shares_init(struct heap_shares *shares);
+void heap_shares_done(struct heap_shares *shares); // fit for all zero
+
+// Who answers for a process that runs as `uid`: payer.h, but 0 for the recorder's own user, too,
+// and for all processes of a recording that was made for them (`is_private`).
+uint64_t heap_shares_payer(const char *proc, int32_t pid, uid_t uid, bool is_private);
+
+// A profile more. 0, or -EDQUOT, and `err` names the limit.
+int heap_shares_take(struct heap_shares *shares, uint64_t payer, struct err *err,
+                     struct client_share *ret);
+void heap_shares_ended(struct heap_shares *shares, struct client_share *share); // fit for twice
+void heap_shares_gone(struct heap_shares *shares, struct client_share *share);
+
+// How long the loop may be with this client now; 0: not at all. Where all profiles are of one user
+// and the recorder has nothing else to do (`is_alone`), there is no limit.
+nsec_t heap_shares_time(struct heap_shares *shares, const struct client_share *share,
+                        bool is_alone);
+void heap_shares_spend(struct heap_shares *shares, const struct client_share *share, nsec_t time);
