@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "converter/tables/bulk.h"
+#include "converter/tables/pages.h"
 #include "tests/unit/database_fixture.h"
 
 static void expect_integrity(sqlite3 *handle)
@@ -14,6 +15,52 @@ static void expect_integrity(sqlite3 *handle)
     assert_int_equal(query_int(handle, "SELECT group_concat(integrity_check) = 'ok' "
                                        "FROM pragma_integrity_check"),
                      1);
+}
+
+// SQLite keeps its locks in the bytes from 1 GiB on, and refuses a file that uses that page.
+static void the_page_of_locks_is_left_out(void **state)
+{
+    (void)state;
+    enum { LOCKS = (1 << 30) / PAGE_BYTES + 1, N = 6 };
+    for (uint32_t first = LOCKS - N - 1; first <= LOCKS + 1; first++) {
+        uint8_t page[PAGE_BYTES] = {0}, back;
+        uint32_t numbers[N];
+        struct pages pages;
+        FILE *file = tmpfile();
+        assert_non_null(file);
+        assert_int_equal(pages_init(&pages, fileno(file), first), 0);
+        for (uint32_t i = 0; i < N; i++)
+            numbers[i] = pages_number(&pages, i);
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t expected = first + i + (first <= LOCKS && first + i >= LOCKS);
+            page[0] = (uint8_t)(i + 1);
+            assert_int_equal(pages_number(&pages, 0), expected);
+            assert_int_equal(pages_add(&pages, page), expected);
+            assert_int_equal(numbers[i], expected);
+        }
+        assert_int_equal(pages_finish(&pages, 0), 0);
+        for (uint32_t i = 0; i < N; i++) {
+            assert_int_equal(pread(fileno(file), &back, 1, (off_t)(numbers[i] - 1) * PAGE_BYTES),
+                             1);
+            assert_int_equal(back, i + 1);
+        }
+        pages_done(&pages);
+        fclose(file);
+    }
+}
+
+static void pages_have_numbers_of_32_bits(void **state)
+{
+    (void)state;
+    static const uint8_t page[PAGE_BYTES];
+    struct pages pages;
+    assert_int_equal(pages_init(&pages, -1, 0xfffffffd), 0);
+    assert_int_equal(pages_add(&pages, page), 0xfffffffd);
+    assert_int_equal(pages.failure, 0);
+    assert_int_equal(pages_add(&pages, page), 0);
+    assert_int_equal(pages.failure, -EFBIG);
+    assert_int_equal(pages_finish(&pages, 0), -EFBIG);
+    pages_done(&pages);
 }
 
 // Sizes around those where a tree gets another page or another level.
@@ -516,6 +563,8 @@ int main(void)
         cmocka_unit_test(empty_tables_are_filled_in_bulk),
         cmocka_unit_test(numbers_are_filled_in_bulk),
         cmocka_unit_test(tables_with_rows_or_indexes_take_no_bulk),
+        cmocka_unit_test(the_page_of_locks_is_left_out),
+        cmocka_unit_test(pages_have_numbers_of_32_bits),
         cmocka_unit_test(trees_of_every_height_are_whole),
         cmocka_unit_test(texts_of_every_size_are_kept),
         cmocka_unit_test(numbers_are_kept),
