@@ -209,6 +209,108 @@ static void nonsense_is_seen(void **state)
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_HEAP, 0);
 }
 
+// A whole record of `size` bytes, as it stands in `bytes`, is read as a record of its kind, or ends
+// the profile.
+static void check_record(const void *bytes, size_t size, bool is_good)
+{
+    struct ring_record record;
+    size_t room = (size + HEAP_RECORD_ALIGN - 1) / HEAP_RECORD_ALIGN * HEAP_RECORD_ALIGN;
+    const struct heap_record *head = bytes;
+    free_ring(NULL);
+    assert_int_equal(make_ring(NULL), 0);
+    memcpy(reader.memory, bytes, size);
+    atomic_store(&((struct heap_record *)reader.memory)->word, (uint32_t)room | HEAP_RECORD_DONE);
+    atomic_store(&reader.header->write_pos, room);
+    assert_int_equal(read_one(&record), is_good);
+    assert_int_equal(reader.corrupted, !is_good);
+    if (is_good)
+        assert_int_equal(record.kind, head->kind);
+}
+
+static void allocations_are_judged_by_their_bounds(void **state)
+{
+    (void)state;
+    static uint64_t bytes[(sizeof(struct heap_alloc) + (HEAP_FRAMES_MAX + 1) * 8) / 8];
+    struct heap_alloc *alloc = (struct heap_alloc *)bytes;
+    alloc->head = (struct heap_record){.kind = HEAP_ALLOC, .n_frames = HEAP_FRAMES_MAX};
+    check_record(bytes, sizeof(bytes) - 8, true);
+    alloc->head.n_frames = HEAP_FRAMES_MAX + 1;
+    check_record(bytes, sizeof(bytes), false);
+    alloc->head.n_frames = 0;
+    alloc->head.heap = HEAP_HEAPS_MAX - 1;
+    check_record(bytes, sizeof(*alloc), true);
+    alloc->head.heap = HEAP_HEAPS_MAX;
+    check_record(bytes, sizeof(*alloc), false);
+}
+
+static void check_object(uint32_t id_size, uint32_t path_size, uint32_t missing, bool is_good)
+{
+    static uint64_t bytes[(sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64) / 8];
+    struct heap_object *object = (struct heap_object *)bytes;
+    *object = (struct heap_object){.head = {.kind = HEAP_OBJECT},
+                                   .start = 1,
+                                   .end = 2,
+                                   .id_size = id_size,
+                                   .path_size = path_size};
+    check_record(bytes, sizeof(*object) + id_size + path_size - missing, is_good);
+    object->end = 1;
+    check_record(bytes, sizeof(*object) + id_size + path_size - missing, false);
+}
+
+static void mappings_are_judged_by_their_bounds(void **state)
+{
+    (void)state;
+    check_object(0, 0, 0, true);
+    check_object(HEAP_ID_MAX, HEAP_PATH_MAX, 0, true);
+    check_object(HEAP_ID_MAX + 8, 0, 0, false);
+    check_object(0, HEAP_PATH_MAX + 8, 0, false);
+    check_object(8, 8, 0, true);
+    check_object(8, 8, 8, false); // the path ends behind the record
+    check_object(0, 0, 8, false);
+}
+
+static void check_method(uint32_t name_size, uint32_t missing, bool is_good)
+{
+    static uint64_t bytes[(sizeof(struct heap_method) + HEAP_METHOD_MAX + 64) / 8];
+    struct heap_method *method = (struct heap_method *)bytes;
+    *method = (struct heap_method){.head = {.kind = HEAP_METHOD}, .name_size = name_size};
+    check_record(bytes, sizeof(*method) + name_size - missing, is_good);
+}
+
+static void methods_are_judged_by_their_bounds(void **state)
+{
+    (void)state;
+    check_method(0, 0, true);
+    check_method(HEAP_METHOD_MAX, 0, true);
+    check_method(HEAP_METHOD_MAX + 8, 0, false);
+    check_method(16, 8, false);
+    check_method(0, 8, false);
+}
+
+static void no_arenas_and_no_mappings_are_records_too(void **state)
+{
+    (void)state;
+    const struct heap_arenas none = {.head = {.kind = HEAP_ARENAS}};
+    const struct heap_record objects = {.kind = HEAP_OBJECTS};
+    check_record(&none, sizeof(none), true);
+    check_record(&none, sizeof(none) - 8, false);
+    check_record(&objects, sizeof(objects), true);
+}
+
+// The time is that of the first look at an unfinished record, not that of the machine.
+static void patience_begins_with_the_first_look(void **state)
+{
+    (void)state;
+    const nsec_t now = 1000 * NSEC_PER_SEC, patience = 2 * NSEC_PER_SEC;
+    struct ring_record record;
+    assert_non_null(ring_reserve(&writer, HEAP_FREE, sizeof(struct heap_free), 0));
+    assert_true(write_free(2));
+    assert_false(ring_reader_next(&reader, now, false, &record));
+    assert_false(ring_reader_next(&reader, now + patience - 1, false, &record));
+    assert_true(ring_reader_next(&reader, now + patience, false, &record));
+    assert_int_equal(record.address, 2);
+}
+
 static void *write_many(void *thread)
 {
     uint64_t base = (uint64_t)(uintptr_t)thread << 32;
@@ -303,6 +405,11 @@ int main(void)
         TEST(a_hole_cannot_be_passed),
         TEST(heaps_have_names),
         TEST(nonsense_is_seen),
+        TEST(allocations_are_judged_by_their_bounds),
+        TEST(mappings_are_judged_by_their_bounds),
+        TEST(methods_are_judged_by_their_bounds),
+        TEST(no_arenas_and_no_mappings_are_records_too),
+        TEST(patience_begins_with_the_first_look),
         TEST(arenas_are_judged_by_their_number),
         TEST(a_question_stands_until_it_is_answered),
         TEST(threads_keep_their_order),
