@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -290,6 +291,19 @@ int sandbox_opens(void)
 }
 
 #endif
+
+uint64_t sandbox_data(uint64_t max_bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_DATA, &limit) < 0)
+        return UINT64_MAX;
+    if (!IS_SANITIZED && limit.rlim_cur > max_bytes) {
+        struct rlimit lower = {(rlim_t)max_bytes, limit.rlim_max};
+        if (setrlimit(RLIMIT_DATA, &lower) == 0)
+            return max_bytes;
+    }
+    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
 
 // -- files --
 

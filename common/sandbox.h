@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define SANDBOX_PATHS_MAX 256
+#define SANDBOX_PATHS_MAX 1024
 
 enum {
     SANDBOX_RUNS_PROGRAMS = 1, // it starts other programs, and signals them
@@ -30,6 +31,11 @@ int sandbox_opens(void);
 // From here on only calls that move bytes between open descriptors, close them and end the process;
 // all others fail with EPERM. Returns as sandbox_calls().
 int sandbox_shuffles(void);
+
+// Bounds the memory that this process may take without a file behind it (RLIMIT_DATA, which its
+// owner may raise again). A lower limit stays. Returns the limit in force, UINT64_MAX for none;
+// under sanitizers nothing is changed.
+uint64_t sandbox_data(uint64_t max_bytes);
 
 struct sandbox_paths {
     const char *reads[SANDBOX_PATHS_MAX]; // borrowed: files, and folders with all that is in them

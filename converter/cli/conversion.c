@@ -22,6 +22,7 @@
 
 #include "common/cleanup.h"
 #include "common/nsec.h"
+#include "common/sandbox.h"
 #include "common/str.h"
 #include "converter/cli/say.h"
 #include "converter/cli/sources.h"
@@ -788,28 +789,12 @@ static void summary_print(const struct run *run, nsec_t took)
     health_print(&run->verdicts, &run->health, true);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define CAN_BOUND 0 // it takes terabytes of address space
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CAN_BOUND 0
-#endif
-#endif
-#ifndef CAN_BOUND
-#define CAN_BOUND 1
-#endif
-
 // Reading ends before the limit. What grows without being asked for, between two questions, meets
 // the kernel's limit: then nothing is converted.
 static void memory_bound(const struct budget *budget)
 {
-    struct rlimit data;
-    rlim_t max = budget->memory_max < UINT64_MAX - DATA_MORE ? budget->memory_max + DATA_MORE
-                                                             : RLIM_INFINITY;
-    if (!CAN_BOUND || getrlimit(RLIMIT_DATA, &data) < 0 || data.rlim_cur <= max)
-        return;
-    data.rlim_cur = max;
-    setrlimit(RLIMIT_DATA, &data);
+    if (budget->memory_max < UINT64_MAX - DATA_MORE)
+        sandbox_data(budget->memory_max + DATA_MORE);
 }
 
 // A limit that somebody has set is the likely cause, and easy to overlook.

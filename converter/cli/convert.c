@@ -14,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
+#include "converter/cli/own_sandbox.h"
 #include "converter/cli/say.h"
 #include "converter/cli/streams.h"
 #include "converter/input/budget.h"
@@ -249,6 +250,16 @@ static int convert(struct conversion *conversion, bool *ret_damaged, struct err 
     return r < 0 ? r : stream_file_pour(&stream, err);
 }
 
+// With --symbols, files are read where the processes of the trace had mapped them.
+static void sandbox_enter(const struct conversion *conversion)
+{
+    struct own_sandbox sandbox = {.reads_all = conversion->symbolize};
+    vec_foreach(&conversion->files, file)
+        own_sandbox_input(&sandbox, file->path);
+    own_sandbox_output(&sandbox, conversion->output);
+    own_sandbox_enter(&sandbox);
+}
+
 static int run_convert(int argc, char **argv)
 {
     CLEANUP(conversion_done) struct conversion conversion = {.goes_on = interrupts_none};
@@ -265,6 +276,7 @@ static int run_convert(int argc, char **argv)
             "--symbol-path)");
         return EXIT_FAILED;
     }
+    sandbox_enter(&conversion);
     interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
     if (convert(&conversion, &damaged, &err) < 0) {

@@ -265,6 +265,7 @@ static int flamegraph_run(struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
+    question_sandbox(options->path, options->output);
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
     if (stacks_read(handle, options, &flame) != SQLITE_OK) {

@@ -144,6 +144,7 @@ static int memory_run(const struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     struct place place = {.upid = -1};
+    question_sandbox(options->path, NULL);
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
     if (memory_print(handle, options, &place) != SQLITE_OK) {

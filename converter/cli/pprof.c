@@ -307,6 +307,7 @@ static int pprof_run(const struct options *options)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
+    question_sandbox(options->path, options->output);
     if (question_open(options->path, &handle) != SQLITE_OK)
         return EXIT_FAILED;
     int r = output_file_open(&file, options->output, &err);

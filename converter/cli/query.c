@@ -18,6 +18,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
+#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/shell.h"
@@ -174,6 +175,14 @@ bool question_is_database(const char *path)
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
 }
 
+void question_sandbox(const char *path, const char *output)
+{
+    struct own_sandbox sandbox = {0};
+    own_sandbox_input(&sandbox, path);
+    own_sandbox_output(&sandbox, output);
+    own_sandbox_enter(&sandbox);
+}
+
 int question_open(const char *path, sqlite3 **ret)
 {
     if (str_eq(path, "-") && stdin_is_database())
@@ -181,8 +190,18 @@ int question_open(const char *path, sqlite3 **ret)
     return is_database(path) ? database_open(path, ret) : trace_open(path, ret);
 }
 
+// The question may attach other databases; the prompt runs a pager and keeps a history.
+static void query_sandbox(const struct query *query)
+{
+    bool asks = !query->sql && !query->file;
+    struct own_sandbox sandbox = {.reads_all = true, .writes_all = asks, .runs_programs = asks};
+    own_sandbox_input(&sandbox, query->path);
+    own_sandbox_enter(&sandbox);
+}
+
 static int query_run(const struct query *query)
 {
+    query_sandbox(query);
     CLEANUP(freep) char *read = NULL;
     if (query->file && !(read = text_read(query->file))) {
         say("%s: %s", query->file, strerror(errno));

@@ -11,6 +11,10 @@ struct sqlite3_stmt;
 // Whether question_open() would open `path` as a database, not convert it. Nothing is consumed.
 bool question_is_database(const char *path);
 
+// Enters the sandbox of a verb that reads `path` and writes `output` (NULL or "-": standard
+// output).
+void question_sandbox(const char *path, const char *output);
+
 // Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
 // wrong is on stderr. The caller closes *ret, also on failure.
 int question_open(const char *path, struct sqlite3 **ret);

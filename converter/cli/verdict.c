@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/confine.h"
+#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verdict_print.h"
@@ -87,6 +88,10 @@ static int run_verdict(int argc, char **argv)
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
+    struct own_sandbox sandbox = {0};
+    for (int i = optind; i < argc; i++)
+        own_sandbox_input(&sandbox, argv[i]);
+    own_sandbox_enter(&sandbox);
     for (int i = optind; i < argc; i++)
         if (verdict_run(argv[i], argc - optind > 1, quiet) != EXIT_DONE)
             code = EXIT_FAILED;

@@ -2,7 +2,11 @@
 //
 // pintool: its modes. Without one it explains itself and is content, as the tool has always done.
 #include "common/program.h"
+#include "common/sandbox.h"
+#include "common/str.h"
 #include "producer/pintool/pintool.h"
+
+#define DATA_BYTES_MAX ((uint64_t)2 << 30)
 
 static const struct program_verb modes[] = {
     {"file", "FILE... [OPTION...]", "show which pages of files are in memory; write pinlists",
@@ -17,6 +21,16 @@ static const struct program_verb modes[] = {
     {"preload", "PINLIST FILE", "read in the pages that a pinlist names", pintool_preload},
 };
 
+// The command that is measured is the user's, and runs as it would without pintool. Rights that are
+// given up before a list is read: all that neither the mode nor a parser needs.
+static void sandbox_enter(const char *mode)
+{
+    if (str_eq(mode, "measure") || !sandbox_is_wanted())
+        return;
+    sandbox_data(DATA_BYTES_MAX);
+    sandbox_calls(str_eq(mode, "suggest") ? SANDBOX_RUNS_PROGRAMS : 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct program program = {
@@ -28,5 +42,7 @@ int main(int argc, char **argv)
         .n_verbs = sizeof(modes) / sizeof(modes[0]),
         .bare_is_help = true,
     };
+    if (argc > 1)
+        sandbox_enter(argv[1]);
     return program_main(&program, argc, argv);
 }

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmsql on files of strangers that attack the program, the machine or the user by more than their bytes."""
 import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 import unittest
 
 import lib
 
+LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
+HAS_LANDLOCK = ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION) >= 2
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
 
 
@@ -72,6 +76,82 @@ class Databases(Untrusted):
         with contextlib.closing(sqlite3.connect(self.db)) as handle:
             self.assertEqual(handle.execute("SELECT count(*) FROM trace").fetchall(), [(2,)])
             self.assertEqual(handle.execute("SELECT * FROM fired").fetchall(), [])
+
+
+TAKEN_OVER = lib.BUILD / "tests" / "tools" / "taken_over.so"
+
+
+@unittest.skipIf(lib.is_sanitized(), "a sanitizer wants to be loaded first")
+@unittest.skipUnless(TAKEN_OVER.exists(), f"{TAKEN_OVER} is not built")
+class TakenOver(Untrusted):
+    """What a file could do that has taken over the parser: code in the program tries everything."""
+
+    REFUSED = ("run", "socket", "signal", "trace", "user", "namespace")
+
+    def setUp(self):
+        super().setUp()
+        self.secret, self.victim = self.dir / "private" / "secret", self.dir / "private" / "victim"
+        self.secret.parent.mkdir()
+        self.secret.write_text("s")
+        self.victim.write_text("v")
+        self.here = self.dir / "here"
+        self.here.mkdir()
+        self.db = self.here / "out.db"
+
+    def attack(self, *argv, **more):
+        env = dict(os.environ, LD_PRELOAD=str(TAKEN_OVER), TAKEN_OVER_SECRET=str(self.secret),
+                   TAKEN_OVER_VICTIM=str(self.victim), TMPDIR=str(self.here), **more)
+        done = lib.run(*argv, env=env, stdin=subprocess.DEVNULL)
+        told = dict(line.split(": ", 2)[1:] for line in done.stderr.splitlines() if line.startswith("taken over"))
+        self.assertTrue(told, done.stderr)
+        return told, done
+
+    def refused(self, told, reads=False, writes=False):
+        for what in self.REFUSED:
+            self.assertEqual(told[what], "Operation not permitted", what)
+        for what, may in (("read", reads), ("write", writes)):
+            if not may and HAS_LANDLOCK:
+                self.assertEqual(told[what], "Permission denied", what)
+
+    def test_each_verb_of_mmsql(self):
+        self.convert(TRACE)
+        for argv in (("convert", "-q", TRACE, "-o", self.here / "new.db"),
+                     ("convert", "-q", "--append", TRACE, "-o", self.db),
+                     ("verdict", self.db), ("verdict", TRACE), ("verdict", "--confined", "-"),
+                     ("memory", self.db), ("memory", TRACE),
+                     ("pprof", self.db, "-o", self.here / "p"), ("flamegraph", TRACE, "-o", self.here / "f")):
+            with self.subTest(argv=argv[:2]):
+                told, _ = self.attack(lib.MMSQL, *argv)
+                self.refused(told)
+
+    def test_query(self):
+        """It reads what the question attaches, and at a prompt it runs a pager."""
+        for question in (("SELECT 1",), ()):
+            told, done = self.attack(lib.MMSQL, "query", "-q", TRACE, *question)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if question:
+                self.refused(told, reads=True)
+            else:
+                self.assertEqual((told["socket"], told["trace"], told["user"]), ("Operation not permitted",) * 3)
+
+    def test_symbols_are_read_anywhere(self):
+        told, _ = self.attack(lib.MMSQL, "convert", "-q", "--symbols", TRACE, "-o", self.here / "new.db")
+        self.refused(told, reads=True)
+
+    def test_pintool(self):
+        if not lib.PINTOOL.exists():
+            self.skipTest("this build has no pintool")
+        (self.here / "pinlist.meta").write_bytes(bytes(8))
+        for argv in (("pinlist", self.here / "pinlist.meta"), ("pinlist", self.here / "pinlist.meta", "--json"),
+                     ("preload", self.here / "pinlist.meta", TRACE)):
+            with self.subTest(argv=argv[0]):
+                told, _ = self.attack(lib.PINTOOL, *argv)
+                self.refused(told, reads=True, writes=True)
+
+    def test_the_environment_switches_it_off(self):
+        told, done = self.attack(lib.MMSQL, "convert", "-q", TRACE, "-o", self.db, MMTRACE_SANDBOX="off")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual((told["run"], told["socket"], told["read"], told["write"]), ("worked",) * 4)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A hostile file that takes over the parser finds a process that cannot run programs, reach the
+// network or other processes, and writes nothing but where the output goes. The paths are those of
+// the command line, so a file that is named there works wherever it is.
+//
+// The prompt runs a pager, whose files are the user's business; files are not guarded there.
+#include "converter/cli/own_sandbox.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/cli/working_file.h"
+#include "converter/input/spill.h"
+
+// Of the C library and SQLite, and what there is to know of memory.
+static const char *const system_reads[] = {
+    "/proc/self",   "/proc/meminfo", "/sys/fs/cgroup", "/sys/devices/system/cpu", "/dev/null",
+    "/dev/urandom", "/dev/random",   "/etc/localtime", "/usr/share/zoneinfo",
+};
+// Where SQLite looks for room, if the environment names none.
+static const char *const temporary_folders[] = {"/var/tmp", "/usr/tmp", "/tmp"};
+
+__attribute__((format(printf, 2, 3))) static const char *make(struct own_sandbox *sandbox,
+                                                              const char *format, ...)
+{
+    char *path = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = sandbox->n_made < SANDBOX_PATHS_MAX ? vasprintf(&path, format, args) : -1;
+    va_end(args);
+    if (n >= 0)
+        return sandbox->made[sandbox->n_made++] = path;
+    sandbox->failed = true;
+    return NULL;
+}
+
+static void read_add(struct own_sandbox *sandbox, const char *path)
+{
+    sandbox->failed |= !sandbox_add_read(&sandbox->paths, path);
+}
+
+static void write_add(struct own_sandbox *sandbox, const char *path)
+{
+    sandbox->failed |= !sandbox_add_write(&sandbox->paths, path);
+}
+
+static const char *folder_make_of(struct own_sandbox *sandbox, const char *path)
+{
+    CLEANUP(freep) char *folder = folder_of(path);
+    if (folder)
+        return make(sandbox, "%s", folder);
+    sandbox->failed = true;
+    return NULL;
+}
+
+void own_sandbox_read(struct own_sandbox *sandbox, const char *path)
+{
+    read_add(sandbox, make(sandbox, "%s", path));
+}
+
+void own_sandbox_input(struct own_sandbox *sandbox, const char *path)
+{
+    static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".times"};
+    if (!path || str_eq(path, "-"))
+        return;
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+        CLEANUP(strbuf_done) struct strbuf file = {0};
+        strbuf_addf(&file, "%s%s", path, beside[i]);
+        if (file.failed)
+            sandbox->failed = true;
+        else if (access(file.text, F_OK) == 0)
+            own_sandbox_read(sandbox, file.text);
+        if (!file.failed && str_eq(beside[i], "-wal") && access(file.text, F_OK) == 0)
+            write_add(sandbox, folder_make_of(sandbox, path));
+    }
+}
+
+void own_sandbox_output(struct own_sandbox *sandbox, const char *path)
+{
+    struct stat st;
+    if (!path || str_eq(path, "-"))
+        return;
+    write_add(sandbox, folder_make_of(sandbox, path));
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        write_add(sandbox, make(sandbox, "%s", path)); // a pipe, a device
+    CLEANUP(freep) char *target = realpath(path, NULL);
+    if (target)
+        write_add(sandbox, folder_make_of(sandbox, target));
+}
+
+static void temporary_add(struct own_sandbox *sandbox)
+{
+    const char *sqlite = getenv("SQLITE_TMPDIR"), *own = getenv("TMPDIR");
+    write_add(sandbox, sqlite);
+    write_add(sandbox, own);
+    for (size_t i = 0; i < sizeof(temporary_folders) / sizeof(temporary_folders[0]); i++)
+        if (!sqlite && (!own || !*own))
+            write_add(sandbox, temporary_folders[i]);
+    write_add(sandbox, temporary_folder(NULL));
+}
+
+static void files_guard(struct own_sandbox *sandbox)
+{
+    for (size_t i = 0; i < sizeof(system_reads) / sizeof(system_reads[0]); i++)
+        read_add(sandbox, system_reads[i]);
+    temporary_add(sandbox);
+    if (sandbox->reads_all)
+        read_add(sandbox, "/");
+    if (!sandbox->failed)
+        sandbox_files(&sandbox->paths);
+}
+
+void own_sandbox_enter(struct own_sandbox *sandbox)
+{
+    if (sandbox_is_wanted()) {
+        if (!sandbox->writes_all)
+            files_guard(sandbox);
+        sandbox_calls(sandbox->runs_programs ? SANDBOX_RUNS_PROGRAMS : 0);
+    }
+    for (size_t i = 0; i < sandbox->n_made; i++)
+        free(sandbox->made[i]);
+    *sandbox = (struct own_sandbox){0};
+}

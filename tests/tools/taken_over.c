@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For LD_PRELOAD: a parser that a hostile file has taken over. When the program reads the first
+// bytes of a file, everything is tried that such a one would do; a line for each says whether that
+// worked. The environment names a file to read and one to write.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void tell(const char *what, bool worked)
+{
+    fprintf(stderr, "taken over: %s: %s\n", what, worked ? "worked" : strerror(errno));
+}
+
+static bool program_runs(void)
+{
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/true", "true", NULL);
+        _exit(errno);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return false;
+    errno = WEXITSTATUS(status);
+    return WIFEXITED(status) && errno == 0;
+}
+
+static void everything_try(void)
+{
+    const char *secret = getenv("TAKEN_OVER_SECRET"), *victim = getenv("TAKEN_OVER_VICTIM");
+    tell("run", program_runs());
+    tell("socket", socket(AF_INET, SOCK_STREAM, 0) >= 0);
+    tell("signal", kill(getppid(), 0) == 0);
+    tell("trace", ptrace(PTRACE_SEIZE, getppid(), 0, 0) == 0);
+    tell("user", syscall(SYS_setresuid, getuid(), getuid(), getuid()) == 0);
+    tell("namespace", syscall(SYS_unshare, 0x10000000) == 0);
+    if (secret)
+        tell("read", open(secret, O_RDONLY | O_CLOEXEC) >= 0);
+    if (victim)
+        tell("write", open(victim, O_WRONLY | O_CLOEXEC) >= 0);
+}
+
+static void once(void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    everything_try();
+}
+
+ssize_t read(int fd, void *buffer, size_t size)
+{
+    once();
+    return syscall(SYS_read, fd, buffer, size);
+}
+
+// With 64 bits for offsets this is pread64.
+ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
+{
+    once();
+    return syscall(SYS_pread64, fd, buffer, size, offset);
+}
