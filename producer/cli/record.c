@@ -372,6 +372,10 @@ static int run(struct record *record, struct err *err)
     if (r == 0 && record->interrupted)
         r = err_set(err, -EINTR, "%s: interrupted, what was not written yet is lost",
                     record->out_name);
+    struct session_counts counts;
+    session_get_counts(record->session, &counts);
+    if (r == 0 && counts.problem)
+        r = err_set(err, -EREMOTEIO, "%s", counts.problem);
     return r;
 }
 

@@ -105,6 +105,7 @@ struct run {
     nsec_t next_ask; // CLOCK_MONOTONIC
     nsec_t began;    // likewise
     size_t n_snapshots;
+    char problem[256]; // of a data source; empty: none
     struct err *err;
 };
 
@@ -350,6 +351,9 @@ static bool ask_counts(struct run *run, struct session_counts *ret)
          !response->details && response->trace_stats && i < response->trace_stats->n_buffer_stats;
          i++)
         ret->events_lost += response->trace_stats->buffer_stats[i]->trace_writer_packet_loss;
+    if (response->details && response->details->problem)
+        str_printable(run->problem, sizeof(run->problem), response->details->problem,
+                      strlen(response->details->problem));
     protobuf_c_message_free_unpacked(reply, NULL);
     return true;
 }
@@ -375,7 +379,7 @@ static int finish(struct run *run)
     struct stat st;
     uint64_t bytes = 0;
     int r = 0;
-    bool counted = !remote->options->quiet && ask_counts(run, &counts);
+    bool counted = ask_counts(run, &counts);
     if (trace->write_into_file)
         bytes = fstat(remote->output_fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     else
@@ -391,6 +395,8 @@ static int finish(struct run *run)
                 trace->trigger_config ? ": no trigger came" : "");
     else if (!remote->options->quiet)
         print_summary(remote->out_name, counted ? &counts : NULL, bytes);
+    if (run->problem[0])
+        return err_set(run->err, -EREMOTEIO, "%s", run->problem);
     return 0;
 }
 

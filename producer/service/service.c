@@ -316,6 +316,7 @@ int member_new(struct service *service, const struct service_consumer *consumer,
     member->service = service;
     member->consumer = consumer;
     member->uid = consumer->uid;
+    member->requester = consumer->requester;
     member->consumer_name = strdup(consumer->name ? consumer->name : "");
     if (!member->consumer_name)
         return err_errno(err, -ENOMEM, "session");
@@ -327,6 +328,7 @@ static struct session_env member_env(struct member *member)
 {
     struct session_env env = member->service->env.session;
     env.ignore_triggers = false;
+    env.requester = &member->requester;
     env.started = session_started;
     env.clone_due = clone_due;
     env.ended = session_ended;

@@ -17,6 +17,7 @@
 #include "common/err.h"
 #include "producer/service/config/config.h"
 #include "producer/service/session/session.h"
+#include "producer/sources/requester.h"
 #include "protos/ipc/tracing_service_state.pb-c.h"
 #include "protos/trace/trace_stats.pb-c.h"
 
@@ -66,7 +67,8 @@ enum service_event {
 struct service_consumer {
     uid_t uid;
     pid_t pid;
-    const char *name; // for people: "perfetto[123]", "armed/mm_events.cfg"; borrowed
+    const char *name;           // for people: "perfetto[123]", "armed/mm_events.cfg"; borrowed
+    struct requester requester; // what the recording may show; all zero: everything
     // May be called from inside any service_*() call that is about the session. The session is
     // still there.
     void (*notify)(void *userdata, uint64_t session_id, enum service_event event, int result,

@@ -27,6 +27,7 @@ struct member {
     char *detach_key;                        // owned; NULL: not detached
     const char *created; // borrowed from the config: the output_path that was made; NULL: none
     uid_t uid;
+    struct requester requester;
     bool is_clone;
     bool is_nameless; // its unique_session_name is free
     bool is_leaving;  // destroyed, but what it holds still goes into its file

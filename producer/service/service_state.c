@@ -225,6 +225,8 @@ static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const str
     fill_info(member, &info);
     details->consumer = new_string(ok, info.consumer);
     details->state = new_string(ok, info.state);
+    if (info.counts.problem)
+        details->problem = new_string(ok, info.counts.problem);
     details->has_detached = true;
     details->detached = info.detached;
     details->has_elapsed_ns = details->has_events = details->has_events_lost = true;

@@ -27,6 +27,7 @@
 struct foreign;
 struct foreign_helper;
 struct heap_host;
+struct requester;
 
 // Roots of the kernel's file systems, replaceable by directories of a test. Borrowed, no trailing
 // slash.
@@ -45,7 +46,8 @@ struct source_env {
     const struct log *log;
     const struct source_roots *roots;
     struct pid_feed *pids;
-    struct foreign_helper *helper; // does for the session what may block; NULL: nobody does
+    const struct requester *requester; // for whom this is recorded; NULL: root
+    struct foreign_helper *helper;     // does for the session what may block; NULL: nobody does
     // Names stay when their owner has ended: events about it may be in another buffer, or in the
     // beginning that a ring keeps.
     bool keeps_ended;
@@ -57,6 +59,7 @@ struct source_env {
 struct source_counts {
     uint64_t events;      // ftrace events, samples, processes: what the source counts in
     uint64_t events_lost; // by the kernel, by a full buffer, or readings that were missed
+    const char *problem;  // what it was asked for and could not do at all; NULL: nothing. Borrowed
 };
 
 struct source;

@@ -548,6 +548,87 @@ class Triggers(unittest.TestCase):
 
 
 @lib.needs_root
+class MembersSee(unittest.TestCase):
+    """M2: what members of the consumer group see by a recording is what they could see without it."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-members-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.dir.chmod(0o755)
+        (self.dir / "out").mkdir()
+        os.chown(self.dir / "out", strangers.UID, strangers.UID)
+
+    def record(self, config):
+        """What a member records."""
+        path = self.dir / "config"
+        path.write_text("buffers { size_kb: 1024 } duration_ms: 1200 " + config)
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / "out" / "trace", env=self.daemon.env, user=strangers.UID,
+                       group=strangers.UID, extra_groups=[])
+        self.assertNotIn("in this process", done.stderr)
+        return done, lib.decode(self.dir / "out" / "trace")
+
+    @staticmethod
+    def files(packets):
+        """The paths of the files that a trace has the residency of."""
+        return [file.one("path") for packet in lib.of_kind(packets, "page_residency")
+                for files in packet.one("page_residency").values() for file in files
+                if isinstance(file, lib.Message) and "path" in file]
+
+    def sleeper(self, uid):
+        process = subprocess.Popen(["sleep", "60"], user=uid, group=uid, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        states.wait_for_program(process.pid, "sleep")
+        return process.pid
+
+    def test_files(self):
+        secret, hidden, open_to_all, own = (self.dir / name for name in ("secret", "closed/hidden", "open", "own"))
+        (self.dir / "closed").mkdir(0o700)
+        for path, mode in ((secret, 0o600), (hidden, 0o644), (open_to_all, 0o644), (own, 0o600)):
+            path.write_bytes(bytes(100000))
+            path.chmod(mode)
+        os.chown(own, strangers.UID, strangers.UID)
+        paths = " ".join(f'paths: "{path}"' for path in (secret, hidden, open_to_all, own, self.dir / "closed", "/etc/shadow"))
+        _, packets = self.record(f"""data_sources {{ config {{ name: "linux.page_residency"
+            page_residency_config {{ {paths} period_ms: 300 }} }} }}""")
+        seen = self.files(packets)
+        for path in (str(secret), str(hidden), "/etc/shadow"):
+            self.assertNotIn(path, seen)
+        self.assertEqual({str(open_to_all), str(own)} - set(seen), set())
+
+    def test_files_of_processes(self):
+        pids = {uid: self.sleeper(uid) for uid in (0, strangers.UID, strangers.UID + 1)}
+        for uid, pid in pids.items():
+            _, packets = self.record(f"""data_sources {{ config {{ name: "linux.page_residency"
+                page_residency_config {{ pids: {pid} period_ms: 300 }} }} }}""")
+            seen = self.files(packets)
+            self.assertEqual(bool(seen), uid == strangers.UID, uid)
+
+    def test_smaps(self):
+        pids = {uid: self.sleeper(uid) for uid in (0, strangers.UID)}
+        _, packets = self.record("""data_sources { config { name: "linux.process_stats"
+            process_stats_config { proc_stats_poll_ms: 200 scan_smaps_rollup: true } } }""")
+        with_smaps = {process.one("pid") for packet in lib.of_kind(packets, "process_stats")
+                      for process in packet.all("process_stats", "processes")
+                      if any(name.startswith("smr_") for name in process)}
+        self.assertIn(pids[strangers.UID], with_smaps)
+        self.assertNotIn(pids[0], with_smaps)
+        self.assertNotIn(self.daemon.process.pid, with_smaps)
+
+    def test_heaps(self):
+        """A program of root's is not attached to, and the member is told."""
+        pid = self.sleeper(0)
+        done, packets = self.record(f'data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ pid: {pid} '
+                                    'sampling_interval_bytes: 4096 } } }')
+        self.assertEqual(lib.of_kind(packets, "profile_packet"), [])
+        self.assertIn(f"user {strangers.UID}, who records, may not trace it", self.daemon.said())
+        self.assertNotIn("libmmheap", states.proc_text(pid, "maps"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"process {pid} is not profiled", done.stderr)
+
+
+@lib.needs_root
 class Expressions(unittest.TestCase):
     """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
 

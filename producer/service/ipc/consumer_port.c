@@ -420,6 +420,7 @@ static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
         .uid = credentials->uid,
         .pid = credentials->pid,
         .name = ipc_peer_name(peer),
+        .requester = credentials->requester,
         .notify = on_event,
         .userdata = consumer,
     };

@@ -203,7 +203,15 @@ int ipc_socket_credentials(int fd, struct ipc_credentials *ret)
     socklen_t size = sizeof(credentials);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
         return -errno;
-    *ret = (struct ipc_credentials){credentials.pid, credentials.uid, credentials.gid};
+    *ret = (struct ipc_credentials){credentials.pid, credentials.uid, credentials.gid, {0}};
+    struct requester *requester = &ret->requester;
+    requester->is_limited = credentials.uid != 0 && credentials.uid != geteuid();
+    requester->uid = credentials.uid;
+    requester->gid = credentials.gid;
+    // With more groups than there is room for, the user has none: that shows less, never more.
+    size = sizeof(requester->groups);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, requester->groups, &size) == 0)
+        requester->n_groups = size / sizeof(gid_t);
     return 0;
 }
 

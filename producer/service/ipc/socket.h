@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "common/nsec.h"
 #include "common/unix_socket.h"
+#include "producer/sources/requester.h"
 
 // From PERFETTO_CONSUMER_SOCK_NAME and PERFETTO_PRODUCER_SOCK_NAME, or in /run/perfetto where that
 // directory is, or in /tmp (Android: in /dev/socket). The producer's can be several, separated by
@@ -66,6 +67,7 @@ struct ipc_credentials {
     pid_t pid;
     uid_t uid;
     gid_t gid;
+    struct requester requester; // the same user, with all groups; has no limits where trusted
 };
 
 int ipc_socket_credentials(int fd, struct ipc_credentials *ret);

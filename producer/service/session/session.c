@@ -108,6 +108,7 @@ static struct source_set_env sources_env(const struct session *session)
         .loop = session->env.loop,
         .log = session->env.log,
         .roots = session->env.roots,
+        .requester = session->env.requester,
         .classes = session->env.classes,
         .buffers = session->buffers.items,
         .required = session->env.required_source,
@@ -304,6 +305,7 @@ void session_get_counts(const struct session *session, struct session_counts *re
         .events_lost = sources.events_lost,
         .file_bytes = session_output_bytes(&session->output),
         .file_full = session->file_full,
+        .problem = sources.problem,
     };
     if (session->started_at > 0)
         ret->elapsed = (session->stopped_at > 0 ? session->stopped_at : boot_now(session)) -

@@ -48,6 +48,8 @@ struct session_env {
     const struct source_roots *roots;
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
+    const struct requester *requester; // NULL: root
+
     // Nobody can fire triggers: a trigger_config has no effect, the session is a plain one.
     bool ignore_triggers;
     const char *required_source; // without which the session fails; NULL: any is enough
@@ -195,6 +197,7 @@ struct session_counts {
     uint64_t bytes;               // recorded into the buffers
     uint64_t file_bytes;          // written to the file
     bool file_full;               // max_file_size_bytes ended the session
+    const char *problem;          // of a source (source.h); borrowed from the session
 };
 
 void session_get_counts(const struct session *session, struct session_counts *ret);

@@ -92,6 +92,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .roots = env->roots,
         .pids = &set->pids,
         .helper = set->helper,
+        .requester = env->requester,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = !events_name_tasks(config),
     };
@@ -347,6 +348,8 @@ void source_set_counts(const struct source_set *set, struct source_counts *ret)
             set->slots[i].class->counts(set->slots[i].source, &counts);
         ret->events += counts.events;
         ret->events_lost += counts.events_lost;
+        if (!ret->problem)
+            ret->problem = counts.problem;
     }
 }
 

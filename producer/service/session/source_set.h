@@ -42,6 +42,7 @@ struct source_set_env {
     struct loop *loop;
     const struct log *log;
     const struct source_roots *roots;
+    const struct requester *requester;         // NULL: root
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
     const char *required; // a data source without which nothing is to be recorded; NULL: none

@@ -9,6 +9,7 @@
 #include "producer/sources/heap/heap_source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +31,7 @@
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/smaps.h"
 #include "producer/sources/proc_text.h"
+#include "producer/sources/requester.h"
 
 #define LOOK_SLOW        (100 * NSEC_PER_MSEC)
 #define LOOK_FAST        (5 * NSEC_PER_MSEC)
@@ -68,6 +70,7 @@ struct heap_source {
     struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
+    char problem[256]; // why the first process that was asked for is not profiled
     bool passing_over; // what runs already is not wanted
     uint64_t n_lost, n_refused, n_silent;
 };
@@ -395,13 +398,34 @@ static void heap_dump(struct source *source)
 
 // Programs that come.
 
+static void tell_problem(struct heap_source *heap, int32_t pid, const char *why)
+{
+    char text[sizeof(heap->problem)];
+    snprintf(text, sizeof(text), "linux.heap: process %d is not profiled: %s", pid, why);
+    log_warning(heap->env.log, "%s", text);
+    if (!heap->problem[0])
+        memcpy(heap->problem, text, sizeof(text));
+}
+
+static bool may_profile(struct heap_source *heap, int32_t pid)
+{
+    char why[64];
+    if (requester_may_trace(heap->env.requester, heap->env.roots->proc, pid))
+        return true;
+    snprintf(why, sizeof(why), "user %u, who records, may not trace it",
+             (unsigned)heap->env.requester->uid);
+    tell_problem(heap, pid, why);
+    return false;
+}
+
 static bool is_wanted(struct heap_source *heap, int32_t pid)
 {
     char text[CMDLINE_MAX];
     ssize_t n =
         text_file_read_once(text, sizeof(text) - 1, heap->env.roots->proc, "/%d/cmdline", pid);
     text[n > 0 ? n : 0] = 0;
-    return !heap->guard.hit && heap_settings_match(&heap->settings, pid, text);
+    return !heap->guard.hit && heap_settings_match(&heap->settings, pid, text) &&
+           may_profile(heap, pid);
 }
 
 // The same process with another program: what was before has ended.
@@ -507,7 +531,8 @@ static bool vm_asks(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 static bool vm_is_left(void *userdata, int32_t pid)
 {
     const struct heap_source *heap = userdata;
-    return heap->passing_over || is_known(heap, pid, true) || is_of_another_time(heap, pid);
+    return heap->passing_over || is_known(heap, pid, true) || is_of_another_time(heap, pid) ||
+           !requester_may_trace(heap->env.requester, heap->env.roots->proc, pid);
 }
 
 static void vm_comes(void *userdata, int32_t pid, int fd)
@@ -558,7 +583,7 @@ static void attach_failed(struct heap_source *heap, int32_t pid, int result, con
     if (result == -EDQUOT)
         tell_refused(heap, pid, text);
     else
-        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
+        tell_problem(heap, pid, text);
 }
 
 static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
@@ -574,7 +599,12 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     heap_attach_free(attach);
     attach_next(heap);
     if (result == -EBUSY && is_known(heap, pid, false))
-        return; // it came by itself meanwhile
+        return;                                   // it came by itself meanwhile
+    if (result == 0 && !may_profile(heap, pid)) { // it has executed another program meanwhile
+        ring_fd_stop(ring_fd);
+        close_fd(ring_fd);
+        return;
+    }
     if (result == 0) {
         result = add_client(heap, pid, ring_fd, &client, &err);
         text = err.text;
@@ -674,6 +704,8 @@ static enum heap_target_answer target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
     if (heap->passing_over || !heap->settings.native || is_known(heap, pid, false))
+        return HEAP_TARGET_DONE;
+    if (!may_profile(heap, pid))
         return HEAP_TARGET_DONE;
     if (heap->wakes.n >= WAKES_MAX || heap_host_is_detaching(heap->host, pid))
         return HEAP_TARGET_LATER;
@@ -864,12 +896,15 @@ static void heap_stop(struct source *source)
 static void heap_counts(const struct source *source, struct source_counts *ret)
 {
     const struct heap_source *heap = (const struct heap_source *)source;
+    size_t n_profiled = 0;
     ret->events = 0;
     ret->events_lost = heap->n_lost;
     vec_foreach(&heap->clients, client) {
         ret->events += (*client)->n_samples;
         ret->events_lost += (*client)->n_failed + heap_client_lost(*client);
+        n_profiled += !(*client)->rejected;
     }
+    ret->problem = heap->problem[0] && n_profiled == 0 ? heap->problem : NULL;
 }
 
 const struct source_class heap_source_class = {

@@ -26,6 +26,7 @@
 #include "producer/foreign/payer.h"
 #include "producer/sources/perf_map/perf_map_job.h"
 #include "producer/sources/proc_text.h"
+#include "producer/sources/requester.h"
 #include "protos/fields.h"
 
 #define PERIOD_MS     500
@@ -117,7 +118,8 @@ static void process_add(void *userdata, int32_t pid)
 {
     struct perf_map_source *maps = userdata;
     struct err err = {0};
-    if (is_watched(maps, pid))
+    if (is_watched(maps, pid) ||
+        !requester_may_trace(maps->env.requester, maps->env.roots->proc, pid))
         return;
     struct watched_map *map = map_new(maps, pid, &err);
     if (map)

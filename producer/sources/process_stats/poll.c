@@ -12,6 +12,7 @@
 
 #include "common/str.h"
 #include "producer/sources/process_stats/internal.h"
+#include "producer/sources/requester.h"
 #include "protos/fields.h"
 
 #define STATS_ROOM_WANTED (16u << 10)
@@ -118,6 +119,8 @@ static void read_times(struct process_stats *ps, struct process *process,
 static void read_rollup(struct process_stats *ps, const struct process *process,
                         struct process_counters *counters)
 {
+    if (!requester_may_trace(ps->env.requester, ps->env.roots->proc, process->pid))
+        return;
     ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc,
                                     "/%d/smaps_rollup", process->pid);
     if (n > 0)

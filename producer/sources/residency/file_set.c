@@ -22,6 +22,7 @@
 
 #include "common/map.h"
 #include "common/str.h"
+#include "producer/sources/requester.h"
 #include "producer/sources/residency/maps.h"
 #include "producer/sources/residency/probe.h"
 
@@ -217,6 +218,12 @@ static int add_path(struct file_set *set, const char *path)
                       r == -EACCES ? " (run as root)" : "");
         return 0;
     }
+    if (!requester_may_read(set->options.requester, fd, &st)) {
+        close_fd(fd);
+        scan_complain(set, "linux.page_residency: %s: user %u, who records, may not read it", path,
+                      (unsigned)set->options.requester->uid);
+        return 0;
+    }
     return add_opened(set, path, path, fd, &st, true, &file);
 }
 
@@ -407,7 +414,8 @@ static int step_pids(struct file_set *set)
     if (set->position == set->pids.n)
         return 0;
     int32_t pid = set->pids.items[set->position];
-    int r = maps_open(&set->maps, set->options.proc, pid);
+    bool allowed = requester_may_trace(set->options.requester, set->options.proc, pid);
+    int r = allowed ? maps_open(&set->maps, set->options.proc, pid) : -EACCES;
     if (r == 0) {
         set->stage = SCAN_MAPS;
         return 0;

@@ -55,6 +55,7 @@ struct file_set_options {
     size_t max_files;
     const char *proc; // "/proc"
     const struct log *log;
+    const struct requester *requester; // NULL: root
 };
 
 struct file_set;

@@ -546,6 +546,7 @@ static int open_files(struct sampler *sampler, const Pb__PageResidencyConfig *co
         .max_files = max_files < MAX_FILES_LIMIT ? max_files : MAX_FILES_LIMIT,
         .proc = sampler->env.roots->proc,
         .log = sampler->env.log,
+        .requester = sampler->env.requester,
     };
     return file_set_new(&options, &sampler->files, err);
 }

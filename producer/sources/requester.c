@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel's own rules, computed: to become the user for a moment would take the right to become
+// anybody. Where the rules here are not the kernel's to the last case (access lists, capabilities
+// in user namespaces, security modules), the answer is no.
+//
+// A process may execute another program after it was looked at; so whoever attaches asks before and
+// again when the process has come.
+#include "producer/sources/requester.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "producer/sources/proc_text.h"
+
+#define STATUS_MAX 4096
+
+// "Uid:\t1000\t1000\t1000\t1000": whether all four are `id`.
+static bool all_are(struct span line, uint64_t id)
+{
+    uint64_t value;
+    for (int i = 0; i < 4; i++)
+        if (!span_take_u64(&line, &value) || value != id)
+            return false;
+    return true;
+}
+
+// The file's owner is root where the process has shut others out.
+static bool is_open(const struct requester *requester, const char *proc, int32_t pid)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/%d/status", proc, pid);
+    return stat(path, &st) == 0 && st.st_uid == requester->uid;
+}
+
+bool requester_may_trace(const struct requester *requester, const char *proc, int32_t pid)
+{
+    if (!requester || !requester->is_limited)
+        return true;
+    char text[STATUS_MAX];
+    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
+    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
+    int n_true = 0;
+    while (span_take_line(&rest, &line)) {
+        if (span_take_prefix(&line, "Uid:"))
+            n_true += all_are(line, requester->uid);
+        else if (span_take_prefix(&line, "Gid:"))
+            n_true += all_are(line, requester->gid);
+        else if (span_take_prefix(&line, "CapPrm:\t0000000000000000"))
+            n_true++;
+    }
+    return n_true == 3 && is_open(requester, proc, pid);
+}
+
+static bool is_in(const struct requester *requester, gid_t gid)
+{
+    for (size_t i = 0; i < requester->n_groups; i++)
+        if (requester->groups[i] == gid)
+            return true;
+    return requester->gid == gid;
+}
+
+// Whether the mode gives the user `bit` (04: read, 01: search).
+static bool mode_allows(const struct requester *requester, const struct stat *st, mode_t bit)
+{
+    if (st->st_uid == requester->uid)
+        return st->st_mode & (bit << 6);
+    return st->st_mode & (is_in(requester, st->st_gid) ? bit << 3 : bit);
+}
+
+static bool has_list(const char *path)
+{
+    return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+static bool allows(const struct requester *requester, const char *path, mode_t bit)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && mode_allows(requester, &st, bit) &&
+           (st.st_uid == requester->uid || !has_list(path));
+}
+
+bool requester_may_read(const struct requester *requester, int fd, const struct stat *st)
+{
+    char self[64], path[PATH_MAX];
+    if (!requester || !requester->is_limited)
+        return true;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(self, path, sizeof(path) - 1);
+    if (n <= 0 || *path != '/' || !mode_allows(requester, st, 04) ||
+        (st->st_uid != requester->uid && has_list(self)))
+        return false;
+    path[n] = '\0';
+    for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
+        slash[slash == path] = '\0';
+        if (!allows(requester, path, 01))
+            return false;
+        if (slash == path)
+            return true;
+    }
+    return false;
+}
