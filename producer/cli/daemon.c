@@ -268,6 +268,7 @@ static int make_heap_host(struct daemon *daemon, struct err *err)
         daemon->heap_socket = NULL;
     struct heap_host_options options = {
         .loop = daemon->loop,
+        .foreign = daemon->foreign,
         .log = &daemon->log,
         .socket_name = daemon->heap_socket,
     };

@@ -154,6 +154,7 @@ static int make_host(struct heap_run *run, struct err *err)
         .program = FOREIGN_OWN_PROGRAM,
     };
     int r = foreign_new(&foreign, &run->foreign);
+    options.foreign = run->foreign;
     if (r == 0)
         r = heap_host_new(&options, &run->host);
     run->roots.foreign = run->foreign;

@@ -298,6 +298,7 @@ static int prepare(struct record *record, struct err *err)
         .program = FOREIGN_OWN_PROGRAM,
     };
     r = foreign_new(&foreign, &record->foreign);
+    heap.foreign = record->foreign;
     if (r == 0)
         r = heap_host_new(&heap, &record->heap_host);
     if (r < 0)

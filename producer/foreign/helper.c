@@ -133,7 +133,7 @@ static void left_ended(void *userdata, uint32_t events)
     left_reap(userdata);
 }
 
-static void leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed)
+void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed)
 {
     struct left_process *left = calloc(1, sizeof(*left));
     if (is_killed || !left)
@@ -269,7 +269,7 @@ static void close_process(struct foreign_helper *helper, uint64_t payer, bool is
     helper->io = loop_remove_io(helper->io);
     helper->fd = close_fd(helper->fd);
     if (helper->pid > 0)
-        leave(helper->foreign, helper->pid, payer, is_killed);
+        foreign_leave(helper->foreign, helper->pid, payer, is_killed);
     helper->pid = 0;
 }
 

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 #include "common/log.h"
@@ -60,6 +61,11 @@ int foreign_new(const struct foreign_options *options, struct foreign **ret);
 // After all its helpers, which end in good order within FOREIGN_GRACE or are killed. Does not wait
 // for those that hang.
 struct foreign *foreign_free(struct foreign *foreign);
+
+// For other children of the recorder that may hang in a file system of `payer`: takes over to reap
+// the process, which is killed now (`is_killed`) or ends by itself within FOREIGN_GRACE. Does not
+// wait.
+void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed);
 
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
 // Calls that are not done yet end with -ECANCELED. Does not wait: the process ends by itself.

@@ -183,6 +183,25 @@ class Summons(Strangers):
         self.assertEqual((st.st_uid, st.st_mode & 0o7777), (0, 0o600), heard)
 
 
+class Attaches(Strangers):
+    def test_a_root_that_never_answers(self):
+        """What attaches to its process hangs where it looks for the library; the recorder ends."""
+        self.make_fuse()
+        thief = self.stranger("deaf", self.theirs, BUILD / "producer", "agents", "/bin/sleep", "60")
+        wait_for(lambda: children(thief.pid), "the command")
+        pid = children(thief.pid)[0]
+        states.wait_for_program(pid, "sleep")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", pid)
+        states.wait_for_recorder(recorder.pid)
+        self.hear(thief, "asked for agents")
+        recorder.send_signal(signal.SIGINT)
+        try:
+            said = recorder.communicate(timeout=20)[1]
+        except subprocess.TimeoutExpired:
+            self.fail("the recorder does not end within 20 s")
+        self.assertIn("its files do not answer in time", said)
+
+
 class Clients(Strangers):
     def profile(self):
         """Of those that ask for it alone."""

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper ends by itself after some seconds whatever happens, and it must not be ended before:
-// it may have borrowed a thread. The one for VMs may wait for half a minute, and ends in good order
-// when it is told to. A helper's end closes the socket, so one descriptor tells all there is.
+// The helper ends by itself after some seconds, and is not ended before: it may have borrowed a
+// thread. The one for VMs may wait for half a minute, and ends in good order when it is told to. A
+// helper's end closes the socket, so one descriptor tells all there is.
+//
+// A helper that does not answer in time hangs in a file system of its process's making. It is
+// killed, and nobody waits for that: a thread that it may have borrowed goes on by itself.
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/service/self_guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -21,7 +26,14 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 #include "producer/agents/heap/attach/attach_abi.h"
+#include "producer/foreign/helper.h"
+#include "producer/foreign/payer.h"
 #include "producer/sources/heap/heap_library.h"
+
+#define NATIVE_MAX (15 * NSEC_PER_SEC) // that the helpers may take
+#define JAVA_MAX   (45 * NSEC_PER_SEC)
+#define FINISH_MAX (5 * NSEC_PER_SEC) // and when somebody waits
+#define WAIT_MAX   (2 * NSEC_PER_SEC)
 
 extern char **environ;
 
@@ -29,8 +41,10 @@ struct heap_attach {
     int32_t pid;
     pid_t helper;
     bool is_java;
-    int fd; // owned
+    struct foreign *foreign; // borrowed
+    int fd;                  // owned
     struct loop_io *io;
+    struct loop_timer *timer;
     heap_attach_fn done;
     void *userdata;
     nsec_t stopped;
@@ -60,7 +74,10 @@ static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct
         return err_errno(err, r, "%s", file);
     }
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    if (fd >= 0)
+    // A helper that hangs must not keep whoever waits for the end of the recorder's streams.
+    for (int std = 0; std < 3 && r == 0; std++)
+        r = -posix_spawn_file_actions_addopen(&actions, std, "/dev/null", O_RDWR, 0);
+    if (r == 0 && fd >= 0)
         r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
     if (r == 0)
         r = -posix_spawn(ret, file, &actions, &attributes, argv, environ);
@@ -110,14 +127,28 @@ static int receive_answer(int fd, int flags, struct attach_answer *ret, int *ret
     return 0;
 }
 
+static void end(struct heap_attach *attach, bool is_killed)
+{
+    attach->io = loop_remove_io(attach->io);
+    attach->timer = loop_remove_timer(attach->timer);
+    foreign_leave(attach->foreign, attach->helper, foreign_payer("/proc", attach->pid, geteuid()),
+                  is_killed);
+}
+
+static void give_up(struct heap_attach *attach)
+{
+    end(attach, true);
+    attach->done(attach->userdata, attach, attach->pid, -ETIMEDOUT, -1,
+                 "its files do not answer in time");
+}
+
 static void finish(struct heap_attach *attach, int flags)
 {
     struct attach_answer answer = {0};
     int fd = -1, r = receive_answer(attach->fd, flags, &answer, &fd);
     if (r == -EAGAIN || r == -EINTR)
         return;
-    attach->io = loop_remove_io(attach->io);
-    waitpid(attach->helper, NULL, 0);
+    end(attach, false);
     const char *text = answer.text;
     if (r < 0)
         text = "the helper ended without an answer";
@@ -143,10 +174,21 @@ void heap_attach_hurry(struct heap_attach *attach)
         kill(attach->helper, SIGTERM);
 }
 
+static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+{
+    (void)due;
+    (void)n_due;
+    give_up(userdata);
+}
+
 void heap_attach_finish(struct heap_attach *attach)
 {
+    struct pollfd poll_fd = {.fd = attach->fd, .events = POLLIN};
     heap_attach_hurry(attach);
-    finish(attach, 0);
+    if (poll(&poll_fd, 1, (int)(FINISH_MAX / NSEC_PER_MSEC)) > 0)
+        finish(attach, 0);
+    else
+        give_up(attach);
 }
 
 struct heap_attach *heap_attach_free(struct heap_attach *attach)
@@ -154,23 +196,29 @@ struct heap_attach *heap_attach_free(struct heap_attach *attach)
     if (!attach)
         return NULL;
     attach->io = loop_remove_io(attach->io);
+    attach->timer = loop_remove_timer(attach->timer);
     close_fd(attach->fd);
     free(attach);
     return NULL;
 }
 
-static int attach_new(struct loop *loop, int32_t pid, heap_attach_fn done, void *userdata,
-                      struct heap_attach **ret, int *ret_helper_fd)
+static int attach_new(const struct heap_attach_env *env, nsec_t max, int32_t pid,
+                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
+                      int *ret_helper_fd)
 {
     int fds[2];
     struct heap_attach *attach = calloc(1, sizeof(*attach));
     if (!attach)
         return -ENOMEM;
-    *attach = (struct heap_attach){.pid = pid, .fd = -1, .done = done, .userdata = userdata};
+    *attach = (struct heap_attach){
+        .pid = pid, .foreign = env->foreign, .fd = -1, .done = done, .userdata = userdata};
     int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? -errno : 0;
     if (r == 0) {
         attach->fd = fds[0];
-        r = loop_add_io(loop, fds[0], EPOLLIN, socket_ready, attach, &attach->io);
+        r = loop_add_io(env->loop, fds[0], EPOLLIN, socket_ready, attach, &attach->io);
+        if (r == 0)
+            r = loop_add_timer(env->loop, nsec_now(CLOCK_BOOTTIME) + max, 0, time_passed, attach,
+                               &attach->timer);
         if (r < 0)
             close_fd(fds[1]);
     }
@@ -193,14 +241,14 @@ static int attach_begun(int r, struct heap_attach *attach, struct heap_attach **
     return r;
 }
 
-int heap_attach_begin(struct loop *loop, const struct ring_options *options, int32_t pid,
-                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
+int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
+                      int32_t pid, heap_attach_fn done, void *userdata, struct heap_attach **ret,
                       struct err *err)
 {
     struct heap_header header;
     struct heap_attach *attach;
     int helper_fd CLEANUP(close_fdp) = -1;
-    int r = attach_new(loop, pid, done, userdata, &attach, &helper_fd);
+    int r = attach_new(env, NATIVE_MAX, pid, done, userdata, &attach, &helper_fd);
     if (r < 0)
         return r;
     ring_header_fill(options, &header);
@@ -211,12 +259,13 @@ int heap_attach_begin(struct loop *loop, const struct ring_options *options, int
     return attach_begun(r, attach, ret);
 }
 
-int heap_attach_begin_java(struct loop *loop, const char *options, int32_t pid, heap_attach_fn done,
-                           void *userdata, struct heap_attach **ret, struct err *err)
+int heap_attach_begin_java(const struct heap_attach_env *env, const char *options, int32_t pid,
+                           heap_attach_fn done, void *userdata, struct heap_attach **ret,
+                           struct err *err)
 {
     struct heap_attach *attach;
     int helper_fd CLEANUP(close_fdp) = -1;
-    int r = attach_new(loop, pid, done, userdata, &attach, &helper_fd);
+    int r = attach_new(env, JAVA_MAX, pid, done, userdata, &attach, &helper_fd);
     if (r < 0)
         return r;
     attach->is_java = true;
@@ -236,8 +285,11 @@ pid_t heap_attach_detach(int32_t pid, int ring_fd)
     return spawn_helper(pid, "detach", ring_fd, &helper, NULL) == 0 ? helper : 0;
 }
 
-void heap_attach_wait(pid_t helper)
+void heap_attach_wait(struct foreign *foreign, pid_t helper, int pidfd)
 {
-    if (helper > 0)
-        waitpid(helper, NULL, 0);
+    struct pollfd poll_fd = {.fd = pidfd, .events = POLLIN};
+    if (helper <= 0)
+        return;
+    bool is_over = pidfd >= 0 && poll(&poll_fd, 1, (int)(WAIT_MAX / NSEC_PER_MSEC)) > 0;
+    foreign_leave(foreign, helper, 0, !is_over && pidfd >= 0);
 }

@@ -15,26 +15,33 @@
 #define HEAP_ATTACH_HELPER      "mmheap-attach"
 #define HEAP_ATTACH_JAVA_HELPER "mmjava-attach"
 
+struct foreign;
 struct heap_attach;
+
+struct heap_attach_env {
+    struct loop *loop; // borrowed, as the other
+    struct foreign *foreign;
+};
 
 // The end of it, once. `ring_fd` belongs to the callee, -1 where `result` < 0; `text` says why.
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
 // 0: `done` will be called from the loop, or by heap_attach_finish(). -ENOENT: there is no helper.
-int heap_attach_begin(struct loop *loop, const struct ring_options *options, int32_t pid,
-                      heap_attach_fn done, void *userdata, struct heap_attach **ret,
+int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
+                      int32_t pid, heap_attach_fn done, void *userdata, struct heap_attach **ret,
                       struct err *err);
 
 // The same for a Java VM, which is told to load its agent with `options`, by the helper
 // mmjava-attach. There is no ring; the agent comes for it.
-int heap_attach_begin_java(struct loop *loop, const char *options, int32_t pid, heap_attach_fn done,
-                           void *userdata, struct heap_attach **ret, struct err *err);
+int heap_attach_begin_java(const struct heap_attach_env *env, const char *options, int32_t pid,
+                           heap_attach_fn done, void *userdata, struct heap_attach **ret,
+                           struct err *err);
 
 // Nobody waits for a VM any more: the end comes soon.
 void heap_attach_hurry(struct heap_attach *attach);
 
-// Waits for the end of it, at most seconds, and calls `done`.
+// Waits for the end of it, five seconds at most, and calls `done`.
 void heap_attach_finish(struct heap_attach *attach);
 
 // Another one hears of the end.
@@ -50,6 +57,6 @@ struct heap_attach *heap_attach_free(struct heap_attach *attach);
 
 // Starts a helper that takes the hooks out of a process, unless the process does so itself within
 // some milliseconds, which its ring (borrowed) tells. 0: there is no helper. heap_attach_wait()
-// waits for it, less than a second.
+// waits for it, two seconds at most; `pidfd` (borrowed) is its, or -1: it ends unseen.
 pid_t heap_attach_detach(int32_t pid, int ring_fd);
-void heap_attach_wait(pid_t helper);
+void heap_attach_wait(struct foreign *foreign, pid_t helper, int pidfd);

@@ -105,7 +105,7 @@ static void helper_ended(void *userdata, uint32_t events)
 {
     struct departure *departure = userdata;
     (void)events;
-    heap_attach_wait(departure->helper);
+    heap_attach_wait(departure->host->options.foreign, departure->helper, departure->pidfd);
     departure_end(departure);
 }
 
@@ -116,7 +116,7 @@ void heap_host_detach(struct heap_host *host, int32_t pid, int ring_fd)
     pid_t helper = heap_attach_detach(pid, ring_fd);
     if (r < 0 || helper <= 0) {
         free(departure);
-        heap_attach_wait(helper);
+        heap_attach_wait(host->options.foreign, helper, -1);
         return;
     }
     *departure = (struct departure){
@@ -178,7 +178,8 @@ struct heap_host *heap_host_free(struct heap_host *host)
     while (host->orphans.n > 0)
         heap_attach_finish(host->orphans.items[0]);
     while (host->departures.n > 0) {
-        heap_attach_wait(host->departures.items[0]->helper);
+        heap_attach_wait(host->options.foreign, host->departures.items[0]->helper,
+                         host->departures.items[0]->pidfd);
         departure_end(host->departures.items[0]);
     }
     orphan_vec_done(&host->orphans);

@@ -14,6 +14,7 @@
 #include "producer/service/loop.h"
 #include "producer/sources/heap/heap_door.h"
 
+struct foreign;
 struct heap_attach;
 struct heap_host;
 
@@ -23,6 +24,7 @@ const char *heap_host_socket_name(void);
 
 struct heap_host_options {
     struct loop *loop; // borrowed, as the others
+    struct foreign *foreign;
     const struct log *log;
     const char *socket_name; // NULL: nobody comes; of that for VMs, HEAP_JAVA_SUFFIX comes behind
     // The socket is one recording's own: all programs that it wants come there, or it fails.
@@ -31,7 +33,7 @@ struct heap_host_options {
     bool is_alone;
 };
 
-// The options' log and loop outlive it.
+// What the options have outlives it.
 int heap_host_new(const struct heap_host_options *options, struct heap_host **ret);
 struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpers
 

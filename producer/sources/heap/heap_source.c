@@ -629,12 +629,12 @@ static bool is_being_attached(const struct heap_source *heap, int32_t pid)
 
 static void attach_begin(struct heap_source *heap, int32_t pid)
 {
+    const struct heap_attach_env env = {heap->env.loop, heap->env.roots->foreign};
     struct heap_attach *attach;
     struct err err = {0};
     int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
     if (r == 0)
-        r = heap_attach_begin(heap->env.loop, &heap->settings.ring, pid, attach_done, heap, &attach,
-                              &err);
+        r = heap_attach_begin(&env, &heap->settings.ring, pid, attach_done, heap, &attach, &err);
     if (r == 0)
         heap_attach_vec_push(&heap->attaches, attach);
     else
@@ -810,6 +810,7 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     heap->vms.env = (struct heap_vms_env){
         .loop = env->loop,
         .host = heap->host,
+        .foreign = env->roots->foreign,
         .helper = env->helper,
         .log = env->log,
         .proc = env->roots->proc,

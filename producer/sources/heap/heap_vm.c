@@ -20,7 +20,8 @@
 
 struct heap_vm {
     int32_t pid;
-    struct loop *loop;      // borrowed
+    struct loop *loop; // borrowed, as these
+    struct foreign *foreign;
     struct heap_host *host; // borrowed
     struct summons summons;
     bool is_opening, is_freed;
@@ -83,7 +84,8 @@ static int vm_ask(struct heap_vm *vm, struct err *err)
     // The agent puts the suffix behind the name itself.
     snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.place.folder,
              (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.place.name);
-    return heap_attach_begin_java(vm->loop, options, vm->pid, attach_done, vm, &vm->attach, err);
+    const struct heap_attach_env env = {vm->loop, vm->foreign};
+    return heap_attach_begin_java(&env, options, vm->pid, attach_done, vm, &vm->attach, err);
 }
 
 static void opened(void *userdata, int result, const void *answer, size_t size, int fd)
@@ -118,6 +120,7 @@ int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, v
     *vm = (struct heap_vm){
         .pid = pid,
         .loop = env->loop,
+        .foreign = env->foreign,
         .host = env->host,
         .summons = {.helper = env->helper,
                     .payer = foreign_payer(env->proc, pid, geteuid()),

@@ -23,6 +23,7 @@ typedef void (*heap_vm_fn)(void *userdata, struct heap_vm *vm, int32_t pid, int 
 struct heap_vm_env {
     struct loop *loop; // borrowed, as all of these
     struct heap_host *host;
+    struct foreign *foreign;
     struct foreign_helper *helper;
     const char *proc;
 };

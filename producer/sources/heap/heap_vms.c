@@ -51,7 +51,7 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
 static bool vm_begin(struct heap_vms *vms, int32_t pid)
 {
     const struct heap_vms_env *env = &vms->env;
-    const struct heap_vm_env vm_env = {env->loop, env->host, env->helper, env->proc};
+    const struct heap_vm_env vm_env = {env->loop, env->host, env->foreign, env->helper, env->proc};
     struct heap_vm *vm;
     struct err err = {0};
     if (vms->vms.n >= VMS_MAX || heap_vm_vec_reserve(&vms->vms, vms->vms.n + 1) < 0)

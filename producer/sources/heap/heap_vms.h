@@ -17,6 +17,7 @@ VEC_DEFINE(heap_vm_vec, struct heap_vm *);
 struct heap_vms_env {
     struct loop *loop; // borrowed, as all of these
     struct heap_host *host;
+    struct foreign *foreign;
     struct foreign_helper *helper;
     const struct log *log;
     const char *proc;
