@@ -287,7 +287,7 @@ class WithDaemon(Case):
                 self.report()
             finally:
                 daemon.terminate()
-        self.assertIn("The tracing service is another user's", self.index)
+        self.assertIn("user 65534 serves it, neither root nor the user of this command", self.index)
         self.assertNotIn("bait", self.index)
 
 

@@ -137,7 +137,7 @@ class Hostile(unittest.TestCase):
     def convert_all(self, traces):
         for name, trace in traces:
             (self.dir / name).write_bytes(START + trace)
-        done = lib.run(FUZZ_CONVERT, self.dir, timeout_s=300, cwd=self.dir)
+        done = lib.run(FUZZ_CONVERT, self.dir, timeout_s=1200, cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return int(done.stdout.split()[0])
 
