@@ -36,7 +36,10 @@
 
 extern char **environ;
 
-#define STARTS_MAX 3 // of a helper in a row that does not do a single job
+#define START_MAX  (20 * NSEC_PER_SEC) // that a process may need to begin
+#define RUN_MAX    (30 * NSEC_PER_SEC) // that a job may take that waits for a processor
+#define FREE_MS    100                 // of a job, that are not counted
+#define STARTS_MAX 3                   // of a helper in a row that does not do a single job
 
 // A process that is to end and may not have done so.
 struct left_process {
@@ -88,6 +91,7 @@ struct foreign_helper {
     uint64_t progress;            // of its process, when it was looked at
     uint64_t n_calls, last_payer;
     unsigned n_starts; // since the last answer
+    bool is_ready;     // the process has said so
     bool in_callback, is_freed;
 };
 
@@ -286,6 +290,7 @@ static int start_process(struct foreign_helper *helper)
     if (helper->n_starts >= STARTS_MAX)
         return -EPIPE;
     helper->n_starts++;
+    helper->is_ready = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
     helper->fd = fds[0];
@@ -367,9 +372,12 @@ static struct foreign_call *take_call(struct foreign_helper *helper, size_t at)
     return call;
 }
 
-static nsec_t min_time(nsec_t time)
+static void begin_time(struct foreign_helper *helper, struct foreign_call *call)
 {
-    return time < FOREIGN_TIME ? time : FOREIGN_TIME;
+    nsec_t time = call->time_max < FOREIGN_TIME ? call->time_max : FOREIGN_TIME;
+    call->begun = nsec_now(CLOCK_BOOTTIME);
+    helper->due = call->begun + (helper->is_ready ? time : START_MAX);
+    helper->progress = 0;
 }
 
 static int send_current(struct foreign_helper *helper)
@@ -409,9 +417,7 @@ static void advance(struct foreign_helper *helper)
             fail_current(helper, r);
             continue;
         }
-        call->begun = nsec_now(CLOCK_BOOTTIME);
-        helper->due = call->begun + min_time(call->time_max);
-        helper->progress = 0;
+        begin_time(helper, call);
     }
     if (!helper->is_freed)
         loop_set_timer(helper->timer, helper->current ? helper->due : NSEC_MAX, 0);
@@ -419,13 +425,14 @@ static void advance(struct foreign_helper *helper)
 
 // What the process has computed and read so far. A reader of files that are served slowly gets on,
 // too: time_max is its end.
-static uint64_t progress_of(const struct foreign_helper *helper)
+static uint64_t progress_of(const struct foreign_helper *helper, bool *ret_runs)
 {
     char text[1024];
     uint64_t ticks[2] = {0}, n_read = 0;
     ssize_t n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/stat", helper->pid);
     text[n > 0 ? n : 0] = 0;
     const char *rest = strrchr(text, ')');
+    *ret_runs = rest && rest[1] && rest[2] == 'R';
     if (rest &&
         sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
                &ticks[0], &ticks[1]) != 2)
@@ -440,9 +447,12 @@ static uint64_t progress_of(const struct foreign_helper *helper)
 // True: the current call has some more time.
 static bool gets_on(struct foreign_helper *helper)
 {
-    nsec_t now = nsec_now(CLOCK_BOOTTIME), end = helper->current->begun + helper->current->time_max;
-    uint64_t progress = now < end ? progress_of(helper) : 0;
-    if (progress <= helper->progress)
+    const struct foreign_call *call = helper->current;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    bool runs;
+    uint64_t progress = progress_of(helper, &runs);
+    nsec_t end = call->begun + (runs && call->time_max < RUN_MAX ? RUN_MAX : call->time_max);
+    if (!helper->is_ready || now >= end || (!runs && progress <= helper->progress))
         return false;
     helper->progress = progress;
     helper->due = now + FOREIGN_TIME < end ? now + FOREIGN_TIME : end;
@@ -500,8 +510,15 @@ static bool take_answer(struct foreign_helper *helper)
             fail_current(helper, -EPIPE);
         return true;
     }
-    helper->n_starts = 0;
     struct foreign_call *call = helper->current;
+    if (head.number == FOREIGN_HELLO) {
+        helper->is_ready = true;
+        if (call)
+            begin_time(helper, call);
+        close_fd(fd);
+        return true;
+    }
+    helper->n_starts = 0;
     if (!call || call->head.number != head.number) {
         close_fd(fd);
         return true;

@@ -85,8 +85,8 @@ struct foreign_ask {
     const void *bytes; // copied; FOREIGN_MESSAGE_MAX at most
     size_t size;
     int fd; // taken over in every case; -1: none
-    // In all; 0: FOREIGN_TIME. A job may take longer than that only while its process does
-    // something: it computes, or reads.
+    // In all; 0: FOREIGN_TIME. A job may take longer than FOREIGN_TIME only while its process
+    // reads, computes, or waits for a processor; for the last of these, also longer than this.
     nsec_t time_max;
 };
 

@@ -12,6 +12,8 @@
 #define FOREIGN_HELPER_NAME "mmtrace-foreign" // argv[0] of a program that is run as a helper
 #define FOREIGN_SOCKET_FD   3                 // SOCK_SEQPACKET, to the recorder
 
+#define FOREIGN_HELLO 0 // the number of what a helper says when it is ready
+
 struct foreign_message {
     uint32_t job;    // of a request
     int32_t result;  // of an answer

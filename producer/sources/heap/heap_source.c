@@ -218,18 +218,18 @@ static void check_guard(struct heap_source *heap, nsec_t now)
 static void look_at(struct heap_source *heap, struct heap_client *client)
 {
     nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
-    nsec_t before = nsec_now(CLOCK_MONOTONIC);
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // others may have the processor meanwhile
     if (max > 0)
         heap_client_look(client, max);
-    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_MONOTONIC) - before);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);
 }
 
 static void end_client(struct heap_source *heap, struct heap_client *client, bool disconnected)
 {
     nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
-    nsec_t before = nsec_now(CLOCK_MONOTONIC);
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID);
     heap_client_end(client, disconnected, max);
-    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_MONOTONIC) - before);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);
 }
 
 static nsec_t period_for(const struct heap_source *heap)
