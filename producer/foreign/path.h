@@ -2,7 +2,7 @@
 //
 // Opening what somebody else has put there. These functions enter foreign file systems and may
 // block for ever: they belong into a helper (helper.h) or into a process of its own, never into a
-// recorder's loop. `tests/tools/foreign_calls.py` holds everybody else to that.
+// recorder's loop. `tests/e2e/test_architecture.py` holds everybody else to that.
 #pragma once
 
 #include <stdint.h>

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules that a compiler does not see: who includes whom, and who may look up names in file systems.
+
+Everything in the recorder that looks up a name, makes, removes or changes a file, or binds and connects a socket, is
+listed here with the reason why nobody else controls that name, or why nobody waits for that process. What somebody
+else controls goes through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails.
+"""
+import pathlib
+import re
+import unittest
+
+from lib import ROOT
+
+CALLS = """
+open open64 openat openat2 creat opendir scandir nftw ftw glob fopen freopen stat lstat fstatat statx statfs statvfs
+access faccessat euidaccess readlink readlinkat realpath chmod fchmodat chown lchown fchownat bind connect mkdir mkdirat
+mknod mknodat mkfifo rmdir unlink unlinkat remove rename renameat renameat2 link linkat symlink symlinkat truncate
+mount umount2 chdir getxattr lgetxattr listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen
+text_file_open text_file_read_once
+""".split()
+CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
+TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+
+OWN_PROC = "files that the kernel makes of this process"
+PROC = "files that the kernel makes in /proc, which do not wait for their process"
+KERNEL = "files that the kernel makes in tracefs and sysfs"
+JOB = "runs in a helper"
+PROGRAM = "a program of its own, which its user starts: it has no more rights than its user, and no loop"
+INSIDE = "runs inside the profiled program, with its rights"
+HELPER = "a process of its own for one attach, which nobody waits for (heap_attach.c)"
+COMMAND = "a command's own files, which its user names"
+STATE = "the service's own folders, which root alone may write"
+SOCKET = "the service's own sockets"
+
+# A file, or a folder with all that is in it -> the calls (None: any), the reason.
+ALLOWED = {
+    "producer/foreign/": (None, "the door"),
+    "producer/pintool/": (None, PROGRAM),
+    "producer/agents/heap/attach/": (None, HELPER),
+    "producer/agents/jvm/attach/": (None, HELPER),
+    "producer/agents/heap/": (None, INSIDE),
+    "producer/agents/jvm/": (None, INSIDE),
+    "common/file.c": (None, "what the door and commands are built on"),
+    "common/unix_socket.c": (None, "what sockets of the service and of helpers are built on"),
+    "common/program.c": ("open", "/dev/null"),
+    "common/sandbox.c": ("open", OWN_PROC),
+    "producer/sources/heap/names_job.c": ("open statx", JOB),
+    "producer/sources/heap/summons_job.c": ("bind unlinkat", JOB),
+    "producer/sources/heap/wake_job.c": ("opendir text_file_read_once", JOB),
+    "producer/sources/perf_map/perf_map_file.c": ("text_file_read_once", JOB + "; " + PROC),
+    "producer/cli/": (None, COMMAND),
+    "producer/trace/trace_file.c": ("open readlink stat", COMMAND),
+    "producer/service/service.c": ("lstat unlink", "the output that a command or root's config names"),
+    "producer/service/service_clone.c": ("open", OWN_PROC),
+    "producer/service/armed/": (None, STATE),
+    "producer/service/triggers/trigger_history.c": ("open rename unlink", STATE),
+    "producer/service/ipc/consumer_save.c": ("mkdir rename unlink", STATE),
+    "producer/service/ipc/peer.c": ("open", PROC),
+    "producer/service/ipc/socket.c": ("access connect mkdir unix_socket_listen", SOCKET),
+    "producer/service/memory_lock.c": ("fopen", OWN_PROC),
+    "producer/service/self_guard.c": ("fopen", OWN_PROC),
+    "producer/service/roots.c": ("mount statfs", KERNEL),
+    "producer/sources/ftrace/": (None, KERNEL),
+    "producer/sources/sys_stats/": (None, KERNEL),
+    "producer/sources/sys_stats.c": ("text_file_open", PROC),
+    "producer/sources/system_info.c": ("text_file_read_once", PROC),
+    "producer/sources/process_stats.c": ("opendir text_file_open text_file_read_once", PROC),
+    "producer/sources/process_stats/": (None, PROC),
+    "producer/sources/process_life.c": ("fopen", PROC),
+    "producer/sources/proc_text.c": ("open text_file_open text_file_read_once", PROC),
+    "producer/sources/perf_map/perf_map_source.c": ("opendir text_file_read_once", PROC),
+    "producer/sources/requester.c": ("getxattr readlink stat text_file_read_once", PROC + "; files that residency has open"),
+    "producer/sources/residency/": (None, "files that the config names; those that processes map by /proc/PID/map_files"),
+    "producer/sources/heap/heap_door.c": ("mkdir unix_socket_listen", SOCKET),
+    "producer/sources/heap/heap_guard.c": ("text_file_read_once", OWN_PROC),
+    "producer/sources/heap/heap_library.c": ("access readlink", "files that were installed with this program"),
+    "producer/sources/heap/heap_names.c": ("readlink text_file_read_once", OWN_PROC),
+    "producer/sources/heap/heap_owner.c": ("stat", OWN_PROC),
+    "producer/sources/heap/heap_program.c": ("access open", COMMAND),
+    "producer/sources/heap/heap_source.c": ("text_file_read_once", PROC),
+    "producer/sources/heap/heap_targets.c": ("opendir text_file_read_once", PROC),
+    "producer/sources/heap/smaps.c": ("open", PROC),
+}
+
+
+def calls_of(path):
+    return set(CALL.findall(TEXTS.sub(" ", path.read_text())))
+
+
+def entry_of(name):
+    """The entry of the file, or of the nearest folder above it."""
+    names = [name, *(f"{folder}/" for folder in map(str, pathlib.PurePath(name).parents))]
+    return next((entry for entry in names if entry in ALLOWED), None)
+
+
+class LookUps(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        files = sorted([*ROOT.glob("producer/**/*.c"), *ROOT.glob("common/*.c")])
+        cls.calls = {str(path.relative_to(ROOT)): calls for path in files if (calls := calls_of(path))}
+
+    def test_names_are_looked_up_where_that_is_allowed(self):
+        for name, calls in self.calls.items():
+            entry = entry_of(name)
+            with self.subTest(name):
+                self.assertIsNotNone(entry, f"{sorted(calls)}: through producer/foreign/, or say here why not")
+                allowed = ALLOWED[entry][0]
+                self.assertLessEqual(calls, calls if allowed is None else set(allowed.split()),
+                                     "through producer/foreign/, or say here why not")
+
+    def test_no_entry_is_left_over(self):
+        used = {entry_of(name) for name in self.calls}
+        self.assertEqual(sorted(set(ALLOWED) - used), [])
+        for entry, (allowed, _) in ALLOWED.items():
+            if allowed is not None:
+                self.assertEqual(set(allowed.split()) - self.calls[entry], set(), entry)
+
+    def test_what_is_looked_for_is_found(self):
+        text = 'int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); text_file_open(&f); reopen(x);'
+        self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})
+
+
+class Includes(unittest.TestCase):
+    def includes(self, folder):
+        for path in (*ROOT.glob(f"{folder}/**/*.c"), *ROOT.glob(f"{folder}/**/*.h")):
+            for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
+                yield str(path.relative_to(ROOT)), name
+
+    def test_the_recorder_and_the_converter_do_not_know_each_other(self):
+        self.assertEqual([i for i in self.includes("producer") if i[1].startswith("converter/")], [])
+        self.assertEqual([i for i in self.includes("converter") if i[1].startswith("producer/")], [])
+
+    def test_common_knows_neither(self):
+        self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
