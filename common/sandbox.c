@@ -117,6 +117,74 @@ static const int refused[] = {
     SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid,
     SYS_setfsgid, SYS_setgroups, SYS_capset};
 
+// Of no use to a recorder and its helpers, which do trace, signal and become other users.
+static const int refused_to_services[] = {
+    // mounts and namespaces
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_unshare,
+    SYS_setns,
+    NR_OPEN_TREE,
+    NR_MOVE_MOUNT,
+    NR_FSOPEN,
+    NR_FSCONFIG,
+    NR_FSMOUNT,
+    NR_FSPICK,
+    NR_MOUNT_SETATTR,
+    NR_OPEN_TREE_ATTR,
+    SYS_open_by_handle_at,
+    SYS_name_to_handle_at,
+    SYS_fanotify_init,
+    SYS_quotactl,
+    NR_QUOTACTL_FD,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_mknodat,
+    // other processes, further than ptrace goes
+    NR_PIDFD_GETFD,
+    SYS_kcmp,
+    SYS_migrate_pages,
+    SYS_move_pages,
+    // the kernel
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_kexec_load,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    NR_IO_URING_SETUP,
+    NR_IO_URING_ENTER,
+    NR_IO_URING_REGISTER,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    SYS_reboot,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_acct,
+    SYS_syslog,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_clock_adjtime,
+    SYS_vhangup,
+    SYS_personality,
+#ifdef SYS_kexec_file_load
+    SYS_kexec_file_load,
+#endif
+#ifdef SYS_mknod
+    SYS_mknod,
+#endif
+#ifdef SYS_iopl
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_modify_ldt,
+#endif
+};
+
 static const int runs_programs[] = {SYS_execve,
                                     SYS_execveat,
 #ifdef SYS_fork
@@ -238,6 +306,19 @@ int sandbox_calls(unsigned flags)
     return install(&code);
 }
 
+int sandbox_service(void)
+{
+    struct code code = {.n = 0};
+    begin(&code);
+    calls_refuse(&code, refused_to_services,
+                 sizeof(refused_to_services) / sizeof(refused_to_services[0]));
+    call_answer(&code, NR_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
+    bits_refuse(&code, SYS_clone, 0, CLONE_NEW_ALL, true);
+    value_refuse(&code, SYS_ioctl, 1, TIOCSTI, true);
+    value_refuse(&code, SYS_ioctl, 1, TIOCLINUX, true);
+    return install(&code);
+}
+
 int sandbox_opens(void)
 {
     struct code code = {.n = 0};
@@ -273,6 +354,11 @@ int sandbox_shuffles(void)
 }
 
 #else
+
+int sandbox_service(void)
+{
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : -EOPNOTSUPP;
+}
 
 int sandbox_shuffles(void)
 {

@@ -28,6 +28,10 @@ int sandbox_calls(unsigned flags);
 // library decides which files those are. Returns as sandbox_calls().
 int sandbox_opens(void);
 
+// The same for a service that traces other processes and starts helpers: mounts, namespaces,
+// modules, other parts of the kernel, clocks.
+int sandbox_service(void);
+
 // From here on only calls that move bytes between open descriptors, close them and end the process;
 // all others fail with EPERM. Returns as sandbox_calls().
 int sandbox_shuffles(void);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,8 +58,17 @@ static int remove_left_over(const char *name, int type, const struct sockaddr_un
 
 static int set_owner(const char *name, mode_t mode, gid_t group)
 {
-    if (group != UNIX_GROUP_NONE && chown(name, (uid_t)-1, group) < 0)
-        return -errno;
+    if (group != UNIX_GROUP_NONE) {
+        // A file's owner may give it to a group of its own, so CAP_SETGID does in place of
+        // CAP_CHOWN.
+        int own = setfsgid(group);
+        int r = chown(name, (uid_t)-1, group) < 0 ? -errno : 0;
+        setfsgid((gid_t)own);
+        if (r < 0 && r != -EPERM)
+            return r;
+        if (r < 0)
+            mode |= mode >> 3 & 06;
+    }
     return chmod(name, mode) < 0 ? -errno : 0;
 }
 

@@ -20,7 +20,9 @@ int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *re
 int unix_socket_new(int type, int *ret_fd);
 
 // A listening socket. One that is left over from a dead process is replaced; with a live one it is
-// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path.
+// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path. Where this
+// process may not give the path to the group, everybody gets the rights of the group: whoever names
+// one asks each client who it is.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
 // Whether the kernel lets nobody pass descriptors to this socket, and to those that a listening

@@ -32,6 +32,7 @@
 #include "producer/service/armed/armed.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/ipc/endpoint.h"
+#include "producer/service/rights.h"
 #include "producer/service/roots.h"
 #include "producer/service/self_guard.h"
 #include "producer/service/service.h"
@@ -423,8 +424,10 @@ static int start(struct daemon *daemon, struct err *err)
         r = make_foreign(daemon, err);
     if (r == 0)
         r = make_heap_host(daemon, err);
-    if (r == 0)
+    if (r == 0) {
+        rights_drop(&daemon->log);
         r = start_service(daemon, err);
+    }
     if (r == 0)
         r = start_armed(daemon, err);
     if (r == 0)

@@ -2,6 +2,7 @@
 """The daemon and the commands that speak to it, against users who mean harm (docs/threat-model.md)."""
 import array
 import contextlib
+import ctypes
 import fcntl
 import os
 import pathlib
@@ -626,6 +627,89 @@ class MembersSee(unittest.TestCase):
         self.assertNotIn("libmmheap", states.proc_text(pid, "maps"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(f"process {pid} is not profiled", done.stderr)
+
+
+@lib.needs_root
+class Rights(unittest.TestCase):
+    """What the daemon keeps of root's rights, also where no service manager takes the rest away."""
+
+    KEPT = {1 << n for n in (2, 3, 5, 6, 7, 14, 19, 23, 24, 34, 40)}
+    SYS_ADMIN, SYS_MODULE, DAC_OVERRIDE, CHOWN, NET_ADMIN = (1 << n for n in (21, 16, 1, 0, 12))
+
+    def rights(self, process):
+        text = states.proc_text(process, "status")
+        return {name: int(re.search(rf"{name}:\s*(\w+)", text)[1], 16)
+                for name in ("CapPrm", "CapEff", "CapInh", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")}
+
+    def test_what_is_left(self):
+        daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+        threads = os.listdir(f"/proc/{daemon.process.pid}/task")
+        self.assertGreater(len(threads), 1)
+        for thread in threads:
+            rights = self.rights(f"{daemon.process.pid}/task/{thread}")
+            self.assertEqual(rights["CapPrm"] & ~sum(self.KEPT), 0, rights)
+            self.assertEqual((rights["CapInh"], rights["CapAmb"]), (0, 0))
+            self.assertEqual((rights["NoNewPrivs"], rights["Seccomp"]), (1, 2))
+            for lost in (self.SYS_ADMIN, self.SYS_MODULE, self.DAC_OVERRIDE, self.CHOWN, self.NET_ADMIN):
+                self.assertFalse(rights["CapBnd"] & lost, rights)
+        # What comes before it still works: the group of the socket.
+        self.assertEqual((daemon.run_dir / "consumer.sock").stat().st_gid, strangers.UID)
+
+    def unit_capabilities(self, *files):
+        names = " ".join(re.findall(r"(?m)^CapabilityBoundingSet=(.*)$", "".join(path.read_text() for path in files))).split()
+        header = dict(re.findall(r"#define (CAP_\w+)\s+(\d+)", pathlib.Path("/usr/include/linux/capability.h").read_text()))
+        return {int(header[name]) for name in names}
+
+    def start_with(self, capabilities):
+        """A daemon that root starts with no more than these capabilities, as a service manager does."""
+        def bound():
+            libc = ctypes.CDLL(None)
+            for number in range(64):
+                if number not in capabilities:
+                    libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
+        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=bound).ready()
+
+    def record_heap(self, daemon):
+        """A profile of a running program of another user."""
+        process = subprocess.Popen(["sleep", "60"], user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        states.wait_for_program(process.pid, "sleep")
+        config = daemon.root / "config"
+        config.write_text(f'buffers {{ size_kb: 1024 }} duration_ms: 2000 data_sources {{ config {{ name: "linux.heap" '
+                          f'heapprofd_config {{ pid: {process.pid} sampling_interval_bytes: 4096 }} }} }}')
+        return lib.run(lib.MMTRACE, "record", "-c", config, "-o", daemon.root / "trace", env=daemon.env)
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    def test_shipped_unit(self):
+        """M9: what a source cannot do under the shipped unit is the command's error; the rest is recorded."""
+        daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
+        done = self.record_heap(daemon)
+        if "attached, one thread stood still" not in daemon.said():
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("is not profiled: ", done.stderr)
+        config = daemon.root / "config"
+        config.write_text((lib.ROOT / "configs" / "full.cfg").read_text())
+        done = lib.run(lib.MMTRACE, "record", "-c", config, "-t", "1s", "-o", daemon.root / "trace", env=daemon.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Members of the group get in although the path could not be given to it.
+        done = lib.run(lib.MMTRACE, "status", env=daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    def test_unit_with_its_addition(self):
+        daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
+                                                        lib.ROOT / "configs" / "systemd" / "heap.conf"))
+        done = self.record_heap(daemon)
+        self.assertEqual(done.returncode, 0, done.stderr + daemon.said())
+
+    def test_off(self):
+        """For coverage and debuggers."""
+        daemon = Daemon(self)
+        daemon.kill(daemon.process)
+        daemon.env["MMTRACE_SANDBOX"] = "off"
+        daemon.start().ready()
+        self.assertEqual(self.rights(daemon.process.pid)["Seccomp"], self.rights("self")["Seccomp"])
 
 
 @lib.needs_root

@@ -7,8 +7,10 @@
 #include "producer/sources/ftrace/kernel_strings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -103,9 +105,26 @@ static int parse_symbol_line(struct kernel_symbols *symbols, const char *line, s
     return symbols->names.failed ? -ENOMEM : kernel_symbol_list_push(&symbols->list, symbol);
 }
 
+// A service manager may hand the file over as standard input (StandardInput=file:/proc/kallsyms).
+// The kernel asks for rights when the file is opened, and so this process needs none.
+static FILE *open_symbols(const char *path)
+{
+    char input[64];
+    ssize_t n = readlink("/proc/self/fd/0", input, sizeof(input) - 1);
+    input[n > 0 ? n : 0] = '\0';
+    int fd = str_eq(input, path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0)
+        return fopen(path, "re");
+    lseek(fd, 0, SEEK_SET);
+    FILE *file = fdopen(fd, "r");
+    if (!file)
+        close_fd(fd);
+    return file;
+}
+
 int kernel_symbols_load(struct kernel_symbols *symbols, const char *path, struct err *err)
 {
-    CLEANUP(fclosep) FILE *file = fopen(path, "re");
+    CLEANUP(fclosep) FILE *file = open_symbols(path);
     if (!file)
         return err_errno(err, -errno, "%s", path);
     CLEANUP(freep) char *line = NULL;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A service manager takes most rights away before the daemon starts (configs/systemd); elsewhere,
+// and where its unit was changed, the daemon does so itself. The two lists are not the same: the
+// unit leaves out what only heap profiles of running programs take.
+//
+// What must stay true: helpers start with no more than this, and get along with it. Each is tested
+// under the daemon.
+#include "producer/service/rights.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/sandbox.h"
+
+#define BIT(capability) ((uint64_t)1 << (capability))
+
+// CAP_CHECKPOINT_RESTORE, which headers may not have yet.
+#define CHECKPOINT_RESTORE 40
+
+static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes of everybody
+                             BIT(CAP_SYS_PTRACE) |      // maps, heaps
+                             BIT(CAP_FOWNER) |          // mincore() of files of others
+                             BIT(CHECKPOINT_RESTORE) |  // files that processes have mapped
+                             BIT(CAP_SYSLOG) |          // names of kernel functions
+                             BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
+                             BIT(CAP_SYS_NICE) |        // its own priority, and that of helpers
+                             BIT(CAP_IPC_LOCK) |        // its own memory stays
+                             BIT(CAP_SETUID) |          // helpers become the owner of what they
+                             BIT(CAP_SETGID) |          // touch, or nobody
+                             BIT(CAP_KILL);             // programs that wait for their profile
+
+// The capabilities that no program that is executed can get any more.
+static void bound(void)
+{
+    for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
+        if (!(kept & BIT(i)))
+            prctl(PR_CAPBSET_DROP, i, 0, 0, 0); // takes CAP_SETPCAP; no_new_privs comes, too
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+static int keep(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+        data[i].permitted &= (uint32_t)(kept >> (32 * i));
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+void rights_drop(const struct log *log)
+{
+    bound();
+    int r = keep();
+    if (r < 0)
+        log_warning(log, "capabilities that are not needed cannot be given up: %s", strerror(-r));
+    if (!sandbox_is_wanted())
+        return;
+    r = sandbox_service();
+    if (r < 0)
+        log_warning(log, "system calls that are not needed stay allowed: %s", strerror(-r));
+}
