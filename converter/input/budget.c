@@ -6,8 +6,8 @@
 //
 // While packets are read a quarter of the memory may be used: the state of the rows is still to
 // come. From three eighths on no rows are made: a table that is full then takes twice its size
-// beside itself to grow, and the end of the conversion needs some, too. Of the room for files, inflated data may take a quarter; an index
-// takes as much again as what is gathered for it.
+// beside itself to grow, and the end of the conversion needs some, too. Of the room for files,
+// inflated data may take a quarter; an index takes as much again as what is gathered for it.
 #include "converter/input/budget.h"
 
 #include <errno.h>

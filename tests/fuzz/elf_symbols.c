@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0)
         return 0;
-    if (write(fd, data, size) == (ssize_t)size && elf_symbols_read(fd, ELF_TABLE_MAX, &symbols) == 0) {
+    if (write(fd, data, size) == (ssize_t)size &&
+        elf_symbols_read(fd, ELF_TABLE_MAX, &symbols) == 0) {
         for (size_t i = 0; i < symbols.n; i++) {
             const char *name = elf_symbols_find(&symbols, symbols.items[i].start);
             if (name && strlen(name) > size)
