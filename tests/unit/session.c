@@ -307,6 +307,25 @@ static void small_buffers_are_raised(void **state)
     done(&t);
 }
 
+static void its_time_ends_with_the_recording(void **state)
+{
+    (void)state;
+    struct test t;
+    struct session_counts counts;
+    assert_int_equal(make(&t, TWO_SOURCES "duration_ms: 1000"), 0);
+    session_get_counts(t.session, &counts);
+    assert_int_equal(counts.elapsed, 0);
+    start(&t);
+    pass(&t, 400 * NSEC_PER_MSEC);
+    session_get_counts(t.session, &counts);
+    assert_int_equal(counts.elapsed, 400 * NSEC_PER_MSEC);
+    pass(&t, 600 * NSEC_PER_MSEC);
+    pass(&t, NSEC_PER_SEC);
+    session_get_counts(t.session, &counts);
+    assert_int_equal(counts.elapsed, NSEC_PER_SEC);
+    done(&t);
+}
+
 static void stop_during_a_write_out_loses_nothing(void **state)
 {
     (void)state;
@@ -396,6 +415,7 @@ int main(void)
         cmocka_unit_test(sessions_live_side_by_side),
         cmocka_unit_test(settings_refuse_what_cannot_be_done),
         cmocka_unit_test(small_buffers_are_raised),
+        cmocka_unit_test(its_time_ends_with_the_recording),
         cmocka_unit_test(stop_during_a_write_out_loses_nothing),
         cmocka_unit_test(slow_reader_is_waited_for),
     };
