@@ -30,6 +30,7 @@
 #include "producer/agents/heap/attach/target.h"
 #include "producer/agents/heap/attach/tracee.h"
 #include "producer/agents/heap/heap_abi.h"
+#include "producer/foreign/ids.h"
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
 #define STOP_TIME      NSEC_PER_SEC
@@ -330,6 +331,20 @@ static int find_functions(struct attach *a, struct err *err)
     return 0;
 }
 
+// Its owner may write to it, and others with CAP_DAC_OVERRIDE, which a recorder does without.
+static int open_as_owner(const char *path)
+{
+    struct foreign_ids own;
+    struct stat st;
+    bool changed = stat(path, &st) == 0 && st.st_uid != geteuid() &&
+                   foreign_ids_take(st.st_uid, st.st_gid, &own) == 0;
+    int fd = open(path, O_RDWR | O_CLOEXEC), saved = errno;
+    if (changed)
+        foreign_ids_return(&own);
+    errno = saved;
+    return fd;
+}
+
 static int prepare(struct attach *a, int pid, bool detach, struct err *err)
 {
     char path[64];
@@ -340,7 +355,7 @@ static int prepare(struct attach *a, int pid, bool detach, struct err *err)
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-    if ((a->mem_fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+    if ((a->mem_fd = open_as_owner(path)) < 0)
         return err_errno(err, -errno, "memory of the process");
     a->priority = priority_new();
     return 1;
