@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An armed daemon for a long time, with everything that happens to one, and hostile clients beside it.
+
+usage: soak.py [SECONDS] [FOLDER]
+
+Runs for SECONDS (default: 3600; a week is 604800) with its files in FOLDER (default: a temporary folder), and prints a
+line a minute. Each round has triggers of root, recordings, clones, bugreports and heap profiles, hostile clients, and
+once a minute real memory pressure. The exit code is 1 as soon as memory, descriptors or tracefs instances of the daemon
+grow, a trigger of root is lost, or a command of root fails.
+"""
+import argparse
+import contextlib
+import fcntl
+import os
+import pathlib
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import lib
+
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import load  # noqa: E402
+
+PRESSURE_LOCK = "/tmp/mm-pressure.lock"
+PRESSURE_EVERY_S = 60
+N_SETTLING = 3  # rounds until caches and pools have their size
+RSS_GROWTH_KB = 2048  # of a whole run: fragmentation, not a leak of each round
+STRANGER = 54329
+ARMED = """
+unique_session_name: "soak"
+buffers { size_kb: 256 fill_policy: RING_BUFFER }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 500 } } }
+data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "vmscan/mm_vmscan_kswapd_wake" } } }
+trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 86400000
+    triggers { name: "soak" stop_delay_ms: 1 } }
+bugreport_score: 10
+"""
+RECORDED = """
+buffers { size_kb: 256 }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 20 } } }
+data_sources { config { name: "linux.process_stats" process_stats_config { scan_all_processes_on_start: true } } }
+duration_ms: 200
+"""
+
+
+class Failed(AssertionError):
+    """Something grew, was lost, or did not work."""
+
+
+class Soak:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        (self.folder / "armed").mkdir()
+        (self.folder / "armed" / "soak.cfg").write_text(ARMED)
+        (self.folder / "recorded.cfg").write_text(RECORDED)
+        self.sockets = {kind: self.folder / f"{kind.lower()}.sock" for kind in ("CONSUMER", "PRODUCER")}
+        self.env = {**os.environ, **{f"PERFETTO_{k}_SOCK_NAME": str(v) for k, v in self.sockets.items()}}
+        self.folder.chmod(0o711)
+        argv = [lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir", self.folder / "state",
+                "--run-dir", self.folder / "run", "--keep-files", "5"]
+        with open(self.folder / "log", "wb") as log:
+            self.daemon = subprocess.Popen([str(arg) for arg in argv], stderr=log, env=self.env)
+        self.n_rounds = self.n_triggers = self.n_commands = self.n_attacks = self.n_pressure = 0
+        self.first = None
+        lib.wait_for(lambda: "armed/soak.cfg: armed" in self.said() or self.daemon.poll() is not None, self.said)
+
+    def said(self):
+        return (self.folder / "log").read_text(errors="replace")
+
+    def command(self, *argv):
+        """A command of root, which works whatever others do."""
+        self.n_commands += 1
+        done = lib.run(*argv, env=self.env, timeout_s=120)
+        if done.returncode != 0:
+            raise Failed(f"{[str(arg) for arg in argv]}: exit code {done.returncode}: {done.stderr}")
+
+    def state(self):
+        """What must stay as it is: (KiB of memory, descriptors, tracefs instances, threads)."""
+        pid = self.daemon.pid
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        instances = list((lib.TRACEFS / "instances").glob(f"mmtrace-{pid}-*"))
+        return (int(re.search(r"RssAnon:\s+(\d+)", status)[1]), len(os.listdir(f"/proc/{pid}/fd")), len(instances),
+                int(re.search(r"Threads:\s+(\d+)", status)[1]))
+
+    def n_written(self):
+        return len(re.findall(r"wrote .*soak-soak-", self.said()))
+
+    # What root does.
+
+    def trigger(self):
+        before = self.n_written()
+        self.command(lib.MMTRACE, "trigger", "soak")
+        self.n_triggers += 1
+        lib.wait_for(lambda: self.n_written() > before, lambda: f"trigger {self.n_triggers} is lost:\n{self.said()[-2000:]}")
+
+    def record(self):
+        self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "recorded.cfg", "-o", self.folder / "recorded")
+        lib.decode(self.folder / "recorded")
+
+    def clone(self):
+        self.command(lib.MMTRACE, "clone", "soak", "-o", self.folder / "cloned")
+        lib.decode(self.folder / "cloned")
+
+    def bugreport(self):
+        self.command(lib.MMTRACE, "bugreport", "-q", "-o", self.folder / "report.zip")
+
+    def heap(self):
+        program = lib.BUILD / "tests" / "tools" / "heap_truth"
+        self.command(lib.MMTRACE, "heap", "-q", "-o", self.folder / "heap", "--", program, "1", "500")
+
+    def status(self):
+        self.command(lib.MMTRACE, "status")
+
+    # What strangers do, as a user without rights.
+
+    def attack(self):
+        script = ATTACKS.format(stranger=STRANGER, seed=self.n_rounds,
+                                producer=str(self.sockets["PRODUCER"]), consumer=str(self.sockets["CONSUMER"]))
+        done = lib.run(sys.executable, "-c", script, timeout_s=60)
+        if done.returncode != 0:
+            raise Failed(f"the stranger did not come to its end: {done.stderr}")
+        self.n_attacks += 1
+
+    def pressure(self):
+        with open(PRESSURE_LOCK, "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):
+                load.pressure("/var/tmp", limit_s=20, n_wanted=5)
+        self.n_pressure += 1
+
+    def round(self):
+        steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status, self.attack, self.attack]
+        random.Random(self.n_rounds).shuffle(steps)
+        for step in steps:
+            step()
+        self.n_rounds += 1
+        self.check()
+
+    def check(self):
+        if self.daemon.poll() is not None:
+            raise Failed(f"the daemon has ended: {self.said()[-2000:]}")
+        if self.n_rounds < N_SETTLING:
+            return
+        self.first = self.first or self.settled()
+        try:
+            lib.wait_for(lambda: self.fits(self.state()), "", 30)
+        except AssertionError:
+            raise Failed(f"memory, descriptors, instances, threads: {self.first}, now {self.state()}, "
+                         f"after {self.n_rounds} rounds") from None
+
+    def settled(self):
+        """Once the connections of a round are closed."""
+        last = None
+        for _ in range(50):
+            now = self.state()
+            if now == last:
+                break
+            last = now
+            time.sleep(0.2)
+        return now
+
+    def fits(self, now):
+        return now[0] <= self.first[0] + RSS_GROWTH_KB and all(a <= b for a, b in zip(now[1:], self.first[1:]))
+
+    def line(self):
+        return (f"{self.n_rounds} rounds, {self.n_commands} commands, {self.n_triggers} triggers of root, none lost, "
+                f"{self.n_attacks} attacks, {self.n_pressure} times pressure; KiB, descriptors, instances, threads: "
+                f"{self.first} at first, {self.state()} now")
+
+    def end(self):
+        if self.daemon.poll() is None:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(60)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+        self.daemon.wait()
+        left = list((lib.TRACEFS / "instances").glob(f"mmtrace-{self.daemon.pid}-*"))
+        if self.daemon.returncode != 0 or left:
+            raise Failed(f"exit code {self.daemon.returncode}, left in tracefs: {left}: {self.said()[-2000:]}")
+
+
+# One stranger: triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that stay.
+ATTACKS = '''
+import array, contextlib, os, random, socket, struct
+os.setgroups([]); os.setgid({stranger}); os.setuid({stranger})
+chance = random.Random({seed})
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128); n >>= 7
+    return bytes(out + bytes([n]))
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+def frame(body):
+    return struct.pack("<I", len(body)) + body
+
+def invoke(request, method, arguments=b""):
+    return frame(field(2, request) + field(5, field(1, 1) + field(2, method) + field(3, arguments)))
+
+BIND = frame(field(2, 1) + field(3, field(1, b"ProducerPort")))
+stay = []
+for path in ({producer!r}, {consumer!r}):
+    for data in (b"\\xff" * 4, b"\\0\\0\\0\\x80", b"\\x40\\0\\0", b"", BIND + b"\\x05\\0\\0\\0" + b"\\xff" * 5,
+                 chance.randbytes(4000), b"\\0" * 100000, BIND + invoke(2, 999),
+                 BIND + invoke(2, 1, field(1, b"x" * 60000)), BIND + invoke(2, 3, field(1, b"+" * 40))):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(5)
+        with contextlib.suppress(OSError):
+            client.connect(path)
+            client.sendall(data)
+        stay.append(client)
+    client = socket.socket(socket.AF_UNIX)
+    with contextlib.suppress(OSError):
+        client.connect(path)
+        client.sendmsg([BIND], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2] * 3))])
+    stay.append(client)
+client = socket.socket(socket.AF_UNIX)
+client.settimeout(5)
+with contextlib.suppress(OSError):
+    client.connect({producer!r})
+    client.sendall(BIND)
+    for number in range(500):
+        client.sendall(invoke(number + 2, 10, field(1, b"soak") + field(1, b"other")))
+'''
+
+
+def run(seconds, folder, say=print):
+    """Raises Failed, or returns the last line."""
+    soak = Soak(folder)
+    end = said = pressed = time.monotonic()
+    end += seconds
+    try:
+        while time.monotonic() < end or soak.n_rounds <= N_SETTLING:
+            soak.round()
+            if time.monotonic() - pressed > PRESSURE_EVERY_S or not soak.n_pressure:
+                soak.pressure()
+                pressed = time.monotonic()
+            if time.monotonic() - said > 60:
+                say(soak.line())
+                said = time.monotonic()
+        last = soak.line()
+    finally:
+        soak.end()
+    return last
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", nargs="?", type=int, default=3600)
+    parser.add_argument("folder", nargs="?")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
+        try:
+            print(run(options.seconds, folder, lambda line: print(line, flush=True)))
+        except Failed as error:
+            sys.exit(f"soak: {error}")
+
+
+if __name__ == "__main__":
+    main()
