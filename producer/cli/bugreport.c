@@ -4,7 +4,12 @@
 // their time; at last what they say in a few lines.
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -130,9 +135,45 @@ static int write_report(const struct command_line *line, struct err *err)
     return 0;
 }
 
+// What a process that was ended by a signal has left of its report.
+static void partial_remove(const struct command_line *line, pid_t pid)
+{
+    char path[PATH_MAX];
+    if (!str_eq(line->out_path, "-") &&
+        bugreport_partial_path(path, sizeof(path), line->out_path, pid) == 0)
+        unlink(path);
+}
+
+// minizip crashes where it gets no memory for an entry. So the report is written by a process of
+// its own, and whatever ends that one is told.
+static int report_apart(const struct command_line *line, struct err *err)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        return err_errno(err, -errno, "fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        int r = getppid() == parent ? write_report(line, err) : -ECANCELED;
+        if (r < 0)
+            err_print(err, CLI_PROGRAM);
+        fflush(stdout);
+        _exit(r < 0 ? CLI_FAILED : CLI_DONE);
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "waitpid");
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    partial_remove(line, pid);
+    err_set(err, -ENOMEM, "%s: its writer was ended by signal %d", line->out_path,
+            WTERMSIG(status));
+    return err_hint(err, -ENOMEM, "free some memory, and try again");
+}
+
 #else
 
-static int write_report(const struct command_line *line, struct err *err)
+static int report_apart(const struct command_line *line, struct err *err)
 {
     (void)line;
     err_set(err, -EOPNOTSUPP, "bugreport is not in this build of mmtrace");
@@ -186,9 +227,8 @@ int cli_bugreport(int argc, char **argv)
         print_help();
         return CLI_DONE;
     }
-    if (write_report(&line, &err) < 0) {
+    r = report_apart(&line, &err);
+    if (r < 0)
         err_print(&err, CLI_PROGRAM);
-        return CLI_FAILED;
-    }
-    return CLI_DONE;
+    return r < 0 ? CLI_FAILED : r;
 }

@@ -469,10 +469,11 @@ int cli_daemon(int argc, char **argv)
 {
     struct daemon daemon = {.lock_fd = -1, .signal_fd = -1};
     struct err err = {0};
-    if (daemon_options_parse(argc, argv, &daemon.options, &err) < 0) {
-        err_print(&err, CLI_PROGRAM " daemon");
+    int r = daemon_options_parse(argc, argv, &daemon.options, &err);
+    if (r < 0) {
+        err_print(&err, r == -ENOMEM ? CLI_PROGRAM : CLI_PROGRAM " daemon");
         daemon_options_done(&daemon.options);
-        return CLI_USAGE;
+        return r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
     }
     if (daemon.options.help) {
         daemon_options_print_help();
@@ -492,7 +493,7 @@ int cli_daemon(int argc, char **argv)
         .write = write_log,
         .userdata = &daemon,
     };
-    int r = start(&daemon, &err);
+    r = start(&daemon, &err);
     if (r == 0 && (r = loop_run(daemon.loop)) < 0)
         err_errno(&err, r, "event loop");
     if (r < 0)

@@ -23,6 +23,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/cli/background.h"
@@ -156,9 +157,17 @@ static int print_config(const struct record *record)
 {
     struct strbuf text CLEANUP(strbuf_done) = {0};
     pbtext_print(&record->config.trace->base, &text);
-    if (text.size > 0)
+    if (text.size > 0 && !text.failed)
         fwrite(text.text, 1, text.size, stdout);
-    return fflush(stdout) == 0 && !text.failed ? CLI_DONE : CLI_FAILED;
+    struct err err = {0};
+    if (text.failed)
+        err_errno(&err, -ENOMEM, "config");
+    else if (fflush(stdout) != 0)
+        err_errno(&err, -errno, "<stdout>");
+    else
+        return CLI_DONE;
+    err_print(&err, CLI_PROGRAM);
+    return CLI_FAILED;
 }
 
 // Output.
@@ -415,6 +424,11 @@ static int record_here(struct record *record, struct err *err)
 {
     if (prepare(record, err) < 0 || run(record, err) < 0)
         return CLI_FAILED;
+    if (memory_was_refused()) {
+        err_errno(err, -ENOMEM, "%s", record->out_name);
+        err_hint(err, -ENOMEM, "what is there is a readable trace, which may lack something");
+        return CLI_FAILED;
+    }
     if (!record->options.quiet)
         print_summary(record);
     return CLI_DONE;

@@ -16,6 +16,7 @@
 #include <sys/timerfd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/vec.h"
 
 #define EVENTS_PER_ROUND 32
@@ -60,7 +61,7 @@ DEFINE_CLEANUP(loop_freep, struct loop, loop_free);
 
 int loop_new(struct loop **ret)
 {
-    CLEANUP(loop_freep) struct loop *loop = calloc(1, sizeof(*loop));
+    CLEANUP(loop_freep) struct loop *loop = memory_calloc(1, sizeof(*loop));
     if (!loop)
         return -ENOMEM;
     loop->armed = NSEC_MAX;
@@ -109,7 +110,7 @@ struct loop *loop_free(struct loop *loop)
 int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
                 struct loop_io **ret)
 {
-    struct loop_io *io = malloc(sizeof(*io));
+    struct loop_io *io = memory_malloc(sizeof(*io));
     if (!io)
         return -ENOMEM;
     *io = (struct loop_io){.loop = loop, .fd = fd, .ready = ready, .userdata = userdata};
@@ -206,7 +207,7 @@ int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn
     int r = timer_heap_reserve(&loop->heap, loop->n_timers + 1);
     if (r < 0)
         return r;
-    struct loop_timer *timer = malloc(sizeof(*timer));
+    struct loop_timer *timer = memory_malloc(sizeof(*timer));
     if (!timer)
         return -ENOMEM;
     *timer = (struct loop_timer){

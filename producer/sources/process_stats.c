@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/memory.h"
 #include "producer/sources/process_stats/internal.h"
 
 #define N_BATCH        64
@@ -161,7 +162,7 @@ static int process_stats_open(const struct source_env *env, const Pb__DataSource
                               struct source **ret, struct err *err)
 {
     static const Pb__ProcessStatsConfig no_config = PB__PROCESS_STATS_CONFIG__INIT;
-    struct process_stats *ps = calloc(1, sizeof(*ps));
+    struct process_stats *ps = memory_calloc(1, sizeof(*ps));
     if (!ps)
         return err_errno(err, -ENOMEM, "state");
     ps->source.class = &process_stats_class;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/sys_stats/counters.h"
 #include "producer/sources/sys_stats/sysfs.h"
@@ -432,14 +433,14 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
                           struct source **ret, struct err *err)
 {
     static const Pb__SysStatsConfig no_config = PB__SYS_STATS_CONFIG__INIT;
-    struct sys_stats *stats = calloc(1, sizeof(*stats));
+    struct sys_stats *stats = memory_calloc(1, sizeof(*stats));
     if (!stats)
         return err_errno(err, -ENOMEM, "state");
     stats->source.class = &sys_stats_class;
     stats->env = *env;
     stats->config = config->sys_stats_config ? config->sys_stats_config : &no_config;
     stats->n_buffer = BUFFER_BYTES_MIN;
-    stats->buffer = malloc(stats->n_buffer);
+    stats->buffer = memory_malloc(stats->n_buffer);
     for (unsigned i = 0; i < N_POLLS; i++) {
         stats->files[i].fd = -1;
         stats->polls[i].n_room = ROOM_BYTES_MIN;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/vec.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/system_info/texts.h"
@@ -134,7 +135,7 @@ static void write_message(struct system_info *info, struct span text, write_mess
                           enum retained_key key)
 {
     size_t room = 2 * span_size(text) + FREQUENCIES_ROOM;
-    CLEANUP(freep) uint8_t *bytes = malloc(room);
+    CLEANUP(freep) uint8_t *bytes = memory_malloc(room);
     if (!bytes)
         return;
     struct wire_writer message = wire_writer_over(bytes, room);
@@ -156,7 +157,7 @@ static void write_message(struct system_info *info, struct span text, write_mess
 static void write_packet(struct system_info *info, const char *path, write_message_fn write,
                          enum retained_key key)
 {
-    CLEANUP(freep) char *text = malloc(TEXT_BYTES);
+    CLEANUP(freep) char *text = memory_malloc(TEXT_BYTES);
     ssize_t n =
         text ? text_file_read_once(text, TEXT_BYTES, info->env.roots->proc, "%s", path) : -ENOMEM;
     if (n < 0)
@@ -176,7 +177,7 @@ static void write_all(struct system_info *info)
 static int system_info_open(const struct source_env *env, const Pb__DataSourceConfig *config,
                             struct source **ret, struct err *err)
 {
-    struct system_info *info = calloc(1, sizeof(*info));
+    struct system_info *info = memory_calloc(1, sizeof(*info));
     if (!info)
         return err_errno(err, -ENOMEM, "linux.system_info");
     info->source.class = &system_info_class;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
 
@@ -119,7 +120,7 @@ static int start_thread(struct disk *disk)
 
 int disk_new(struct loop *loop, struct disk **ret)
 {
-    struct disk *disk = calloc(1, sizeof(*disk));
+    struct disk *disk = memory_calloc(1, sizeof(*disk));
     if (!disk)
         return -ENOMEM;
     disk->todo.end = &disk->todo.first;

@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/pages.h"
 #include "producer/trace/retained_store.h"
 
@@ -126,7 +127,7 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                        size_bytes, SIZE_MIN);
     if (size_bytes > SIZE_MAX / 2)
         return err_errno(err, -ENOMEM, "Buffer of %zu bytes", size_bytes);
-    CLEANUP(packet_buffer_freep) struct packet_buffer *buffer = calloc(1, sizeof(*buffer));
+    CLEANUP(packet_buffer_freep) struct packet_buffer *buffer = memory_calloc(1, sizeof(*buffer));
     if (!buffer)
         return err_errno(err, -ENOMEM, "Buffer");
     buffer->policy = policy;

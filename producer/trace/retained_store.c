@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/map.h"
+#include "common/memory.h"
 
 #define ALIGNMENT          16
 #define BUCKET_BYTES       512         // of the limit, for each bucket
@@ -87,7 +88,7 @@ static uint32_t *bucket_of(const struct retained_store *store, uint32_t sequence
 
 int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err)
 {
-    CLEANUP(retained_store_freep) struct retained_store *store = calloc(1, sizeof(*store));
+    CLEANUP(retained_store_freep) struct retained_store *store = memory_calloc(1, sizeof(*store));
     if (!store)
         return err_errno(err, -ENOMEM, "Packet store");
     // Links have 32 bits.
@@ -96,7 +97,7 @@ int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct e
     store->n_buckets = 64;
     while (store->n_buckets < store->limit / BUCKET_BYTES)
         store->n_buckets *= 2;
-    store->buckets = calloc(store->n_buckets, sizeof(*store->buckets));
+    store->buckets = memory_calloc(store->n_buckets, sizeof(*store->buckets));
     void *memory = mmap(NULL, store->limit, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED)

@@ -30,6 +30,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/pages.h"
 #include "common/str.h"
 #include "common/wire.h"
@@ -217,7 +218,7 @@ static int prepare_deflate(struct trace_file *file, struct err *err)
 int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
                    struct err *err)
 {
-    CLEANUP(trace_file_freep) struct trace_file *file = calloc(1, sizeof(*file));
+    CLEANUP(trace_file_freep) struct trace_file *file = memory_calloc(1, sizeof(*file));
     if (!file)
         return err_errno(err, -ENOMEM, "%s", options->name);
     file->fd = -1;

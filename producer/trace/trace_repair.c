@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/nsec.h"
 #include "common/wire.h"
 #include "producer/trace/trace_file.h"
@@ -68,7 +69,7 @@ static uint64_t frame_at(const uint8_t *p, const uint8_t *end, uint64_t left)
 
 static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *ret)
 {
-    CLEANUP(freep) uint8_t *window = malloc(WINDOW);
+    CLEANUP(freep) uint8_t *window = memory_malloc(WINDOW);
     if (!window)
         return -ENOMEM;
     uint64_t at = start;

@@ -9,7 +9,8 @@ import faults
 import faults_verbs
 import lib
 
-N_QUICK = 10
+N_QUICK = 6
+N_DAEMONS = 8
 
 
 def needs_library(test):
@@ -40,10 +41,15 @@ class OneIsRefused(Refusals):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
                 self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_QUICK, verb.name))
 
+    @lib.needs_root
+    def test_some_of_a_daemon(self):
+        with faults.Stage(faults_verbs.DAEMON) as stage:
+            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS, "daemon"))
+
     @lib.long_test
     def test_each_stack_of_each_verb(self):
         """Counts go to the log: docs/reliability.md has them."""
-        for verb in faults_verbs.VERBS:
+        for verb in (*faults_verbs.VERBS, faults_verbs.DAEMON):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
                 every, without_sqlite = stage.stacks()
                 chosen = every if verb.every_stack else without_sqlite

@@ -48,25 +48,25 @@ static struct entry *find_entry(const struct armed *armed, const char *name)
     return NULL;
 }
 
-static void look_at(struct armed *armed, const char *folder, const char *name,
-                    const struct stat *st)
+// 0, or -ENOMEM: it is to be looked at again.
+static int look_at(struct armed *armed, const char *folder, const char *name, const struct stat *st)
 {
     struct entry *entry = find_entry(armed, name);
     if (!entry) {
         if (armed->entries.n >= ARMED_CONFIGS_MAX) {
             log_error(armed->options.log, "armed/%s: left alone, there are %d configs already",
                       name, ARMED_CONFIGS_MAX);
-            return;
+            return 0;
         }
         entry = entry_add(armed, folder, name);
         if (!entry)
-            return;
+            return -ENOMEM;
         entry->seen = true;
         entry_load(entry);
-        return;
+        return 0;
     }
     if (entry->seen) // in a place before this one
-        return;
+        return 0;
     entry->seen = true;
     if (!str_eq(entry->folder, folder))
         entry_move(entry, folder);
@@ -74,6 +74,7 @@ static void look_at(struct armed *armed, const char *folder, const char *name,
         entry_end(entry, THEN_LOAD);
     else if (entry->state == ENDING && entry->then == THEN_GO)
         entry->then = THEN_LOAD; // it went and came back
+    return 0;
 }
 
 // One config of an open folder.
@@ -81,23 +82,25 @@ static int look_for(struct armed *armed, int folder_fd, const char *folder, cons
 {
     struct entry *known = find_entry(armed, name);
     struct stat st;
-    if (fstatat(folder_fd, name, &st, 0) == 0) {
-        look_at(armed, folder, name, &st);
-        return 0;
-    }
+    if (fstatat(folder_fd, name, &st, 0) == 0)
+        return look_at(armed, folder, name, &st);
     int r = -errno;
     if (known && armed_may_pass(r))
         known->seen = true;
     return r;
 }
 
-static void look_through(struct armed *armed, DIR *dir, const char *folder)
+// 0 or -ENOMEM; a config that went away in the meantime is none.
+static int look_through(struct armed *armed, DIR *dir, const char *folder)
 {
     struct dirent *file;
-    while ((file = readdir(dir)))
+    int r = 0;
+    while (r == 0 && (file = readdir(dir)))
         if (*file->d_name != '.' && str_ends_with(file->d_name, ARMED_SUFFIX) &&
-            strlen(file->d_name) > strlen(ARMED_SUFFIX))
-            look_for(armed, dirfd(dir), folder, file->d_name);
+            strlen(file->d_name) > strlen(ARMED_SUFFIX) &&
+            look_for(armed, dirfd(dir), folder, file->d_name) == -ENOMEM)
+            r = -ENOMEM;
+    return r;
 }
 
 // *ret_folder (the caller's), and the name of the only config there, or NULL: all of them.
@@ -118,12 +121,10 @@ static int split_place(const struct armed_place *place, char **ret_folder, const
 static int look_into(struct armed *armed, const struct armed_place *place, DIR *dir,
                      const char *folder, const char *name)
 {
-    if (!name) {
-        look_through(armed, dir, folder);
-        return 0;
-    }
+    if (!name)
+        return look_through(armed, dir, folder);
     int r = look_for(armed, dirfd(dir), folder, name);
-    return place->optional ? 0 : r;
+    return place->optional && r != -ENOMEM ? 0 : r;
 }
 
 struct opened_place {
@@ -166,7 +167,7 @@ static int look(struct armed *armed)
             closedir(place->dir);
         free(place->folder);
     }
-    for (size_t i = 0; i < armed->entries.n && !may_pass; i++)
+    for (size_t i = 0; i < armed->entries.n && !may_pass && r != -ENOMEM; i++)
         if (!armed->entries.items[i]->seen)
             entry_end(armed->entries.items[i], THEN_GO);
     armed->look_due = r < 0 ? armed_now(armed) + LOOK_AGAIN : NSEC_MAX;

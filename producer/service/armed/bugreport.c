@@ -11,14 +11,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "common/wire.h"
@@ -162,6 +165,12 @@ int bugreport_scratch_file(const struct bugreport *report)
     return r < 0 ? bugreport_temporary_file() : r;
 }
 
+int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid)
+{
+    int n = snprintf(to, size, "%s.%d.partial", path, (int)pid);
+    return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
 static int make_file(struct bugreport *report, const char *path, struct err *err)
 {
     if (!path) {
@@ -171,10 +180,12 @@ static int make_file(struct bugreport *report, const char *path, struct err *err
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return err_set(err, -EEXIST, "%s: there is something that is no regular file", path);
-    struct strbuf name = {0};
-    strbuf_addf(&name, "%s.%d.partial", path, (int)getpid());
+    char name[PATH_MAX];
+    int named = bugreport_partial_path(name, sizeof(name), path, getpid());
+    if (named < 0)
+        return err_errno(err, named, "%s", path);
     report->path = strdup(path);
-    char *temporary = strbuf_steal(&name);
+    char *temporary = strdup(name);
     if (!report->path || !temporary) {
         free(temporary);
         return err_errno(err, -ENOMEM, "%s", path);
@@ -351,7 +362,7 @@ static int copy_kernel_log(struct bugreport *report, const char *path, struct er
     struct kernel_log_copy copy = {.report = report};
     struct err reason = {0};
     int r = kernel_log_read(path, &range, take_kernel_log, &copy, &reason);
-    if (copy.write_failed)
+    if (copy.write_failed || r == -ENOMEM)
         return err_set(err, r, "%s", reason.text);
     if (copy.begun)
         return entry_end(report, NULL, r < 0 ? reason.text : NULL, err);
@@ -604,6 +615,8 @@ static int copy_to_stdout(struct bugreport *report, struct err *err)
 int bugreport_finish(struct bugreport *report, uint64_t *ret_size_bytes, struct err *err)
 {
     int r = write_index(report, err);
+    if (r == 0 && memory_was_refused())
+        r = err_errno(err, -ENOMEM, "%s", out_name(report));
     if (r < 0)
         return r;
     zipFile zip = STEAL(report->zip);

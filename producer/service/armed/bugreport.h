@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 
@@ -23,6 +24,10 @@
 #define BUGREPORT_TRACES_MAX     ((uint64_t)3 << 30)
 
 struct bugreport;
+
+// The name that a report for `path` has until it is complete, while process `pid` writes it. 0 or
+// -ENAMETOOLONG.
+int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid);
 
 // A file without a name in TMPDIR, or where temporary files are: the caller's, or a negative errno.
 int bugreport_temporary_file(void);

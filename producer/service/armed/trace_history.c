@@ -132,6 +132,8 @@ static int folder_list(struct trace_history *history, const struct trace_history
     DIR *dir = opendir(folder->path);
     struct stat st, of_folder;
     int r = 0;
+    if (!dir && errno == ENOMEM)
+        return -ENOMEM;
     if (!dir || fstat(dirfd(dir), &of_folder) < 0) {
         if (errno != ENOENT)
             problem_note(history, folder->path, NULL, -errno);

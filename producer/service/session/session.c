@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/memory.h"
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
@@ -64,8 +65,8 @@ static void output_goes_on(void *userdata)
 int session_make_scratch(struct session *session, struct err *err)
 {
     size_t n = session_buffers_count(session->config) + 1;
-    session->buffer_stats = calloc(n, sizeof(session->buffer_stats[0]));
-    session->writer_losses = calloc(n, sizeof(session->writer_losses[0]));
+    session->buffer_stats = memory_calloc(n, sizeof(session->buffer_stats[0]));
+    session->writer_losses = memory_calloc(n, sizeof(session->writer_losses[0]));
     return session->buffer_stats && session->writer_losses ? 0 : err_errno(err, -ENOMEM, "buffers");
 }
 
@@ -73,7 +74,7 @@ int session_make_scratch(struct session *session, struct err *err)
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
 {
     session->config_size = size;
-    session->config_bytes = malloc(size + 1);
+    session->config_bytes = memory_malloc(size + 1);
     if (!session->config_bytes)
         return err_errno(err, -ENOMEM, "trace config");
     memcpy(session->config_bytes, bytes, size);
@@ -139,7 +140,7 @@ static int configure(struct session *session, const struct config *config, struc
 int session_new(const struct session_env *env, const struct config *config, struct session **ret,
                 struct err *err)
 {
-    struct session *session = calloc(1, sizeof(*session));
+    struct session *session = memory_calloc(1, sizeof(*session));
     if (!session)
         return err_errno(err, -ENOMEM, "session");
     session->env = *env;

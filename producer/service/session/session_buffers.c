@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/service/config/config.h"
 #include "producer/service/session/implicit_names.h"
 
@@ -60,10 +61,11 @@ size_t session_buffers_count(const Pb__TraceConfig *config)
 int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
                          struct err *err)
 {
-    ret->n = session_buffers_count(config);
-    ret->items = calloc(ret->n + 1, sizeof(struct packet_buffer *));
+    size_t n = session_buffers_count(config);
+    ret->items = memory_calloc(n + 1, sizeof(struct packet_buffer *));
     if (!ret->items)
         return err_errno(err, -ENOMEM, "buffers");
+    ret->n = n;
     for (size_t i = 0; i < ret->n; i++) {
         int r = session_buffer_make(config, i, &ret->items[i], err);
         if (r < 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
@@ -65,7 +66,7 @@ static int clone_buffers(const struct session *session, struct session *clone, s
 {
     int r = 0;
     size_t n = session->buffers.n;
-    clone->buffers.items = calloc(n + 1, sizeof(struct packet_buffer *));
+    clone->buffers.items = memory_calloc(n + 1, sizeof(struct packet_buffer *));
     if (!clone->buffers.items)
         return err_errno(err, -ENOMEM, "snapshot");
     clone->buffers.n = n;
@@ -132,7 +133,7 @@ static int fill_clone(struct session *session, const struct session_clone_option
 int session_clone(struct session *session, const struct session_clone_options *options,
                   struct session **ret, struct err *err)
 {
-    struct session *clone = calloc(1, sizeof(*clone));
+    struct session *clone = memory_calloc(1, sizeof(*clone));
     if (!clone)
         return err_errno(err, -ENOMEM, "snapshot");
     clone->env = session->env;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "producer/service/session/session_private.h"
 
 #define SECOND_DELAY (60 * NSEC_PER_SEC) // where there was no room for a second file
@@ -27,11 +28,11 @@
 
 int session_keep_journal(struct session *session, struct err *err)
 {
-    struct session_journal *journal = calloc(1, sizeof(*journal));
+    struct session_journal *journal = memory_calloc(1, sizeof(*journal));
     size_t n = session->buffers.n;
-    struct packet_cursor *cursors = calloc(n + 1, sizeof(*cursors));
+    struct packet_cursor *cursors = memory_calloc(n + 1, sizeof(*cursors));
     if (journal)
-        journal->cursors = calloc(n + 1, sizeof(*cursors));
+        journal->cursors = memory_calloc(n + 1, sizeof(*cursors));
     if (!journal || !cursors || !journal->cursors) {
         if (journal)
             free(journal->cursors);

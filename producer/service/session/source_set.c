@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/str.h"
 #include "producer/foreign/helper.h"
 #include "producer/service/config/config.h"
@@ -104,18 +105,21 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
-// Without it the session records what it was asked for all the same.
-static void open_implicit(struct source_set *set, const struct source_set_env *env,
-                          const struct source_class *class, const Pb__TraceConfig *config)
+// Without it the session records what it was asked for all the same. 0, or -ENOMEM.
+static int open_implicit(struct source_set *set, const struct source_set_env *env,
+                         const struct source_class *class, const Pb__TraceConfig *config)
 {
     struct err err = {0};
-    if (wants_implicit_names(config) && source_class_is(class, implicit_names_config.name) &&
-        open_slot(set, env, class, config, &implicit_names_config, &err) < 0)
+    if (!wants_implicit_names(config) || !source_class_is(class, implicit_names_config.name))
+        return 0;
+    int r = open_slot(set, env, class, config, &implicit_names_config, &err);
+    if (r < 0 && r != -ENOMEM)
         log_debug(set->log, "tasks are not named: %s", err.text);
+    return r == -ENOMEM ? r : 0;
 }
 
-// A failure that costs only one of several sources is told here; that of a single one travels as
-// the session's own.
+// A failure that costs only one of several sources is told here. That of a single one, and want of
+// memory, which is no property of the source, travel as the session's own.
 static void log_left_out(const struct source_set *set, const char *name, const struct err *err)
 {
     if (err->hint[0])
@@ -163,7 +167,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
     *set = (struct source_set){.log = env->log, .required = env->required};
-    set->slots = calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
+    set->slots = memory_calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
     if (env->roots->foreign && foreign_helper_new(env->roots->foreign, &set->helper) < 0)
@@ -174,14 +178,15 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
         return err_hint(err, -ENOENT, "see mmtrace sources");
     }
     for (const struct source_class *const *class = env->classes; *class; class ++) {
-        open_implicit(set, env, *class, config);
+        if (open_implicit(set, env, *class, config) < 0)
+            return err_errno(err, -ENOMEM, "names of tasks");
         for (size_t i = 0; i < config->n_data_sources; i++) {
             const Pb__TraceConfig__DataSource *entry = config->data_sources[i];
             if (!wants(entry, *class))
                 continue;
             struct err source_err = {0};
             int r = open_slot(set, env, *class, config, entry->config, &source_err);
-            if (r < 0 && (n_wanted == 1 || is_required(set, *class)))
+            if (r < 0 && (n_wanted == 1 || r == -ENOMEM || is_required(set, *class)))
                 return forward_single(err, r, entry->config->name, &source_err);
             if (r < 0)
                 log_left_out(set, entry->config->name, &source_err);
@@ -255,8 +260,8 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
         int r = start_slot(set, slot, now, &source_err);
-        if (r < 0 && (set->n - set->n_implicit == 1 || is_required(set, slot->class)) &&
-            !slot->implicit)
+        bool single = set->n - set->n_implicit == 1 || is_required(set, slot->class);
+        if (r == -ENOMEM || (r < 0 && single && !slot->implicit))
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0)
             log_left_out(set, slot->config->name, &source_err);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "protos/fields.h"
 
 #define LENGTH_SIZE  4
@@ -32,7 +33,7 @@ int bundle_init(struct bundle *bundle, struct packet_writer *writer,
     *bundle = (struct bundle){.writer = writer, .context = context, .want = WANT_MAX};
     if (!compact)
         return 0;
-    bundle->compact = malloc(sizeof(*bundle->compact));
+    bundle->compact = memory_malloc(sizeof(*bundle->compact));
     if (!bundle->compact)
         return -ENOMEM;
     bundle->compact->format = *compact;

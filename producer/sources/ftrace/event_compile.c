@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "common/vec.h"
 #include "common/wire.h"
@@ -271,7 +272,7 @@ static void compile_kprobe(struct compiler *compiler, unsigned type)
 
 static uint8_t *copy_bytes(const void *bytes, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1);
+    uint8_t *copy = memory_malloc(size ? size : 1);
     if (copy && size)
         memcpy(copy, bytes, size);
     return copy;
@@ -314,7 +315,7 @@ static int finish(const struct compiler *compiler, uint32_t field_number, size_t
                   bool described, struct event_plan **ret)
 {
     size_t ops_size = compiler->ops.n * sizeof(struct plan_op);
-    struct event_plan *plan = calloc(1, sizeof(*plan) + ops_size);
+    struct event_plan *plan = memory_calloc(1, sizeof(*plan) + ops_size);
     if (!plan)
         return -ENOMEM;
     plan->id = compiler->format->id;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/atrace_categories.h"
 #include "producer/sources/ftrace/tracefs.h"
@@ -209,7 +210,7 @@ static int tell_unknown(struct builder *builder, const char *group, const char *
     if (r < 0)
         return r;
     // Within the group if there is such a group; else any event.
-    CLEANUP(freep) const char **names = calloc(builder->known.n + 1, sizeof(*names));
+    CLEANUP(freep) const char **names = memory_calloc(builder->known.n + 1, sizeof(*names));
     if (!names)
         return -ENOMEM;
     size_t n = 0;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_set.h"
@@ -133,7 +134,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     int r = check_access(env->roots, err);
     if (r < 0)
         return r;
-    struct ftrace_source *ftrace = calloc(1, sizeof(*ftrace));
+    struct ftrace_source *ftrace = memory_calloc(1, sizeof(*ftrace));
     if (!ftrace)
         return err_errno(err, -ENOMEM, "ftrace");
     ftrace->source.class = &ftrace_source_class;
@@ -141,7 +142,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     ftrace->setup.fs.journal_fd = -1;
     ftrace->config = config->ftrace_config;
     if (!ftrace->config) {
-        ftrace->no_config = malloc(sizeof(*ftrace->no_config));
+        ftrace->no_config = memory_malloc(sizeof(*ftrace->no_config));
         if (ftrace->no_config)
             pb__ftrace_config__init(ftrace->no_config);
         ftrace->config = ftrace->no_config;
@@ -406,8 +407,8 @@ static bool kernel_can_poll(void)
 static int watch_buffers(struct ftrace_source *ftrace)
 {
     size_t n = ftrace->reader.n_cpus;
-    ftrace->watches = calloc(n, sizeof(struct loop_io *));
-    ftrace->watch_data = calloc(n, sizeof(struct watch));
+    ftrace->watches = memory_calloc(n, sizeof(struct loop_io *));
+    ftrace->watch_data = memory_calloc(n, sizeof(struct watch));
     if (!ftrace->watches || !ftrace->watch_data)
         return -ENOMEM;
     int r = 0;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "common/map.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/bundle.h"
 #include "protos/fields.h"
@@ -84,7 +85,7 @@ static bool is_end(const char *name)
 
 struct lost_events *lost_events_new(const struct event_set *events)
 {
-    struct lost_events *lost = calloc(1, sizeof(*lost));
+    struct lost_events *lost = memory_calloc(1, sizeof(*lost));
     if (!lost)
         return NULL;
     lost->others.pid = OTHERS;

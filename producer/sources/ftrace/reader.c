@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/sources/ftrace/print_filter.h"
 #include "protos/fields.h"
 
@@ -25,7 +26,7 @@ int reader_init(struct reader *reader, size_t page_size, struct packet_writer *w
                 const struct compact_format *compact)
 {
     reader->page_size = page_size;
-    reader->page = malloc(page_size);
+    reader->page = memory_malloc(page_size);
     if (!reader->page)
         return -ENOMEM;
     return bundle_init(&reader->bundle, writer, &reader->context, compact);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/sources/process_stats/internal.h"
@@ -41,7 +42,7 @@ struct process *process_get(struct process_stats *ps, int32_t pid)
     struct process *process = process_find(ps, pid);
     if (process)
         return process;
-    process = calloc(1, sizeof(*process));
+    process = memory_calloc(1, sizeof(*process));
     if (!process)
         return NULL;
     process->pid = pid;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "protos/config/sys_stats_config.pb-c.h"
 
 static const struct counter_alias meminfo_aliases[] = {
@@ -165,7 +166,7 @@ static void keep_wanted_places(struct counter_set *set)
 int counter_set_learn(struct counter_set *set, struct span text)
 {
     if (!set->places) {
-        set->places = calloc(COUNTER_KEYS_MAX, sizeof(*set->places));
+        set->places = memory_calloc(COUNTER_KEYS_MAX, sizeof(*set->places));
         if (!set->places)
             return -ENOMEM;
     }
