@@ -37,6 +37,7 @@
 #include "producer/service/self_guard.h"
 #include "producer/service/service.h"
 #include "producer/service/service_manager.h"
+#include "producer/service/watchdog.h"
 #include "producer/sources/ftrace/tracefs.h"
 #include "producer/sources/heap/heap_host.h"
 
@@ -59,7 +60,8 @@ struct daemon {
     struct end_signal end_signal;
     struct loop *loop;
     struct loop_io *signal_io;
-    struct loop_timer *watchdog, *end;
+    struct loop_timer *watchdog, *end; // the service manager's
+    struct watchdog *loop_watchdog;
     nsec_t watchdog_period;
     char *heap_socket; // owned
     struct foreign *foreign;
@@ -387,6 +389,26 @@ static void start_watch(struct daemon *daemon)
                   err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
 }
 
+// The time that a round may take is for tests to shorten.
+static void start_watchdog(struct daemon *daemon)
+{
+    const char *text = getenv("MMTRACE_WATCHDOG_MS");
+    uint32_t ms = 0;
+    if (text && str_parse_u32(text, &ms) < 0)
+        ms = 0;
+    struct watchdog_options options = {
+        .loop = daemon->loop,
+        .signal_fd = daemon->signal_fd,
+        .lock_fd = daemon->lock_fd,
+        .name = CLI_PROGRAM,
+        .loop_max = (nsec_t)ms * NSEC_PER_MSEC,
+        .signal_max = (nsec_t)ms * NSEC_PER_MSEC,
+    };
+    int r = watchdog_new(&options, &daemon->loop_watchdog);
+    if (r < 0)
+        log_warning(&daemon->log, "no watchdog: %s", strerror(-r));
+}
+
 static void tell_manager(struct daemon *daemon)
 {
     daemon->watchdog_period = service_manager_watchdog() / 2;
@@ -437,6 +459,7 @@ static int start(struct daemon *daemon, struct err *err)
     if (r < 0)
         return r;
     start_watch(daemon);
+    start_watchdog(daemon);
     self_guard_take();
     tell_manager(daemon);
     return 0;
@@ -444,6 +467,7 @@ static int start(struct daemon *daemon, struct err *err)
 
 static void done(struct daemon *daemon)
 {
+    daemon->loop_watchdog = watchdog_free(daemon->loop_watchdog);
     daemon->watch = memory_watch_free(daemon->watch);
     daemon->endpoint = ipc_endpoint_free(daemon->endpoint);
     daemon->armed = armed_free(daemon->armed);

@@ -53,6 +53,7 @@ struct loop {
     nsec_t armed; // what timer_fd waits for; NSEC_MAX: nothing
     unsigned depth;
     bool quit;
+    struct loop_rounds *rounds;        // borrowed; NULL: nobody watches
     struct loop_io *removed_ios;       // owned
     struct loop_timer *removed_timers; // owned
 };
@@ -297,6 +298,29 @@ static int timeout_ms(nsec_t timeout)
     return ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
+void loop_set_rounds(struct loop *loop, struct loop_rounds *rounds)
+{
+    loop->rounds = rounds;
+}
+
+static void round_begin(struct loop *loop)
+{
+    struct loop_rounds *rounds = loop->rounds;
+    uint64_t one = 1;
+    if (!rounds)
+        return;
+    rounds->number |= 1;
+    if (rounds->watcher_sleeps)
+        (void)!write(rounds->wake_fd, &one, sizeof(one));
+}
+
+// A watcher may have come, or gone, in the midst of the round.
+static void round_end(struct loop *loop)
+{
+    if (loop->rounds)
+        loop->rounds->number = (loop->rounds->number | 1) + 1;
+}
+
 int loop_run_once(struct loop *loop, nsec_t timeout)
 {
     // Setting a timer takes 20 us on some virtual machines; what is due anyway needs none.
@@ -311,15 +335,18 @@ int loop_run_once(struct loop *loop, nsec_t timeout)
     int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_ROUND, timeout_ms(timeout));
     if (n < 0)
         return errno == EINTR ? 0 : -errno;
-    loop->depth++;
+    if (!loop->depth++)
+        round_begin(loop);
     fire_due_timers(loop);
     for (int i = 0; i < n; i++) {
         struct loop_io *io = events[i].data.ptr;
         if (io && !io->removed)
             io->ready(io->userdata, events[i].events);
     }
-    if (--loop->depth == 0)
+    if (--loop->depth == 0) {
         release_removed(loop);
+        round_end(loop);
+    }
     return 0;
 }
 

@@ -43,5 +43,15 @@ struct loop_timer *loop_remove_timer(struct loop_timer *timer);
 int loop_run(struct loop *loop);
 void loop_quit(struct loop *loop);
 
+// For a thread that watches whether rounds end. The loop writes to `wake_fd` at the begin of a
+// round while `watcher_sleeps`.
+struct loop_rounds {
+    _Atomic uint64_t number; // odd inside of a round
+    _Atomic bool watcher_sleeps;
+    int wake_fd;
+};
+// Borrowed; NULL: nobody watches.
+void loop_set_rounds(struct loop *loop, struct loop_rounds *rounds);
+
 // One round: waits at most `timeout` (NSEC_MAX: for ever) and calls what is due. For tests.
 int loop_run_once(struct loop *loop, nsec_t timeout);

@@ -713,6 +713,80 @@ class Rights(unittest.TestCase):
 
 
 @lib.needs_root
+class Watchdog(unittest.TestCase):
+    """A loop that hangs ends the daemon; SIGTERM does in any case."""
+
+    def setUp(self):
+        os.environ["MMTRACE_WATCHDOG_MS"] = "1500"
+        self.addCleanup(os.environ.pop, "MMTRACE_WATCHDOG_MS")
+
+    def slow_daemon(self):
+        """A daemon in which one call of the loop takes for ever."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-watchdog-"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "hang.c").write_text(HANGS)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "hang.so", folder / "hang.c"], check=True)
+        os.environ["LD_PRELOAD"], os.environ["HANG_AT"] = str(folder / "hang.so"), str(folder / "now")
+        try:
+            daemon = Daemon(self).ready()
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["HANG_AT"]
+        (folder / "now").touch()
+        with socket.socket(socket.AF_UNIX) as client:  # accept4() hangs
+            client.connect(str(daemon.run_dir / "producer.sock"))
+        return daemon
+
+    @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+    def test_loop_that_hangs(self):
+        if lib.is_sanitized():
+            self.skipTest("a sanitizer wants to be loaded first")
+        daemon = self.slow_daemon()
+        self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
+        self.assertIn("its loop hangs", daemon.said())
+        del daemon.env["LD_PRELOAD"]
+        daemon.start().ready()  # nothing stands in the way of the next one
+
+    @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+    def test_sigterm_to_a_loop_that_hangs(self):
+        if lib.is_sanitized():
+            self.skipTest("a sanitizer wants to be loaded first")
+        daemon = self.slow_daemon()
+        daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
+
+    def test_idle(self):
+        """None of the threads wakes up while nothing happens."""
+        daemon = Daemon(self).ready()
+
+        def switches():
+            return sum(int(line.split()[1]) for task in os.listdir(f"/proc/{daemon.process.pid}/task")
+                       for line in states.proc_text(f"{daemon.process.pid}/task/{task}", "status").splitlines()
+                       if "ctxt_switches" in line)
+
+        def is_calm():
+            before = switches()
+            time.sleep(2)
+            return switches() == before
+        lib.wait_for(is_calm, "two seconds without a wake-up", 20)
+
+
+HANGS = """
+#define _GNU_SOURCE
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <stdlib.h>
+#include <unistd.h>
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    const char *at = getenv("HANG_AT");
+    while (at && access(at, F_OK) == 0)
+        sleep(600);
+    return (int)syscall(SYS_accept4, fd, address, size, flags);
+}
+"""
+
+
+@lib.needs_root
 class Expressions(unittest.TestCase):
     """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
 
