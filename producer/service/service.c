@@ -252,6 +252,7 @@ int service_new(const struct service_env *env, struct service **ret, struct err 
             return err_errno(err, r, "event loop");
         }
     }
+    service_init_limits(service);
     service_init_triggers(service);
     *ret = service;
     return 0;

@@ -92,6 +92,12 @@ struct service_request {
     bool durable;
 };
 
+// Whether the user may ask for one more session now: before the config is looked at. -EDQUOT with
+// text.
+int service_may_ask(struct service *service, uid_t uid, struct err *err);
+// Whether a line about what this user does may go into the log now.
+bool service_may_log(struct service *service, uid_t uid);
+
 // Makes a session. Triggers, duration and timeouts count from its start. -EEXIST: a session with
 // this unique_session_name lives; -EMFILE, -ENOSPC: a limit; others as session_new(). `err` says
 // which and what to do.

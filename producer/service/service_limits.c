@@ -10,6 +10,10 @@
 
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
+#define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
+#define ATTEMPTS_A_MINUTE        30
+#define LINES_AT_ONCE            20
+#define LINES_A_MINUTE           20
 #define MAX_BUFFER_BYTES_PER_UID ((uint64_t)128 << 20)
 
 struct service_limits service_default_limits(void)
@@ -169,6 +173,36 @@ static int check_exclusive(const struct service *service, const Pb__TraceConfig 
                            member->id, prio);
     }
     return 0;
+}
+
+void service_init_limits(struct service *service)
+{
+    static const struct budget_limits limits = {
+        .what = "requests for sessions",
+        .each_burst = ATTEMPTS_AT_ONCE,
+        .each_per_minute = ATTEMPTS_A_MINUTE,
+    };
+    static const struct budget_limits lines = {
+        .what = "lines of the log",
+        .each_burst = LINES_AT_ONCE,
+        .each_per_minute = LINES_A_MINUTE,
+    };
+    budget_init(&service->session_budget, &limits);
+    budget_init(&service->log_budget, &lines);
+}
+
+bool service_may_log(struct service *service, uid_t uid)
+{
+    struct err err = {0};
+    return service_trusts(uid) ||
+           budget_take(&service->log_budget, uid, 1, boot_now(service), &err) == 0;
+}
+
+int service_may_ask(struct service *service, uid_t uid, struct err *err)
+{
+    if (service_trusts(uid))
+        return 0;
+    return budget_take(&service->session_budget, uid, 1, boot_now(service), err);
 }
 
 int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,

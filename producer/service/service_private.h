@@ -53,7 +53,9 @@ struct service {
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
     bool ending;                  // makes no more sessions
-    struct budget trigger_budget; // of users who are not trusted
+    struct budget log_budget;     // of users who are not trusted: lines
+    struct budget session_budget; // of users who are not trusted: attempts to make sessions
+    struct budget trigger_budget; // likewise
     nsec_t refusal_told;          // when a trigger beyond it was last told; boot time, 0: never
     struct trigger_history history;
     struct disk_job history_job; // writes history_text
@@ -130,6 +132,7 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 
 // service_triggers.c
 
+void service_init_limits(struct service *service);
 void service_init_triggers(struct service *service);
 void service_save_history(struct service *service);
 void service_free_history(struct service *service);

@@ -88,6 +88,8 @@ void service_free_history(struct service *service)
     strbuf_done(&service->history_text);
     trigger_history_done(&service->history);
     budget_done(&service->trigger_budget);
+    budget_done(&service->session_budget);
+    budget_done(&service->log_budget);
 }
 
 static double random_share(const struct service *service)

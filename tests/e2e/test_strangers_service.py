@@ -787,6 +787,74 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 
 
 @lib.needs_root
+class Budgets(unittest.TestCase):
+    """What one user can make the daemon hold and say."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+
+    def attack(self, act, *arguments):
+        stranger = strangers.Stranger(act, self.daemon.run_dir, *arguments)
+        self.addCleanup(stranger.end)
+        others = strangers.Timed(self.daemon.status)
+        try:
+            self.assertEqual(stranger.hear(), "done")
+            self.daemon.status()
+        finally:
+            longest, median = others.stop()
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median, "
+                  f"the daemon has {self.daemon.rss_kb()} kB")
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
+
+    @staticmethod
+    def unfinished(voice, run_dir):
+        """Many connections, each with the largest frame but for its last byte."""
+        held = []
+        for _ in range(110):
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            held.append(client)
+            with contextlib.suppress(OSError):
+                client.connect(str(run_dir / "producer.sock"))
+                data = struct.pack("<I", 120000) + bytes(119999)
+                end = time.monotonic() + 0.2
+                while data and time.monotonic() < end:
+                    with contextlib.suppress(BlockingIOError):
+                        data = data[client.send(data):]
+        voice.say("done")
+        voice.stay()
+
+    def test_unfinished_requests(self):
+        before = self.daemon.rss_kb()
+        self.attack(self.unfinished)
+        self.assertLess(self.daemon.rss_kb(), before + 12288)
+        self.assertIn("more than 8 MiB", self.daemon.said())
+
+    @staticmethod
+    def refused(voice, run_dir, n):
+        """Requests for sessions that cannot be; each is a line of the log."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(run_dir / "consumer.sock"))
+        client.sendall(bind())
+        client.settimeout(0.5)
+        for i in range(n):
+            client.sendall(invoke(2 + i, ENABLE, field(1, field(22, b"x%d" % i))))
+        answers = b""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                answers += client.recv(65536)
+        voice.say("done" if b"requests for sessions" in answers else f"no limit in {answers[-200:]}")
+        voice.stay()
+
+    def test_refused_sessions(self):
+        lines = self.daemon.said().count("\n")
+        self.attack(self.refused, 400)
+        self.assertLess(self.daemon.said().count("\n") - lines, 130)
+
+
+@lib.needs_root
 class Expressions(unittest.TestCase):
     """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
 

@@ -27,6 +27,10 @@ struct consumer {
     struct consumer_save *save; // owned; SaveTraceForBugreport under way
 };
 
+// A line of the log about what this consumer does. A user other than root has so many a minute.
+__attribute__((format(printf, 2, 3))) void consumer_log(const struct consumer *consumer,
+                                                        const char *format, ...);
+
 // Answers a request of which no more is wanted: NULL fails it.
 void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
                      const ProtobufCMessage *reply);

@@ -14,6 +14,7 @@
 #include "producer/service/ipc/consumer_port.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,18 @@ void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
     if (ticket->wanted)
         ipc_peer_reply(consumer->peer, ticket, reply, false);
     ticket->wanted = false;
+}
+
+void consumer_log(const struct consumer *consumer, const char *format, ...)
+{
+    char line[ERR_TEXT_MAX + 128];
+    va_list args;
+    if (!service_may_log(consumer->port->service, consumer->as_client.uid))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    log_info(consumer->port->log, "%s", line);
 }
 
 static char *full_text(const struct err *err, char *ret, size_t ret_size)
@@ -126,9 +139,11 @@ static int check_output(int fd, struct err *err)
 static int enable(struct consumer *consumer, Pb__TraceConfig **trace, struct err *err)
 {
     CLEANUP(config_done) struct config config = {0};
-    if (consumer->session_id)
-        return err_set(err, -EBUSY, "this connection has a session already");
-    int r = load_config(consumer, trace, &config, err);
+    int r = service_may_ask(consumer->port->service, consumer->as_client.uid, err);
+    if (r == 0 && consumer->session_id)
+        r = err_set(err, -EBUSY, "this connection has a session already");
+    if (r == 0)
+        r = load_config(consumer, trace, &config, err);
     if (r < 0)
         return r;
     struct service_request request = {
@@ -169,7 +184,7 @@ static void enable_tracing(struct consumer *consumer, const struct ipc_call *cal
     bool had_session = consumer->session_id;
     int r = enable(consumer, &request->trace_config, &err);
     if (r < 0) {
-        log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+        consumer_log(consumer, "%s: %s", consumer->as_client.name, err.text);
         settle_enabling(consumer, full_text(&err, text, sizeof(text)));
     }
     if (had_session)
@@ -186,7 +201,7 @@ static void start_tracing(struct consumer *consumer, const struct ipc_call *call
     if (!id || consumer->started || consumer->ended ||
         service_start(consumer->port->service, id, &err) == 0)
         return;
-    log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+    consumer_log(consumer, "%s: %s", consumer->as_client.name, err.text);
     let_go(consumer);
     service_destroy(consumer->port->service, id);
     settle_enabling(consumer, full_text(&err, text, sizeof(text)));
@@ -198,8 +213,7 @@ static void reply_result(struct consumer *consumer, const struct ipc_call *call,
 {
     const struct ipc_method *method = ipc_service_method(&ipc_consumer_service, call->method);
     if (r < 0) {
-        log_info(consumer->port->log, "%s: %s: %s", consumer->as_client.name, method->name,
-                 err->text);
+        consumer_log(consumer, "%s: %s: %s", consumer->as_client.name, method->name, err->text);
         ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
         return;
     }
@@ -217,7 +231,7 @@ static void disable_tracing(struct consumer *consumer, const struct ipc_call *ca
     reply_result(consumer, call, 0, NULL);
     if (consumer->session_id &&
         service_disable(consumer->port->service, consumer->session_id, &err) < 0)
-        log_info(consumer->port->log, "%s: %s", consumer->as_client.name, err.text);
+        consumer_log(consumer, "%s: %s", consumer->as_client.name, err.text);
 }
 
 static void change_config(struct consumer *consumer, const struct ipc_call *call)

@@ -119,7 +119,7 @@ void consumer_read(struct consumer *consumer, const struct ipc_ticket *ticket)
                 ? service_read_begin(consumer->port->service, consumer->session_id, &err)
                 : err_set(&err, -ESRCH, "there is no session");
     if (r < 0) {
-        log_info(consumer->port->log, "%s reads nothing: %s", consumer->as_client.name, err.text);
+        consumer_log(consumer, "%s reads nothing: %s", consumer->as_client.name, err.text);
         consumer_read_end(consumer);
         return;
     }

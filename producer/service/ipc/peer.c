@@ -27,9 +27,12 @@
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
-#define REST             (100 * NSEC_PER_MSEC)
-#define OUTBOX_ROOM      ((size_t)128 << 10)
-#define OUTBOX_MAX       ((size_t)1 << 20)
+#define SMALL            8192 // bytes that are not counted
+#define TOO_MUCH                                                                                   \
+    "has, with others of its user, more than 8 MiB of unfinished requests and unread answers"
+#define REST        (100 * NSEC_PER_MSEC)
+#define OUTBOX_ROOM ((size_t)128 << 10)
+#define OUTBOX_MAX  ((size_t)1 << 20)
 
 #define THE_SERVICE_ID 1 // there is one service behind a socket
 
@@ -117,6 +120,10 @@ static int add_frame(struct ipc_peer *peer, const Pb__IPCFrame *frame)
         return 0;
     if (ipc_outbox_size(&peer->outbox) > OUTBOX_MAX) {
         break_off(peer, "does not read what it is sent");
+        return 0;
+    }
+    if (peer->outbox.capacity > SMALL && ipc_server_holds_too_much(peer->server, peer)) {
+        break_off(peer, TOO_MUCH);
         return 0;
     }
     int r = ipc_outbox_add(&peer->outbox, frame);
@@ -307,6 +314,10 @@ static void receive(struct ipc_peer *peer)
     int r = ipc_inbox_room(&peer->inbox, &bytes, &size);
     if (r < 0) {
         ipc_peer_hang_up(peer);
+        return;
+    }
+    if (peer->inbox.capacity > SMALL && ipc_server_holds_too_much(peer->server, peer)) {
+        break_off(peer, TOO_MUCH);
         return;
     }
     int passed_fd = -1;

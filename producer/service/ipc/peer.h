@@ -44,6 +44,8 @@ struct ipc_peer *ipc_peer_free(struct ipc_peer *peer);
 struct loop *ipc_server_loop(const struct ipc_server *server);
 const struct ipc_server_limits *ipc_server_get_limits(const struct ipc_server *server);
 void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer);
+// Whether unfinished requests and unread answers of the peer's user are too many bytes.
+bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc_peer *peer);
 // Whether the peer's user may have one more frame handled now.
 bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer);
 // At most one line a second; the others are counted.

@@ -19,6 +19,7 @@
 #include "producer/service/ipc/relay.h"
 
 #define PEERS_FOR_ROOT     16
+#define PENDING_BYTES_MAX  ((uint64_t)8 << 20) // of one user
 #define FRAMES_AT_ONCE     1000
 #define FRAMES_A_MINUTE    6000
 #define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
@@ -238,6 +239,17 @@ int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access
     listener->next = server->listeners;
     server->listeners = listener;
     return 0;
+}
+
+bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc_peer *peer)
+{
+    uint64_t bytes = 0;
+    if (is_trusted(peer->credentials.uid))
+        return false;
+    for (const struct ipc_peer *other = server->peers; other; other = other->next)
+        if (other->credentials.uid == peer->credentials.uid)
+            bytes += other->inbox.capacity + other->outbox.capacity;
+    return bytes > PENDING_BYTES_MAX;
 }
 
 bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer)
