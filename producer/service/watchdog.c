@@ -73,14 +73,15 @@ static void sleep_on(struct watchdog *watchdog)
     (void)!read(watchdog->wake_fd, &n, sizeof(n));
 }
 
-// Until the next look: often while a signal waits.
+// Until the next look: often while a signal waits. The end of the watch does not wait for it.
 static void rest(const struct watchdog *watchdog, bool waits)
 {
     const struct watchdog_options *o = &watchdog->options;
-    struct pollfd fd = {.fd = waits ? -1 : o->signal_fd, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = watchdog->wake_fd, .events = POLLIN},
+                           {.fd = waits ? -1 : o->signal_fd, .events = POLLIN}};
     struct timespec time =
         nsec_to_timespec(waits ? o->signal_max / SIGNAL_LOOKS : o->loop_max / LOOP_LOOKS);
-    ppoll(&fd, 1, &time, NULL);
+    ppoll(fds, 2, &time, NULL);
 }
 
 // Until the loop has slept from one look to the next and no signal waits.

@@ -754,6 +754,14 @@ class Watchdog(unittest.TestCase):
         daemon.process.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
 
+    def test_it_holds_up_no_end(self):
+        os.environ["MMTRACE_WATCHDOG_MS"] = "60000"
+        daemon = Daemon(self).ready()
+        daemon.status()
+        began = time.monotonic()
+        self.assertEqual(daemon.end(), 0)
+        self.assertLess(time.monotonic() - began, 5)
+
     def test_idle(self):
         """None of the threads wakes up while nothing happens."""
         daemon = Daemon(self).ready()
