@@ -45,8 +45,6 @@
 #define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
 #define PROGRESS_WIDTH  40
 #define WATCH_STEPS     100000
-// The program itself, the stack of its threads, and SQLite's caches.
-#define DATA_MORE ((uint64_t)64 << 20)
 // Two clocks of one boot differ by what was slewed in between; those of two boots by more.
 #define SAME_BOOT_NS (NSEC_PER_SEC / 2)
 
@@ -793,8 +791,8 @@ static void summary_print(const struct run *run, nsec_t took)
 // the kernel's limit: then nothing is converted.
 static void memory_bound(const struct budget *budget)
 {
-    if (budget->memory_max < UINT64_MAX - DATA_MORE)
-        sandbox_data(budget->memory_max + DATA_MORE);
+    if (budget->memory_max < UINT64_MAX - BUDGET_MEMORY_OWN)
+        sandbox_data(budget->memory_max + BUDGET_MEMORY_OWN);
 }
 
 // A limit that somebody has set is the likely cause, and easy to overlook.
@@ -809,7 +807,7 @@ static void memory_hint(const struct budget *budget, int r, struct err *err)
                  "the address space is limited to %llu MiB, ulimit -v; 64 MiB and four times the "
                  "size of the trace, inflated, are enough for most",
                  (unsigned long long)space.rlim_cur >> 20);
-    else if (data.rlim_cur == budget->memory_max + DATA_MORE)
+    else if (data.rlim_cur == budget->memory_max + BUDGET_MEMORY_OWN)
         err_hint(err, r, "--max-memory, %" PRIu64 " MiB, is reached: give more",
                  budget->memory_max >> 20);
     else if (data.rlim_cur != RLIM_INFINITY)

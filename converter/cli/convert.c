@@ -60,7 +60,7 @@ static const char help[] =
     "      --max-memory SIZE        memory to use at most (default: half of what is\n"
     "                               available)\n"
     "      --max-output SIZE        room for the database and temporary files\n"
-    "                               (default: nine tenths of what is free)\n"
+    "                               (default: what is free)\n"
     "  -q, --quiet                  no progress, no summary, no verdict, and nothing\n"
     "                               about what the traces lack\n"
     "  -h, --help                   this text\n"

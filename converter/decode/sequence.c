@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #define FIELD_IID      1 // of every interned message
+#define UNINDEXED_MAX  8
 #define LONG_BYTES     4096
 #define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, given to those who read them
 
@@ -81,9 +82,15 @@ static struct interned_table *table_get(struct sequences *sequences, struct sequ
     return now->interned = table;
 }
 
-static struct interned *table_find(const struct interned_table *table, uint32_t field, uint64_t iid,
-                                   uint64_t *ret_key)
+static struct interned *table_find(const struct interned_table *table, uint32_t field, uint64_t iid)
 {
+    for (size_t i = 0; i < table->entries.n && table->entries.n <= UNINDEXED_MAX; i++) {
+        struct interned *entry = &table->entries.items[i];
+        if (entry->field == field && entry->iid == iid)
+            return entry;
+    }
+    if (table->entries.n <= UNINDEXED_MAX)
+        return NULL;
     // Mixed keys may coincide; the entry itself tells, and the next key is tried.
     uint64_t key = interned_key(field, iid);
     const uint64_t *index;
@@ -92,8 +99,29 @@ static struct interned *table_find(const struct interned_table *table, uint32_t 
         if (entry->field == field && entry->iid == iid)
             return entry;
     }
-    *ret_key = key;
     return NULL;
+}
+
+// The entry at `at` can be found by its number.
+static int table_index(struct interned_table *table, size_t at)
+{
+    const struct interned *entry = &table->entries.items[at];
+    uint64_t key = interned_key(entry->field, entry->iid);
+    while (map64_find(&table->index, key))
+        key++;
+    return map64_set(&table->index, key, at);
+}
+
+// A few are found without an index: traces that start over very often have many small tables.
+static int table_push(struct interned_table *table, struct interned entry)
+{
+    int r = interned_vec_push(&table->entries, entry);
+    if (r < 0 || table->entries.n <= UNINDEXED_MAX)
+        return r;
+    size_t first = table->entries.n == UNINDEXED_MAX + 1 ? 0 : table->entries.n - 1;
+    for (size_t i = first; i < table->entries.n && r == 0; i++)
+        r = table_index(table, i);
+    return r;
 }
 
 static int table_add(struct interned_table *table, const struct wire_field *field,
@@ -101,7 +129,7 @@ static int table_add(struct interned_table *table, const struct wire_field *fiel
 {
     struct wire_reader reader = wire_sub(field);
     struct wire_field inner;
-    uint64_t iid = 0, key;
+    uint64_t iid = 0;
     bool has_iid = false;
     wire_foreach(&reader, &inner) {
         if (inner.number != FIELD_IID || inner.type != WIRE_VARINT)
@@ -111,12 +139,11 @@ static int table_add(struct interned_table *table, const struct wire_field *fiel
     }
     if (use)
         use->n_missing += !has_iid;
-    if (reader.error || table_find(table, field->number, iid, &key))
+    if (reader.error || table_find(table, field->number, iid))
         return 0;
     struct interned entry = {
         .iid = iid, .data = field->data, .size = (uint32_t)field->size, .field = field->number};
-    int r = interned_vec_push(&table->entries, entry);
-    return r < 0 ? r : map64_set(&table->index, key, table->entries.n - 1);
+    return table_push(table, entry);
 }
 
 int interned_table_read(struct interned_table *table, struct wire_reader interned_data,
@@ -146,9 +173,8 @@ int sequence_intern(struct sequences *sequences, struct sequence *sequence,
 
 struct interned *generation_entry(const struct generation *generation, uint32_t field, uint64_t iid)
 {
-    uint64_t key;
     struct interned *found =
-        generation->interned ? table_find(generation->interned, field, iid, &key) : NULL;
+        generation->interned ? table_find(generation->interned, field, iid) : NULL;
     if (!found && generation->use)
         generation->use->n_missing++;
     return found;

@@ -4,6 +4,9 @@
 // many tables grows with what a trace says. The question costs a microsecond, and is asked after
 // some thousands of packets or a mebibyte.
 //
+// Where no limit for output was given, the disk is the limit, and reading goes on longer: a
+// database that fits is not cut for a guess.
+//
 // While packets are read a quarter of the memory may be used: the state of the rows is still to
 // come. From three eighths on no rows are made: a table that is full then takes twice its size
 // beside itself to grow, and the end of the conversion needs some, too. Of the room for files,
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -99,6 +103,20 @@ uint64_t memory_available(void)
     return least;
 }
 
+// What a limit of the process leaves: for memory, beside the program itself.
+static uint64_t limit_left(int resource, uint64_t own)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return NO_LIMIT;
+    return limit.rlim_cur > own ? limit.rlim_cur - own : 0;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t room_left(const char *folder)
 {
     struct statvfs disk;
@@ -115,10 +133,15 @@ void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max
     uint64_t room = output_max ? NO_LIMIT : room_left(folder ? folder : "/tmp");
     if (!memory_max)
         budget->memory_max = available == NO_LIMIT ? NO_LIMIT : available / 2;
+    budget->memory_max = smaller(budget->memory_max, limit_left(RLIMIT_DATA, BUDGET_MEMORY_OWN));
     if (budget->memory_max < BUDGET_MEMORY_MIN)
         budget->memory_max = BUDGET_MEMORY_MIN;
     if (!output_max)
-        budget->output_max = room == NO_LIMIT ? NO_LIMIT : room / 10 * 9;
+        budget->output_max = room;
+    budget->is_room = !output_max;
+    uint64_t file_max = limit_left(RLIMIT_FSIZE, 0);
+    budget->is_room &= budget->output_max <= file_max;
+    budget->output_max = smaller(budget->output_max, file_max);
     budget->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 }
 
@@ -143,12 +166,14 @@ static uint64_t memory_used(const struct budget *budget)
 
 enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage)
 {
-    static const unsigned memory_eighths[] = {3, 2, 3}, output_eighths[] = {2, 4, 5};
+    static const unsigned memory_eighths[] = {3, 2, 3};
+    static const unsigned output_eighths[] = {2, 4, 5}, room_eighths[] = {4, 6, 7};
+    const unsigned *eighths = budget && budget->is_room ? room_eighths : output_eighths;
     if (!budget)
         return BUDGET_LASTS;
     if (memory_used(budget) > budget->memory_max / 8 * memory_eighths[stage])
         return BUDGET_MEMORY;
-    if (budget->output > budget->output_max / 8 * output_eighths[stage])
+    if (budget->output > budget->output_max / 8 * eighths[stage])
         return BUDGET_OUTPUT;
     return BUDGET_LASTS;
 }
@@ -158,7 +183,8 @@ int budget_take(struct budget *budget, uint64_t n_bytes)
     if (!budget)
         return 0;
     uint64_t before = atomic_fetch_add(&budget->output, n_bytes);
-    if (before <= budget->output_max && n_bytes <= budget->output_max - before)
+    if (budget->is_room || // the disk itself tells
+        (before <= budget->output_max && n_bytes <= budget->output_max - before))
         return 0;
     atomic_fetch_sub(&budget->output, n_bytes);
     return -EDQUOT;
@@ -177,7 +203,8 @@ const char *budget_text(const struct budget *budget, enum budget_limit limit, ch
                         size_t size)
 {
     uint64_t max = limit == BUDGET_MEMORY ? budget->memory_max : budget->output_max;
-    snprintf(buffer, size, "--max-%s, %" PRIu64 " MiB, is reached",
-             limit == BUDGET_MEMORY ? "memory" : "output", max >> 20);
+    snprintf(buffer, size, "--max-%s, %" PRIu64 " MiB%s, is reached",
+             limit == BUDGET_MEMORY ? "memory" : "output", max >> 20,
+             limit == BUDGET_OUTPUT && budget->is_room ? " (what is free)" : "");
     return buffer;
 }

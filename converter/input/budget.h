@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #define BUDGET_MEMORY_MIN ((uint64_t)64 << 20)
+// Of the program itself, beside what it remembers: stacks of threads, SQLite's caches.
+#define BUDGET_MEMORY_OWN ((uint64_t)64 << 20)
 #define BUDGET_OUTPUT_MIN ((uint64_t)1 << 20)
 
 enum budget_limit { BUDGET_LASTS, BUDGET_MEMORY, BUDGET_OUTPUT };
@@ -24,11 +26,12 @@ enum budget_stage {
 struct budget {
     uint64_t memory_max, output_max; // bytes; UINT64_MAX: none
     _Atomic uint64_t output;         // bytes in files
+    bool is_room;                    // output_max is what was free, and no limit
     int statm;                       // owned; -1: memory is not known
 };
 
-// 0 for a limit is the default: half of what memory is available, nine tenths of the room that is
-// free where `folder` is.
+// 0 for a limit is the default: half of what memory is available, the room that is
+// free where `folder` is. Lower limits of the process (RLIMIT_DATA, RLIMIT_FSIZE) count.
 void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
                  const char *folder);
 void budget_close(struct budget *budget);

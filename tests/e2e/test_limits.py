@@ -120,6 +120,27 @@ class Resources(Limits):
         self.assertEqual(set(codes), {0, 1})
 
 
+class FullDisk(Limits):
+    HEAP = lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace"
+
+    @lib.needs_namespaces
+    def test_the_old_file_stays(self):
+        """Each verb that writes a file, where the disk is full but for one page."""
+        for number, argv in enumerate((("convert", "-q", TRACE), ("convert", "-q", "--append", TRACE),
+                                       ("pprof", self.HEAP), ("flamegraph", self.HEAP))):
+            with self.subTest(argv=argv[:2]):
+                old = self.dir / f"old{number}"
+                lib.run(lib.MMSQL, "convert", "-q", self.HEAP, "-o", old)
+                script = (f"mount -t tmpfs -o size=16m tmpfs {self.dir}/disk && cp {old} {self.dir}/disk/old && "
+                          f"head -c 64m /dev/zero >{self.dir}/disk/fill; "
+                          f"{lib.MMSQL} {' '.join(map(str, argv))} -o {self.dir}/disk/old; echo $?; "
+                          f"cmp {old} {self.dir}/disk/old && ls -A {self.dir}/disk")
+                (self.dir / "disk").mkdir(exist_ok=True)
+                done = lib.run("unshare", "--mount", "sh", "-c", script)
+                self.assertEqual(done.stdout.split(), ["1", "fill", "old"], done.stderr)
+                self.assertRegex(done.stderr, "mmsql: .*([Nn]o space left|disk is full|is reached)")
+
+
 class Budgets(Limits):
     """What a file costs its reader ends at --max-memory and --max-output, and what was read until then is kept."""
 
@@ -196,6 +217,16 @@ class Budgets(Limits):
                              [text(1, text(900, bytes(1000)))] * 20000)
         _, said = self.limited(padding, "--max-output", "8m")
         self.kept(padding, 2, said, "output")
+
+    @unittest.skipIf(lib.is_sanitized(), "sanitizers take memory themselves")
+    def test_the_confined_verdict(self):
+        """What is done on behalf of root has little memory, and ends in the same way."""
+        state = text(12, text(2, number(1, 1) + text(2, b"x")))
+        path = self.write("clears.gz", [text(1, number(8, 1) + number(10, 1) + number(13, 3) + state)] * 1000000)
+        with open(path, "rb") as trace:
+            done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--max-memory, 448 MiB, is reached", done.stderr)
 
     def test_options(self):
         for option, value in (("--max-memory", "1m"), ("--max-memory", "x"), ("--max-output", "-1"), ("--max-output", "9")):
