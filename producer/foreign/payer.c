@@ -71,28 +71,49 @@ int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret)
     return 0;
 }
 
-uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
+// The user who made the outermost namespace between `fd` (taken over) and that of this process;
+// `otherwise` where they are the same, or it is not below ours.
+static uid_t owner_of(int fd, uid_t otherwise)
 {
-    char path[64];
     struct stat own;
-    struct ids_line uids, gids;
-    if (read_ids(proc, pid, &uids, &gids))
-        uid = (uid_t)uids.real;
-    uid_t owner = uid;
-    snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || stat("/proc/self/ns/user", &own) < 0)
-        return uid;
+    uid_t owner = otherwise;
+    if (stat("/proc/self/ns/user", &own) < 0) {
+        close_fd(fd);
+        return otherwise;
+    }
     for (int depth = 0; depth < DEPTH_MAX && !is_same(fd, &own); depth++) {
         uid_t of_this;
         int parent = ioctl(fd, NS_GET_PARENT);
         if (parent < 0 || ioctl(fd, NS_GET_OWNER_UID, &of_this) < 0) {
             close_fd(parent);
-            return uid; // a namespace that is not below ours
+            owner = otherwise;
+            break;
         }
         owner = of_this;
         close_fd(fd);
         fd = parent;
     }
+    close_fd(fd);
     return owner;
+}
+
+bool foreign_has_own_mounts(const char *proc, int32_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/%d/ns/mnt", proc, pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    int users = fd < 0 ? -1 : ioctl(fd, NS_GET_USERNS);
+    // -EPERM: a namespace above ours.
+    return users >= 0 && owner_of(users, 0) != 0;
+}
+
+uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
+{
+    char path[64];
+    struct ids_line uids, gids;
+    if (read_ids(proc, pid, &uids, &gids))
+        uid = (uid_t)uids.real;
+    snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? uid : owner_of(fd, uid);
 }

@@ -183,6 +183,19 @@ class Summons(Strangers):
         self.assertEqual((st.st_uid, st.st_mode & 0o7777), (0, 0o600), heard)
 
 
+class Residency(Strangers):
+    def test_mapped_files_that_never_answer(self):
+        """Of a process that makes its own mounts no file is asked anything; those of others are looked at."""
+        self.make_fuse()
+        thief = self.stranger("map", self.theirs)
+        honest = self.start("sleep", "60")
+        config = ('buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" page_residency_config '
+                  f"{{ pids: {thief.pid} pids: {honest.pid} period_ms: 100 }} }} }}")
+        said = self.end(self.record(config))
+        self.assertIn(f"process {thief.pid}: its files are left out: a user who is not root makes its mounts", said)
+        self.assertNotEqual(self.query("SELECT 1 FROM page_residency_file WHERE path LIKE '%/libc%'"), [])
+
+
 class Attaches(Strangers):
     def test_a_root_that_never_answers(self):
         """What attaches to its process hangs where it looks for the library; the recorder ends."""

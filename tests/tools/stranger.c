@@ -8,6 +8,9 @@
 //         in namespaces of its own: MOUNTED is an overlay over a FUSE file system of its own, which
 //         never answers a look-up of names that begin with PREFIX. FOLDER is empty and its own, and
 //         has a device "fuse" above it. COMMAND runs in there.
+//     stranger map FOLDER
+//         as deaf; it maps a file of its FUSE file system, through the overlay, which is deaf for
+//         everything from then on
 //     stranger swap SOCKET
 //         waits to be woken as a dormant program; whatever appears as a summons in its /tmp has
 //         SOCKET, a socket of root's, mounted over its name at once
@@ -84,7 +87,10 @@ static void enter_namespaces(void)
 // The file system that does not answer.
 
 static int fuse_fd;
-static const char *deaf_prefix;
+static const char *deaf_prefix, *file_name = "";
+static bool is_all_deaf;
+
+#define FILE_NODE 2
 
 static void answer(const struct fuse_in_header *in, int error, const void *body, size_t size)
 {
@@ -98,25 +104,55 @@ static void answer(const struct fuse_in_header *in, int error, const void *body,
         say("cannot: answer %u: %s", in->opcode, strerror(errno));
 }
 
+static struct fuse_attr attr_of(uint64_t node)
+{
+    struct fuse_attr attr = {.ino = node, .mode = S_IFDIR | 0777, .nlink = 2};
+    if (node == FILE_NODE)
+        attr = (struct fuse_attr){.ino = node, .mode = S_IFREG | 0777, .nlink = 1, .size = 4096};
+    attr.uid = getuid();
+    attr.gid = getgid();
+    return attr;
+}
+
 static void serve_one(const struct fuse_in_header *in)
 {
     const char *body = (const char *)(in + 1);
+    if (is_all_deaf && in->opcode != FUSE_FORGET && in->opcode != FUSE_INTERRUPT &&
+        in->opcode != FUSE_BATCH_FORGET && in->opcode != FUSE_RELEASE) {
+        say("asked for %u", in->opcode);
+        return;
+    }
     switch (in->opcode) {
+    case FUSE_OPEN: {
+        struct fuse_open_out out = {.fh = 2};
+        answer(in, 0, &out, sizeof(out));
+        return;
+    }
+    case FUSE_READ: {
+        static const char page[400];
+        answer(in, 0, page, sizeof(page));
+        return;
+    }
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+        answer(in, 0, "", 0);
+        return;
     case FUSE_INIT: {
         struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 65536};
         answer(in, 0, &init, sizeof(init));
         return;
     }
     case FUSE_GETATTR: {
-        struct fuse_attr_out out = {.attr_valid = 3600};
-        out.attr = (struct fuse_attr){.ino = in->nodeid, .mode = S_IFDIR | 0777, .nlink = 2};
-        out.attr.uid = getuid();
-        out.attr.gid = getgid();
+        struct fuse_attr_out out = {.attr_valid = in->nodeid == FILE_NODE ? 0 : 3600};
+        out.attr = attr_of(in->nodeid);
         answer(in, 0, &out, sizeof(out));
         return;
     }
     case FUSE_LOOKUP:
-        if (strncmp(body, deaf_prefix, strlen(deaf_prefix)) == 0)
+        if (strcmp(body, file_name) == 0) {
+            struct fuse_entry_out out = {.nodeid = FILE_NODE, .attr = attr_of(FILE_NODE)};
+            answer(in, 0, &out, sizeof(out));
+        } else if (strncmp(body, deaf_prefix, strlen(deaf_prefix)) == 0)
             say("asked for %s", body);
         else
             answer(in, ENOENT, "", 0);
@@ -203,6 +239,23 @@ static void deaf(char **argv, int n)
         execv(argv[3], argv + 3);
         _exit(1);
     }
+    say("ready");
+    stay();
+}
+
+static void map(char **argv)
+{
+    char path[512];
+    enter_namespaces();
+    deaf_prefix = "/";
+    file_name = "file";
+    mount_deaf(argv[0], "/tmp");
+    snprintf(path, sizeof(path), "/tmp/%s", file_name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        cannot("map of a file of FUSE");
+    close(fd); // its end would be asked for, too
+    is_all_deaf = true;
     say("ready");
     stay();
 }
@@ -476,6 +529,8 @@ int main(int argc, char **argv)
     alarm(LIFE_S);
     if (argc >= 5 && strcmp(argv[1], "deaf") == 0)
         deaf(argv + 2, argc - 2);
+    else if (argc == 3 && strcmp(argv[1], "map") == 0)
+        map(argv + 2);
     else if (argc == 3 && strcmp(argv[1], "swap") == 0)
         swap(argv + 2);
     else if (argc >= 6 && strcmp(argv[1], "client") == 0)

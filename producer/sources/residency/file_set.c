@@ -22,6 +22,7 @@
 
 #include "common/map.h"
 #include "common/str.h"
+#include "producer/foreign/payer.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/maps.h"
 #include "producer/sources/residency/probe.h"
@@ -357,7 +358,8 @@ static int list_pids(struct file_set *set)
 #define REFUSED (UINT64_C(1) << 63)
 
 // By its address range first: that leads to the very file, be it deleted or in another mount
-// namespace, but takes privileges. Then by its name below the process's root.
+// namespace, but takes privileges. Then by its name below the process's root. Of a process with
+// mounts of its user's making, no file is asked anything: it may never answer.
 static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
                         const char *path, char *open_path, int *ret_fd, struct stat *st)
 {
@@ -366,7 +368,11 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
     snprintf(link, sizeof(link), "%s/%d/map_files/%llx-%llx", proc, pid,
              (unsigned long long)mapping->start, (unsigned long long)mapping->end);
     int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
-    if (residency_open(AT_FDCWD, link, ret_fd, st) == 0)
+    CLEANUP(close_fdp) int held_fd = open(link, O_PATH | O_CLOEXEC);
+    if (foreign_has_own_mounts(proc, pid)) // by now
+        return -EPERM;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
+    if (held_fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
         return 0;
     if (n < 0 || n >= PATH_ROOM)
         return -ENAMETOOLONG;
@@ -415,7 +421,10 @@ static int step_pids(struct file_set *set)
         return 0;
     int32_t pid = set->pids.items[set->position];
     bool allowed = requester_may_trace(set->options.requester, set->options.proc, pid);
-    int r = allowed ? maps_open(&set->maps, set->options.proc, pid) : -EACCES;
+    bool is_foreign = foreign_has_own_mounts(set->options.proc, pid);
+    int r = !allowed     ? -EACCES
+            : is_foreign ? -EXDEV
+                         : maps_open(&set->maps, set->options.proc, pid);
     if (r == 0) {
         set->stage = SCAN_MAPS;
         return 0;
@@ -426,6 +435,11 @@ static int step_pids(struct file_set *set)
             "linux.page_residency: process %d: its maps may not be read (run as root or its "
             "user)",
             pid);
+    else if (r == -EXDEV)
+        scan_complain(set,
+                      "linux.page_residency: process %d: its files are left out: a user who is not "
+                      "root makes its mounts",
+                      pid);
     else
         scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
     set->position++;
