@@ -6,6 +6,10 @@
 // next. So an idle daemon is not woken, a busy one costs a look each 20 seconds, and a round costs
 // two stores and a load.
 //
+// A process that was stopped, or a machine that was, must not be taken for one that hangs. So the
+// thread counts its looks and not the time alone: the pause between two of them may be of any
+// length.
+//
 // A signal that nobody has taken keeps the signalfd readable for all who poll it, so the thread
 // sees that the loop did not come to it.
 //
@@ -88,25 +92,26 @@ static void rest(const struct watchdog *watchdog, bool waits)
 static void look_on(struct watchdog *watchdog)
 {
     const struct watchdog_options *o = &watchdog->options;
-    nsec_t since = nsec_now(CLOCK_MONOTONIC), signal_since = NSEC_MAX;
+    nsec_t since = nsec_now(CLOCK_MONOTONIC), signal_since = since;
+    unsigned n_round = 0, n_signal = 0; // looks at which nothing had changed since
     uint64_t seen = atomic_load(&watchdog->rounds.number);
     bool waits = signal_waits(watchdog);
     while (!atomic_load(&watchdog->ends)) {
         rest(watchdog, waits);
         uint64_t number = atomic_load(&watchdog->rounds.number);
-        nsec_t now = nsec_now(CLOCK_MONOTONIC);
         bool moved = number != seen;
         waits = signal_waits(watchdog);
-        if (moved || !(number & 1))
+        nsec_t now = nsec_now(CLOCK_MONOTONIC);
+        n_round = moved || !(number & 1) ? 0 : n_round + 1;
+        n_signal = moved || !waits ? 0 : n_signal + 1;
+        if (n_round == 0)
             since = now;
-        if (moved || !waits)
-            signal_since = waits ? now : NSEC_MAX;
-        else if (signal_since == NSEC_MAX)
+        if (n_signal == 0)
             signal_since = now;
         seen = number;
-        if (now - since >= o->loop_max)
+        if (n_round >= LOOP_LOOKS && now - since >= o->loop_max)
             bite(watchdog, "its loop hangs");
-        if (signal_since != NSEC_MAX && now - signal_since >= o->signal_max)
+        if (n_signal >= SIGNAL_LOOKS && now - signal_since >= o->signal_max)
             bite(watchdog, "its loop hangs and does not hear a signal");
         if (!moved && !(number & 1) && !waits)
             return;

@@ -717,7 +717,7 @@ class Watchdog(unittest.TestCase):
     """A loop that hangs ends the daemon; SIGTERM does in any case."""
 
     def setUp(self):
-        os.environ["MMTRACE_WATCHDOG_MS"] = "1500"
+        os.environ["MMTRACE_WATCHDOG_MS"] = "3000"
         self.addCleanup(os.environ.pop, "MMTRACE_WATCHDOG_MS")
 
     def slow_daemon(self):
