@@ -18,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/cli/working_file.h"
+#include "converter/input/budget.h"
 #include "converter/input/spill.h"
 
 // Of the C library and SQLite, and what there is to know of memory.
@@ -121,8 +122,11 @@ static void files_guard(struct own_sandbox *sandbox)
 void own_sandbox_enter(struct own_sandbox *sandbox)
 {
     if (sandbox_is_wanted()) {
+        uint64_t available = sandbox->bounds_data ? memory_available() : UINT64_MAX;
         if (!sandbox->writes_all)
             files_guard(sandbox);
+        if (sandbox->bounds_data && available != UINT64_MAX)
+            sandbox_data(available / 2 + BUDGET_MEMORY_OWN);
         sandbox_calls(sandbox->runs_programs ? SANDBOX_RUNS_PROGRAMS : 0);
     }
     for (size_t i = 0; i < sandbox->n_made; i++)

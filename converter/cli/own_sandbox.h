@@ -16,6 +16,7 @@ struct own_sandbox {
     bool reads_all;     // any file may be read
     bool writes_all;    // no files are guarded
     bool runs_programs; // a pager
+    bool bounds_data;   // to half of what memory is available
     bool failed;        // memory, or too many paths: then files are not guarded
 };
 

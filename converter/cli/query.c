@@ -177,7 +177,7 @@ bool question_is_database(const char *path)
 
 void question_sandbox(const char *path, const char *output)
 {
-    struct own_sandbox sandbox = {0};
+    struct own_sandbox sandbox = {.bounds_data = true};
     own_sandbox_input(&sandbox, path);
     own_sandbox_output(&sandbox, output);
     own_sandbox_enter(&sandbox);
@@ -194,7 +194,8 @@ int question_open(const char *path, sqlite3 **ret)
 static void query_sandbox(const struct query *query)
 {
     bool asks = !query->sql && !query->file;
-    struct own_sandbox sandbox = {.reads_all = true, .writes_all = asks, .runs_programs = asks};
+    struct own_sandbox sandbox = {
+        .reads_all = true, .writes_all = asks, .runs_programs = asks, .bounds_data = !asks};
     own_sandbox_input(&sandbox, query->path);
     own_sandbox_enter(&sandbox);
 }

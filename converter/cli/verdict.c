@@ -88,7 +88,7 @@ static int run_verdict(int argc, char **argv)
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
-    struct own_sandbox sandbox = {0};
+    struct own_sandbox sandbox = {.bounds_data = true};
     for (int i = optind; i < argc; i++)
         own_sandbox_input(&sandbox, argv[i]);
     own_sandbox_enter(&sandbox);

@@ -123,6 +123,7 @@ class TakenOver(Untrusted):
             with self.subTest(argv=argv[:2]):
                 told, _ = self.attack(lib.MMSQL, *argv)
                 self.refused(told)
+                self.assertNotEqual(told["memory"], "worked")
 
     def test_query(self):
         """It reads what the question attaches, and at a prompt it runs a pager."""

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -38,12 +39,14 @@ static bool program_runs(void)
 static void everything_try(void)
 {
     const char *secret = getenv("TAKEN_OVER_SECRET"), *victim = getenv("TAKEN_OVER_VICTIM");
+    struct rlimit data;
     tell("run", program_runs());
     tell("socket", socket(AF_INET, SOCK_STREAM, 0) >= 0);
     tell("signal", kill(getppid(), 0) == 0);
     tell("trace", ptrace(PTRACE_SEIZE, getppid(), 0, 0) == 0);
     tell("user", syscall(SYS_setresuid, getuid(), getuid(), getuid()) == 0);
     tell("namespace", syscall(SYS_unshare, 0x10000000) == 0);
+    tell("memory", getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur == RLIM_INFINITY);
     if (secret)
         tell("read", open(secret, O_RDONLY | O_CLOEXEC) >= 0);
     if (victim)
