@@ -299,13 +299,13 @@ static void look(void *userdata, nsec_t due, uint64_t n_due)
     (void)n_due;
     heap->look_period = period_for(heap); // before the rings are emptied
     vec_foreach(&heap->clients, client) {
+        if (!(*client)->ended) {
+            look_at(heap, *client);
+            log_loss(heap, *client);
+            log_jail(heap, *client);
+            log_silence(heap, *client, false);
+        }
         heap_names_ask(&heap->names, *client);
-        if ((*client)->ended)
-            continue;
-        look_at(heap, *client);
-        log_loss(heap, *client);
-        log_jail(heap, *client);
-        log_silence(heap, *client, false);
     }
     check_guard(heap, now);
     if (now >= heap->ask_due) {
