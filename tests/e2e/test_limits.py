@@ -185,7 +185,7 @@ class Budgets(Limits):
     @unittest.skipIf(lib.is_sanitized(), "sanitizers take memory themselves")
     def test_memory(self):
         """Each kind of growth: state of sequences, names, tracks, threads. None may pass the limit."""
-        n = 400000
+        n = 200000
         state = text(12, text(2, number(1, 1) + text(2, b"x")))
         kinds = {
             "clears": (text(1, number(8, 1) + number(10, 1) + number(13, 3) + state) for _ in range(n)),
@@ -205,14 +205,14 @@ class Budgets(Limits):
         """A trace whose rows are many times its size, and one whose bytes are."""
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
-                          [packet(11, event, ts=2000 + i) for i in range(200000)])
+                          [packet(11, event, ts=2000 + i) for i in range(100000)])
         self.limited(path, "--max-output", "200m", code=0)
         whole = self.query("SELECT count(*) FROM slice")[0][0]
-        _, said = self.limited(path, "--max-output", "12m")
+        _, said = self.limited(path, "--max-output", "8m")
         self.kept(path, 2, said, "output")
         self.assertGreater(self.query("SELECT count(*) FROM slice")[0][0], 1000)
         self.assertLess(self.query("SELECT count(*) FROM slice")[0][0], whole)
-        self.assertLess(self.db.stat().st_size, 12 * MIB)
+        self.assertLess(self.db.stat().st_size, 8 * MIB)
         padding = self.write("padding.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                              [text(1, text(900, bytes(1000)))] * 20000)
         _, said = self.limited(padding, "--max-output", "8m")
