@@ -5,7 +5,7 @@ usage: ./check [--fast | --long] [--jobs N] [--times] [--list] [NAME...]
 
 Without arguments every step runs. NAME picks steps (see --list), or single tests: a unit test or
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
---fast runs the steps that take seconds. --long adds the tests that take minutes each.
+--fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: as many as there are
 processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are taken up again.
 The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
@@ -350,6 +350,30 @@ def step_clang(step, only):
         golden(step, BUILDS / "clang-asan")
 
 
+def step_tsan(step, only):
+    """With --long: a build with ThreadSanitizer; unit tests, the daemon and recordings with it."""
+    options = ("-Db_sanitize=thread", "-Db_lundef=false")
+    if not build(step, "clang-tsan", options, compiler="clang"):
+        return
+    directory = BUILDS / "clang-tsan"
+    suppressions = f"suppressions={ROOT / 'tests' / 'tsan.supp'}"
+    listed = run(["meson", "test", "-C", directory, "--no-rebuild", "--suite", "unit", "--list"])[1]
+    names = [line.rsplit(" / ", 1)[1] for line in listed.splitlines() if " / " in line]
+    for name, why in TSAN_LEAVES_OUT.items():
+        step.skip(f"unit test {name}", why)
+    meson_tests(step, directory, "unit", [name for name in names if name not in TSAN_LEAVES_OUT],
+                {"TSAN_OPTIONS": suppressions + ":exitcode=66"})
+    golden(step, directory)
+    with tempfile.TemporaryDirectory() as logs:
+        # Programs of these tests end as they should, so what they say of races is in files.
+        os.environ["TSAN_OPTIONS"] = f"{suppressions}:exitcode=0:log_path={logs}/log"
+        python_tests(step, directory, TSAN_TESTS, step.options)
+        del os.environ["TSAN_OPTIONS"]
+        said = [f.read_text(errors="replace") for f in sorted(pathlib.Path(logs).glob("log*"))]
+        races = [text for text in said if "WARNING: ThreadSanitizer" in text]
+        step.expect(not races, "no races in daemon and recordings", tail("\n".join(races)))
+
+
 def needed_libraries(program):
     return re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-d", program])[1])
 
@@ -408,9 +432,16 @@ STEPS = {
     "install": (step_install, True),
     "e2e": (step_e2e, False),
     "clang": (step_clang, False),
+    "tsan": (step_tsan, False),
     "producer-only": (step_producer_only, False),
     "plain": (step_plain, False),
     "fallback": (step_fallback, False),
+}
+LONG_STEPS = ("tsan",)
+TSAN_TESTS = ("test_survival", "test_flight")
+TSAN_LEAVES_OUT = {
+    "intervals": "it has one thread, and takes minutes under ThreadSanitizer",
+    "ipc_server": "it waits milliseconds for processes that ThreadSanitizer slows down",
 }
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
 
@@ -508,7 +539,8 @@ def main():
             print(f"{name:14} {function.__doc__}")
         return 0
     names, fast, options = parse(arguments)
-    chosen = pick(names or [n for n, (_, is_fast) in STEPS.items() if is_fast or not fast])
+    chosen = pick(names or [n for n, (_, is_fast) in STEPS.items()
+                            if (is_fast or not fast) and (options.long or n not in LONG_STEPS)])
 
     if os.geteuid() == 0 and OWN_ROOT not in os.environ and not is_mountable():
         return run_in_own_root()

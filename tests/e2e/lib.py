@@ -34,8 +34,8 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
 
 @functools.cache
 def is_sanitized():
-    """Whether the programs are built with AddressSanitizer, which takes memory and time itself."""
-    return b"__asan_init" in MMTRACE.read_bytes()
+    """Whether the programs are built with AddressSanitizer or ThreadSanitizer, which take memory and time themselves."""
+    return any(name in MMTRACE.read_bytes() for name in (b"__asan_init", b"__tsan_init"))
 
 
 def run(*argv, timeout_s=60, **options):

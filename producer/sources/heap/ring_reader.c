@@ -249,11 +249,11 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
         if (size < sizeof(struct heap_record) || size % HEAP_RECORD_ALIGN || size > used ||
             size > ring->bytes - at)
             return give_up(ring);
-        uint8_t kind = ((const struct heap_record *)place)->kind;
-        if (!(word & HEAP_RECORD_DONE) && !is_stuck(ring, now, is_last))
+        bool is_done = word & HEAP_RECORD_DONE; // before that, its writer may be at its kind
+        if (!is_done && !is_stuck(ring, now, is_last))
             return false;
-        if (!(word & HEAP_RECORD_DONE) || kind == HEAP_PAD) {
-            ring->n_skipped += kind != HEAP_PAD;
+        if (!is_done || ((const struct heap_record *)place)->kind == HEAP_PAD) {
+            ring->n_skipped += !is_done;
             consume(ring, size);
             continue;
         }
