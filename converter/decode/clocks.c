@@ -120,6 +120,7 @@ static void group_unmake(struct clocks *clocks, struct clock_group *group, size_
     for (size_t i = 0; i < n; i++)
         group->clocks[i]->groups.n--;
     clocks->groups.n--;
+    clocks->has_paths = false;
     free(group);
 }
 
@@ -181,6 +182,8 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
     if (!group && !(group = group_make(clocks, readings, n)))
         return -ENOMEM;
     int r = ns_vec_reserve(&group->readings, group->readings.n + n);
+    if (r < 0 && !group->readings.n) // made just now; a group without a row leads nowhere
+        group_unmake(clocks, group, n);
     for (size_t i = 0; r == 0 && i < n; i++) {
         int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
         // The row before begins n items back, whatever was pushed of this one.
