@@ -341,9 +341,14 @@ class PassedDescriptors(unittest.TestCase):
                     tcp.send(bytes(65536))
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, TCP_LINGER_S))
             tcp.setblocking(True)
+            heard, told = os.pipe()
             if os.fork():
-                os.close(tcp.detach())
+                os.close(heard)
+                os.close(tcp.detach())  # the other one still has it, so this does not wait
+                os.close(told)
                 continue
+            os.close(told)
+            os.read(heard, 1)
             signal.alarm(strangers.LIMIT_S)
             with contextlib.suppress(OSError):
                 client = socket.socket(socket.AF_UNIX)

@@ -361,17 +361,21 @@ void relays_close_socket(int fd)
         close_fd(fd);
         return;
     }
-    // Its last holder is a process that nobody waits for: the child of a child.
-    pid_t pid = fork();
+    // Its last holder is a process that nobody waits for, the child of a child. It ends when it
+    // hears that this process has let go.
+    int ends[2] = {-1, -1};
+    pid_t pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
     if (pid == 0) {
         if (fork() == 0) {
-            int none = -1;
-            keep_only(&fd, &none);
-            usleep(200 * 1000); // longer than the others need to let go
+            char byte;
+            keep_only(&fd, &ends[0]);
+            (void)!read(ends[0], &byte, 1);
         }
         _exit(0);
     }
     close_fd(fd);
+    close_fd(ends[0]);
+    close_fd(ends[1]);
     if (pid > 0)
         waitpid(pid, NULL, 0);
 }
