@@ -159,8 +159,8 @@ class Checks:
             "LEFT JOIN args t ON t.arg_set_id = s.arg_set_id AND t.key = 'debug.tid' "
             "WHERE s.name GLOB '* events not kept'")
         lost = {int(tid): int(n) for tid, n in rows}
-        # The statistics at the end of the trace may push out a packet more.
-        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50)
+        # What the statistics and sums at the end of the trace push out comes after the sums: a packet or two.
+        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 50)
         # In a small buffer those who lost less than others are summed up together.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)
 

@@ -31,7 +31,7 @@
 #include "producer/sources/heap/heap_library.h"
 
 #define NATIVE_MAX (15 * NSEC_PER_SEC) // that the helpers may take
-#define JAVA_MAX   (45 * NSEC_PER_SEC)
+#define JAVA_MAX   (75 * NSEC_PER_SEC)
 #define FINISH_MAX (5 * NSEC_PER_SEC) // and when somebody waits
 #define WAIT_MAX   (2 * NSEC_PER_SEC)
 

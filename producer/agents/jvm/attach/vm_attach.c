@@ -34,7 +34,7 @@
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/attach/vm_process.h"
 
-#define READY_MS   10000
+#define READY_MS   30000 // a VM that comes to the signal later prints its threads instead
 #define ANSWER_MS  30000
 #define STEP_MS    20
 #define ANSWER_MAX 4096

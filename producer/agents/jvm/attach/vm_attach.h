@@ -10,7 +10,7 @@
 
 // `library` is a path here. A VM that has the agent already is asked to use that one; one that sees
 // other files is given a copy, which lives while it is loaded. `options` is what the agent gets.
-// May take 10 s while the VM gets ready to listen, and 30 s more until it answers. `waiting` (NULL:
+// May take 30 s while the VM gets ready to listen, and 30 s more until it answers. `waiting` (NULL:
 // none) is the signal mask of the waits: a signal that comes then ends it in good order.
 // 0; -ESRCH: no such process; -ENOEXEC: no Java VM, or one that would die of being asked;
 // -ETIMEDOUT: it does not answer; -EBADMSG: it, or the agent, refuses; -EINTR: a signal came; other
