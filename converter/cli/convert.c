@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -250,6 +251,23 @@ static int convert(struct conversion *conversion, bool *ret_damaged, struct err 
     return r < 0 ? r : stream_file_pour(&stream, err);
 }
 
+// A link stays one: its target is replaced. Only regular files are replaced at all: as root, the
+// name of a device would be lost. *ret is owned.
+static int output_resolve(struct conversion *conversion, char **ret, struct err *err)
+{
+    struct stat st;
+    if (str_eq(conversion->output, "-") || stat(conversion->output, &st) < 0)
+        return 0;
+    if (!S_ISREG(st.st_mode)) {
+        err_set(err, -EINVAL, "%s: not a regular file", conversion->output);
+        return err_hint(err, -EINVAL, "'-o -' writes to standard output");
+    }
+    *ret = realpath(conversion->output, NULL);
+    if (*ret)
+        conversion->output = *ret;
+    return 0;
+}
+
 // With --symbols, files are read where the processes of the trace had mapped them.
 static void sandbox_enter(const struct conversion *conversion)
 {
@@ -274,6 +292,11 @@ static int run_convert(int argc, char **argv)
     if (conversion.symbolize && !symbolize_is_built_in()) {
         say("this mmsql is built without libdw and cannot read symbols (leave out --symbols and "
             "--symbol-path)");
+        return EXIT_FAILED;
+    }
+    CLEANUP(freep) char *target = NULL;
+    if (output_resolve(&conversion, &target, &err) < 0) {
+        err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
     sandbox_enter(&conversion);

@@ -97,13 +97,18 @@ void own_sandbox_output(struct own_sandbox *sandbox, const char *path)
         write_add(sandbox, folder_make_of(sandbox, target));
 }
 
+static bool is_usable(const char *folder)
+{
+    return folder && *folder && access(folder, W_OK | X_OK) == 0;
+}
+
 static void temporary_add(struct own_sandbox *sandbox)
 {
     const char *sqlite = getenv("SQLITE_TMPDIR"), *own = getenv("TMPDIR");
     write_add(sandbox, sqlite);
     write_add(sandbox, own);
     for (size_t i = 0; i < sizeof(temporary_folders) / sizeof(temporary_folders[0]); i++)
-        if (!sqlite && (!own || !*own))
+        if (!is_usable(sqlite) && !is_usable(own)) // SQLite goes on to these
             write_add(sandbox, temporary_folders[i]);
     write_add(sandbox, temporary_folder(NULL));
 }

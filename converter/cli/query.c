@@ -200,6 +200,17 @@ static void query_sandbox(const struct query *query)
     own_sandbox_enter(&sandbox);
 }
 
+// A part of the trace is missing because memory or the disk would not have been enough.
+static bool is_cut(sqlite3 *handle)
+{
+    static const char sql[] = "SELECT 1 FROM stats WHERE name GLOB 'mmsql_stopped_at*'";
+    sqlite3_stmt *statement = NULL;
+    bool is = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK &&
+              sqlite3_step(statement) == SQLITE_ROW;
+    sqlite3_finalize(statement);
+    return is;
+}
+
 static int query_run(const struct query *query)
 {
     query_sandbox(query);
@@ -225,8 +236,9 @@ static int query_run(const struct query *query)
     const char *sql = read ? read : query->sql;
     const struct result_form form = {.format = query->format};
     struct result_sets sets = {.form = &form};
-    return sql ? statements_run(handle, sql, &sets, query->timing)
-               : shell_run(handle, query->path, query->format, query->timing);
+    int result = sql ? statements_run(handle, sql, &sets, query->timing)
+                     : shell_run(handle, query->path, query->format, query->timing);
+    return result == EXIT_DONE && is_converted && sql && is_cut(handle) ? EXIT_FAILED : result;
 }
 
 static int functions_print(void)

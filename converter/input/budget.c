@@ -4,8 +4,8 @@
 // many tables grows with what a trace says. The question costs a microsecond, and is asked after
 // some thousands of packets or a mebibyte.
 //
-// Where no limit for output was given, the disk is the limit, and reading goes on longer: a
-// database that fits is not cut for a guess.
+// Where no limit was given, the disk and half of what memory there is are the limits, and reading
+// goes on longer: a database that fits is not cut for a guess.
 //
 // While packets are read a quarter of the memory may be used: the state of the rows is still to
 // come. From three eighths on no rows are made: a table that is full then takes twice its size
@@ -46,11 +46,14 @@ static bool file_number(const char *path, const char *key, uint64_t *ret)
     return false;
 }
 
-// What a memory cgroup has left: pages of files that are not in use do not count.
+// What a memory cgroup has left: pages of files do not count, because the kernel takes them away.
 static uint64_t cgroup_left(const char *folder, bool is_v2)
 {
     char path[LINE_BYTES + 64];
-    uint64_t limit, used, files = 0;
+    static const char *const reclaimable[][2] = {{"inactive_file ", "total_inactive_file "},
+                                                 {"active_file ", "total_active_file "},
+                                                 {"slab_reclaimable ", "total_slab_reclaimable "}};
+    uint64_t limit, used, files;
     snprintf(path, sizeof(path), "%s/%s", folder, is_v2 ? "memory.max" : "memory.limit_in_bytes");
     if (!file_number(path, "", &limit))
         return NO_LIMIT;
@@ -59,8 +62,9 @@ static uint64_t cgroup_left(const char *folder, bool is_v2)
     if (!file_number(path, "", &used))
         return NO_LIMIT;
     snprintf(path, sizeof(path), "%s/memory.stat", folder);
-    file_number(path, is_v2 ? "inactive_file " : "total_inactive_file ", &files);
-    used -= used < files ? used : files;
+    for (size_t i = 0; i < sizeof(reclaimable) / sizeof(reclaimable[0]); i++)
+        if (file_number(path, reclaimable[i][is_v2 ? 0 : 1], &files))
+            used -= used < files ? used : files;
     return limit > used ? limit - used : 0;
 }
 
@@ -120,7 +124,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static uint64_t room_left(const char *folder)
 {
     struct statvfs disk;
-    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : NO_LIMIT;
+    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems do not tell
+        return NO_LIMIT;
+    return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }
 
 // -- what is used --
@@ -139,9 +145,7 @@ void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max
     if (!output_max)
         budget->output_max = room;
     budget->is_room = !output_max;
-    uint64_t file_max = limit_left(RLIMIT_FSIZE, 0);
-    budget->is_room &= budget->output_max <= file_max;
-    budget->output_max = smaller(budget->output_max, file_max);
+    budget->is_default = !memory_max;
     budget->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 }
 
@@ -166,11 +170,12 @@ static uint64_t memory_used(const struct budget *budget)
 
 enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage)
 {
-    static const unsigned memory_eighths[] = {3, 2, 3};
+    static const unsigned asked_eighths[] = {3, 2, 3}, default_eighths[] = {4, 4, 5};
     static const unsigned output_eighths[] = {2, 4, 5}, room_eighths[] = {4, 6, 7};
     const unsigned *eighths = budget && budget->is_room ? room_eighths : output_eighths;
     if (!budget)
         return BUDGET_LASTS;
+    const unsigned *memory_eighths = budget->is_default ? default_eighths : asked_eighths;
     if (memory_used(budget) > budget->memory_max / 8 * memory_eighths[stage])
         return BUDGET_MEMORY;
     if (budget->output > budget->output_max / 8 * eighths[stage])

@@ -27,11 +27,12 @@ struct budget {
     uint64_t memory_max, output_max; // bytes; UINT64_MAX: none
     _Atomic uint64_t output;         // bytes in files
     bool is_room;                    // output_max is what was free, and no limit
+    bool is_default;                 // memory_max was not asked for
     int statm;                       // owned; -1: memory is not known
 };
 
 // 0 for a limit is the default: half of what memory is available, the room that is
-// free where `folder` is. Lower limits of the process (RLIMIT_DATA, RLIMIT_FSIZE) count.
+// free where `folder` is. A lower limit of the process (RLIMIT_DATA) counts.
 void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
                  const char *folder);
 void budget_close(struct budget *budget);

@@ -107,6 +107,10 @@ static int make_folder(const char *path, mode_t mode, struct err *err)
         err_set(err, -EPERM, "%s: the folder belongs to user %u", path, (unsigned)st.st_uid);
         return err_hint(err, -EPERM, "choose another folder");
     }
+    if (st.st_mode & S_ISVTX) {
+        err_set(err, -EPERM, "%s: the folder is for files of all users", path);
+        return err_hint(err, -EPERM, "choose another folder");
+    }
     if ((st.st_mode & 07777) & ~mode && fchmod(fd, st.st_mode & mode) < 0)
         return err_errno(err, -errno, "%s", path);
     return 0;

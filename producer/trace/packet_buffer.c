@@ -138,6 +138,7 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return err_errno(err, -errno, "Buffer of %zu bytes", buffer->capacity);
+    madvise(memory, buffer->capacity, MADV_DONTFORK); // a child would keep a copy of what changes
     buffer->memory = memory;
     if (policy == PACKET_BUFFER_RING) {
         int r = retained_store_new(store_bytes(buffer->capacity), &buffer->store, err);

@@ -100,8 +100,10 @@ int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct e
     store->buckets = memory_calloc(store->n_buckets, sizeof(*store->buckets));
     void *memory = mmap(NULL, store->limit, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory != MAP_FAILED)
+    if (memory != MAP_FAILED) {
+        madvise(memory, store->limit, MADV_DONTFORK); // a child would keep a copy of what changes
         store->memory = memory;
+    }
     if (!store->buckets || !store->memory)
         return err_errno(err, -ENOMEM, "Packet store of %zu bytes", store->limit);
     *ret = STEAL(store);

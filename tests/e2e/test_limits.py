@@ -226,7 +226,7 @@ class Budgets(Limits):
         with open(path, "rb") as trace:
             done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("--max-memory, 448 MiB, is reached", done.stderr)
+        self.assertRegex(done.stderr, r"--max-memory, \d+ MiB, is reached")  # 448 where there is as much
 
     def test_options(self):
         for option, value in (("--max-memory", "1m"), ("--max-memory", "x"), ("--max-output", "-1"), ("--max-output", "9")):

@@ -80,10 +80,15 @@ class Strangers(unittest.TestCase):
             self.hear(process, until)
         return process
 
-    def hear(self, process, text):
+    def line(self, process):
         line = process.stdout.readline()
         if line.startswith("cannot: "):
-            self.skipTest(line)
+            self.skipTest(line.rstrip())
+        self.assertTrue(line, "it has ended")
+        return line
+
+    def hear(self, process, text):
+        line = self.line(process)
         self.assertTrue(line.startswith(text), f"{line!r} instead of {text!r}")
         return line
 
@@ -297,7 +302,7 @@ class Clients(Strangers):
         self.make_fuse()
         thief = self.stranger("deaf", self.theirs, "/tmp", "never", STRANGER, "client", self.dir / "heap.sock", "at",
                               at, path, until=None)
-        heard = {thief.stdout.readline().strip() for _ in range(3)}
+        heard = {self.line(thief).strip() for _ in range(3)}
         self.assertEqual(heard, {"ready", "read"}, heard)
         self.end(recorder)
         self.assertEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
@@ -311,7 +316,7 @@ class Clients(Strangers):
         honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
                             env={**self.env, "LD_PRELOAD": str(LIBRARY)})
         self.assertEqual(honest.wait(60), 0)
-        while "read" not in thief.stdout.readline():
+        while "read" not in self.line(thief):
             pass
         self.end(recorder)
         self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])

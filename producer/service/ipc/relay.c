@@ -146,6 +146,7 @@ static void receive_from_service(void)
         close_fd(work.in.to);
         work.in.from = work.in.to = work.out.from = work.out.to = -1;
         work.in.size = work.out.size = 0;
+        work.passed_fd = close_fd(work.passed_fd); // perhaps the relay's own pipe, which then ends
     }
     if (n > 0) {
         work.out.at = 0;
@@ -172,8 +173,11 @@ static void send_rest(struct way *way, int *passed_fd)
         memcpy(CMSG_DATA(&control.header), passed_fd, sizeof(*passed_fd));
     }
     ssize_t n = sendmsg(way->to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR)
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
         way->size = 0; // nobody hears it any more; the other side's end is noticed when reading
+        if (passed_fd)
+            *passed_fd = close_fd(*passed_fd);
+    }
     if (n <= 0)
         return;
     if (passed_fd)
