@@ -61,9 +61,12 @@ class StatsCase(unittest.TestCase):
         """The packets of a recording that lasts as long as `work`, which gets the pid of the recorder."""
         (self.dir / "config.cfg").write_text(config)
         trace = self.dir / "trace.pftrace"
-        with lib.Popen([lib.MMTRACE, "record", "-c", self.dir / "config.cfg", "-o", trace, "--quiet"],
-                       stderr=subprocess.PIPE, text=True) as recorder:
-            states.wait_for_recorder(recorder.pid, 10)
+        told, tell = os.pipe()
+        with lib.Popen([lib.MMTRACE, "record", "-c", self.dir / "config.cfg", "-o", trace, "--quiet", "--notify-fd",
+                        str(tell)], pass_fds=[tell], stderr=subprocess.PIPE, text=True) as recorder:
+            os.close(tell)
+            with open(told, "rb") as stream:
+                stream.read(1)  # all sources have started
             work(recorder.pid)
             recorder.send_signal(signal.SIGINT)
             _, said = recorder.communicate(timeout=60)

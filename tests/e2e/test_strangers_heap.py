@@ -19,6 +19,7 @@ from lib import BUILD, MMSQL, MMTRACE, decode, needs_root, of_kind, run, wait_fo
 from test_heap import LIBRARY, TRUTH
 
 STRANGER = BUILD / "tests" / "tools" / "stranger"
+ALONE = "its recorders profile the program of other tests, heap_truth, too"
 UID = 61234  # of nobody's
 DEAF_S = 2   # that a look-up may take (FOREIGN_TIME)
 
