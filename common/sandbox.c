@@ -86,39 +86,9 @@ bool sandbox_is_wanted(void)
      CLONE_NEWNET)
 #define REFUSED (SECCOMP_RET_ERRNO | EPERM)
 
-// Of no use to a parser.
-static const int refused[] = {
-    // other processes
-    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, NR_PIDFD_OPEN,
-    NR_PIDFD_GETFD, NR_PROCESS_MADVISE, SYS_migrate_pages, SYS_move_pages,
-    // the network, and other programs by it
-    SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen, SYS_accept, SYS_accept4,
-    // mounts and namespaces
-    SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, NR_OPEN_TREE,
-    NR_MOVE_MOUNT, NR_FSOPEN, NR_FSCONFIG, NR_FSMOUNT, NR_FSPICK, NR_MOUNT_SETATTR,
-    NR_OPEN_TREE_ATTR, SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_fanotify_init,
-    SYS_quotactl, NR_QUOTACTL_FD, SYS_swapon, SYS_swapoff, SYS_mknodat,
-    // the kernel
-    SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_bpf,
-    SYS_perf_event_open, SYS_userfaultfd, NR_IO_URING_SETUP, NR_IO_URING_ENTER,
-    NR_IO_URING_REGISTER, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_reboot, SYS_sethostname,
-    SYS_setdomainname, SYS_acct, SYS_syslog, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex,
-    SYS_clock_adjtime, SYS_vhangup, SYS_personality,
-#ifdef SYS_kexec_file_load
-    SYS_kexec_file_load,
-#endif
-#ifdef SYS_mknod
-    SYS_mknod,
-#endif
-#ifdef SYS_iopl
-    SYS_iopl, SYS_ioperm, SYS_modify_ldt,
-#endif
-    // rights
-    SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid,
-    SYS_setfsgid, SYS_setgroups, SYS_capset};
-
-// Of no use to a recorder and its helpers, which do trace, signal and become other users.
-static const int refused_to_services[] = {
+// A recorder and its helpers, which do trace, signal and become other users, use none of these; a
+// parser does not either.
+static const int refused_always[] = {
     // mounts and namespaces
     SYS_mount,
     SYS_umount2,
@@ -184,6 +154,16 @@ static const int refused_to_services[] = {
     SYS_modify_ldt,
 #endif
 };
+
+// A parser uses none of these.
+static const int refused_to_parsers[] = {
+    // other processes
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, NR_PIDFD_OPEN, NR_PROCESS_MADVISE,
+    // the network, and other programs by it
+    SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen, SYS_accept, SYS_accept4,
+    // rights
+    SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid,
+    SYS_setfsgid, SYS_setgroups, SYS_capset};
 
 static const int runs_programs[] = {SYS_execve,
                                     SYS_execveat,
@@ -285,18 +265,24 @@ static int install(struct code *code)
     return errno == EINVAL || errno == ENOSYS ? -EOPNOTSUPP : -errno;
 }
 
+static void refuse_always(struct code *code)
+{
+    calls_refuse(code, refused_always, sizeof(refused_always) / sizeof(refused_always[0]));
+    call_answer(code, NR_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
+    bits_refuse(code, SYS_clone, 0, CLONE_NEW_ALL, true);
+    value_refuse(code, SYS_ioctl, 1, TIOCSTI, true);
+    value_refuse(code, SYS_ioctl, 1, TIOCLINUX, true);
+}
+
 int sandbox_calls(unsigned flags)
 {
     struct code code = {.n = 0};
     bool bound = !(flags & SANDBOX_RUNS_PROGRAMS) && !IS_SANITIZED;
     begin(&code);
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-        if (!IS_SANITIZED || refused[i] != SYS_ptrace)
-            call_answer(&code, refused[i], REFUSED);
-    call_answer(&code, NR_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
-    bits_refuse(&code, SYS_clone, 0, CLONE_NEW_ALL, true);
-    value_refuse(&code, SYS_ioctl, 1, TIOCSTI, true);
-    value_refuse(&code, SYS_ioctl, 1, TIOCLINUX, true);
+    refuse_always(&code);
+    for (size_t i = 0; i < sizeof(refused_to_parsers) / sizeof(refused_to_parsers[0]); i++)
+        if (!IS_SANITIZED || refused_to_parsers[i] != SYS_ptrace)
+            call_answer(&code, refused_to_parsers[i], REFUSED);
     if (bound) {
         calls_refuse(&code, runs_programs, sizeof(runs_programs) / sizeof(runs_programs[0]));
         bits_refuse(&code, SYS_clone, 0, CLONE_THREAD, false);
@@ -310,12 +296,7 @@ int sandbox_service(void)
 {
     struct code code = {.n = 0};
     begin(&code);
-    calls_refuse(&code, refused_to_services,
-                 sizeof(refused_to_services) / sizeof(refused_to_services[0]));
-    call_answer(&code, NR_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
-    bits_refuse(&code, SYS_clone, 0, CLONE_NEW_ALL, true);
-    value_refuse(&code, SYS_ioctl, 1, TIOCSTI, true);
-    value_refuse(&code, SYS_ioctl, 1, TIOCLINUX, true);
+    refuse_always(&code);
     return install(&code);
 }
 
