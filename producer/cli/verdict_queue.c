@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 #include "producer/cli/verdict.h"
 
 #define TIMEOUT    (60 * NSEC_PER_SEC)
@@ -70,23 +70,6 @@ static void *job_run(void *userdata)
     return NULL;
 }
 
-// No signal is meant for the thread.
-static int thread_start(struct verdict_queue *queue)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    int r = -pthread_attr_init(&attributes);
-    if (r < 0)
-        return r;
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = -pthread_create(&queue->thread, &attributes, job_run, queue);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return r;
-}
-
 static void job_log(const struct verdict_queue *queue, struct job *job)
 {
     if (job->result == -ENOENT || job->result == -ENODATA)
@@ -109,7 +92,7 @@ static void first_remove(struct verdict_queue *queue)
 static void next_start(struct verdict_queue *queue)
 {
     while (queue->n > 0 && !queue->runs) {
-        int r = thread_start(queue);
+        int r = thread_start(&queue->thread, STACK_SIZE, job_run, queue);
         queue->runs = r == 0;
         if (r == 0)
             return;

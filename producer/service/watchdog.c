@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 
 #define SIGNAL_LOOKS 8 // within the time that a signal may wait
 #define LOOP_LOOKS   3 // within the time that a round may take
@@ -130,19 +131,9 @@ static void *run(void *userdata)
 
 static int start_thread(struct watchdog *watchdog)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int r = pthread_attr_init(&attributes);
-    if (r != 0)
-        return -r;
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = pthread_create(&watchdog->thread, &attributes, run, watchdog);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    int r = thread_start(&watchdog->thread, STACK_BYTES, run, watchdog);
     watchdog->has_thread = r == 0;
-    return -r;
+    return r;
 }
 
 int watchdog_new(const struct watchdog_options *options, struct watchdog **ret)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/memory.h"
+#include "common/thread.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
 
@@ -103,19 +103,9 @@ static void event_ready(void *userdata, uint32_t events)
 
 static int start_thread(struct disk *disk)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int r = pthread_attr_init(&attributes);
-    if (r != 0)
-        return -r;
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = pthread_create(&disk->thread, &attributes, run, disk);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    int r = thread_start(&disk->thread, STACK_BYTES, run, disk);
     disk->has_thread = r == 0;
-    return -r;
+    return r;
 }
 
 int disk_new(struct loop *loop, struct disk **ret)
