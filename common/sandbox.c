@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
@@ -267,7 +268,7 @@ static int install(struct code *code)
 
 static void refuse_always(struct code *code)
 {
-    calls_refuse(code, refused_always, sizeof(refused_always) / sizeof(refused_always[0]));
+    calls_refuse(code, refused_always, ELEMENTS(refused_always));
     call_answer(code, NR_CLONE3, SECCOMP_RET_ERRNO | ENOSYS);
     bits_refuse(code, SYS_clone, 0, CLONE_NEW_ALL, true);
     value_refuse(code, SYS_ioctl, 1, TIOCSTI, true);
@@ -280,11 +281,11 @@ int sandbox_calls(unsigned flags)
     bool bound = !(flags & SANDBOX_RUNS_PROGRAMS) && !IS_SANITIZED;
     begin(&code);
     refuse_always(&code);
-    for (size_t i = 0; i < sizeof(refused_to_parsers) / sizeof(refused_to_parsers[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(refused_to_parsers); i++)
         if (!IS_SANITIZED || refused_to_parsers[i] != SYS_ptrace)
             call_answer(&code, refused_to_parsers[i], REFUSED);
     if (bound) {
-        calls_refuse(&code, runs_programs, sizeof(runs_programs) / sizeof(runs_programs[0]));
+        calls_refuse(&code, runs_programs, ELEMENTS(runs_programs));
         bits_refuse(&code, SYS_clone, 0, CLONE_THREAD, false);
         value_refuse(&code, SYS_kill, 0, (uint32_t)getpid(), false);
         value_refuse(&code, SYS_tgkill, 0, (uint32_t)getpid(), false);
@@ -328,7 +329,7 @@ int sandbox_shuffles(void)
 {
     struct code code = {.n = 0};
     begin(&code);
-    for (size_t i = 0; i < sizeof(shuffles) / sizeof(shuffles[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(shuffles); i++)
         call_answer(&code, shuffles[i], SECCOMP_RET_ALLOW);
     answer(&code, REFUSED);
     return install(&code);

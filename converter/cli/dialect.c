@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/say.h"
 #include "converter/functions/functions.h"
@@ -73,8 +74,7 @@ static const struct {
      "track_name, NULL, NULL, NULL, NULL, process_name, upid, pid, depth, parent_id, arg_set_id "
      "FROM process_slice;"},
 };
-#define N_MODULES (sizeof(modules) / sizeof(modules[0]))
-
+#define N_MODULES ELEMENTS(modules)
 static int failed(const char *what, const char *why)
 {
     say("%s: %s", what, why);

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "common/elements.h"
+
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 static volatile sig_atomic_t interrupted; // set by the signal handler
@@ -16,7 +18,7 @@ static void on_signal(int signal_number)
 static void handle_all(void (*from)(int), void (*to)(int))
 {
     struct sigaction action = {.sa_handler = to}, old;
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(signals); i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == from)
             sigaction(signals[i], &action, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/say.h"
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
         .noun = "verb",
         .about = "Turns Perfetto traces into SQLite databases and queries them.\n",
         .verbs = verbs,
-        .n_verbs = sizeof(verbs) / sizeof(verbs[0]),
+        .n_verbs = ELEMENTS(verbs),
     };
     int code = program_main(&program, argc, argv);
     if (code == EXIT_DONE && memory_was_refused()) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
@@ -79,7 +80,7 @@ static const char *text_of(sqlite3_stmt *row, int column)
 static void heading_print(const char *layer)
 {
     const char *heading = layer;
-    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(headings); i++)
         if (str_eq(headings[i].layer, layer))
             heading = headings[i].heading;
     printf("\n  %s\n", heading);

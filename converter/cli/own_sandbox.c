@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/working_file.h"
 #include "converter/input/budget.h"
@@ -72,7 +73,7 @@ void own_sandbox_input(struct own_sandbox *sandbox, const char *path)
     static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".times"};
     if (!path || str_eq(path, "-"))
         return;
-    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(beside); i++) {
         CLEANUP(strbuf_done) struct strbuf file = {0};
         strbuf_addf(&file, "%s%s", path, beside[i]);
         if (file.failed)
@@ -107,7 +108,7 @@ static void temporary_add(struct own_sandbox *sandbox)
     const char *sqlite = getenv("SQLITE_TMPDIR"), *own = getenv("TMPDIR");
     write_add(sandbox, sqlite);
     write_add(sandbox, own);
-    for (size_t i = 0; i < sizeof(temporary_folders) / sizeof(temporary_folders[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(temporary_folders); i++)
         if (!is_usable(sqlite) && !is_usable(own)) // SQLite goes on to these
             write_add(sandbox, temporary_folders[i]);
     write_add(sandbox, temporary_folder(NULL));
@@ -115,7 +116,7 @@ static void temporary_add(struct own_sandbox *sandbox)
 
 static void files_guard(struct own_sandbox *sandbox)
 {
-    for (size_t i = 0; i < sizeof(system_reads) / sizeof(system_reads[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(system_reads); i++)
         read_add(sandbox, system_reads[i]);
     temporary_add(sandbox);
     if (sandbox->reads_all)

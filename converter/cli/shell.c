@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -129,7 +130,7 @@ static int word_take(void *userdata, int n, char **values, char **names)
 
 static void words_gather(struct shell *shell)
 {
-    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(keywords); i++)
         word_add(shell, keywords[i]);
     sqlite3_exec(shell->handle,
                  "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
@@ -259,7 +260,7 @@ static bool flag_set(const char *value, bool *ret)
 static bool mode_set(struct shell *shell, const char *value)
 {
     static const char *const modes[] = {"table", "csv", "json", "json-lines"};
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(modes); i++)
         if (str_eq(modes[i], value)) {
             shell->form.format = (enum format)i;
             return true;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/say.h"
@@ -94,7 +95,7 @@ static bool event_print(const char *name)
     if (!type)
         return false;
     printf("%s: Kernel events called %s.\n\n", name, type->name);
-    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(shared); i++)
         column_print(shared[i][0], shared[i][1], shared[i][2]);
     for (size_t i = 0; i < type->n_fields; i++) {
         char column[128];

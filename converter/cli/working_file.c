@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/tables/defend.h"
@@ -145,7 +146,7 @@ static bool has_journal(const char *output)
 {
     static const char *const suffixes[] = {"-wal", "-journal"};
     bool found = false;
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]) && !found; i++) {
+    for (size_t i = 0; i < ELEMENTS(suffixes) && !found; i++) {
         CLEANUP(freep) char *path = NULL;
         found = asprintf(&path, "%s%s", output, suffixes[i]) < 0 || access(path, F_OK) == 0;
     }

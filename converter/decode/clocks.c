@@ -12,6 +12,7 @@
 // only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
 // behaviour.
 #include "converter/decode/clocks.h"
+#include "common/elements.h"
 #include "common/memory.h"
 
 #include <errno.h>
@@ -332,7 +333,7 @@ const char *clock_name(uint32_t clock_id)
         [1] = "REALTIME",         [2] = "REALTIME_COARSE", [3] = "MONOTONIC",
         [4] = "MONOTONIC_COARSE", [5] = "MONOTONIC_RAW",   [6] = "BOOTTIME",
     };
-    return clock_id < sizeof(names) / sizeof(names[0]) ? names[clock_id] : NULL;
+    return clock_id < ELEMENTS(names) ? names[clock_id] : NULL;
 }
 
 void clocks_done(struct clocks *clocks)

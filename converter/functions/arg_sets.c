@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "common/elements.h"
+
 SQLITE_EXTENSION_INIT3
 
 #define KINDS_CACHED 256 // a power of two
@@ -19,8 +21,7 @@ SQLITE_EXTENSION_INIT3
 enum { COLUMN_KIND, COLUMN_ID, COLUMN_VALUES };
 
 static const int widths[] = {4, 12, SLOTS_IN_ROW};
-#define N_WIDTHS (sizeof(widths) / sizeof(widths[0]))
-
+#define N_WIDTHS ELEMENTS(widths)
 struct kind {
     bool known;
     int64_t id;

@@ -5,6 +5,7 @@
 // finds the set by its number serves all joins alike, and need not choose among all values of a
 // row for each. It lies in the schema temp under the same name, so that questions find it first;
 // the views of the database keep to the view.
+#include "common/elements.h"
 #include "converter/functions/arg_sets.h"
 
 #include <string.h>
@@ -97,7 +98,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         int column, how;
     } known[] = {{COLUMN_SET, BY_SET}, {COLUMN_KEY, BY_KEY}, {COLUMN_FLAT_KEY, BY_FLAT_KEY}};
     int n = 0;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(known); i++)
         for (int k = 0; k < info->nConstraint; k++)
             if (info->aConstraint[k].usable && info->aConstraint[k].iColumn == known[i].column &&
                 info->aConstraint[k].op == SQLITE_INDEX_CONSTRAINT_EQ &&
@@ -132,7 +133,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 {
     struct args_cursor *cursor = (struct args_cursor *)base;
     arg_sets_free(cursor->sets);
-    for (size_t i = 0; i < sizeof(cursor->scan) / sizeof(cursor->scan[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(cursor->scan); i++)
         sqlite3_finalize(cursor->scan[i]);
     sqlite3_free(cursor->key);
     sqlite3_free(cursor->flat_key);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "converter/functions/arg_sets.h"
 #include "converter/symbols/demangle.h"
 
@@ -89,8 +90,7 @@ static const struct {
     {"time_to_h", 1, "SELECT ?1 / 3600000000000"},
 };
 
-#define N_QUERIES (sizeof(queries) / sizeof(queries[0]))
-
+#define N_QUERIES ELEMENTS(queries)
 static void statement_free(void *statement)
 {
     sqlite3_finalize(statement);
@@ -234,7 +234,7 @@ static bool pattern_translate(const char *from, char *to, size_t size)
     for (; *from; from++) {
         const char *as = NULL;
         if (*from == '\\' && from[1]) {
-            for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+            for (size_t i = 0; i < ELEMENTS(classes); i++)
                 if (classes[i].c == from[1])
                     as = in_set ? classes[i].inside : classes[i].outside;
             if (!as && n + 2 < size)
@@ -503,7 +503,7 @@ static const struct {
 int functions_register(sqlite3 *handle)
 {
     int code = SQLITE_OK;
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]) && code == SQLITE_OK; i++)
+    for (size_t i = 0; i < ELEMENTS(functions) && code == SQLITE_OK; i++)
         code = sqlite3_create_function_v2(handle, functions[i].name, functions[i].n_arguments,
                                           SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
                                           NULL, functions[i].call, NULL, NULL, NULL);

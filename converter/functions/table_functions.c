@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "converter/functions/arg_sets.h"
 
 SQLITE_EXTENSION_INIT3
@@ -248,7 +249,7 @@ int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n
 int table_functions_register(sqlite3 *handle)
 {
     int code = SQLITE_OK;
-    size_t n = sizeof(table_functions) / sizeof(table_functions[0]);
+    size_t n = ELEMENTS(table_functions);
     for (size_t i = 0; i < n && code == SQLITE_OK; i++)
         code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
     if (code == SQLITE_OK)

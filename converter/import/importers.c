@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The packet kinds that are understood, a row each.
+#include "common/elements.h"
 #include "converter/import/importer.h"
 
 extern const struct importer importer_aconfig_flags;
@@ -172,4 +173,4 @@ const struct importer *const importers[] = {
     &importer_inodes,
     &importer_chrome_events,
 };
-const size_t n_importers = sizeof(importers) / sizeof(importers[0]);
+const size_t n_importers = ELEMENTS(importers);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "converter/import/android/modem.h"
 #include "converter/import/etw/etw.h"
@@ -40,7 +41,7 @@ static void machine_free(struct machine *machine)
     map64_done(&machine->tcp_streams);
     map64_done(&machine->gpu_commands);
     gpu_events_done(&machine->gpu_events);
-    for (size_t i = 0; i < sizeof(machine->vulkan_names) / sizeof(machine->vulkan_names[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(machine->vulkan_names); i++)
         map64_done(&machine->vulkan_names[i]);
     map64_done(&machine->file_reads);
     map64_done(&machine->wake_locks);

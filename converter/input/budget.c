@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 
 #define STATM_BYTES 256
@@ -62,7 +63,7 @@ static uint64_t cgroup_left(const char *folder, bool is_v2)
     if (!file_number(path, "", &used))
         return NO_LIMIT;
     snprintf(path, sizeof(path), "%s/memory.stat", folder);
-    for (size_t i = 0; i < sizeof(reclaimable) / sizeof(reclaimable[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(reclaimable); i++)
         if (file_number(path, reclaimable[i][is_v2 ? 0 : 1], &files))
             used -= used < files ? used : files;
     return limit > used ? limit - used : 0;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/elements.h"
+
 #define DIMENSIONS_MAX 255
 
 struct writer {
@@ -24,7 +26,7 @@ static const char *primitive(char letter)
 {
     static const char *const names[] = {"Zboolean", "Bbyte",  "Cchar",   "Sshort", "Iint",
                                         "Jlong",    "Ffloat", "Ddouble", "Vvoid"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(names); i++)
         if (names[i][0] == letter)
             return names[i] + 1;
     return NULL;

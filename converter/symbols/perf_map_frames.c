@@ -23,6 +23,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/vec.h"
 #include "converter/symbols/code_cover.h"
@@ -334,7 +335,7 @@ static int lookup_open(struct lookup *lookup, sqlite3 *handle, struct err *err)
         {&lookup->nameless, "INSERT OR IGNORE INTO temp.jit_nameless VALUES(?1, ?2)"},
     };
     lookup->handle = handle;
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(statements); i++)
         if (sqlite3_prepare_v2(handle, statements[i].sql, -1, statements[i].ret, NULL) != SQLITE_OK)
             return err_set(err, -EIO, "perf maps: %s", sqlite3_errmsg(handle));
     return rows_open(&lookup->rows, handle, TABLE_perf_map_frame, err);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 
 static void finalizep(sqlite3_stmt **statement)
@@ -42,7 +43,7 @@ static bool name_is_taken(sqlite3 *handle, const char *name)
 bool arg_view_shares(const char *column)
 {
     static const char *const shared[] = {"id", "ts", "cpu", "utid", "arg_set_id"};
-    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(shared); i++)
         if (sqlite3_stricmp(shared[i], column) == 0)
             return true;
     return false;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/tables/arg_views.h"
 #include "converter/tables/rows.h"
@@ -142,7 +143,7 @@ bool column_must_have_meaning(const char *name)
 
 struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column)
 {
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(meanings); i++)
         if (str_eq(meanings[i].column, column->name) &&
             (!meanings[i].table || str_eq(meanings[i].table, table_defs[table].name)))
             if (!column->key || meanings[i].sense != SENSE_ROW)

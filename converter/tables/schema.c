@@ -3,6 +3,7 @@
 // The lists of schema.h, expanded into data.
 #include "converter/tables/schema.h"
 
+#include "common/elements.h"
 #include "common/str.h"
 
 #define DEF_KEY(table, column, text)                                                               \
@@ -16,7 +17,7 @@
         COLUMNS_##table(DEF_KEY, DEF_COLUMN, DEF_GENERATED)};
 TABLE_LIST(DEF_COLUMNS)
 
-#define N_COLUMNS(table) (sizeof(columns_##table) / sizeof(columns_##table[0]))
+#define N_COLUMNS(table) ELEMENTS(columns_##table)
 
 // Every column that is computed makes a difference of the two counts; hidden ones come with such.
 #define DEF_TABLE(table, text)                                                                     \

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
@@ -109,7 +110,7 @@ int selection_keep(struct selection *selection, const char *names, struct err *e
     char *rest = list, *name;
     for (size_t i = 0; i < N_TABLES; i++)
         kept.dropped[i] = true;
-    for (size_t i = 0; i < sizeof(always_kept) / sizeof(always_kept[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(always_kept); i++)
         kept.dropped[always_kept[i]] = false;
     int r = list ? database_create(NULL, err, &db) : err_errno(err, -ENOMEM, "tables");
     if (r == 0)

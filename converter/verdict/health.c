@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "converter/verdict/subject.h"
@@ -83,7 +84,7 @@ static void health_done(struct health *health)
 static enum health_kind kind_of(const char *name, const char *severity)
 {
     bool is_loss = str_eq(severity, "data_loss"), is_error = str_eq(severity, "error");
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(meanings); i++)
         if (sqlite3_strglob(meanings[i].glob, name) == 0)
             return meanings[i].any_severity || is_loss || is_error ? meanings[i].kind : N_HEALTH;
     return is_loss ? HEALTH_OTHER : is_error ? HEALTH_IMPORT : N_HEALTH;

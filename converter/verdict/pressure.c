@@ -10,6 +10,7 @@
 #include <sqlite3.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/verdict/counters.h"
 #include "converter/verdict/rules.h"
 
@@ -152,7 +153,7 @@ static void work_add(struct strbuf *text, const struct reclaim *reclaim, bool wa
         if (!reclaim->has_gaps)
             text_duration(text, intervals_sum(&reclaim->kswapd));
     }
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(kinds); i++) {
         const struct work_sum *sum = &reclaim->work[kinds[i].work];
         if (!sum->n && !sum->n_not_kept)
             continue;

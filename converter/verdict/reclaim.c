@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 
 #define STREAMS_MAX 64
 #define NOT_OPEN    INT64_MIN
@@ -218,7 +219,7 @@ static void streams_open(struct reader *reader)
         "AND e.ts IS NOT NULL LIMIT 1) " OF_TRACE);
     while (subject_row(reader->subject, row)) {
         const char *name = (const char *)sqlite3_column_text(row, 1);
-        for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++)
+        for (size_t i = 0; name && i < ELEMENTS(event_names); i++)
             if (str_eq(name, event_names[i].name)) {
                 stream_open(reader, &event_names[i], sqlite3_column_int64(row, 0));
             }
@@ -278,7 +279,7 @@ static void not_kept_read(struct reader *reader)
     while (subject_row(reader->subject, row)) {
         const char *name = (const char *)sqlite3_column_text(row, 2);
         int64_t ts = subject_time(row, 0), end = time_bounded(ts + subject_time(row, 1));
-        for (size_t i = 0; name && i < sizeof(event_names) / sizeof(event_names[0]); i++) {
+        for (size_t i = 0; name && i < ELEMENTS(event_names); i++) {
             const struct event_name *event = &event_names[i];
             if (!event->begins || !str_eq(name, event->name))
                 continue;
@@ -328,7 +329,7 @@ static void reader_done(struct reader *reader)
 void reclaim_read(struct reclaim *reclaim, struct subject *subject)
 {
     CLEANUP(reader_done) struct reader reader = {.reclaim = reclaim, .subject = subject};
-    for (size_t i = 0; i < sizeof(event_names) / sizeof(event_names[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(event_names); i++) {
         const struct event_name *name = &event_names[i];
         reclaim->work[name->work].recorded |= subject_was_to_record(
             subject, name->work == WORK_COMPACTION ? "compaction" : "vmscan", name->name);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 
 #define NAME_SIZE 64
 
@@ -155,7 +156,7 @@ void text_bytes(struct strbuf *text, double bytes)
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
     double value = bytes / 1024;
-    for (; value >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+    for (; value >= 1000 && unit + 1 < ELEMENTS(units); unit++)
         value /= 1024;
     strbuf_addf(text, value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }

@@ -3,13 +3,14 @@
 
 #include <dlfcn.h>
 
+#include "common/elements.h"
 #include "common/mangled.h"
 
 static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
 
 static void load(struct demangler *demangler)
 {
-    for (size_t i = 0; !demangler->read && i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+    for (size_t i = 0; !demangler->read && i < ELEMENTS(runtimes); i++) {
         void *library = dlopen(runtimes[i], RTLD_LAZY | RTLD_LOCAL);
         if (!library)
             continue;

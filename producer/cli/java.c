@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "producer/agents/jvm/agent_options.h"
@@ -203,7 +204,7 @@ static void signals_keep(sigset_t *ret_waiting)
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     sigset_t set;
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(numbers); i++) {
         sigaddset(&set, numbers[i]);
         sigaction(numbers[i], &(struct sigaction){.sa_handler = pass}, NULL);
     }

@@ -3,6 +3,7 @@
 // mmtrace: the recorder's commands.
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/program.h"
 #include "producer/cli/cli.h"
 #include "producer/foreign/worker.h"
@@ -32,7 +33,7 @@ int main(int argc, char **argv)
                 "  mmtrace record -t 10s -o trace.pftrace 'vmscan/*' kmem/rss_stat\n"
                 "  mmtrace record --help\n",
         .verbs = verbs,
-        .n_verbs = sizeof(verbs) / sizeof(verbs[0]),
+        .n_verbs = ELEMENTS(verbs),
     };
     if (argc == 2 && strcmp(argv[0], FOREIGN_HELPER_NAME) == 0)
         return foreign_worker_main(argv[1], foreign_jobs);

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "producer/cli/cli.h"
 
 #define OUTPUT_MAX    16384 // bytes that are taken from the child; the rest is dropped
@@ -89,7 +90,7 @@ static int find_program(void)
     static const char *const folders[] = {"/usr/local/bin", "/usr/bin", "/system/bin",
                                           "/vendor/bin"};
     int fd = find_beside();
-    for (size_t i = 0; fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+    for (size_t i = 0; fd < 0 && i < ELEMENTS(folders); i++)
         fd = find_in(AT_FDCWD, folders[i], 0);
     return fd;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pintool: its modes. Without one it explains itself and is content, as the tool has always done.
+#include "common/elements.h"
 #include "common/program.h"
 #include "common/sandbox.h"
 #include "common/str.h"
@@ -39,7 +40,7 @@ int main(int argc, char **argv)
         .noun = "mode",
         .about = "Shows which pages of files are in memory, and makes lists of pages to keep.\n",
         .verbs = modes,
-        .n_verbs = sizeof(modes) / sizeof(modes[0]),
+        .n_verbs = ELEMENTS(modes),
         .bare_is_help = true,
     };
     if (argc > 1)

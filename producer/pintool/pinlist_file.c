@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "producer/pintool/embedded_list.h"
 #include "producer/pintool/whole_file.h"
@@ -24,7 +25,7 @@
 static bool is_called_zip(const char *path)
 {
     static const char *const suffixes[] = {".apk", ".zip", ".jar"};
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(suffixes); i++)
         if (str_ends_with(path, suffixes[i]))
             return true;
     return false;

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 
 static int open_setting(const char *sys, dev_t device, struct err *err)
@@ -28,7 +29,7 @@ static int open_setting(const char *sys, dev_t device, struct err *err)
     // A disk, a partition of one, and what is no block device (a file system over several).
     static const char *const places[] = {"dev/block/%u:%u/queue", "dev/block/%u:%u/../queue",
                                          "class/bdi/%u:%u"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(places); i++) {
         char directory[64], path[PATH_MAX];
         snprintf(directory, sizeof(directory), places[i], major(device), minor(device));
         snprintf(path, sizeof(path), "%s/%s/read_ahead_kb", sys, directory);

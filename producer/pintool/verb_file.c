@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/list_output.h"
@@ -402,7 +403,7 @@ static int claim_stdout(struct run *run, struct err *err)
     const struct file_options *options = &run->options;
     const char *const texts[] = {options->svg, options->emit_pinconfig};
     bool text = false;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
         text |= texts[i] && str_eq(texts[i], "-");
     run->output.path = options->output;
     run->output.allow_empty = options->allow_empty;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/pintool.h"
@@ -91,7 +92,7 @@ static int stop_read_ahead(struct measurement *m, dev_t device)
     if (m->keep_read_ahead)
         return 0;
     struct err err = {0};
-    if (devices->n == sizeof(devices->items) / sizeof(devices->items[0])) {
+    if (devices->n == ELEMENTS(devices->items)) {
         err_set(&err, -E2BIG, "the files lie on more than %zu devices", devices->n);
         err_hint(&err, -E2BIG, "read-ahead of the others stays on: more pages may be found");
         err_print(&err, PINTOOL);
@@ -177,7 +178,7 @@ static int measure(struct measurement *m, struct err *err)
     fflush(stdout);
     const char *const written[] = {m->options.output, m->options.svg, m->options.emit_pinconfig};
     bool to_stderr = false;
-    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(written); i++)
         to_stderr |= written[i] && str_eq(written[i], "-");
     int code = run(m->command, to_stderr);
     // The report comes first, while the pages are there; opening files again reads none of them.

@@ -8,6 +8,8 @@
 #include <sys/mount.h>
 #include <sys/vfs.h>
 
+#include "common/elements.h"
+
 #define TRACEFS_TYPE 0x74726163
 
 static bool is_tracefs(const char *path)
@@ -20,7 +22,7 @@ void source_roots_find(struct source_roots *ret)
 {
     static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     *ret = (struct source_roots){.proc = "/proc", .sys = "/sys"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !ret->tracefs; i++)
+    for (size_t i = 0; i < ELEMENTS(places) && !ret->tracefs; i++)
         if (is_tracefs(places[i]))
             ret->tracefs = places[i];
     if (!ret->tracefs &&

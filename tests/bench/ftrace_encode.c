@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "producer/sources/ftrace/event_compile.h"
 #include "producer/sources/ftrace/reader.h"
 
@@ -209,7 +210,7 @@ static void measure(const struct kind *kind, size_t n_pages)
 int main(int argc, char **argv)
 {
     size_t n_pages = argc > 1 ? strtoul(argv[1], NULL, 10) : 50000;
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(kinds); i++)
         measure(&kinds[i], n_pages);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "producer/trace/packet_writer.h"
 #include "producer/trace/trace_file.h"
 #include "protos/fields.h"
@@ -83,8 +84,8 @@ int main(int argc, char **argv)
 {
     uint64_t n_bytes = argc > 1 ? strtoull(argv[1], NULL, 0) : 256 << 20;
     static const size_t sizes[] = {16, 128, 1024, 8192};
-    for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
-        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+    for (size_t w = 0; w < ELEMENTS(ways); w++)
+        for (size_t s = 0; s < ELEMENTS(sizes); s++)
             measure(&ways[w], sizes[s],
                     (ways[w].deflate ? n_bytes / 8 : n_bytes) / (sizes[s] + 64));
     return 0;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "producer/sources/residency/sampler.h"
 
 #define PAGES  64
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
     unsigned n_files = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1000;
     const char *parent = argc > 2 ? argv[2] : ".";
     static const unsigned runs[] = {0, 1, 2, 4, 8, 16};
-    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++)
+    for (size_t i = 0; i < ELEMENTS(runs); i++)
         measure(parent, n_files, runs[i]);
     return 0;
 }

@@ -134,5 +134,17 @@ class Includes(unittest.TestCase):
         self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
 
 
+SOURCES = ("common", "producer", "converter", "tests")
+# sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros
+COUNTED_BY_HAND = re.compile(r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
+
+
+class Texts(unittest.TestCase):
+    def test_elements_are_counted_by_one_macro(self):
+        files = [f for folder in SOURCES for f in ROOT.glob(f"{folder}/**/*.[ch]")]
+        found = [str(f.relative_to(ROOT)) for f in files if COUNTED_BY_HAND.search(TEXTS.sub(" ", f.read_text()))]
+        self.assertEqual(found, ["common/elements.h"], "use ELEMENTS() of common/elements.h")
+
+
 if __name__ == "__main__":
     unittest.main()

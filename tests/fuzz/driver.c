@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "common/vec.h"
 
@@ -120,7 +121,7 @@ static void overwrite_number(uint8_t *data, size_t n, size_t at, uint64_t *state
                                        0xff,       0x100,      0x7fff,     0x8000,
                                        0xffff,     0x10000,    0x7fffffff, 0x80000000,
                                        0xffffffff, UINT64_MAX, INT64_MAX,  0x8000000000000000};
-    uint64_t number = numbers[random_below(state, sizeof(numbers) / sizeof(numbers[0]))];
+    uint64_t number = numbers[random_below(state, ELEMENTS(numbers))];
     size_t width = (size_t)1 << random_below(state, 4);
     bool big_endian = random_next(state) & 1;
     for (size_t i = 0; i < width && at + i < n; i++)

@@ -2,6 +2,7 @@
 //
 // Texts of tracefs: event formats (compiled in every style), page headers, printk_formats and a
 // CPU's statistics.
+#include "common/elements.h"
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_compile.h"
 
@@ -11,7 +12,7 @@ static void compile(const struct event_format *format)
 {
     static const enum event_plan_style styles[] = {EVENT_PLAN_TYPED, EVENT_PLAN_DESCRIBED,
                                                    EVENT_PLAN_GENERIC, EVENT_PLAN_KPROBE};
-    for (size_t i = 0; i < sizeof(styles) / sizeof(styles[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(styles); i++) {
         const struct ftrace_event_type *type = ftrace_event_type_by_name(format->name);
         struct event_plan *plan;
         if (styles[i] == EVENT_PLAN_TYPED && !type)

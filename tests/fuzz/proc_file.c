@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes as a file of /proc, or of a bugreport. The first byte chooses which.
+#include "common/elements.h"
 #include "tests/fuzz/file_format.h"
 
 #define ORPHANS(table)                                                                             \
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     if (!size)
         return 0;
-    size_t i = (size_t)(*data - (uint8_t)'0') % (sizeof(formats) / sizeof(formats[0]));
+    size_t i = (size_t)(*data - (uint8_t)'0') % (ELEMENTS(formats));
     return fuzz_file_format(formats[i].option, formats[i].path, formats[i].orphans, data + 1,
                             size - 1);
 }

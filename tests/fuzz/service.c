@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/wire.h"
 #include "producer/service/service.h"
 #include "protos/fields.h"
@@ -160,8 +161,7 @@ static const char *const texts[] = {
     SOURCE("8") "exclusive_prio: 1 duration_ms: 50",
     SOURCE("300") "buffers { size_kb: 8 fill_policy: DISCARD }",
 };
-#define N_TEXTS (sizeof(texts) / sizeof(texts[0]))
-
+#define N_TEXTS ELEMENTS(texts)
 static uint64_t choose_id(void)
 {
     return t.last_id ? next_byte() % (t.last_id + 1) + 1 : 1; // one that is not there, too

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "converter/import/import.h"
 #include "converter/input/input.h"
 #include "converter/tables/join.h"
@@ -69,7 +70,7 @@ static inline void fuzz_database_check(struct database *db)
         "SELECT 1 FROM counter c LEFT JOIN _arg_set s ON s.id = c.arg_set_id WHERE "
         "c.arg_set_id IS NOT NULL AND s.id IS NULL",
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(wrong); i++)
         fuzz_expect_none(database_handle(db), wrong[i]);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/rows.h"
 #include "converter/tables/database.h"
 #include "tests/unit/unit.h"
@@ -92,7 +93,7 @@ static void every_type_is_shown(void **state)
         {.key = "nan", .real = __builtin_nan(""), .type = ARG_REAL},
         {.key = "list[1].x", .flat_key = "list.x", .integer = 1, .type = ARG_INT},
     };
-    int64_t set = args_add(&f->args, items, sizeof(items) / sizeof(items[0]));
+    int64_t set = args_add(&f->args, items, ELEMENTS(items));
     expect(finish(f),
            "i|i|-5|-|-|int|-5\n"
            "u|u|-1|-|-|uint|18446744073709551615\n"
@@ -219,7 +220,7 @@ static void lookups_use_the_key(void **state)
         "FROM counter c",
         "SELECT a.key, max(a.int_value) FROM slice s JOIN args a USING (arg_set_id) GROUP BY a.key",
     };
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(asked); i++) {
         char *sql = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", asked[i]);
         sqlite3_stmt *statement;
         int n_searched = 0;
@@ -243,7 +244,7 @@ static void odd_names_do_no_harm(void **state)
     struct fixture *f = *state;
     static const char *const names[] = {"event", "a\"; DROP TABLE slice; --", "", "Twice", "twice"};
     struct arg value = arg_int("x", 1);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
         uint32_t kind = ftrace_kind_add(&f->rows, names[i], strlen(names[i]));
         size_t odd = ftrace_slot_of(&f->rows, kind, "a \"b\" ]", ARG_INT);
         size_t id = ftrace_slot_of(&f->rows, kind, "ID", ARG_INT);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "common/str.h"
 #include "producer/service/armed/armed_file.h"
@@ -627,7 +628,7 @@ static void test_names_of_snapshots(void **state)
         {"com.app/../x y", "one-com.app_.._x_y"},
         {"", "one-"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         CLEANUP(freep) char *stem = armed_snapshot_stem("one", cases[i][0]);
         assert_string_equal(stem, cases[i][1]);
     }
@@ -765,7 +766,7 @@ static void test_names(void **state)
                                          "a",
                                          "a-",
                                          ""};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(others); i++)
         assert_false(armed_file_is_ours(others[i], "a"));
 }
 

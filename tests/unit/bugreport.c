@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "tests/unit/unit.h"
 
@@ -146,10 +147,10 @@ static void test_names_are_made_safe(void **state)
     };
     (void)state;
     struct bugreport *report = begin();
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(cases); i++)
         add_trace(report, cases[i].name, "x");
     finish(report);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         char expression[64], want[160];
         snprintf(expression, sizeof(expression), "z.namelist()[%zu]", i);
         snprintf(want, sizeof(want), BUGREPORT_TRACE_DIR "%s", cases[i].want);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/pbtext.h"
 #include "tests/unit/unit.h"
 
@@ -68,7 +69,7 @@ static bool is_listed(const char *fields, const char *name)
 static void every_field_is_read_or_has_a_reason(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(read_fields) / sizeof(*read_fields); i++) {
+    for (size_t i = 0; i < ELEMENTS(read_fields); i++) {
         const ProtobufCMessageDescriptor *message = read_fields[i].message;
         size_t n_read = 0, n_listed = 0;
         for (const char *p = read_fields[i].fields + 1; *p; p++)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/wire.h"
@@ -40,8 +41,7 @@ static const char *const questions[] = {
     "SELECT 'm ' || ts || ' ' || coalesce(path, '') || ' ' || coalesce(size_kb, '') FROM "
     "profiler_smaps",
 };
-#define N_QUESTIONS (sizeof(questions) / sizeof(questions[0]))
-
+#define N_QUESTIONS ELEMENTS(questions)
 struct rows {
     struct strset texts;
     struct map64 counts; // of each text
@@ -184,7 +184,7 @@ static void between_packets(void **state)
         "power",         "processes",      "profiles",        "streaming",         "track_events",
     };
     static struct trace_file trace;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
         char name[64];
         snprintf(name, sizeof(name), "%s.pftrace", names[i]);
         trace_load(TEST_TRACES_DIR, name, &trace);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/file.h"
+#include "common/elements.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +126,7 @@ static void roots_are_not_left(void **state)
     expect_in(root, "../outside", "", -EXDEV);
     expect_in(root, "way_out", "", -ELOOP);
     static const char *const files[] = {"root/a/file", "root/link", "root/way_out", "outside"};
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(files); i++)
         assert_int_equal(unlinkat(top, files[i], 0), 0);
     assert_int_equal(unlinkat(top, "root/a", AT_REMOVEDIR), 0);
     assert_int_equal(unlinkat(top, "root", AT_REMOVEDIR), 0);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/wire.h"
 #include "producer/sources/ftrace/event_compile.h"
 #include "tests/unit/unit.h"
@@ -349,7 +350,7 @@ static void formats_are_judged(void **state)
         "name: x\nID: 3\n\tfield:;\toffset:0;\tsize:4;\tsigned:0;\n",
         "name: x\nID: 3\n\tfield:int ];\toffset:0;\tsize:4;\tsigned:0;\n",
     };
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
         struct event_format format;
         struct err err = {0};
         assert_int_equal(event_format_parse(bad[i], strlen(bad[i]), &format, &err), -EINVAL);

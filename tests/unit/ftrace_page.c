@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "producer/sources/ftrace/page.h"
 #include "tests/unit/unit.h"
 
@@ -188,7 +189,7 @@ static void damage_ends_the_page(void **state)
         {PAGE_END_OVERFLOW, 8, {0x22, 0, 0, 0, 1, 0, 0, 0}},
         {PAGE_END_OVERFLOW, 8, {0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct page_bytes bytes = page_of(cases[i].size, cases[i].records, cases[i].size);
         struct page_reader page;
         struct page_record record;

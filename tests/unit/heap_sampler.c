@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 struct estimate {
@@ -37,8 +38,8 @@ static void estimates_are_unbiased(void **state)
     (void)state;
     static const uint64_t intervals[] = {2, 64, 4096, 524288};
     static const uint64_t sizes[] = {1, 16, 100, 512, 4000, 15000, 100000};
-    for (size_t i = 0; i < sizeof(intervals) / sizeof(intervals[0]); i++) {
-        for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+    for (size_t i = 0; i < ELEMENTS(intervals); i++) {
+        for (size_t k = 0; k < ELEMENTS(sizes); k++) {
             uint64_t interval = intervals[i], size = sizes[k], n = 400000;
             double real = (double)(size * n), points = real / (double)interval;
             double got = (double)allocate(interval, size, n, i * 100 + k + 1).bytes;
@@ -70,7 +71,7 @@ static void hits_are_as_rare_as_they_should_be(void **state)
 {
     (void)state;
     static const uint64_t sizes[] = {64, 1024, 4096, 16384};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         double n = 400000, share = 1 - pow(1 - 1.0 / 4096, (double)sizes[i]);
         double got = (double)allocate(4096, sizes[i], (uint64_t)n, 11 + i).n_samples;
         assert_true(fabs(got - n * share) < 5 * sqrt(n * share * (1 - share)));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/pbtext.h"
 #include "producer/service/config/config.h"
 #include "tests/unit/unit.h"
@@ -135,7 +136,7 @@ static void what_cannot_be_followed_is_refused(void **state)
         "continuous_dump_config { dump_interval_ms: 20 }",
         "sampling_interval_bytes: 1 process_cmdline: \"\"",
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
         struct heap_settings s;
         struct err err = {0};
         assert_true(read_settings(texts[i], &s, &err) < 0);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static void put(struct ipc_inbox *inbox, const void *bytes, size_t size)
@@ -75,7 +76,7 @@ static void lengths_above_the_limit_are_refused(void **state)
     (void)state;
     static const uint32_t lengths[] = {128 * 1024 - 3, 128 * 1024, 0x7fffffff,
                                        0x80000000,     0xfffffffc, 0xffffffff};
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+    for (size_t i = 0; i < ELEMENTS(lengths); i++) {
         struct ipc_inbox inbox = {0};
         const uint8_t *bytes;
         uint8_t *room;

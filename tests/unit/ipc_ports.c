@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/service/ipc/client.h"
 #include "producer/service/ipc/consumer_port.h"
@@ -614,7 +615,7 @@ static void nesting_is_bounded(void **state)
     static uint8_t bytes[IPC_FRAME_MAX];
     const ProtobufCMessageDescriptor *type = &pb__register_data_source_request__descriptor;
     static const size_t levels[] = {1, 4, IPC_MESSAGE_DEPTH_MAX, IPC_MESSAGE_DEPTH_MAX + 1, 30000};
-    for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
+    for (size_t i = 0; i < ELEMENTS(levels); i++) {
         size_t size = nest_instructions(bytes, sizeof(bytes), levels[i]);
         ProtobufCMessage *message = ipc_message_decode(type, bytes, size);
         assert_int_equal(message != NULL, levels[i] <= IPC_MESSAGE_DEPTH_MAX);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/service/ipc/client.h"
 #include "producer/service/ipc/frame.h"
@@ -239,7 +240,7 @@ static void unknown_services_and_methods_get_an_error(void **state)
     struct fixture *f = *state;
     int fd = join(f);
     static const uint32_t ids[][2] = {{1, 0}, {1, 16}, {1, UINT32_MAX}, {0, 1}, {2, 1}};
-    for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+    for (size_t i = 0; i < ELEMENTS(ids); i++) {
         uint8_t bytes[64];
         size_t size = make_invoke(bytes, 50 + i, ids[i][0], ids[i][1], false);
         assert_int_equal(send(fd, bytes, size, 0), size);
@@ -276,7 +277,7 @@ static void garbage_gets_an_error_and_the_end(void **state)
         {"\x04\x00\x00\x00\xff\xff\xff\xff", 8, "no IPCFrame"},
         {"\x02\x00\x00\x00\x1a\x7f", 6, "no IPCFrame"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         int fd = join(f);
         uint8_t got[256] = {0};
         assert_int_equal(send(fd, cases[i].bytes, cases[i].size, 0), cases[i].size);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "common/elements.h"
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/sample_log.h"
 
@@ -54,7 +55,7 @@ static struct sample_log *log_open(void)
 {
     struct sample_log *log;
     assert_int_equal(sample_log_open(path, &log), 0);
-    assert_true(n_opened < sizeof(opened) / sizeof(opened[0]));
+    assert_true(n_opened < ELEMENTS(opened));
     return opened[n_opened++] = log;
 }
 
@@ -196,7 +197,7 @@ static void wrong_options_are_named(void **state)
     struct agent_options o;
     char why[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(wrong); i++) {
         assert_int_equal(agent_options_parse(wrong[i], 1, &o, why, sizeof(why)), -EINVAL);
         assert_non_null(strstr(why, "is no option here"));
     }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static void types(void **state)
@@ -22,7 +23,7 @@ static void types(void **state)
     };
     char text[64];
     (void)state;
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(pairs); i++) {
         java_type_name(pairs[i][0], text, sizeof(text));
         assert_string_equal(text, pairs[i][1]);
     }
@@ -47,7 +48,7 @@ static void methods(void **state)
     };
     char text[64];
     (void)state;
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(pairs); i++) {
         java_method_name(pairs[i][0], text, sizeof(text));
         assert_string_equal(text, pairs[i][1]);
     }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/unix_socket.h"
 #include "producer/agents/jvm/trace_ring.h"
 #include "producer/sources/heap/heap_client.h"
@@ -24,7 +25,7 @@ static size_t n_kept;
 
 static struct trace_ring *ring_new(void)
 {
-    assert_true(n_kept < sizeof(kept) / sizeof(kept[0]));
+    assert_true(n_kept < ELEMENTS(kept));
     kept[n_kept] = trace_ring_new();
     assert_non_null(kept[n_kept]);
     return kept[n_kept++];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/tables/database.h"
 #include "converter/tables/rows.h"
@@ -32,7 +33,7 @@ static bool is_outside(const char *column)
                                           "irq_id",
                                           "internal_isolate_id",
                                           "internal_script_id"};
-    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(outside); i++)
         if (str_eq(outside[i], column))
             return true;
     return false;

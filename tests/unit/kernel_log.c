@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static struct strbuf line;
@@ -46,7 +47,7 @@ static void test_no_record(void **state)
         "6,1,18446744073709551615,-;t",
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(broken); i++)
         assert_int_equal(format(broken[i]), -EINVAL);
 }
 

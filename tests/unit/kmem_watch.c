@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "tests/unit/unit.h"
 
@@ -186,7 +187,7 @@ static void test_psi_texts(void **state)
                                       "some 0 1000000",
                                       "some 1 1",
                                       "some 2000000 1000000"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
         struct err err = {0};
         assert_int_equal(kmem_watch_check_psi(bad[i], &err), -EINVAL);
         assert_non_null(strstr(err.text, "\""));

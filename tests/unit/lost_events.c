@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"
 
@@ -57,7 +58,7 @@ static void lose(struct lost_events *lost, uint32_t cpu, const struct event *eve
 #define LOSE(lost, cpu, ...)                                                                       \
     do {                                                                                           \
         const struct event events_[] = {__VA_ARGS__};                                              \
-        lose(lost, cpu, events_, sizeof(events_) / sizeof(events_[0]));                            \
+        lose(lost, cpu, events_, ELEMENTS(events_));                                               \
     } while (0)
 
 struct output {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/page_runs.h"
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static void runs_come_back_as_they_were(void **state)
@@ -67,7 +68,7 @@ static void damage_is_refused(void **state)
         {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1}, 11}, // behind page 2^64
     };
     struct page_ranges ranges = {0};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         page_ranges_clear(&ranges);
         assert_int_equal(page_runs_read(cases[i].bytes, cases[i].size, 0, &ranges), -EBADMSG);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/pinconfig.h"
+#include "common/elements.h"
 
 #include <string.h>
 
@@ -66,7 +67,7 @@ static void malformed_is_refused_whole(void **state)
         {"file \"a\"b\n", "pins.txt:1:6: "},
         {"file a\noffset 1 size 2", "pins.txt:2:10: "},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct err err = {0};
         struct pinconfig config = {0};
         assert_int_equal(parse(cases[i].text, &config, &err), -EBADMSG);

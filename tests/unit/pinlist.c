@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/pinlist.h"
+#include "common/elements.h"
 
 #include "common/cleanup.h"
 #include "tests/unit/unit.h"
@@ -16,8 +17,7 @@ static void check(const struct pinlist *list, size_t n, const uint32_t (*want)[2
 }
 
 #define CHECK(list, ...)                                                                           \
-    check(list, sizeof((const uint32_t[][2]){__VA_ARGS__}) / sizeof(uint32_t[2]),                  \
-          (const uint32_t[][2]){__VA_ARGS__})
+    check(list, ELEMENTS(((const uint32_t[][2]){__VA_ARGS__})), (const uint32_t[][2]){__VA_ARGS__})
 
 static int make(struct pinlist *list, uint64_t quota, size_t n, const uint64_t (*pairs)[2],
                 struct err *err)
@@ -30,7 +30,7 @@ static int make(struct pinlist *list, uint64_t quota, size_t n, const uint64_t (
 }
 
 #define MAKE(list, quota, err, ...)                                                                \
-    make(list, quota, sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]),            \
+    make(list, quota, ELEMENTS(((const uint64_t[][2]){__VA_ARGS__})),                              \
          (const uint64_t[][2]){__VA_ARGS__}, err)
 
 static void pairs_are_big_endian(void **state)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/pinlist.h"
 #include "producer/pintool/coverage.h"
 #include "producer/pintool/density.h"
@@ -23,8 +24,7 @@ static struct page_ranges make(size_t n, const uint64_t (*pairs)[2])
 }
 
 #define MAKE(...)                                                                                  \
-    make(sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]),                         \
-         (const uint64_t[][2]){__VA_ARGS__})
+    make(ELEMENTS(((const uint64_t[][2]){__VA_ARGS__})), (const uint64_t[][2]){__VA_ARGS__})
 
 static void check_item(const struct coverages *list, size_t i, size_t n, const uint64_t (*pairs)[2])
 {
@@ -41,7 +41,7 @@ static void check_item(const struct coverages *list, size_t i, size_t n, const u
 }
 
 #define CHECK_ITEM(list, i, ...)                                                                   \
-    check_item(list, i, sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]),          \
+    check_item(list, i, ELEMENTS(((const uint64_t[][2]){__VA_ARGS__})),                            \
                (const uint64_t[][2]){__VA_ARGS__})
 
 static void parts_get_what_lies_in_them(void **state)
@@ -182,7 +182,7 @@ static void what_cannot_be_meant_is_refused(void **state)
         "a --gen-probe -o",
         "a --gen-probe --use-probe",
     };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(wrong); i++) {
         struct err err = {0};
         CLEANUP(file_options_done) struct file_options options;
         if (parse(&options, &err, wrong[i]) != -EINVAL || !err.text[0])
@@ -203,7 +203,7 @@ static void quotas_are_sizes(void **state)
         {"a --gen-probe -o x --quota 0", PINLIST_NO_QUOTA},
         {"a --gen-probe -o x", PINLIST_NO_QUOTA},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         CLEANUP(file_options_done) struct file_options options;
         assert_int_equal(parse(&options, NULL, cases[i].words), 0);
         assert_true(options.quota_bytes == cases[i].quota);

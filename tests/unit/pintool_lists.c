@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "producer/pintool/embedded_list.h"
 #include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/list_source.h"
@@ -82,7 +83,7 @@ static void sources_of_other_lists_say_nothing(void **state)
         "pinlist-source 1\nlist crc32=0\nzip size=1 name=\nentry offset=1 size=2 crc32=3 name=\n",
     };
     struct strbuf empty = {0};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
         struct list_source source;
         assert_int_equal(list_source_parse(texts[i], strlen(texts[i]), &empty, &source), 0);
         assert_false(source.known);
@@ -291,7 +292,7 @@ static void names_that_cannot_be_said_are_counted(void **state)
     static const char *const names[] = {"a\nb", "a \"b\"", "x", "y\nx", "x", "\"x y"};
     char first[128];
     size_t n_left_out;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
         struct part part = {.name = names[i], .offset = 100 * i, .size_bytes = 50};
         ADD(&zip, .name = names[i], .offset = part.offset, .size_bytes = 50);
         struct page_ranges nothing = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "producer/sources/process_stats/texts.h"
 #include "producer/sources/system_info/texts.h"
 #include "protos/fields.h"
@@ -85,7 +86,7 @@ static void names_in_status_are_unescaped(void **state)
     };
     struct process_status status;
     char text[256];
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
         snprintf(text, sizeof(text), "Name:\t%s\nTgid:\t5\nPid:\t5\n", names[i][0]);
         assert_true(process_status_parse(text_of(text), &status, NULL));
         assert_string_equal(status.name, names[i][1]);
@@ -118,7 +119,7 @@ static void status_without_ids_is_refused(void **state)
                                         ":\n",
                                         "Tgid:\t99999999999\nPid:\t1\n",
                                         "Tgid:\t0\nPid:\t0\n"};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
         assert_false(process_status_parse(text_of(texts[i]), &status, NULL));
     // Every truncation of a good text is either refused or read.
     for (size_t n = 0; n < sizeof(status_text); n++)

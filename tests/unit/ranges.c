@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/ranges.h"
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static struct page_ranges make(size_t n, const uint64_t (*pairs)[2])
@@ -11,8 +12,7 @@ static struct page_ranges make(size_t n, const uint64_t (*pairs)[2])
 }
 
 #define MAKE(...)                                                                                  \
-    make(sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]),                         \
-         (const uint64_t[][2]){__VA_ARGS__})
+    make(ELEMENTS(((const uint64_t[][2]){__VA_ARGS__})), (const uint64_t[][2]){__VA_ARGS__})
 
 static void append_joins_what_touches(void **state)
 {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/sources/residency/file_set.h"
 #include "producer/sources/residency/maps.h"
@@ -285,7 +286,7 @@ static void maps_lines_are_parsed_or_refused(void **state)
                                       "7f00-7f10 r-xp 0 0:0 ",
                                       "10000000000000000-7f10 r-xp 0 0:0 1",
                                       "1-2 r-xp 0 100000000:0 1"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
         assert_false(mapping_parse(bad[i], strlen(bad[i]), &m));
 }
 

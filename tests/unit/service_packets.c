@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/wire.h"
 #include "producer/service/service_packets.h"
 #include "protos/fields.h"
@@ -133,7 +134,7 @@ static void config_says_how_often_it_is_flushed(void **state)
         {true, false, 9, 1, true, true},    {true, false, 0, 5, false, false},
         {false, false, 5, 5, false, false},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct session_settings asked = settings;
         asked.write_into_file = cases[i].write_into_file;
         asked.flush_on_write = cases[i].flush_on_write;

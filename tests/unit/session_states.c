@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "tests/unit/session_fixture.h"
 
 #define TRIGGERS(mode)                                                                             \
@@ -101,7 +102,7 @@ static void every_transition(void **state)
         {CLONE_CONFIG, "st.tx", SESSION_DONE, SESSION_E_NO_TRACE, 1, 2, false},
         {CLONE_CONFIG, "stx..", SESSION_DONE, SESSION_E_NO_TRACE, 1, 1, false},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(rows); i++) {
         struct test t;
         assert_int_equal(make(&t, rows[i].config), 0);
         with_file(&t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/str.h"
+#include "common/elements.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static void whole_numbers(void **state)
         {"10x", -EINVAL, 0},
         {"99999999999999999999999x", -EINVAL, 0},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         uint64_t value = 0;
         assert_int_equal(str_parse_u64(cases[i].text, &value), cases[i].r);
         assert_int_equal(value, cases[i].value);
@@ -179,7 +180,7 @@ static void durations(void **state)
         {"1 s", -EINVAL, 0},
         {"1sec", -EINVAL, 0},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         nsec_t value = 0;
         assert_int_equal(str_parse_duration(cases[i].text, &value), cases[i].r);
         assert_int_equal(value, cases[i].value);
@@ -195,7 +196,7 @@ static void lines_are_made_printable(void **state)
         {"\xc2\x85 \xff\xe2\x82", "? ???", "? ???"},
         {"", "", ""},
     };
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(lines); i++) {
         for (int keep = 0; keep < 2; keep++) {
             char text[32];
             strcpy(text, lines[i][0]);
@@ -222,7 +223,7 @@ static void sizes(void **state)
         {"1t", -EINVAL, 0},
         {"mb", -EINVAL, 0},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         uint64_t value;
         assert_int_equal(str_parse_size(cases[i].text, &value), cases[i].r);
         if (cases[i].r == 0)
@@ -266,7 +267,7 @@ static void utf8_is_decoded_strictly(void **state)
         {"\xf8\x88\x80\x80", 4, 0, 0},
         {"\xff", 1, 0, 0},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         uint32_t c = 0;
         const char *text = cases[i].text;
         assert_int_equal(str_utf8_decode(text, text + cases[i].size, &c), cases[i].want);

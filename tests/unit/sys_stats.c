@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "common/elements.h"
 #include "producer/sources/proc_text.h"
 #include "tests/unit/source_fixture.h"
 
@@ -251,13 +252,13 @@ static void broken_files(void **state)
                                         "no newline",
                                         "Node 0,\ncpu\nintr\n",
                                         "some total=99999999999999999999999\n"};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
         struct source_fixture f;
         fixture_init(&f, "linux.sys_stats", 1 << 16);
         static const char *const files[] = {"meminfo",      "vmstat",      "stat",
                                             "buddyinfo",    "diskstats",   "slabinfo",
                                             "pressure/cpu", "pressure/io", "pressure/memory"};
-        for (size_t j = 0; j < sizeof(files) / sizeof(*files); j++) {
+        for (size_t j = 0; j < ELEMENTS(files); j++) {
             char path[64];
             snprintf(path, sizeof(path), "proc/%s", files[j]);
             fixture_text(&f, path, texts[i]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/sys_stats/counters.h"
 #include "producer/sources/sys_stats/sysfs.h"
@@ -230,7 +231,7 @@ static void broken_counter_texts(void **state)
     static const char *const texts[] = {"",        "\n\n\n",     "pgpgin",
                                         "pgpgin ", "pgpgin x\n", "pgpgin 99999999999999999999999\n",
                                         " 1\n"};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
         struct counter_set set;
         assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, NULL, 0), 0);
         assert_int_equal(counter_set_learn(&set, text_of(texts[i])), 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "converter/tables/bulk.h"
 #include "converter/tables/pages.h"
 #include "tests/unit/database_fixture.h"
@@ -68,7 +69,7 @@ static void trees_of_every_height_are_whole(void **state)
 {
     (void)state;
     static const int sizes[] = {0, 1, 2, 50, 170, 171, 172, 340, 341, 342, 343, 511, 60000, 200000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         struct database *db = create();
         for (int k = 0; k < sizes[i]; k++)
             cell_int(database_row(db, TABLE_counter, NULL), COL_counter_ts, 1000000 + k);
@@ -134,7 +135,7 @@ static void numbers_are_kept(void **state)
             }
     static const double reals[] = {
         0.0, -0.0, 0.5, -1.0, 4096.0, 1e15, -1e15, 1e300, 140737488355327.0, 140737488355328.0};
-    enum { N_REALS = sizeof(reals) / sizeof(reals[0]) };
+    enum { N_REALS = ELEMENTS(reals) };
     for (size_t i = 0; i < N_REALS; i++)
         cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, reals[i]);
     cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, __builtin_nan(""));
@@ -185,7 +186,7 @@ static void indexes_are_whole(void **state)
 {
     (void)state;
     static const int sizes[] = {1, 2, 200, 240, 250, 260, 300, 480, 520, 40000, 70000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         struct database *db = create();
         for (int k = 0; k < sizes[i]; k++) {
             struct cell *row = database_row(db, TABLE_counter, NULL);
@@ -427,7 +428,7 @@ static void broken_utf8_is_mended(void **state)
         {"a long one that ends badly \xff", "a long one that ends badly \xef\xbf\xbd"},
         {"\x80 begins badly, by eight", "\xef\xbf\xbd begins badly, by eight"},
     };
-    enum { N = sizeof(texts) / sizeof(texts[0]) };
+    enum { N = ELEMENTS(texts) };
     struct database *db = create();
     for (size_t i = 0; i < N; i++)
         cell_text(database_row(db, TABLE_metadata, NULL), COL_metadata_name, texts[i][0]);
@@ -466,7 +467,7 @@ static void empty_tables_are_filled_in_bulk(void **state)
 {
     (void)state;
     static const int sizes[] = {0, 1, 2, 200, 400, 60000, 100000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         char path[] = "/tmp/bulk.XXXXXX";
         struct err err = {0};
         struct bulk *bulk;
@@ -543,7 +544,7 @@ static void tables_with_rows_or_indexes_take_no_bulk(void **state)
         "INSERT INTO perf_map(pid) VALUES(1)",
         "CREATE INDEX symbols ON perf_map_symbol(start)",
     };
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(statements); i++) {
         char path[] = "/tmp/bulk.XXXXXX";
         struct err err = {0};
         struct bulk *bulk;

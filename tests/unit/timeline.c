@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static struct timeline_item packet_at(int64_t ts, uint16_t queue)
@@ -48,7 +49,7 @@ static void few_items_stay_in_memory(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 1, 2, 3, 1000, 32768};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(sizes); i++)
         walk(sizes[i], 700);
 }
 
@@ -56,7 +57,7 @@ static void many_items_come_back_in_order(void **state)
 {
     (void)state;
     static const size_t sizes[] = {32769, 65536, 65537, 300000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         walk(sizes[i], 3);
         walk(sizes[i], UINT64_C(1) << 31);
     }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"
@@ -200,8 +201,7 @@ static void write_bundle(struct wire_writer *w, uint32_t cpu, size_t n, const in
 }
 
 #define BUNDLE(w, cpu, ...)                                                                        \
-    write_bundle(w, cpu, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                       \
-                 (const int64_t[]){__VA_ARGS__})
+    write_bundle(w, cpu, ELEMENTS(((int64_t[]){__VA_ARGS__})), (const int64_t[]){__VA_ARGS__})
 
 static void processors_are_merged(void **state)
 {

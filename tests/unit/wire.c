@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/wire.h"
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 static void put_everything(struct wire_writer *w)
@@ -151,7 +152,7 @@ static void long_bodies_nest(void **state)
     (void)state;
     static const size_t sizes[] = {0,   1,   120,   124,   125,   126,  127,
                                    128, 129, 16379, 16383, 16384, 16390};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         static uint8_t memory[20000], body[20000];
         for (size_t k = 0; k < sizes[i]; k++)
             body[k] = (uint8_t)(k * 7);
@@ -220,7 +221,7 @@ static void damage_ends_the_walk(void **state)
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, 0}, // a varint of 11 bytes
         {"\xf8\xff\xff\xff\xff\x01\x00", 7, 0},                      // a number above 2^29-1
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct wire_reader reader = wire_reader_over(cases[i].bytes, cases[i].size);
         const uint8_t *start = reader.pos;
         struct wire_field field;
@@ -319,7 +320,7 @@ static void text_is_made_utf8_in_place(void **state)
         {"\xf4\x90\x80\x80", "????"},
         {"\xc3(\xc3\xa4", "?(\xc3\xa4"},
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
         assert_text(texts[i][0], strlen(texts[i][0]), texts[i][1]);
     // One broken byte at each place of each length.
     for (size_t size = 1; size <= 40; size++) {

@@ -4,6 +4,7 @@
 // that its features hang on.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/importer.h"
 
 enum { PACKET_GAMES = 83, PACKET_USERS = 123, PACKET_FLAGS = 127 };
@@ -32,8 +33,7 @@ static const struct mode_columns {
      COL_android_game_intervention_list_battery_mode_use_angle,
      COL_android_game_intervention_list_battery_mode_fps},
 };
-#define N_MODES (sizeof(modes) / sizeof(modes[0]))
-
+#define N_MODES ELEMENTS(modes)
 static double float_of(const struct wire_field *field)
 {
     return field->type == WIRE_FIXED32 ? (double)wire_to_float(field->value) : 0;

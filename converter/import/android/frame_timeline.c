@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -220,7 +221,7 @@ static struct arg jank_arg(struct import *im, const char *key, const struct wire
     if (!jank || jank == JANK_NONE)
         return word_arg(key, jank ? "None" : "Unspecified");
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    for (size_t i = 0; i < sizeof(janks) / sizeof(janks[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(janks); i++)
         if (jank & janks[i].bit)
             strbuf_addf(&text, "%s%s", text.size ? ", " : "", janks[i].name);
     uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);

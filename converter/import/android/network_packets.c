@@ -2,6 +2,7 @@
 //
 // Packets that Android's network recorder saw, one by one or many together. What a bundle's packets
 // have in common stands in the bundle or is interned.
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -49,8 +50,7 @@ static const struct {
     {EVENT_ICMP_TYPE, "packet_icmp_type", COL__network_packet_packet_icmp_type},
     {EVENT_ICMP_CODE, "packet_icmp_code", COL__network_packet_packet_icmp_code},
 };
-#define N_OPTIONAL (sizeof(optional) / sizeof(optional[0]))
-
+#define N_OPTIONAL ELEMENTS(optional)
 static struct slice_name protocol_name(struct import *im, uint32_t protocol)
 {
     switch (protocol) {

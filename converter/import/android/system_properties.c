@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "converter/import/importer.h"
 
 enum { PACKET_PROPERTY = 86 };
@@ -81,14 +82,14 @@ static void device_state(struct import *im, int64_t ts, const struct wire_field 
 static void number_property(struct import *im, int64_t ts, struct slice_name full,
                             struct slice_name name, int32_t value)
 {
-    for (size_t i = 0; i < sizeof(number_facts) / sizeof(number_facts[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(number_facts); i++)
         if (is_text(name, number_facts[i].name))
             metadata_set_int(&im->metadata, number_facts[i].fact, value);
     if (is_text(name, "screen_state"))
         property_push(im, ts, "screen_state", NULL, full, slice_name("ScreenState"), value);
     if (starts_with(name, "battery_stats."))
         property_push(im, ts, "battery_stats", "counter_key", name, name, value);
-    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(counters); i++)
         if (is_text(name, counters[i].name))
             property_push(im, ts, "sysprop_counter", "sysprop_name", full,
                           counters[i].track ? slice_name(counters[i].track) : name, value);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -75,8 +76,7 @@ static void wait_reason(struct import *im, int64_t utid, const struct wire_field
     uint8_t reason = (uint8_t)field_u64(field);
     bool is_io =
         reason == REASON_PAGE_IN || (reason >= REASON_WR_FIRST && reason <= REASON_WR_LAST);
-    const char *text =
-        reason < sizeof(wait_reasons) / sizeof(wait_reasons[0]) ? wait_reasons[reason] : NULL;
+    const char *text = reason < ELEMENTS(wait_reasons) ? wait_reasons[reason] : NULL;
     thread_states_blocked(&im->thread_states, utid, is_io, text, text ? strlen(text) : 0);
 }
 
@@ -105,8 +105,7 @@ static void switch_handle(struct import *im, const struct etw_record *record,
             (int32_t)wire_unzigzag(field_u64(&event[PB_CSwitchEtwEvent_new_thread_priority])),
     };
     sched_switch_as(im, cpu, &change,
-                    state < sizeof(thread_states) / sizeof(thread_states[0]) ? thread_states[state]
-                                                                             : NULL);
+                    state < ELEMENTS(thread_states) ? thread_states[state] : NULL);
     if (state == STATE_WAITING)
         wait_reason(im, change.prev_utid, &event[PB_CSwitchEtwEvent_old_thread_wait_reason_int]);
 }
@@ -168,7 +167,7 @@ static void memory_handle(struct import *im, int64_t ts, const struct wire_field
         {PB_MemInfoEtwEvent_commit_page_count, "Commit"},
     };
     MESSAGE(event, PB_MemInfoEtwEvent_commit_page_count, message);
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(counts); i++)
         pages_push(im, ts, counts[i].name, field_u64(&event[counts[i].number]));
     priorities_push(im, ts, message, PB_MemInfoEtwEvent_standby_page_counts, "Standby");
     priorities_push(im, ts, message, PB_MemInfoEtwEvent_repurposed_page_counts, "Repurposed");

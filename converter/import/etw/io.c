@@ -6,6 +6,7 @@
 // are told once, when they are over.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -131,8 +132,7 @@ static const char *const class_names[] = {
 
 static const char *opcode_name(uint64_t opcode)
 {
-    if (opcode < OPCODE_FIRST ||
-        opcode - OPCODE_FIRST >= sizeof(opcode_names) / sizeof(opcode_names[0]))
+    if (opcode < OPCODE_FIRST || opcode - OPCODE_FIRST >= ELEMENTS(opcode_names))
         return NULL;
     return opcode_names[opcode - OPCODE_FIRST];
 }
@@ -249,8 +249,7 @@ static uint64_t info_class(const struct io_event *event)
 
 static struct arg class_arg(const char *key, uint64_t number)
 {
-    const char *name =
-        number < sizeof(class_names) / sizeof(class_names[0]) ? class_names[number] : NULL;
+    const char *name = number < ELEMENTS(class_names) ? class_names[number] : NULL;
     return name ? arg_text(key, name, strlen(name)) : arg_uint(key, number);
 }
 
@@ -384,7 +383,7 @@ static void disk_write(struct io_event *event)
     uint64_t opcode = field_u64(field) - DISK_OPCODE_FIRST;
     if (!field_present(field))
         return;
-    if (opcode >= sizeof(names) / sizeof(names[0])) {
+    if (opcode >= ELEMENTS(names)) {
         stats_add(&event->im->stats, STAT_missing_disk_io_event_name, 1);
         return;
     }
@@ -400,7 +399,7 @@ static void disk_write(struct io_event *event)
 bool etw_io_handle(struct import *im, int64_t ts, uint32_t tid, const struct wire_field *message)
 {
     struct io_event event = {.im = im, .ts = ts};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(kinds); i++)
         if (kinds[i].event == message->number)
             event.kind = &kinds[i];
     struct etw *etw = event.kind ? etw_get(im) : NULL;

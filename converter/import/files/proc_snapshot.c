@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
 
@@ -38,7 +39,7 @@ static bool name_is_usual(const char *name)
 {
     static const char *const names[] = {"buddyinfo", "index.txt", KERNEL_LOG, "meminfo", "slabinfo",
                                         "swaps",     "version",   "vmstat",   "zoneinfo"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(names); i++)
         if (str_eq(names[i], name))
             return true;
     return false;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 #define KERNEL(major, minor) ((uint32_t)(major) << 16 | (minor))
@@ -119,7 +120,7 @@ static void fastrpc_dma_stat(struct import *im, const struct ftrace_event *event
     uint32_t cid = (uint32_t)ftrace_int(event, "cid");
     char which[16], name[64];
     snprintf(which, sizeof(which), "%u", cid);
-    const char *text = cid < sizeof(processors) / sizeof(processors[0]) ? processors[cid] : which;
+    const char *text = cid < ELEMENTS(processors) ? processors[cid] : which;
     snprintf(name, sizeof(name), "mem.fastrpc[%s]", text);
     struct track_spec spec = {
         .type = "fastrpc",

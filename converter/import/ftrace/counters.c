@@ -3,6 +3,7 @@
 // Events that report a value of something: its counter is told apart by a field of the event, and
 // its track named after that. What fits no such pattern has a function of its own.
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 #define IPV4_ETHERTYPE 2048
@@ -71,7 +72,7 @@ static double unsigned_value(const struct ftrace_event *event, const char *field
 
 static void form_counters(struct import *im, const struct ftrace_event *event)
 {
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(forms); i++)
         if (strcmp(forms[i].event, event->type->name) == 0)
             counter_push(im, event->ts, form_track(im, event, &forms[i]),
                          unsigned_value(event, forms[i].value), ARG_SET_NONE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What interrupts do, as slices of the processor, and kernel work that runs on a thread.
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 static uint32_t cpu_track(struct import *im, const char *type, const char *title, uint32_t cpu)
@@ -72,7 +73,7 @@ static void softirq_entry(struct import *im, const struct ftrace_event *event)
         "BLOCK_IOPOLL", "TASKLET", "SCHED",  "HRTIMER", "RCU",
     };
     uint64_t vec = (uint64_t)ftrace_int(event, "vec");
-    if (vec < sizeof(actions) / sizeof(actions[0]))
+    if (vec < ELEMENTS(actions))
         irq_begin(im, event, cpu_track(im, "cpu_softirq", "SoftIrq Cpu", event->cpu),
                   slice_name(actions[vec]));
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -124,7 +125,7 @@ static void bcl_irq_trigger(struct import *im, const struct ftrace_event *event)
         {"bcl_irq_capacity", "capacity", false, 0},
     };
     bool is_throttled = ftrace_int(event, "throttle") != 0;
-    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(counters); i++) {
         const char *key = counters[i].key;
         struct track_spec track = {
             .type = "bcl_irq",
@@ -291,12 +292,12 @@ static void thermal_exynos(struct import *im, const struct ftrace_event *event)
     uint32_t zone = (uint32_t)ftrace_int(event, "tz_id");
     bool has_time = strcmp(event->type->name, "thermal_exynos_acpm_bulk") == 0;
     int64_t ts = has_time ? ftrace_int(event, "timestamp") : event->ts;
-    if (zone >= sizeof(zones) / sizeof(zones[0])) {
+    if (zone >= ELEMENTS(zones)) {
         stats_add(&im->stats, STAT_ftrace_thermal_exynos_acpm_unknown_tz_id, 1);
         return;
     }
     struct arg arg = arg_int("thermal_zone_id", zone);
-    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(counters); i++) {
         struct slice_name name =
             ftrace_name(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix);
         struct track_spec track = {

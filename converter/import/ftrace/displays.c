@@ -2,6 +2,7 @@
 //
 // What drivers of displays and of virtual video codecs tell. Events of displays are moments that
 // differ in names only, so these are data.
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 #define ARGS_MAX          10
@@ -89,7 +90,7 @@ static const struct display_form {
 
 static const struct display_form *form_find(const struct ftrace_event *event)
 {
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(forms); i++)
         if (strcmp(forms[i].event, event->type->name) == 0)
             return &forms[i];
     return NULL;
@@ -179,8 +180,7 @@ static void video_command(struct import *im, const struct ftrace_event *event)
         .ts = event->ts,
         .dur = COMMAND_NSEC,
         .track = async_track_span(im, &tracks, event->ts, COMMAND_NSEC),
-        .name = slice_name(command < sizeof(commands) / sizeof(commands[0]) ? commands[command]
-                                                                            : "Unknown"),
+        .name = slice_name(command < ELEMENTS(commands) ? commands[command] : "Unknown"),
     };
     slice_add(&im->slices, &spec);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
@@ -93,8 +94,7 @@ static const struct {
     {"workqueue_execute_start", "function"},
     {"workqueue_queue_work", "function"},
 };
-#define N_SYMBOL_FIELDS (sizeof(symbol_fields) / sizeof(symbol_fields[0]))
-
+#define N_SYMBOL_FIELDS ELEMENTS(symbol_fields)
 int ftrace_init(struct import *im)
 {
     struct ftrace *ftrace = memory_calloc(1, sizeof(*ftrace));
@@ -104,7 +104,7 @@ int ftrace_init(struct import *im)
     for (size_t i = 0; i < n_ftrace_event_types; i++)
         if (ftrace_event_types[i].number < TYPES_MAX)
             ftrace->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
-    for (size_t i = 0; i < sizeof(handler_tables) / sizeof(handler_tables[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(handler_tables); i++)
         for (const struct ftrace_handler *handler = handler_tables[i]; handler->event; handler++) {
             const struct ftrace_event_type *type = ftrace_event_type_by_name(handler->event);
             if (type && type->number < TYPES_MAX)

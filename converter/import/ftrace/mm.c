@@ -5,6 +5,7 @@
 // from events in which a thread changed its own.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 static void begin(struct import *im, const struct ftrace_event *event, const char *name,
@@ -113,7 +114,7 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
     MESSAGE(rss, 4, &event->message);
     uint32_t member = (uint32_t)field_u64(&rss[at.member]);
     const char *key = unknown;
-    if (member < sizeof(members) / sizeof(members[0]))
+    if (member < ELEMENTS(members))
         key = members[member];
     else
         stats_add(&im->stats, STAT_rss_stat_unknown_keys, 1);
@@ -166,12 +167,12 @@ static void mm_event_record(struct import *im, const struct ftrace_event *event)
     };
     static const char *const metrics[] = {"count", "max_lat", "avg_lat"};
     uint64_t type = (uint64_t)ftrace_int(event, "type");
-    if (type >= sizeof(types) / sizeof(types[0])) {
+    if (type >= ELEMENTS(types)) {
         stats_add(&im->stats, STAT_mm_unknown_type, 1);
         return;
     }
     int64_t utid = processes_thread(&im->processes, event->pid);
-    for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(metrics); i++)
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MM_EVENT, types[type], metrics[i],
                              (double)ftrace_int(event, metrics[i]));
 }

@@ -4,6 +4,7 @@
 // suspend overlap, so each goes by its name to a track that is free.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 #define STEP_NAME_MAX 63 // bytes, as Perfetto
@@ -126,7 +127,7 @@ static struct slice_name callback_phase(struct import *im, const struct ftrace_e
     static const char *const phases[] = {"early", "late", "noirq"};
     uint64_t bit = (uint64_t)ftrace_int(event, "event");
     const char *message = "(unknown PM event)";
-    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(messages); i++)
         if (bit == 1u << i)
             message = messages[i];
     struct slice_name ops = ftrace_text(event, "pm_ops");
@@ -134,7 +135,7 @@ static struct slice_name callback_phase(struct import *im, const struct ftrace_e
         return slice_name("suspend:prepare");
     if (!ops.size && str_eq(message, "resume"))
         return slice_name("resume:complete");
-    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(phases); i++)
         if (ops.size >= strlen(phases[i]) && !memcmp(ops.text, phases[i], strlen(phases[i])))
             return ftrace_name(im, "%s:%s", message, phases[i]);
     return slice_name(message);

@@ -4,6 +4,7 @@
 // "B|PID|name", "E|PID", "I|PID|name", "S|PID|name|cookie", "F|PID|name|cookie",
 // "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". What has
 // another form stays as it is in ftrace_event. Some drivers have events with the same meaning.
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/systrace.h"
@@ -116,7 +117,7 @@ static const struct marker_form {
 
 static const struct marker_form *form_find(const char *event)
 {
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(forms); i++)
         if (str_eq(forms[i].event, event))
             return &forms[i];
     return NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FtraceStats: the kernel's own counts of each processor's buffer, at the start and the end.
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -30,7 +31,7 @@ static void cpu_read(struct import *im, const struct wire_field *field, bool is_
     MESSAGE(cpu, PB_FtraceCpuStats_read_events, field);
     uint32_t index = (uint32_t)field_u64(&cpu[PB_FtraceCpuStats_cpu]);
     struct stats *stats = &im->stats;
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(counts); i++) {
         int64_t value = field_i64(&cpu[counts[i].field]), begin;
         stats_set_at(stats, counts[i].begin + is_end, index, value);
         if (is_end && stats_get_at(stats, counts[i].begin, index, &begin))

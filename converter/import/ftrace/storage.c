@@ -4,6 +4,7 @@
 // reads of files. A device has one track, so requests in flight at once nest as they come.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 static uint32_t block_track(struct import *im, const struct ftrace_event *event)
@@ -161,12 +162,12 @@ static void f2fs_write_checkpoint(struct import *im, const struct ftrace_event *
     slice_end(&im->slices, &spec);
     if (phase == PHASE_FINISH)
         return;
-    struct arg args[2 + sizeof(reasons) / sizeof(reasons[0])] = {
+    struct arg args[2 + ELEMENTS(reasons)] = {
         arg_uint("dev", (uint64_t)ftrace_int(event, "dev")),
         arg_int("reason_int", reason),
     };
     size_t n = 2;
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(reasons); i++)
         if (reason >> i & 1) {
             args[n] = arg_text(reasons[n - 2][0], reasons[i][1], strlen(reasons[i][1]));
             args[n++].flat_key = "reason_str";
@@ -229,7 +230,7 @@ static const char *ufs_operation(uint32_t opcode)
         {162, "SECURITY PROTOCOL IN"},
         {181, "SECURITY PROTOCOL OUT"},
     };
-    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(operations); i++)
         if (operations[i].opcode == opcode)
             return operations[i].name;
     return "UNDEFINED";

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/syscalls.h"
 
@@ -19,7 +20,7 @@ const struct syscall_names *syscall_names_of(const char *machine, size_t size)
         {"armv7l", &syscall_names_arm32},  {"x86_64", &syscall_names_x86_64},
         {"i686", &syscall_names_x86},
     };
-    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(machines); i++)
         if (strlen(machines[i].machine) == size && memcmp(machines[i].machine, machine, size) == 0)
             return machines[i].names;
     return NULL;

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -119,7 +120,7 @@ static bool form_applies(const struct thread_form *form, const struct ftrace_eve
 static void thread_forms(struct import *im, const struct ftrace_event *event)
 {
     uint32_t track = ftrace_own_track(im, event);
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(forms); i++) {
         const struct thread_form *form = &forms[i];
         if (!str_eq(form->event, event->type->name) || !form_applies(form, event))
             continue;

@@ -6,10 +6,11 @@
 #include <inttypes.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 
-#define NAME_OF(names, value) ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : NULL)
+#define NAME_OF(names, value) ((value) < ELEMENTS(names) ? (names)[value] : NULL)
 
 #define ANY UINT32_MAX
 
@@ -142,14 +143,14 @@ static size_t args_make(struct import *im, const struct ftrace_event *event, boo
         args[n++] = arg_int("bytesused", ftrace_int(event, "bytesused"));
     }
     args[n++] = flags_arg(im, "flags", (uint32_t)ftrace_int(event, "flags"), buffer_flags,
-                          sizeof(buffer_flags) / sizeof(buffer_flags[0]));
+                          ELEMENTS(buffer_flags));
     args[n++] = name_arg("field", field_name((uint32_t)ftrace_int(event, "field")));
     args[n++] = arg_int("timestamp", ftrace_int(event, "timestamp"));
     args[n++] =
         name_arg("timecode_type", timecode_name((uint32_t)ftrace_int(event, "timecode_type")));
     args[n++] = flags_arg(im, "timecode_flags", (uint32_t)ftrace_int(event, "timecode_flags"),
-                          timecode_flags, sizeof(timecode_flags) / sizeof(timecode_flags[0]));
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+                          timecode_flags, ELEMENTS(timecode_flags));
+    for (size_t i = 0; i < ELEMENTS(numbers); i++)
         args[n++] = arg_int(numbers[i], ftrace_int(event, numbers[i]));
     return n;
 }

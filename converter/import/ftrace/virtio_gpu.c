@@ -3,6 +3,7 @@
 // Commands of a guest on the way to the GPU of its host.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 static const char *command_name(uint32_t type)
@@ -34,11 +35,11 @@ static const char *command_name(uint32_t type)
         size_t n;
         const char *const *names;
     } groups[] = {
-        {0x100, sizeof(names_2d) / sizeof(names_2d[0]), names_2d},
-        {0x200, sizeof(names_3d) / sizeof(names_3d[0]), names_3d},
-        {0x300, sizeof(names_cursor) / sizeof(names_cursor[0]), names_cursor},
+        {0x100, ELEMENTS(names_2d), names_2d},
+        {0x200, ELEMENTS(names_3d), names_3d},
+        {0x300, ELEMENTS(names_cursor), names_cursor},
     };
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(groups); i++)
         if (type >= groups[i].first && type - groups[i].first < groups[i].n)
             return groups[i].names[type - groups[i].first];
     return "";

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 
@@ -77,7 +78,7 @@ static void units_add(struct strbuf *text, const struct wire_field *spec, uint32
     uint64_t number;
     char separator = first;
     while (values_next(&values, &number)) {
-        const char *unit = number < sizeof(units) / sizeof(units[0]) ? units[number] : "Unknown";
+        const char *unit = number < ELEMENTS(units) ? units[number] : "Unknown";
         if (field == SPEC_DENOMINATOR && !*unit)
             continue;
         if (text->size || field == SPEC_DENOMINATOR)

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 
@@ -84,7 +85,7 @@ static void facts_set(struct import *im, struct cell *row, const struct gpu *gpu
         {GPU_MODEL, COL_gpu_model},     {GPU_ARCHITECTURE, COL_gpu_architecture},
         {GPU_PCI_BDF, COL_gpu_pci_bdf},
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
         if (gpu->part[texts[i].field].size)
             cell_field(row, texts[i].column, &gpu->part[texts[i].field]);
     uuid_set(im, row, &gpu->part[GPU_UUID]);
@@ -131,7 +132,7 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
     static const char *const severities[] = {
         "UNSPECIFIED", "VERBOSE", "DEBUG", "INFO", "WARNING", "ERROR", "UNKNOWN_SEVERITY",
     };
-    enum { UNKNOWN = sizeof(severities) / sizeof(severities[0]) - 1 };
+    enum { UNKNOWN = ELEMENTS(severities) - 1 };
     MESSAGE(log, LOG_MESSAGE, message);
     uint64_t severity = field_u64(&log[LOG_SEVERITY]);
     struct arg args[2];

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
@@ -388,7 +389,7 @@ static void event_args(struct stage_args *args, const struct render_stages *stag
     struct import *im = args->im;
     stage_args_read(args, stages, event);
     stage_arg(args, arg_uint("context_id", field_u64(&event[EVENT_CONTEXT])));
-    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(objects); i++) {
         uint64_t handle = field_u64(&event[objects[i].field]);
         stage_arg(args, arg_uint(objects[i].key, handle));
         stage_arg(args,

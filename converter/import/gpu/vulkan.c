@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
 
@@ -199,7 +200,7 @@ static int memory_sorted(struct import *im, void *state, const struct packet *pa
               word(operations, &event[MEMORY_OPERATION]));
     cell_int(row, COL_vulkan_memory_allocations_timestamp, field_i64(&event[MEMORY_TIMESTAMP]));
     cell_int(row, COL_vulkan_memory_allocations_upid, upid);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(numbers); i++)
         if (field_present(&event[numbers[i].field]))
             cell_int(row, numbers[i].column, field_i64(&event[numbers[i].field]));
     cell_field(row, COL_vulkan_memory_allocations_function_name, &caller);

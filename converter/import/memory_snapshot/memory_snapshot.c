@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "converter/import/memory_snapshot/graph.h"
@@ -26,7 +27,7 @@ struct memory_snapshots {
 static const char *level_text(uint64_t level)
 {
     static const char *const levels[] = {"detailed", "light", "background"};
-    return levels[level < sizeof(levels) / sizeof(levels[0]) ? level : 0];
+    return levels[level < ELEMENTS(levels) ? level : 0];
 }
 
 static const char *key_of(struct import *im, uint32_t name, const char *part)

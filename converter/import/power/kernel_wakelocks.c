@@ -4,6 +4,7 @@
 // has what was added to those that were held since the one before.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
 
@@ -130,7 +131,7 @@ static int wakelocks_sorted(struct import *im, void *state, const struct packet 
     if (r == 0)
         r = held_add(im, locks, message);
     MESSAGE(data, DATA_ERRORS, message);
-    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(errors); i++)
         stats_add(&im->stats, errors[i], field_u64(&data[DATA_ERRORS]) >> i & 1);
     sparse_counters_round(&all->counters, packet->ts);
     struct values ids = values_of(message, DATA_ID), times = values_of(message, DATA_HELD_MS);

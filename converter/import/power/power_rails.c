@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 
@@ -62,7 +63,7 @@ static const struct {
 
 static void rail_name(const struct wire_field *raw, struct strbuf *name)
 {
-    for (size_t i = 0; i < sizeof(known_rails) / sizeof(known_rails[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(known_rails); i++) {
         size_t size = strlen(known_rails[i].ending);
         if (raw->size < size || memcmp(raw->data + raw->size - size, known_rails[i].ending, size))
             continue;

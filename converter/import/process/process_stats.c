@@ -3,6 +3,7 @@
 // ProcessStats: memory and run time of processes, polled from /proc.
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -69,7 +70,7 @@ static bool counter_read(struct import *im, int64_t ts, int64_t upid,
         counter_push(im, ts, track, (double)field_i64(field), ARG_SET_NONE);
         return true;
     }
-    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(counters); i++) {
         if (counters[i].field != field->number)
             continue;
         double scale = counters[i].kind == KIND_RUNTIME ? 1 : KIB;

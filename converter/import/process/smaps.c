@@ -2,6 +2,7 @@
 //
 // SmapsPacket: the mappings of a process with their sizes, one by one or summed up by name. The
 // newer form has a list per column; a column that is not there was not recorded and stays NULL.
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -52,7 +53,7 @@ static void entry_read(struct import *im, int64_t ts, int64_t upid,
     else
         cell_int(row, COL_profiler_smaps_is_deleted, false);
     cell_int(row, COL_profiler_smaps_aggregate_count, 1);
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(columns); i++) {
         const struct wire_field *field = &part[columns[i].field];
         if (!field_present(field))
             continue;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 
 struct known_app {
@@ -54,7 +55,7 @@ bool java_package_of(const char *path, const char **ret, size_t *ret_size)
 {
     static const char apps[] = "/data/app/";
     static const char extracted[] = "dex extracted in memory from /data/app/";
-    for (size_t i = 0; i < sizeof(known_apps) / sizeof(known_apps[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(known_apps); i++) {
         const struct known_app *app = &known_apps[i];
         if (app->anywhere ? !strstr(path, app->path) : !str_starts_with(path, app->path))
             continue;

@@ -2,6 +2,7 @@
 //
 // MallocInfo: what the allocator of a profiled process held. A row for each arena, and one for what
 // lies outside of them.
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -29,7 +30,7 @@ static void arena_read(struct import *im, int64_t ts, int64_t upid,
     };
     struct cell *row = begin_row(im, ts, upid);
     cell_int(row, COL_malloc_arena_arena, field_i64(&arena[PB_MallocInfo_Arena_index]));
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(columns); i++)
         if (field_present(&arena[columns[i].field]))
             cell_int(row, columns[i].column, field_i64(&arena[columns[i].field]));
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -52,7 +53,7 @@ static const char *counter_text(uint64_t counter)
         [PB_HW_STALLED_CYCLES_BACKEND] = "stalled-cycles-backend",
         [PB_HW_REF_CPU_CYCLES] = "ref-cycles",
     };
-    const char *name = counter < sizeof(names) / sizeof(names[0]) ? names[counter] : NULL;
+    const char *name = counter < ELEMENTS(names) ? names[counter] : NULL;
     return name ? name : "unknown";
 }
 
@@ -222,7 +223,7 @@ static const char *cpu_mode_text(const struct wire_field *field)
     static const char *const modes[] = {
         NULL, "kernel", "user", "hypervisor", "guest_kernel", "guest_user",
     };
-    return field_u64(field) ? enum_text(field, modes, sizeof(modes) / sizeof(modes[0])) : NULL;
+    return field_u64(field) ? enum_text(field, modes, ELEMENTS(modes)) : NULL;
 }
 
 static const char *unwind_error_text(const struct wire_field *field)
@@ -235,7 +236,7 @@ static const char *unwind_error_text(const struct wire_field *field)
     };
     if (!field_present(field))
         return NULL;
-    return enum_text(field, errors, sizeof(errors) / sizeof(errors[0]));
+    return enum_text(field, errors, ELEMENTS(errors));
 }
 
 // True: the packet is about the recorder and no sample.

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -256,7 +257,7 @@ static void loss_stats(struct import *im, struct profile *profile, const struct 
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (wire_next(&reader, &field))
-        for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+        for (size_t i = 0; i < ELEMENTS(losses); i++)
             if (field.number == losses[i].field)
                 loss_add(im, profile, dump, pid,
                          (const int64_t[]){losses[i].stat, field_i64(&field)});
@@ -278,7 +279,7 @@ static void dump_stats(struct import *im, struct profile *profile, const struct 
     };
     struct stats *stats = &im->stats;
     stats_set_at(stats, STAT_heapprofd_last_profile_timestamp, pid, ts);
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(flags); i++)
         if (field_u64(&head[flags[i].field]))
             stats_add_at(stats, flags[i].stat, pid, 1);
     int64_t error = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_client_error]);

@@ -4,6 +4,7 @@
 // counted, its call chain) is either in the packet or interned.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -106,7 +107,7 @@ static void execution_read(const struct wire_field *message, struct sample *samp
     if (sample->cpu >= CPUS_MAX)
         sample->cpu = SAMPLE_NONE;
     uint64_t mode = field_u64(&part[PB_StackSample_ExecutionContext_mode]);
-    if (mode < sizeof(modes) / sizeof(modes[0]))
+    if (mode < ELEMENTS(modes))
         sample->cpu_mode = modes[mode];
 }
 
@@ -118,7 +119,7 @@ static const char *unit_text(struct import *im, const struct wire_field *part)
     };
     uint64_t unit = field_u64(&part[PB_StackSample_CounterDescriptor_unit]);
     if (unit)
-        return unit < sizeof(units) / sizeof(units[0]) ? units[unit] : NULL;
+        return unit < ELEMENTS(units) ? units[unit] : NULL;
     return text_kept(im, &part[PB_StackSample_CounterDescriptor_unit_str]);
 }
 

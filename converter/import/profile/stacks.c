@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
@@ -280,7 +281,7 @@ static uint32_t frame_type(struct import *im, const struct wire_field *part)
     if (field_present(text))
         return text_keep(im, field_text(text), text->size);
     uint64_t kind = field_u64(&part[PB_Frame_kind]);
-    if (!kind || kind >= sizeof(kinds) / sizeof(kinds[0]))
+    if (!kind || kind >= ELEMENTS(kinds))
         return STRSET_NONE;
     return text_keep(im, kinds[kind], strlen(kinds[kind]));
 }

@@ -4,6 +4,7 @@
 // people gave it, benchmarks, the state of the user interface, the range of interest, and Chrome's
 // versions.
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
@@ -66,7 +67,7 @@ static int benchmark_now(struct import *im, void *state, const struct packet *pa
         {7, "benchmark_story_tags", true},     {8, "benchmark_story_run_index", false},
         {9, "benchmark_had_failures", false},
     };
-    facts_read(im, message, known, sizeof(known) / sizeof(known[0]));
+    facts_read(im, message, known, ELEMENTS(known));
     return 0;
 }
 
@@ -166,7 +167,7 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
     struct chromes *chromes = state;
     char letter = (char)('a' + chromes->n++ % 26);
     MESSAGE(part, CHROME_LAST, message);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(known); i++)
         if (field_present(&part[known[i].number]))
             fact_add(im, chrome_name(im, letter, known[i].name), &part[known[i].number]);
     trials_read(im, letter, message);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -219,8 +220,7 @@ static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
         .n_args = args->n,
     };
     if (field_present(id))
-        spec.name =
-            known_name(im, id, "Event", event_names, sizeof(event_names) / sizeof(event_names[0]));
+        spec.name = known_name(im, id, "Event", event_names, ELEMENTS(event_names));
     else
         spec.name = field_present(iid) ? interned(im, state, iid)
                                        : text_of(&event[PB_PerfettoMetatrace_event_name]);
@@ -233,8 +233,7 @@ static void counter_write(struct import *im, int64_t ts, const struct wire_field
     const struct wire_field *id = &event[PB_PerfettoMetatrace_counter_id];
     struct slice_name name = text_of(&event[PB_PerfettoMetatrace_counter_name]);
     if (field_present(id))
-        name = known_name(im, id, "Counter", counter_names,
-                          sizeof(counter_names) / sizeof(counter_names[0]));
+        name = known_name(im, id, "Counter", counter_names, ELEMENTS(counter_names));
     int64_t utid = processes_thread(&im->processes,
                                     (uint32_t)field_u64(&event[PB_PerfettoMetatrace_thread_id]));
     struct track_spec track = {

@@ -4,6 +4,7 @@
 // states are slices one behind the other. A session that is over is a moment.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
@@ -60,7 +61,7 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
         .track = session_track(im, event, state == STATE_CLONED),
         .name = slice_name(names[state]),
         .args = args,
-        .n_args = sizeof(args) / sizeof(args[0]),
+        .n_args = ELEMENTS(args),
     };
     bool is_new;
     uint64_t *now = map64_get_or_add(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TraceStats: what the tracing service counted, per buffer and in all.
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -55,8 +56,6 @@ static const struct count of_filter[] = {
     {PB_TraceStats_FilterStats_time_taken_ns, STAT_filter_time_taken_ns},
 };
 
-#define N(list) (sizeof(list) / sizeof((list)[0]))
-
 static int trace_stats_now(struct import *im, void *state, const struct packet *packet,
                            const struct wire_field *message)
 {
@@ -64,7 +63,7 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
     (void)packet;
     struct stats *stats = &im->stats;
     MESSAGE(all, PB_TraceStats_final_flush_outcome, message);
-    for (size_t i = 0; i < N(totals); i++)
+    for (size_t i = 0; i < ELEMENTS(totals); i++)
         stats_set(stats, totals[i].stat, field_i64(&all[totals[i].field]));
     uint64_t outcome = field_u64(&all[PB_TraceStats_final_flush_outcome]);
     if (outcome == PB_FINAL_FLUSH_SUCCEEDED)
@@ -77,13 +76,13 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
     wire_foreach(&reader, &field) {
         if (field.number == PB_TraceStats_buffer_stats) {
             MESSAGE(buffer, PB_TraceStats_BufferStats_chunks_relocated, &field);
-            for (size_t i = 0; i < N(of_buffer); i++)
+            for (size_t i = 0; i < ELEMENTS(of_buffer); i++)
                 stats_set_at(stats, of_buffer[i].stat, index,
                              field_i64(&buffer[of_buffer[i].field]));
             index++;
         } else if (field.number == PB_TraceStats_filter_stats) {
             MESSAGE(filter, PB_TraceStats_FilterStats_time_taken_ns, &field);
-            for (size_t i = 0; i < N(of_filter); i++)
+            for (size_t i = 0; i < ELEMENTS(of_filter); i++)
                 stats_set(stats, of_filter[i].stat, field_i64(&filter[of_filter[i].field]));
         }
     }

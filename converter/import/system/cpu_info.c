@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -31,7 +32,7 @@ static int64_t cpu_args(struct import *im, const struct wire_field *part)
     const struct wire_field *identifier = &part[PB_CpuInfo_Cpu_arm_identifier];
     if (field_present(identifier)) {
         MESSAGE(arm, PB_CpuInfo_ArmCpuIdentifier_revision, identifier);
-        for (uint32_t i = 1; i < sizeof(keys) / sizeof(keys[0]); i++)
+        for (uint32_t i = 1; i < ELEMENTS(keys); i++)
             args[n++] = arg_uint(keys[i], (uint32_t)field_u64(&arm[i]));
     }
     if (field_u64(&part[PB_CpuInfo_Cpu_features]))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SystemdJournaldEvent: entries of systemd's journal, lines of `logs`.
+#include "common/elements.h"
 #include "converter/import/importer.h"
 
 enum { PACKET_JOURNALD = 132 };
@@ -28,8 +29,7 @@ static const struct {
     {EVENT_HOSTNAME, "hostname"},
     {EVENT_TRANSPORT, "transport"},
 };
-#define N_TEXTS (sizeof(texts) / sizeof(texts[0]))
-
+#define N_TEXTS ELEMENTS(texts)
 static int64_t event_args(struct import *im, const struct wire_field *event)
 {
     struct arg args[N_TEXTS + 1];

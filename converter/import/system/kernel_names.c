@@ -5,6 +5,7 @@
 // is known makes no further row.
 #include <errno.h>
 
+#include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -91,7 +92,7 @@ static int path_add(struct import *im, struct inodes *state, uint64_t device,
     struct cell *row = database_row(im->db, TABLE_inode_path, NULL);
     cell_int(row, COL_inode_path_device, (int64_t)device);
     cell_int(row, COL_inode_path_inode, (int64_t)inode);
-    if (type < sizeof(types) / sizeof(types[0]))
+    if (type < ELEMENTS(types))
         cell_text(row, COL_inode_path_type, types[type]);
     cell_field(row, COL_inode_path_path, path);
     cell_int(row, COL_inode_path_machine_id, im->machine->number);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "common/map.h"
 #include "common/memory.h"
 #include "converter/import/importer.h"
@@ -106,7 +107,7 @@ static void meminfo(struct import *im, int64_t ts, const struct wire_field *fiel
 {
     MESSAGE(value, PB_SysStats_MeminfoValue_value, field);
     uint64_t key = field_u64(&value[PB_SysStats_MeminfoValue_key]);
-    if (key >= sizeof(meminfo_names) / sizeof(meminfo_names[0]) || !meminfo_names[key]) {
+    if (key >= ELEMENTS(meminfo_names) || !meminfo_names[key]) {
         stats_add(&im->stats, STAT_meminfo_unknown_keys, 1);
         return;
     }
@@ -175,7 +176,7 @@ static void cpu_times(struct import *im, int64_t ts, const struct wire_field *fi
         return;
     }
     uint32_t cpu = (uint32_t)field_u64(&value[PB_SysStats_CpuTimes_cpu_id]);
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(times); i++) {
         struct track_spec spec = {
             .type = "cpustat",
             .dimensions = {dimension_int("cpu", cpu),
@@ -344,7 +345,7 @@ static void psi(struct import *im, int64_t ts, const struct wire_field *field)
     };
     MESSAGE(sample, PB_SysStats_PsiSample_total_ns, field);
     uint64_t resource = field_u64(&sample[PB_SysStats_PsiSample_resource]);
-    if (resource >= sizeof(resources) / sizeof(resources[0])) {
+    if (resource >= ELEMENTS(resources)) {
         stats_add(&im->stats, STAT_psi_unknown_resource, 1);
         return;
     }

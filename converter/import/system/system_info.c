@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SystemInfo: the machine that the trace was recorded on.
+#include "common/elements.h"
 #include "converter/import/ftrace/syscalls.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -45,9 +46,8 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     (void)packet;
     struct system_info *state = userdata;
     struct wire_field *info = state->info, *utsname = state->utsname;
-    message_read(wire_sub(message), info, sizeof(state->info) / sizeof(*info));
-    message_read(wire_sub(&info[PB_SystemInfo_utsname]), utsname,
-                 sizeof(state->utsname) / sizeof(*utsname));
+    message_read(wire_sub(message), info, ELEMENTS(state->info));
+    message_read(wire_sub(&info[PB_SystemInfo_utsname]), utsname, ELEMENTS(state->utsname));
     text_fact(im, "system_name", &utsname[PB_Utsname_sysname]);
     text_fact(im, "system_version", &utsname[PB_Utsname_version]);
     text_fact(im, "system_release", &utsname[PB_Utsname_release]);
@@ -58,7 +58,7 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
         sched_set_release(&im->machine->sched, field_text(release), release->size);
     const struct wire_field *machine = &utsname[PB_Utsname_machine];
     im->machine->syscall_names = syscall_names_of(field_text(machine), machine->size);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
         text_fact(im, texts[i].name, &info[texts[i].field]);
     if (field_present(&info[PB_SystemInfo_timezone_off_mins]))
         metadata_set_int(&im->metadata, "timezone_off_mins",

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
@@ -126,8 +127,7 @@ static void counter_event(struct event *event)
 // A repeated field of the event or, if the event has none, of its defaults.
 static struct wire_reader repeated_of(const struct event *event, uint32_t field)
 {
-    bool own = field < sizeof(event->fields) / sizeof(*event->fields) &&
-               field_present(&event->fields[field]);
+    bool own = field < ELEMENTS(event->fields) && field_present(&event->fields[field]);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field at;
     while (!own && wire_next(&reader, &at))

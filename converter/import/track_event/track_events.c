@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
@@ -103,7 +104,7 @@ static void counter_read(struct import *im, struct described_track *track,
     }
     if (track->name == STRSET_NONE && track->builtin_type)
         track->name = strset_add(&im->strings, track->builtin_type, strlen(track->builtin_type));
-    if (unit && unit < sizeof(units) / sizeof(units[0]))
+    if (unit && unit < ELEMENTS(units))
         track->unit = units[unit];
     else if (field_present(unit_name))
         track->unit = strset_text(&im->strings, text_keep(im, unit_name));
@@ -323,7 +324,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     if (state && state->has_first)
         args[n++] =
             (struct arg){.key = "has_first_packet_on_sequence", .integer = 1, .type = ARG_BOOL};
-    if (track->child_ordering && track->child_ordering < sizeof(orderings) / sizeof(orderings[0]))
+    if (track->child_ordering && track->child_ordering < ELEMENTS(orderings))
         args[n++] = arg_text("child_ordering", orderings[track->child_ordering],
                              strlen(orderings[track->child_ordering]));
     if (track->has_rank)

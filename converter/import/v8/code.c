@@ -11,6 +11,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "converter/import/v8/v8.h"
 
@@ -174,7 +175,7 @@ struct v8 *v8_free(struct v8 *v8)
     isolate_vec_done(&v8->isolates);
     map64_done(&v8->isolate_of);
     map64_done(&v8->shared_by);
-    for (size_t i = 0; i < sizeof(v8->rows_of) / sizeof(v8->rows_of[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(v8->rows_of); i++)
         v8_row_vec_done(&v8->rows_of[i]);
     v8_function_vec_done(&v8->functions);
     strset_done(&v8->js_scripts);

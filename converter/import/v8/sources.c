@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
@@ -210,8 +211,8 @@ static int64_t isolate_if_usable(const struct v8 *v8, int64_t index)
 int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid)
 {
     struct wire_field entry[PB_InternedV8Isolate_embedded_blob_code_size + 1];
-    struct interned *known = interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry,
-                                           sizeof(entry) / sizeof(entry[0]));
+    struct interned *known =
+        interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry, ELEMENTS(entry));
     if (!known || known->made)
         return known ? isolate_if_usable(v8, known->made - 1) : V8_NONE;
     int64_t upid =
@@ -251,8 +252,8 @@ static int64_t js_script(struct import *im, struct v8 *v8, const struct packet *
     static const char *const types[] = {"UNKNOWN", "NORMAL",    "EVAL",     "MODULE",
                                         "NATIVE",  "EXTENSION", "INSPECTOR"};
     struct wire_field entry[PB_InternedV8JsScript_source + 1];
-    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry,
-                                           sizeof(entry) / sizeof(entry[0]));
+    struct interned *known =
+        interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry, ELEMENTS(entry));
     if (!known || known->made)
         return known ? known->made - 1 : V8_NONE;
     int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8JsScript_script_id])};
@@ -349,8 +350,8 @@ static int64_t function_write(struct import *im, struct v8 *v8, const struct wir
 static uint32_t function_name(struct import *im, const struct packet *packet, uint64_t iid)
 {
     struct wire_field entry[PB_InternedV8String_utf16_be + 1];
-    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function_name, iid,
-                                           entry, sizeof(entry) / sizeof(entry[0]));
+    struct interned *known =
+        interned_read(im, packet, PB_InternedData_v8_js_function_name, iid, entry, ELEMENTS(entry));
     if (!known)
         return STRSET_NONE;
     if (!known->made)
@@ -368,8 +369,8 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name)
 {
     struct wire_field entry[PB_InternedV8JsFunction_column + 1];
-    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry,
-                                           sizeof(entry) / sizeof(entry[0]));
+    struct interned *known =
+        interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry, ELEMENTS(entry));
     if (!known)
         return V8_NONE;
     if (known->made) {
@@ -400,8 +401,8 @@ int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *pa
                        int64_t isolate, uint64_t iid)
 {
     struct wire_field entry[PB_InternedV8WasmScript_wire_bytes + 1];
-    struct interned *known = interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry,
-                                           sizeof(entry) / sizeof(entry[0]));
+    struct interned *known =
+        interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry, ELEMENTS(entry));
     if (!known || known->made)
         return known ? known->made - 1 : V8_NONE;
     int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8WasmScript_script_id])};

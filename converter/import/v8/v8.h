@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/elements.h"
 #include "common/map.h"
 #include "common/vec.h"
 #include "converter/import/import.h"
@@ -15,8 +16,7 @@
 #define V8_NONE (-1)
 
 // The name of a value of one of V8's enums.
-#define NAMED(names, value)                                                                        \
-    ((value) < sizeof(names) / sizeof((names)[0]) ? (names)[value] : "UNKNOWN")
+#define NAMED(names, value) ((value) < ELEMENTS(names) ? (names)[value] : "UNKNOWN")
 
 // A range of addresses that code is put into.
 struct code_space {

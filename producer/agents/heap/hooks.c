@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "common/elements.h"
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/definition.h"
 
@@ -265,7 +266,7 @@ struct got_hook hooks_table[] = {
     // clang-format on
 };
 
-const size_t hooks_n = sizeof(hooks_table) / sizeof(hooks_table[0]);
+const size_t hooks_n = ELEMENTS(hooks_table);
 
 struct definition {
     const char *name;

@@ -7,11 +7,13 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "common/elements.h"
+
 static void mask_fill(sigset_t *set)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
     sigfillset(set);
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(own); i++)
         sigdelset(set, own[i]);
 }
 

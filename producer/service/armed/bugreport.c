@@ -20,6 +20,7 @@
 #include <zip.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "common/memory.h"
 #include "common/nsec.h"
@@ -39,8 +40,7 @@ static const char *const proc_files[] = {
     "vmstat",          "meminfo",      "zoneinfo",    "buddyinfo", "slabinfo",
     "pressure/memory", "pressure/cpu", "pressure/io", "swaps",     "version",
 };
-#define N_PROC_FILES (sizeof(proc_files) / sizeof(proc_files[0]))
-
+#define N_PROC_FILES ELEMENTS(proc_files)
 struct bugreport {
     char *path;      // owned; NULL: standard output
     char *temporary; // owned; NULL: it has no name any more
@@ -149,7 +149,7 @@ int bugreport_temporary_file(void)
 {
     const char *const dirs[] = {getenv("TMPDIR"), "/tmp", "/data/local/tmp"};
     int r = -ENOENT;
-    for (size_t i = 0; r < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+    for (size_t i = 0; r < 0 && i < ELEMENTS(dirs); i++)
         if (dirs[i] && dirs[i][0] == '/')
             r = temporary_in(dirs[i]);
     return r;

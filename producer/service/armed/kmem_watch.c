@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/tracefs.h"
 
@@ -373,7 +374,7 @@ static void set_options(struct kmem_watch *watch)
         {"options/context-info", "1"}, {"options/raw", "0"},   {"options/hex", "0"},
         {"options/bin", "0"},          {"options/block", "0"},
     };
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(options); i++)
         tracefs_change(&watch->fs, options[i][0],
                        options[i][1]); // not all kernels have all of them
 }

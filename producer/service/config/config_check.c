@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/service/config/config.h"
 #include "producer/service/config/config_unread.h"
@@ -205,7 +206,7 @@ static void check_own_config(const struct check *check, size_t i,
                              const Pb__DataSourceConfig *source)
 {
     const char *own = NULL;
-    for (size_t k = 0; k < sizeof(own_configs) / sizeof(own_configs[0]); k++)
+    for (size_t k = 0; k < ELEMENTS(own_configs); k++)
         if (str_eq(own_configs[k].source, source->name))
             own = own_configs[k].field;
     const ProtobufCMessageDescriptor *descriptor = source->base.descriptor;
@@ -232,7 +233,7 @@ static void check_sys_stats(const struct check *check, size_t i, const Pb__SysSt
         {"vmstat", stats->n_vmstat_counters, stats->vmstat_period_ms},
         {"stat", stats->n_stat_counters, stats->stat_period_ms},
     };
-    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+    for (size_t k = 0; k < ELEMENTS(parts); k++)
         if (parts[k].n_counters && !parts[k].period_ms)
             WARN(check,
                  "data_sources[%zu].config.sys_stats_config.%s_counters: has no effect without "
@@ -368,7 +369,7 @@ static void check_file(const struct check *check)
         {"max_file_size_bytes", trace->max_file_size_bytes != 0},
         {"output_path", is_set(trace->output_path)},
     };
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(fields); i++)
         if (fields[i].set)
             WARN(check, "%s: has no effect without write_into_file", fields[i].name);
 }
@@ -462,7 +463,7 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
         check_names,   check_compression,  check_regexes,
     };
     struct check check = {.trace = trace, .env = env, .err = err};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(parts); i++) {
         int r = parts[i](&check);
         if (r < 0)
             return r;

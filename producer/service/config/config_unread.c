@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "common/pbtext_field.h"
 #include "common/str.h"
 
@@ -67,8 +68,7 @@ static const struct config_unread rows[] = {
      "has no effect in Perfetto either"},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(*rows))
-
+#define N_ROWS ELEMENTS(rows)
 // Of data sources that are not provided here. Where such a source is asked for, or one that does
 // not read this config, config_check() says so.
 static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no data source here"};
@@ -80,7 +80,7 @@ static bool is_provided(const char *field)
     static const char *const provided[] = {"ftrace_config",    "page_residency_config",
                                            "perf_map_config",  "process_stats_config",
                                            "sys_stats_config", "system_info_config"};
-    for (size_t i = 0; i < sizeof(provided) / sizeof(*provided); i++)
+    for (size_t i = 0; i < ELEMENTS(provided); i++)
         if (str_eq(provided[i], field))
             return true;
     return false;

@@ -3,6 +3,7 @@
 // What the service knows can be more than a frame holds. As Perfetto does it, the answer comes in
 // parts, each of them a TracingServiceState of its own, and all of them one behind the other are
 // the whole. Its lists are cut between their items.
+#include "common/elements.h"
 #include "producer/service/ipc/consumer.h"
 #include "producer/service/ipc/frame.h"
 
@@ -97,7 +98,7 @@ void consumer_query_capabilities(struct consumer *consumer, const struct ipc_tic
     capabilities.has_has_trace_config_output_path = true;
     capabilities.has_trace_config_output_path = true;
     capabilities.has_has_clone_session = capabilities.has_clone_session = true;
-    capabilities.n_observable_events = sizeof(events) / sizeof(*events);
+    capabilities.n_observable_events = ELEMENTS(events);
     capabilities.observable_events = events;
     Pb__QueryCapabilitiesResponse response = PB__QUERY_CAPABILITIES_RESPONSE__INIT;
     response.capabilities = &capabilities;

@@ -14,6 +14,7 @@
 #include <sys/un.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/service/ipc/consumer_port.h"
 #include "producer/service/ipc/producer_port.h"
@@ -140,7 +141,7 @@ static int serve_kinds(struct ipc_endpoint *endpoint, const struct ipc_endpoint_
         },
     };
     int r = 0;
-    for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; r == 0 && i < ELEMENTS(kinds); i++) {
         if (!options->no_perfetto_sockets)
             r = open_sockets(endpoint, &kinds[i], err);
         if (r == 0 && options->control_folder)

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/sandbox.h"
 #include "common/unix_socket.h"
 #include "producer/service/self_guard.h"
@@ -197,7 +198,7 @@ static void relay_round(void)
         {.fd = work.pipe_fd, .events = POLLIN},
     };
     alarm(0); // nobody is waited for here but those who may keep silent
-    if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
+    if (poll(fds, ELEMENTS(fds), -1) < 0)
         return;
     alarm(STUCK_S);
     if (fds[4].revents && !pump(false))

@@ -5,6 +5,7 @@
 // coarse clocks may lag behind by themselves on a kernel with HZ=100.
 #include "producer/service/session/clock_set.h"
 
+#include "common/elements.h"
 #include "protos/fields.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -35,7 +36,7 @@ void clock_set_read(const struct clock_reader *reader, struct clock_set *ret)
         {PB_BUILTIN_CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC_RAW},
     };
     ret->n = 0;
-    for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(clocks); i++)
         ret->clocks[ret->n++] = (struct clock_reading){
             .id = clocks[i].id,
             .timestamp = (uint64_t)clock_read(reader, clocks[i].clock),

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "producer/service/session/session_private.h"
 #include "protos/fields.h"
 
@@ -456,7 +457,7 @@ static const struct transition {
 static const struct transition *find_transition(const struct session *session,
                                                 enum session_event event)
 {
-    for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(transitions); i++) {
         const struct transition *row = &transitions[i];
         if (row->event == event && (row->from & session->state) &&
             (row->modes & 1u << session->settings.mode))
@@ -496,7 +497,7 @@ nsec_t session_end_due(const struct session *session)
 {
     static const enum due ends[] = {DUE_DELAY, DUE_TIMEOUT, DUE_DURATION};
     nsec_t end = NSEC_MAX;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(ends); i++)
         if (session->deadlines[ends[i]].at < end)
             end = session->deadlines[ends[i]].at;
     return end;

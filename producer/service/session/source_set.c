@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "producer/foreign/helper.h"
@@ -25,8 +26,7 @@
 // Names under which the filters of a config may mean this program: its own, and that of the
 // producer whose data sources it stands in for.
 static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"};
-#define N_PRODUCER_NAMES (sizeof(producer_names) / sizeof(producer_names[0]))
-
+#define N_PRODUCER_NAMES ELEMENTS(producer_names)
 static bool filters_match(const Pb__TraceConfig__DataSource *entry)
 {
     if (entry->n_producer_name_filter == 0 && entry->n_producer_name_regex_filter == 0)

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 
 static const struct {
@@ -52,7 +53,7 @@ static const struct {
 
 const char *atrace_category_events(const char *category)
 {
-    for (size_t i = 0; i < sizeof(categories) / sizeof(categories[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(categories); i++)
         if (str_eq(categories[i].name, category))
             return categories[i].events;
     return NULL;

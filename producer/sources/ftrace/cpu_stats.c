@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "protos/fields.h"
 
@@ -66,7 +67,7 @@ bool cpu_stats_parse(const char *text, size_t size, struct cpu_stats *ret)
     const char *cursor = text;
     struct line line;
     while (next_line(&cursor, text + size, &line)) {
-        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        for (size_t i = 0; i < ELEMENTS(numbers); i++)
             if (is_named(&line, numbers[i].name))
                 any |= str_scan_u64(&line.value, line.end, numbers[i].to);
         if (is_named(&line, "oldest event ts"))

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -302,7 +303,7 @@ static uint16_t pid_change_of(const struct event_format *format, const char *gro
         {"task", "task_rename"},
         {"sched", "sched_process_exit"},
     };
-    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(events); i++) {
         const struct format_field *pid = event_format_field(format, "pid");
         if (str_eq(group, events[i][0]) && str_eq(format->name, events[i][1]) && pid &&
             pid->size == 4)

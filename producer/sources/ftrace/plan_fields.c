@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 
 static enum plan_kind integer_kind(size_t size, bool is_signed)
@@ -54,7 +55,7 @@ static uint8_t element_size_of(const char *type, size_t length, size_t long_size
         {"sector_t", 8},    {"loff_t", 8},
         {"phys_addr_t", 8}, {"unsigned long long", 8},
     };
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(sizes); i++)
         if (strlen(sizes[i].name) == length && memcmp(sizes[i].name, type, length) == 0)
             return sizes[i].size ? sizes[i].size : (uint8_t)long_size;
     return 1;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/syscalls.h"
 
@@ -137,7 +138,7 @@ static void set_clock(const struct step *step)
     const char *wanted = NULL;
     if (step->config->use_monotonic_raw_clock && has_word(clocks.text, "mono_raw"))
         wanted = "mono_raw";
-    for (size_t i = 0; !wanted && i < sizeof(preferred) / sizeof(preferred[0]); i++)
+    for (size_t i = 0; !wanted && i < ELEMENTS(preferred); i++)
         if (has_word(clocks.text, preferred[i]))
             wanted = preferred[i];
     if (wanted && !step->config->preserve_ftrace_buffer)
@@ -159,7 +160,7 @@ static uint64_t read_buffer_kb(const struct tracefs *fs)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     uint64_t kb;
     const char *const files[] = {"buffer_size_kb", "buffer_total_size_kb"};
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(files); i++) {
         if (tracefs_read(fs, files[i], &text) < 0)
             continue;
         const char *cursor = text.text;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 
 static const struct {
@@ -21,7 +22,7 @@ long syscall_number(const char *name)
 {
     if (str_starts_with(name, "sys_"))
         name += strlen("sys_");
-    size_t low = 0, high = sizeof(syscalls) / sizeof(syscalls[0]);
+    size_t low = 0, high = ELEMENTS(syscalls);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strcmp(name, syscalls[middle].name);

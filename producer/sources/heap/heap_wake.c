@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/foreign/payer.h"
 #include "producer/sources/heap/summons.h"
@@ -53,7 +54,7 @@ static void tell_failure(struct heap_wake *wake, int result)
 {
     static const int known[] = {-ENOENT, -EPROTO, -ESRCH, -ECANCELED};
     bool is_known = false;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(known); i++)
         is_known |= result == known[i];
     if (!is_known)
         result = result == -ETIMEDOUT ? -EAGAIN : -ENOENT;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/sources/proc_text.h"
 #include "protos/fields.h"
@@ -144,7 +145,7 @@ static const struct gpu_file gpu_files[] = {
 static int add_gpu(struct sysfs_values *values, const char *sys)
 {
     char text[N_TEXT_MAX];
-    for (size_t i = 0; i < sizeof(gpu_files) / sizeof(*gpu_files); i++)
+    for (size_t i = 0; i < ELEMENTS(gpu_files); i++)
         if (text_file_read_once(text, sizeof(text), sys, "/%s", gpu_files[i].path) > 0)
             return add_value(values, gpu_files[i].name, 0, "%s%s/%s", sys, "", gpu_files[i].path);
     return 0;

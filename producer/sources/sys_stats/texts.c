@@ -6,6 +6,7 @@
 // trace.
 #include "producer/sources/sys_stats/texts.h"
 
+#include "common/elements.h"
 #include "protos/fields.h"
 
 static void write_cpu_times(struct span cpu, struct span rest, uint64_t ns_per_tick,
@@ -135,8 +136,7 @@ void diskstats_text_write(struct span text, struct wire_writer *w)
             continue;
         size_t mark = wire_begin(w, PB_SysStats_disk_stat);
         wire_text(w, PB_SysStats_DiskStat_device_name, name.pos, span_size(name));
-        const struct disk_column *next = disk_columns,
-                                 *end = next + sizeof(disk_columns) / sizeof(*disk_columns);
+        const struct disk_column *next = disk_columns, *end = next + ELEMENTS(disk_columns);
         for (unsigned column = 0; next < end && span_take_u64(&line, &value); column++) {
             if (column == next->column) {
                 wire_uint(w, next->field, value);

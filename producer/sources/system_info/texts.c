@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 
 // Bits of CpuInfo.Cpu.features, by the kernel's words.
@@ -39,7 +40,7 @@ static uint64_t feature_bits(struct span words)
     uint64_t bits = 0;
     struct span word;
     while (span_take_word(&words, &word))
-        for (size_t i = 0; i < sizeof(feature_words) / sizeof(*feature_words); i++)
+        for (size_t i = 0; i < ELEMENTS(feature_words); i++)
             if (span_eq(word, feature_words[i]))
                 bits |= UINT64_C(1) << i;
     return bits;
@@ -61,7 +62,7 @@ static const struct identifier_key identifier_keys[] = {
 
 static void take_line(struct span key, struct span value, struct cpu_info *cpu)
 {
-    for (size_t i = 0; i < sizeof(identifier_keys) / sizeof(*identifier_keys); i++) {
+    for (size_t i = 0; i < ELEMENTS(identifier_keys); i++) {
         uint32_t number;
         if (!span_eq(key, identifier_keys[i].key) || !take_identifier(value, &number))
             continue;

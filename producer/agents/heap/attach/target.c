@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "common/str.h"
 #include "producer/agents/heap/heap_abi.h"
@@ -260,7 +261,7 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     int r = fd < 0 ? -errno : elf_symbols_read(fd, ELF_TABLE_MAX, &symbols);
     if (r < 0)
         return err_errno(err, r, "%s", libc->path);
-    for (size_t i = 0; i < sizeof(denied_functions) / sizeof(denied_functions[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(denied_functions); i++) {
         const struct elf_symbol *symbol = symbol_of(&symbols, denied_functions[i]);
         if (symbol)
             deny(target, libc->base + symbol->start, libc->base + symbol->start + symbol->size);
@@ -341,7 +342,7 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
                        ret->obstacle ? ret->obstacle : "it is a static program, or without glibc");
     ret->loader = (struct target_range){object.code_start, object.code_end};
     deny(ret, object.code_start, object.code_end);
-    for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(allocators); i++)
         if (find_object(&maps, allocators[i], &object))
             deny(ret, object.code_start, object.code_end);
     if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "producer/agents/jvm/agent_options.h"
 #include "producer/sources/proc_text.h"
@@ -180,7 +181,7 @@ static bool takes_libraries(int fd)
 int vm_process_folder(const struct vm_process *vm, const char **ret)
 {
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm", "/run"};
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(folders); i++) {
         *ret = folders[i];
         int fd = open_in_root(vm->root_fd, folders[i] + 1, O_PATH | O_DIRECTORY);
         if (fd >= 0 && takes_libraries(fd))

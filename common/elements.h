@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The number of elements of `array`, a constant. A pointer in place of the array fails to compile.
+#define ELEMENTS(array)                                                                            \
+    (sizeof(array) / sizeof((array)[0]) +                                                          \
+     0 * sizeof(struct {                                                                           \
+         _Static_assert(!__builtin_types_compatible_p(__typeof__(array), __typeof__(&(array)[0])), \
+                        "ELEMENTS() takes an array, not a pointer");                               \
+         int unused_;                                                                              \
+     }))
