@@ -1,101 +1,241 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turn the .proto files into a C header of field numbers and enum values.
+"""Turn the .proto files into C: field numbers, enum values, and which fields hold messages.
 
-usage: gen_fields.py [--prefix PREFIX] OUTPUT PROTO...
+usage: gen_fields.py [--prefix PREFIX] [--shapes SHAPES.c] [--depfile FILE] HEADER PROTO_OR_FOLDER...
 
-For every field it defines PB_Message_field (nested messages joined with '_'), for every enum value PB_VALUE.
-Schemas whose names clash with Perfetto's have another prefix than PB. That is all the schema that code using the
-wire reader and writer needs.
+HEADER defines PB_Message_field for every field (nested messages joined with '_'), PB_LAST_Message for the highest
+number of a message, and PB_VALUE for every enum value (PB_Scope_VALUE where two scopes name different numbers alike).
+Schemas whose names clash with Perfetto's have another prefix than PB. SHAPES.c is the table behind shapes.h. That is
+all the schema that code using the wire reader and writer needs.
+
+A folder stands for all .proto files in it: with the folder in the depfile, a new file needs no list.
 """
 import argparse
+import collections
+import pathlib
 import re
+import sys
 
 TOKEN = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|[A-Za-z_][\w.]*|-?\d+|[{}=;\[\],()<>]")
+VARINT = {"int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool"}
+FIXED = {"fixed32": 32, "sfixed32": 32, "float": 32, "fixed64": 64, "sfixed64": 64, "double": 64}
+EXTENSION_MIN = 1000  # numbers from here on are extensions, which arrays of fields leave out
+# Kinds of fields; see shapes.h.
+PLAIN, PACKED_VARINT, PACKED_32, PACKED_64, FLAT, FIRST_SHAPE = range(6)
+
+Field = collections.namedtuple("Field", "name number label type place")
 
 
-def tokens(text):
-    return [t for t in TOKEN.findall(text) if not t.startswith("//")]
+class Schema:
+    def __init__(self):
+        self.messages = {}  # dotted name -> its fields
+        self.extensions = {}  # dotted name -> (where it was, fields that others add)
+        self.enums = set()  # dotted names
+        self.values = []  # (scope, name, number) of enums
 
 
-def skip_statement(toks, i):
-    while toks[i] != ";":
-        i += 1
-    return i + 1
+class Parser:
+    """Reads one file, of which protoc has to find nothing wrong."""
 
+    def __init__(self, path, schema):
+        self.path, self.schema, self.at = path, schema, 0
+        text = path.read_text(encoding="utf-8")
+        self.tokens = [t for t in TOKEN.findall(text) if not t.startswith("//")]
+        self.imports = []
+        try:
+            while self.at < len(self.tokens):
+                self.statement("")
+        except (IndexError, ValueError) as error:
+            sys.exit(f"{path}: cannot be read as a .proto file ({error})")
 
-def parse_enum(toks, i, out):
-    i += 2  # name and brace
-    while toks[i] != "}":
-        if toks[i] in ("option", "reserved"):
-            i = skip_statement(toks, i)
-            continue
-        out.append((toks[i], int(toks[i + 2])))
-        i = skip_statement(toks, i)
-    return i + 1
+    def next(self):
+        self.at += 1
+        return self.tokens[self.at - 1]
 
+    def skip(self):
+        while self.next() != ";":
+            pass
 
-def parse_message(toks, i, outer, out):
-    """Parse from the message's name on; braces of oneofs and of extensions belong to the same message."""
-    name = f"{outer}_{toks[i]}" if outer else toks[i]
-    i += 2
-    depth = 1
-    while depth:
-        token = toks[i]
+    def statement(self, outer):
+        token = self.next()
         if token == "message":
-            i = parse_message(toks, i + 1, name, out)
+            self.message(outer)
         elif token == "enum":
-            i = parse_enum(toks, i + 1, out)
-        elif token in ("oneof", "extend"):
-            depth += 1
-            i += 3
-        elif token == "}":
-            depth -= 1
-            i += 1
-        elif token in ("reserved", "extensions", "option"):
-            i = skip_statement(toks, i)
+            self.enum(outer)
+        elif token == "extend":
+            place, target = outer.rstrip("."), self.next()
+            self.next()
+            fields = []
+            while self.tokens[self.at] != "}":
+                self.field(fields, place, self.next())
+            self.at += 1
+            self.schema.extensions.setdefault(target, []).append((outer, fields))
         else:
-            if token in ("optional", "repeated", "required"):
-                i += 1
-            out.append((f"{name}_{toks[i + 1]}", int(toks[i + 3])))
-            i = skip_statement(toks, i)
-    return i
+            if token == "import":
+                self.imports.append(self.tokens[self.at].strip('"'))
+            self.skip()
+
+    def enum(self, outer):
+        self.schema.enums.add(outer + self.next())
+        self.next()
+        while self.tokens[self.at] != "}":
+            name = self.next()
+            if name not in ("option", "reserved"):
+                self.schema.values.append((outer, name, int(self.tokens[self.at + 1])))
+            self.skip()
+        self.at += 1
+
+    def message(self, outer):
+        name = outer + self.next()
+        if name in self.schema.messages:
+            sys.exit(f"{self.path}: message {name} is defined a second time")
+        fields = self.schema.messages[name] = []
+        depth = 1
+        self.next()
+        while depth:
+            token = self.tokens[self.at]
+            if token in ("message", "enum", "extend"):
+                self.statement(name + ".")
+            elif token == "oneof":
+                depth += 1
+                self.at += 3
+            elif token == "}":
+                depth -= 1
+                self.at += 1
+            elif token in ("reserved", "extensions", "option"):
+                self.skip()
+            else:
+                self.field(fields, name, self.next())
+
+    def field(self, fields, place, token):
+        label = "optional"
+        if token in ("optional", "repeated", "required"):
+            label, token = token, self.next()
+        if token == "map":
+            self.next()
+            key = self.next()
+            self.next()
+            kind = self.next()
+            self.next()
+            name = self.next()
+            entry = "".join(part.capitalize() for part in name.split("_")) + "Entry"
+            self.schema.messages[f"{place}.{entry}"] = [
+                Field("key", 1, "optional", key, self.path),
+                Field("value", 2, "optional", kind, self.path),
+            ]
+            label, token = "repeated", entry
+        else:
+            name = self.next()
+        self.next()
+        fields.append(Field(name, int(self.next()), label, token, self.path))
+        self.skip()
 
 
-def parse_file(path, out):
-    with open(path, encoding="utf-8") as file:
-        toks = tokens(file.read())
-    i = 0
-    while i < len(toks):
-        if toks[i] == "message":
-            i = parse_message(toks, i + 1, "", out)
-        elif toks[i] == "enum":
-            i = parse_enum(toks, i + 1, out)
-        else:
-            i = skip_statement(toks, i)
+def resolve(schema, scope, name):
+    """The dotted name of a type that a message of this scope names."""
+    parts = scope.split(".")
+    for n in range(len(parts), -1, -1):
+        full = ".".join([*parts[:n], name])
+        if full in schema.messages or full in schema.enums:
+            return full
+    return None
+
+
+def kind_of(schema, ids, scope, field):
+    """The kind of a field in shapes.h; `ids` has the messages that have a shape of their own."""
+    fixed = FIXED.get(field.type)
+    if field.type in ("string", "bytes"):
+        return PLAIN
+    if field.type not in VARINT and not fixed:
+        full = resolve(schema, scope, field.type)
+        if not full:
+            sys.exit(f"{field.place}: field {field.name} of {scope} has the type {field.type}, which no .proto defines")
+        if full in schema.messages:
+            return ids.get(full, FLAT)
+    if field.label != "repeated":
+        return PLAIN
+    return {None: PACKED_VARINT, 32: PACKED_32, 64: PACKED_64}[fixed]
+
+
+def shapes(schema):
+    fields = {name: [(name, field) for field in own] for name, own in schema.messages.items()}
+    for target, groups in schema.extensions.items():
+        fields[target] += [(scope.rstrip("."), field) for scope, group in groups for field in group]
+    # Those of which a field, whatever its kind, needs a look inside.
+    shaped = [name for name in fields if any(kind_of(schema, {}, scope, field) for scope, field in fields[name])]
+    ids = {name: FIRST_SHAPE + i for i, name in enumerate(shaped)}
+    lines = ["// Generated by gen_fields.py from the .proto files.", '#include "protos/shapes.h"', ""]
+    for name in shaped:
+        kinds = [(field.number, kind_of(schema, ids, scope, field)) for scope, field in fields[name]]
+        cells = ", ".join(f"[{number}] = {kind}" for number, kind in sorted(kinds) if kind)
+        lines.append(f"static const uint16_t kinds_of_{name.replace('.', '_')}[] = {{{cells}}};")
+    lines += ["", "const struct message_shape message_shapes[] = {"]
+    for name in shaped:
+        array = "kinds_of_" + name.replace(".", "_")
+        lines.append(f"    {{{array}, sizeof({array}) / sizeof({array}[0])}},")
+    return [*lines, "};", "", f"const uint16_t packet_kind = {ids['TracePacket']};"]
+
+
+def constants(schema):
+    for name, fields in schema.messages.items():
+        c_name = name.replace(".", "_")
+        numbers = [field.number for field in fields if field.number < EXTENSION_MIN]
+        yield from ((f"{c_name}_{field.name}", field.number) for field in fields)
+        yield f"LAST_{c_name}", max(numbers, default=0)
+    for groups in schema.extensions.values():
+        for scope, fields in groups:
+            yield from ((scope.replace(".", "_") + field.name, field.number) for field in fields)
+    numbers = collections.defaultdict(set)
+    for scope, name, number in schema.values:
+        numbers[name].add(number)
+    for scope, name, number in schema.values:
+        yield name if len(numbers[name]) == 1 else scope.replace(".", "_") + name, number
+
+
+def header(schema, prefix):
+    seen = {}
+    for name, value in constants(schema):
+        if seen.setdefault(name, value) != value:
+            sys.exit(f"{prefix}_{name} would be both {seen[name]} and {value}: name one of the two otherwise")
+    lines = ["// Generated by gen_fields.py from the .proto files: field numbers and enum values.", "#pragma once", ""]
+    return [*lines, *(f"#define {prefix}_{name} {value}" for name, value in seen.items())]
+
+
+def write_file(path, lines):
+    """Only if it changes: nearly everything is compiled again then."""
+    path, text = pathlib.Path(path), "\n".join(lines) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def check_imports(parsers, root):
+    for parser in parsers:
+        for name in parser.imports:
+            if root and not (root / name).exists() and not any(str(p.path).endswith(name) for p in parsers):
+                sys.exit(f"{parser.path}: imports {name}, which does not exist")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--prefix", default="PB")
-    parser.add_argument("output")
-    parser.add_argument("protos", nargs="+")
-    options = parser.parse_args()
-    constants = []
-    for path in options.protos:
-        parse_file(path, constants)
-    lines = ["// Generated by gen_fields.py from the .proto files: field numbers and enum values.", "#pragma once", ""]
-    seen = {}
-    for name, value in constants:
-        name = f"{options.prefix}_{name}"
-        if name in seen:  # the same enum value name in two scopes
-            if seen[name] != value:
-                lines = [line for line in lines if not line.startswith(f"#define {name} ")]
-            continue
-        seen[name] = value
-        lines.append(f"#define {name} {value}")
-    with open(options.output, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+    options = argparse.ArgumentParser()
+    options.add_argument("--prefix", default="PB")
+    options.add_argument("--shapes")
+    options.add_argument("--depfile")
+    options.add_argument("header")
+    options.add_argument("protos", nargs="+", type=pathlib.Path)
+    options = options.parse_args()
+    folders = [path for path in options.protos if path.is_dir()]
+    files = [path for path in options.protos if not path.is_dir()]
+    files += sorted(path for folder in folders for path in folder.glob("*.proto"))
+    schema = Schema()
+    parsers = [Parser(path, schema) for path in files]
+    check_imports(parsers, folders[0].parent.parent if folders else None)
+    write_file(options.header, header(schema, options.prefix))
+    if options.shapes:
+        write_file(options.shapes, shapes(schema))
+    if options.depfile:
+        paths = " ".join(str(path).replace(" ", "\\ ") for path in folders + files)
+        pathlib.Path(options.depfile).write_text(f"{options.header}: {paths}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,10 +19,15 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def encode(protoc, source, build, text):
+def encode(protoc, source, build, name):
+    path = HERE / f"imports/{name}.textproto"
+    text = path.read_bytes()
     argv = [protoc, f"-I{source}", f"-I{build}", "--encode=perfetto.protos.Trace", "protos/trace/trace_packet.proto"]
     more = b"".join(bytes.fromhex(line[5:].decode()) for line in text.splitlines() if line.startswith(b"#hex "))
-    return subprocess.run(argv, input=text, capture_output=True, check=True).stdout + more
+    done = subprocess.run(argv, input=text, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"{path}: protoc cannot encode it by protos/:\n{done.stderr.decode()}")
+    return done.stdout + more
 
 
 def answers(db, questions):
@@ -38,7 +43,7 @@ def answers(db, questions):
 def run(mmsql, protoc, source, build, name):
     with tempfile.TemporaryDirectory() as folder:
         trace, path = pathlib.Path(folder, "trace"), pathlib.Path(folder, "db")
-        trace.write_bytes(encode(protoc, source, build, (HERE / f"imports/{name}.textproto").read_bytes()))
+        trace.write_bytes(encode(protoc, source, build, name))
         subprocess.run([mmsql, "convert", "-q", trace, "-o", path], check=True)
         db = sqlite3.connect(path)
         return "\n".join(answers(db, (HERE / f"imports/{name}.sql").read_text())).rstrip() + "\n"
