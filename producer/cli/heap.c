@@ -346,6 +346,14 @@ static void tell_end(const struct heap_run *run)
                 WEXITSTATUS(status));
 }
 
+// What a data source could not do; "": nothing.
+static void keep_problem(const struct heap_run *run, char *ret, size_t size)
+{
+    struct session_counts counts;
+    session_get_counts(run->session, &counts);
+    snprintf(ret, size, "%s", counts.problem ? counts.problem : "");
+}
+
 static int profile(struct heap_run *run, struct err *err)
 {
     if (heap_options_config(&run->options, &run->config, err) < 0)
@@ -358,6 +366,8 @@ static int profile(struct heap_run *run, struct err *err)
     size_t n_processes;
     if (!quiet && run->options.command)
         tell_end(run);
+    char problem[ERR_TEXT_MAX];
+    keep_problem(run, problem, sizeof(problem));
     run->session = session_free(run->session); // the file is complete
     if (pour_stream(run, err) < 0)
         return CLI_FAILED;
@@ -366,8 +376,10 @@ static int profile(struct heap_run *run, struct err *err)
     const char *trace = run->stream_fd >= 0 ? run->stream_path : run->options.out_path;
     if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0)
         return CLI_FAILED;
+    if (n_processes > 0 && problem[0])
+        err_set(err, -EREMOTEIO, "%s", problem);
     if (n_processes > 0)
-        return CLI_DONE;
+        return problem[0] ? CLI_FAILED : CLI_DONE;
     char **command = run->options.command;
     const char *obstacle = command ? heap_command_obstacle(command[0]) : NULL;
     if (obstacle)

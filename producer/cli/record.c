@@ -66,6 +66,7 @@ struct record {
     const char *created;     // the file that is to be removed if nothing comes into it
     const char *made;        // borrowed: the same, when recording has begun
     bool interrupted;        // ended by a second signal
+    bool is_whole;           // the trace is, whatever a data source could not do
 };
 
 static void write_log(void *userdata, enum log_level level, const char *line)
@@ -362,7 +363,9 @@ static int run(struct record *record, struct err *err)
         r = session_start(record->session, err);
     if (r < 0)
         return r;
-    background_report(&record->background, BACKGROUND_OK);
+    struct session_counts counts;
+    session_get_counts(record->session, &counts);
+    background_report(&record->background, counts.problem ? BACKGROUND_FAILED : BACKGROUND_OK);
     record->made = record->created;
     record->created = NULL; // from here on it holds something
     self_guard_take();
@@ -382,11 +385,15 @@ static int run(struct record *record, struct err *err)
     if (r == 0 && record->interrupted)
         r = err_set(err, -EINTR, "%s: interrupted, what was not written yet is lost",
                     record->out_name);
+    return r;
+}
+
+// What a data source could not do, of a trace that is kept.
+static int tell_problem(const struct record *record, struct err *err)
+{
     struct session_counts counts;
     session_get_counts(record->session, &counts);
-    if (r == 0 && counts.problem)
-        r = err_set(err, -EREMOTEIO, "%s", counts.problem);
-    return r;
+    return counts.problem ? err_set(err, -EREMOTEIO, "%s", counts.problem) : 0;
 }
 
 static void print_summary(const struct record *record)
@@ -429,9 +436,10 @@ static int record_here(struct record *record, struct err *err)
         err_hint(err, -ENOMEM, "what is there is a readable trace, which may lack something");
         return CLI_FAILED;
     }
+    record->is_whole = true;
     if (!record->options.quiet)
         print_summary(record);
-    return CLI_DONE;
+    return tell_problem(record, err) < 0 ? CLI_FAILED : CLI_DONE;
 }
 
 static int record_there(struct record *record, struct err *err)
@@ -452,7 +460,9 @@ static int record_there(struct record *record, struct err *err)
         readout_remove_empty(remote.out_path);
         return CLI_FAILED;
     }
-    return record_remote_run(record->client, &remote, err);
+    int code = record_remote_run(record->client, &remote, err);
+    record->is_whole = remote.is_whole;
+    return code;
 }
 
 // A recording that nobody looks at has no verdict here; `mmsql verdict` makes one whenever it is
@@ -493,7 +503,7 @@ static int record_trace(struct record *record, struct err *err)
     int code = CLI_FAILED;
     if (r == 0 && watch_signals(record, err) == 0)
         code = record->client ? record_there(record, err) : record_here(record, err);
-    if (code == CLI_DONE)
+    if (code == CLI_DONE || record->is_whole)
         print_verdict(record);
     // Errors are printed by the caller, after this: standard error goes with the report.
     if (code != CLI_DONE && err->text[0])

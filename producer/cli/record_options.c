@@ -74,8 +74,8 @@ static const struct cli_option options[] = {
      "kill -TERM PID ends the recording",
      .sets = CLI_SETS(struct record_options, background)},
     {OPTION_BACKGROUND_WAIT, 'D', "background-wait", NULL,
-     "the same, but return when all data sources have started, or fail\n"
-     "after 30s",
+     "the same, but return when all data sources have started; fail if\n"
+     "one is left out (the rest is recorded), or after 30s",
      .sets = CLI_SETS(struct record_options, background_wait)},
     {OPTION_NOTIFY_FD, 0, "notify-fd", "FD",
      "write the byte 0 to FD when all data sources have started;\n"
@@ -345,6 +345,7 @@ void record_options_print_help(void)
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 recorded, 1 failed, 2 wrong usage, or no such detached session.\n"
+           "If a data source is left out, the exit code is 1 and the trace has the rest.\n"
            "\n"
            "Examples:\n"
            "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"

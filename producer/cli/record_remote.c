@@ -99,13 +99,14 @@ struct run {
     struct end_signal end_signal;
     uint64_t enable_id;
     bool stopping;
+    bool started; // the data sources have, and the background's parent does not know yet
     bool ended;
     bool shows;      // the progress, on a terminal
     bool asked;      // for the figures, which have not come yet
     nsec_t next_ask; // CLOCK_MONOTONIC
     nsec_t began;    // likewise
     size_t n_snapshots;
-    char problem[256]; // of a data source; empty: none
+    char problem[ERR_TEXT_MAX]; // of a data source; empty: none
     struct err *err;
 };
 
@@ -141,7 +142,7 @@ static void handle_events(struct run *run, const Pb__ObservableEvents *events)
     if (!events)
         return;
     if (events->all_data_sources_started && run->background)
-        background_report(run->background, BACKGROUND_OK);
+        run->started = true;
     if (events->clone_trigger_hit && run->remote && run->remote->out_path)
         save_snapshot(run, events->clone_trigger_hit);
 }
@@ -253,9 +254,61 @@ static int handle_signals(struct run *run)
     return 0;
 }
 
+static void keep_problem(struct run *run, const Pb__GetTraceStatsResponse *response)
+{
+    const char *problem = response->details ? response->details->problem : NULL;
+    if (problem)
+        str_printable(run->problem, sizeof(run->problem), problem, strlen(problem));
+}
+
+// What the session came to, in the words of a recording in the own process. False: it is not known.
+static bool ask_counts(struct run *run, struct session_counts *ret)
+{
+    Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
+    ProtobufCMessage *reply;
+    if (ipc_client_call(run->client, IPC_CONSUMER_GET_TRACE_STATS, &request.base, -1,
+                        REMOTE_TIMEOUT, &reply, NULL) < 0)
+        return false;
+    const Pb__GetTraceStatsResponse *response = (const Pb__GetTraceStatsResponse *)reply;
+    *ret = read_counts(run, response);
+    for (size_t i = 0;
+         !response->details && response->trace_stats && i < response->trace_stats->n_buffer_stats;
+         i++)
+        ret->events_lost += response->trace_stats->buffer_stats[i]->trace_writer_packet_loss;
+    keep_problem(run, response);
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return true;
+}
+
+static int tell_problem(const struct run *run)
+{
+    return run->problem[0] ? err_set(run->err, -EREMOTEIO, "%s", run->problem) : 0;
+}
+
+// Those who wait for the end hear early what the trace will lack.
+static void warn_of_problem(struct run *run)
+{
+    struct session_counts counts;
+    if (run->ended || run->remote->options->quiet || !ask_counts(run, &counts))
+        return;
+    if (run->problem[0])
+        fprintf(stderr, CLI_PROGRAM ": %s\n", run->problem);
+}
+
+// The parent of a recording in the background waits for all data sources, and fails without one.
+static void report_start(struct run *run)
+{
+    struct session_counts counts;
+    bool is_whole = run->ended || !ask_counts(run, &counts) || !run->problem[0];
+    run->started = false;
+    background_report(run->background, is_whole ? BACKGROUND_OK : BACKGROUND_FAILED);
+}
+
 static int wait_for_end(struct run *run)
 {
     int r = take_replies(run);
+    if (r == 0 && run->started)
+        report_start(run);
     while (r == 0 && !run->ended) {
         int timeout_ms = ask_for_progress(run);
         struct pollfd fds[] = {
@@ -267,6 +320,8 @@ static int wait_for_end(struct run *run)
         r = handle_signals(run);
         if (r == 0)
             r = take_replies(run);
+        if (r == 0 && run->started)
+            report_start(run);
     }
     if (run->shows)
         progress_erase();
@@ -337,27 +392,6 @@ static int detach(struct run *run, const char *key)
 
 // The end.
 
-// What the session came to, in the words of a recording in the own process. False: it is not known.
-static bool ask_counts(struct run *run, struct session_counts *ret)
-{
-    Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
-    ProtobufCMessage *reply;
-    if (ipc_client_call(run->client, IPC_CONSUMER_GET_TRACE_STATS, &request.base, -1,
-                        REMOTE_TIMEOUT, &reply, NULL) < 0)
-        return false;
-    const Pb__GetTraceStatsResponse *response = (const Pb__GetTraceStatsResponse *)reply;
-    *ret = read_counts(run, response);
-    for (size_t i = 0;
-         !response->details && response->trace_stats && i < response->trace_stats->n_buffer_stats;
-         i++)
-        ret->events_lost += response->trace_stats->buffer_stats[i]->trace_writer_packet_loss;
-    if (response->details && response->details->problem)
-        str_printable(run->problem, sizeof(run->problem), response->details->problem,
-                      strlen(response->details->problem));
-    protobuf_c_message_free_unpacked(reply, NULL);
-    return true;
-}
-
 static void print_summary(const char *name, const struct session_counts *counts, uint64_t bytes)
 {
     struct strbuf line CLEANUP(strbuf_done) = {0};
@@ -389,15 +423,14 @@ static int finish(struct run *run)
     if (r < 0)
         return r;
     if (bytes == 0 && run->n_snapshots > 0)
-        return 0; // each of them has been named
+        return tell_problem(run); // each of them has been named
     if (remote->out_path && bytes == 0)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");
     else if (!remote->options->quiet)
         print_summary(remote->out_name, counted ? &counts : NULL, bytes);
-    if (run->problem[0])
-        return err_set(run->err, -EREMOTEIO, "%s", run->problem);
-    return 0;
+    remote->is_whole = bytes > 0;
+    return tell_problem(run);
 }
 
 static int run_session(struct run *run)
@@ -406,12 +439,15 @@ static int run_session(struct run *run)
     int r = observe(run, run->remote->config->trace);
     if (r == 0)
         r = enable(run);
-    if (r == 0 && options->detach_key)
+    if (r == 0 && options->detach_key) {
+        warn_of_problem(run);
         return detach(run, options->detach_key);
+    }
     if (r == 0)
         r = confirm(run);
     if (r < 0)
         return r;
+    warn_of_problem(run);
     if (!options->background_wait && options->notify_fd < 0)
         background_report(run->background, BACKGROUND_OK);
     r = wait_for_end(run);
@@ -506,7 +542,10 @@ int record_remote_attach(const struct record_options *options, int signal_fd, st
         send_stop(&run);
     if (r == 0)
         r = wait_for_end(&run);
-    if (r == 0)
+    struct session_counts counts;
+    if (r == 0 && ask_counts(&run, &counts))
+        r = tell_problem(&run);
+    if (run.ended)
         remote_free_buffers(client);
     return r < 0 ? CLI_FAILED : CLI_DONE;
 }

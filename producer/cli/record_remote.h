@@ -27,6 +27,7 @@ struct record_remote {
     int output_fd;                 // owned: the trace's
     const char *out_name;          // for messages
     const char *out_path;          // NULL: standard output
+    bool is_whole;                 // set: the trace is, whatever a data source could not do
 };
 
 // Records until the end, or until the session is detached. An exit code.

@@ -168,9 +168,21 @@ static void add_table(const struct status *status, struct strbuf *out)
 
 static void add_printable(struct strbuf *out, const char *text)
 {
-    char printable[256];
+    char printable[1024];
     strbuf_add_str(out, str_printable(printable, sizeof(printable), text ? text : "",
                                       text ? strlen(text) : 0));
+}
+
+static void add_problems(const struct status *status, struct strbuf *out)
+{
+    for (size_t s = 0; s < status->state->n_tracing_sessions; s++) {
+        const Session *session = status->state->tracing_sessions[s];
+        if (!session->details || !session->details->problem)
+            continue;
+        strbuf_addf(out, "session %" PRIu64 ": ", session->id);
+        add_printable(out, session->details->problem);
+        strbuf_add_char(out, '\n');
+    }
 }
 
 void status_add_text(const struct status *status, struct strbuf *out)
@@ -202,6 +214,7 @@ void status_add_text(const struct status *status, struct strbuf *out)
     if (state->n_tracing_sessions > 0) {
         strbuf_add_char(out, '\n');
         add_table(status, out);
+        add_problems(status, out);
     }
 }
 
@@ -260,6 +273,7 @@ static void add_json_details(const struct status *status, struct strbuf *out, co
 {
     add_string(out, "consumer", d->consumer);
     add_string(out, "activity", d->state);
+    add_string(out, "problem", d->problem);
     add_bool(out, "detached", d->detached);
     add_number(out, "elapsed_ns", d->has_elapsed_ns, d->elapsed_ns);
     add_number(out, "events", d->has_events, (int64_t)d->events);

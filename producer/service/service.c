@@ -330,6 +330,7 @@ static struct session_env member_env(struct member *member)
     struct session_env env = member->service->env.session;
     env.ignore_triggers = false;
     env.requester = &member->requester;
+    env.title = member->consumer_name;
     env.started = session_started;
     env.clone_due = clone_due;
     env.ended = session_ended;

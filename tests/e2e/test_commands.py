@@ -26,6 +26,13 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period
 TRACE_ENTRY = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
 
 
+# Of two data sources one cannot be opened: its period is too short.
+LEFT_OUT = VMSTAT + """
+data_sources { config { name: "linux.perf_map" perf_map_config { period_ms: 1 } } }
+"""
+WHY = r"linux\.perf_map is not recorded: period_ms is less than \d+"
+
+
 def trigger_config(mode, name, stop_delay_ms, timeout_ms=120000):
     return f"""{VMSTAT}
 trigger_config {{
@@ -167,6 +174,16 @@ class WithoutService(Commands):
         lib.wait_for(lambda: (self.dir / "trace").stat().st_size > 0, "nothing is written")
         self.stop_background(pid)
         self.assertGreater(len(self.vmstats("trace")), 0)
+
+    def test_background_wait_fails_without_a_source(self):
+        """The parent says what is missing; the recording goes on."""
+        self.config(LEFT_OUT)
+        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t", "60s", "-D")
+        pid = int(done.stdout)
+        self.addCleanup(self.kill, pid)
+        states.wait_for_recorder(pid, 8)
+        os.kill(pid, signal.SIGTERM)
+        lib.wait_for(lambda: self.n_vmstats("trace") > 0, "the trace")
 
     def test_background_fails_visibly(self):
         self.config(VMSTAT)
@@ -494,6 +511,42 @@ class WithDaemon(ServiceTests, Commands):
         self.assertEqual(session["triggers_received"], 0)
         self.assertEqual(session["activity"], "recording")
         self.assertIn("mmtrace", session["consumer"])
+
+
+    def test_a_source_that_is_left_out_fails_the_command(self):
+        """As soon as the session is made a line says so; the exit code does at the end. The trace is kept."""
+        self.config(LEFT_OUT)
+        lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*nothing lost\n(.*\n)*mmtrace: {WHY}\n$"
+        self.fail_with(1, lines, "record", "-c", "config", "-o", "trace", "-t", "500ms")
+        self.assertGreater(self.n_vmstats("trace"), 0)
+        self.assertRegex(self.service.log(), rf"mmtrace\[\d+\]: {WHY}\n")
+
+    def test_background_wait_fails_without_a_source(self):
+        self.config(LEFT_OUT)
+        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t", "60s", "-D")
+        self.stop_background(int(done.stdout))
+        self.assertGreater(self.n_vmstats("trace"), 0)
+
+    def test_detached_without_a_source(self):
+        """The line comes at once, the exit code from the command that waits for the end."""
+        self.config(LEFT_OUT + 'write_into_file: true unique_session_name: "lacking"')
+        done = self.succeed("record", "-c", "config", "-o", "trace", "--detach=key")
+        self.assertRegex(done.stderr, WHY)
+        session, = self.named("lacking")
+        self.assertRegex(session["problem"], WHY)
+        self.assertRegex(self.succeed("status").stdout, rf"\nsession {session['id']}: {WHY}\n")
+        self.fail_with(1, f"^mmtrace: {WHY}$", "record", "--attach=key", "--stop")
+
+    def test_snapshots_without_a_source(self):
+        self.config(LEFT_OUT + """
+            trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000
+                triggers { name: "lacking" stop_delay_ms: 1 } }""")
+        child = self.spawn("record", "-c", "config", "-o", "trace")
+        lib.wait_for(lambda: self.run_command("trigger", "lacking").returncode == 0, "a session that hears")
+        lib.wait_for(lambda: self.n_vmstats("trace.0") > 0, "the snapshot")
+        child.send_signal(signal.SIGTERM)
+        self.assertRegex(child.communicate(timeout=60)[1], rf"\nmmtrace: {WHY}\n$")
+        self.assertEqual(child.returncode, 1)
 
 
 @lib.needs_root

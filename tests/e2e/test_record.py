@@ -676,6 +676,18 @@ class Unprivileged(RecordCase):
         self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 0)
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
+    def test_what_is_left_out_fails_the_command(self):
+        """The trace has the rest; the exit code and the last line say what it lacks."""
+        text = config() + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: "sched/sched_switch" } } }'
+        why = r"linux\.ftrace is not recorded: .*Permission denied \(run as root, .+\)"
+        done = self.record(text)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, fr"^mmtrace: {why}\nmmtrace: .*nothing lost\n(  .+\n)*mmtrace: {why}\n$")
+        self.assertGreater(len(lib.of_kind(lib.decode(self.trace), "sys_stats")), 0)
+        done = self.record(text, "--quiet", "--no-daemon")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, fr"^mmtrace: {why}\n$")
+
     def test_nothing_is_left(self):
         done = self.record('buffers { size_kb: 64 } data_sources { config { name: "linux.ftrace"\n'
                            'ftrace_config { ftrace_events: "sched/sched_switch" } } }\n')

@@ -369,6 +369,17 @@ class ArmedAndEnded(Armed):
         self.assertEqual(lib.of_kind(lib.decode(trace), "recording_cut"), [])
         self.assertGreater(len(samples(trace)), 20)
 
+    def test_source_that_is_left_out(self):
+        """The log names the config, status shows the reason, and the rest is recorded."""
+        why = "linux.perf_map is not recorded: period_ms is less than 10"
+        text = TRIGGERED % 60000 + 'data_sources { config { name: "linux.perf_map" perf_map_config { period_ms: 1 } } }'
+        daemon = self.record_part(text)
+        self.assertIn(f"armed/one.cfg: {why}\n", daemon.said())
+        self.assertIn(f": {why}\n", self.command("status").stdout)
+        self.assertEqual(daemon.end(), 0)
+        [trace] = self.finished()
+        self.assertGreater(len(samples(trace)), 20)
+
     def test_snapshot_takes_the_buffer_along(self):
         """A snapshot may leave an empty buffer: the file has what was recorded after it."""
         for name in ("transfer_on_clone", "clear_before_clone"):

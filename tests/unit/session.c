@@ -166,6 +166,27 @@ static void source_has_its_own_duration(void **state)
     done(&t);
 }
 
+static void assert_problem(const struct test *t, const char *text)
+{
+    struct session_counts counts;
+    session_get_counts(t->session, &counts);
+    assert_string_equal(counts.problem, text);
+}
+
+// A changed filter has it tried again.
+static void problem_is_told_once(void **state)
+{
+    (void)state;
+    struct test t;
+    failing_open = "a";
+    assert_int_equal(make(&t, TWO_SOURCES "data_sources { config { name: 'a' } }"), 0);
+    start(&t);
+    session_filters_changed(t.session);
+    assert_problem(&t, "a is not recorded: no way in");
+    done(&t);
+    failing_open = NULL;
+}
+
 static void what_fails_is_left_out(void **state)
 {
     (void)state;
@@ -174,6 +195,9 @@ static void what_fails_is_left_out(void **state)
     assert_int_equal(make(&t, TWO_SOURCES), 0);
     start(&t);
     assert_string_equal(t.log, "a is not recorded: no way in\n");
+    assert_problem(&t, "a is not recorded: no way in");
+    session_stop(t.session);
+    assert_problem(&t, "a is not recorded: no way in");
     done(&t);
     failing_open = NULL;
     failing_start = "b";
@@ -181,6 +205,7 @@ static void what_fails_is_left_out(void **state)
     start(&t);
     session_stop(t.session);
     assert_string_equal(t.log, "b is not recorded: does not start\n");
+    assert_problem(&t, "b is not recorded: does not start");
     done(&t);
     assert_string_equal(diary,
                         "open a, open b, start a, start b, flush a, stop a, close b, close a");
@@ -408,6 +433,7 @@ int main(void)
         cmocka_unit_test(clocks_are_taken_again_when_they_drift),
         cmocka_unit_test(source_has_its_own_duration),
         cmocka_unit_test(what_fails_is_left_out),
+        cmocka_unit_test(problem_is_told_once),
         cmocka_unit_test(nothing_left_is_an_error),
         cmocka_unit_test(producer_filters_select),
         cmocka_unit_test(full_file_ends_the_session),

@@ -24,6 +24,7 @@ static struct status make_status(Pb__TracingServiceState *state)
     full.bugreport_score = 100;
     full.details = &details;
     details.state = "triggered";
+    details.problem = "a is not recorded: \x1b";
     details.has_elapsed_ns = details.has_bytes_buffered = details.has_events = true;
     details.elapsed_ns = 75 * NSEC_PER_SEC;
     details.bytes_buffered = 100000;
@@ -69,7 +70,8 @@ static void columns_are_aligned(void **state)
                    "3   mm \"1\"?  triggered   0    1m15s  1536 KB  98 KB  4321    0     2         "
                    "kmem_activity 1m05s ago  2h00m    100\n"
                    "12  -        CONFIGURED  0    -      0 KB     -      -       -     -         "
-                   "-                        -        -\n");
+                   "-                        -        -\n"
+                   "session 3: a is not recorded: ?\n");
     strbuf_done(&text);
 }
 
@@ -82,6 +84,7 @@ static void json_is_escaped(void **state)
     status_add_json(&status, &text);
     assert_non_null(strstr(text.text, "{\"service\":\"traced \\ufffd\",\"pid\":7,"));
     assert_non_null(strstr(text.text, "\"name\":\"mm \\\"1\\\"\\u001b\""));
+    assert_non_null(strstr(text.text, "\"problem\":\"a is not recorded: \\u001b\""));
     assert_non_null(strstr(text.text, "\"last_trigger\":\"kmem_activity\""));
     assert_non_null(strstr(text.text, "\"last_trigger_realtime_ns\":935000000000,"));
     assert_non_null(strstr(text.text, "\"hears\":[\"kmem_activity\",\"oom\\u000a\"]"));

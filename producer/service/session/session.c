@@ -113,6 +113,7 @@ static struct source_set_env sources_env(const struct session *session)
         .classes = session->env.classes,
         .buffers = session->buffers.items,
         .required = session->env.required_source,
+        .title = session->env.title,
     };
 }
 

@@ -49,6 +49,7 @@ struct session_env {
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
     const struct requester *requester; // NULL: root
+    const char *title;                 // in front of log lines; NULL: the program has one session
 
     // Nobody can fire triggers: a trigger_config has no effect, the session is a plain one.
     bool ignore_triggers;
@@ -197,7 +198,7 @@ struct session_counts {
     uint64_t bytes;               // recorded into the buffers
     uint64_t file_bytes;          // written to the file
     bool file_full;               // max_file_size_bytes ended the session
-    const char *problem;          // of a source (source.h); borrowed from the session
+    const char *problem; // sources that are left out, or a source's own (source.h); borrowed
 };
 
 void session_get_counts(const struct session *session, struct session_counts *ret);

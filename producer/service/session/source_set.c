@@ -4,14 +4,18 @@
 // listens to others (process names, to the pids that ftrace sees) is in place before they speak.
 // They stop the other way round, so that it hears their last words.
 //
-// A machine rarely allows everything that a config asks for. Whatever fails is logged once and left
-// out; a recording is refused only when nothing of it would be left.
+// A machine rarely allows everything that a config asks for. Whatever fails is logged once, left
+// out, and remembered as the session's problem until its end: the command that asked for the source
+// fails by it, although the trace is kept. A recording is refused only when nothing of it would be
+// left.
 #include "producer/service/session/source_set.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
@@ -120,12 +124,19 @@ static int open_implicit(struct source_set *set, const struct source_set_env *en
 
 // A failure that costs only one of several sources is told here. That of a single one, and want of
 // memory, which is no property of the source, travel as the session's own.
-static void log_left_out(const struct source_set *set, const char *name, const struct err *err)
+static void leave_out(struct source_set *set, const char *name, const struct err *err)
 {
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    size_t used = strlen(set->left_out);
+    strbuf_addf(&text, "%s is not recorded: %s", name, err->text);
     if (err->hint[0])
-        log_warning(set->log, "%s is not recorded: %s (%s)", name, err->text, err->hint);
-    else
-        log_warning(set->log, "%s is not recorded: %s", name, err->text);
+        strbuf_addf(&text, " (%s)", err->hint);
+    if (text.failed)
+        return;
+    log_warning(set->log, "%s%s", set->title, text.text);
+    if (!strstr(set->left_out, text.text)) // filters may have it tried again
+        snprintf(set->left_out + used, sizeof(set->left_out) - used, "%s%s", used > 0 ? "; " : "",
+                 text.text);
 }
 
 static int forward_single(struct err *err, int r, const char *name, const struct err *source_err)
@@ -167,6 +178,8 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
     *set = (struct source_set){.log = env->log, .required = env->required};
+    if (env->title)
+        snprintf(set->title, sizeof(set->title), "%s: ", env->title);
     set->slots = memory_calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
     if (!set->slots)
         return err_errno(err, -ENOMEM, "data sources");
@@ -189,7 +202,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
             if (r < 0 && (n_wanted == 1 || r == -ENOMEM || is_required(set, *class)))
                 return forward_single(err, r, entry->config->name, &source_err);
             if (r < 0)
-                log_left_out(set, entry->config->name, &source_err);
+                leave_out(set, entry->config->name, &source_err);
         }
     }
     if (set->n == set->n_implicit && n_wanted > 0)
@@ -215,7 +228,7 @@ size_t source_set_open_more(struct source_set *set, const struct source_set_env 
             struct err err = {0};
             if (wants(entry, *class) && !has_slot(set, entry->config) &&
                 open_slot(set, env, *class, config, entry->config, &err) < 0)
-                log_left_out(set, entry->config->name, &err);
+                leave_out(set, entry->config->name, &err);
         }
     }
     return n_before;
@@ -250,7 +263,7 @@ void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
     for (size_t i = first; i < set->n; i++) {
         struct err err = {0};
         if (start_slot(set, &set->slots[i], now, &err) < 0)
-            log_left_out(set, set->slots[i].config->name, &err);
+            leave_out(set, set->slots[i].config->name, &err);
     }
 }
 
@@ -264,7 +277,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         if (r == -ENOMEM || (r < 0 && single && !slot->implicit))
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0)
-            log_left_out(set, slot->config->name, &source_err);
+            leave_out(set, slot->config->name, &source_err);
     }
     if (set->n_running == 0 && set->n > set->n_implicit)
         return err_set(err, -ENODEV, "nothing is left to record");
@@ -346,7 +359,7 @@ nsec_t source_set_stop_due(struct source_set *set, nsec_t now)
 
 void source_set_counts(const struct source_set *set, struct source_counts *ret)
 {
-    *ret = (struct source_counts){0};
+    *ret = (struct source_counts){.problem = set->left_out[0] ? set->left_out : NULL};
     for (size_t i = 0; i < set->n; i++) {
         struct source_counts counts = {0};
         if (set->slots[i].class->counts && !set->slots[i].implicit)

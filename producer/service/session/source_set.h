@@ -36,6 +36,8 @@ struct source_set {
     struct foreign_helper *helper; // owned; NULL: there is none
     const struct log *log;         // borrowed
     const char *required;          // borrowed
+    char title[64];                // of the session, with ": " behind it; "": none
+    char left_out[768];            // which of them are left out, why, and the way out; "": none
 };
 
 struct source_set_env {
@@ -46,16 +48,17 @@ struct source_set_env {
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
     const char *required; // a data source without which nothing is to be recorded; NULL: none
+    const char *title;    // of the session, in front of log lines; NULL: the program has only one
 };
 
 // Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. One
-// that cannot be opened is logged and left out; it is an error only if none is left of those that
-// the config asks for, or the required one.
+// that cannot be opened is logged, left out, and the problem that source_set_counts() gives; it is
+// an error only if none is left of those that the config asks for, or the required one.
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
 // Opens those of the same config that were left out because of its filters, which have changed.
-// What fails is logged. Returns the number of the first new one.
+// What fails is left out as above. Returns the number of the first new one.
 size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
                             const Pb__TraceConfig *config);
 
@@ -66,7 +69,7 @@ void source_set_prepare(struct source_set *set, size_t first);
 // Starts what was opened, at the time `now` (boot time). As above: an error only if nothing starts.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
-// Starts those from number `first` on, among others that run. What fails is logged.
+// Starts those from number `first` on, among others that run. What fails is left out as above.
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 
 void source_set_flush(struct source_set *set);
