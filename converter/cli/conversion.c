@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@
 #include "converter/tables/defend.h"
 #include "converter/tables/indexes.h"
 #include "converter/tables/join.h"
+#include "converter/tables/pages.h"
 #include "converter/tables/rows.h"
 
 #define PROGRESS_PERIOD (100 * NSEC_PER_MSEC)
@@ -60,7 +62,8 @@ VEC_DEFINE(content_vec, struct content);
 struct run {
     const struct conversion *conversion;
     struct budget budget;
-    char *folder; // owned
+    uint64_t n_counted; // bytes of the working file that the budget knows
+    char *folder;       // owned
     struct working_folder beside;
     char *working; // owned; the file that becomes the output
     bool has_maps; // a trace had perf maps
@@ -173,10 +176,27 @@ static int journals_settle(struct run *run)
     return err_hint(run->err, -EBUSY, "its journal is beside it; close that program first");
 }
 
+// SQLite does not ask before it makes the working file longer.
+static void working_count(struct run *run)
+{
+    uint64_t size = file_size(run->working);
+    if (size > run->n_counted)
+        budget_note(&run->budget, size - run->n_counted);
+    else
+        budget_give(&run->budget, run->n_counted - size);
+    run->n_counted = size;
+}
+
 // A copy of the old database, through SQLite, which knows what of a journal counts.
 static int base_copy(struct run *run)
 {
     const char *output = run->conversion->output;
+    if (!run->budget.is_room && !budget_fits(&run->budget, file_size(output))) {
+        char text[96];
+        err_set(run->err, -EDQUOT, "%s: %s by what it has already", output,
+                budget_text(&run->budget, BUDGET_OUTPUT, text, sizeof(text)));
+        return err_hint(run->err, -EDQUOT, "give more");
+    }
     CLEANUP(handle_closep) sqlite3 *from = NULL;
     CLEANUP(handle_closep) sqlite3 *to = NULL;
     // Not for reading only: a database in WAL mode would keep the files that reading it makes.
@@ -204,6 +224,7 @@ static int base_copy(struct run *run)
     // Who likes WAL for writing has it no longer: a reader would need to write beside the file.
     sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
+    working_count(run);
     int r = 0;
     run->n_traces = sql_number_or_failure(to, "SELECT max(id) + 1 FROM trace", 0, &r);
     run->n_judged = run->n_traces;
@@ -257,12 +278,12 @@ static void damage_print(struct run *run, const char *trace, const struct input 
     }
 }
 
-// *ret_rows: how many rows the tables got.
-static int trace_import(struct run *run, const struct content *content, const char *path,
-                        const struct id_shifts *shifts, struct trace_result *ret,
-                        uint64_t *ret_rows)
+// *ret_rows: how many rows the tables got. -EDQUOT, too: the database is there, and too large.
+static int trace_try(struct run *run, const struct content *content, const char *path,
+                     const struct id_shifts *shifts, struct trace_result *ret, uint64_t *ret_rows)
 {
     CLEANUP(database_freep) struct database *db = NULL;
+    *run->err = (struct err){0};
     int r = database_create(path, run->err, &db);
     if (r == 0 && shifts)
         database_shift_ids(db, shifts);
@@ -279,10 +300,44 @@ static int trace_import(struct run *run, const struct content *content, const ch
     }
     if (r == 0)
         r = database_finish(db, run_goes_on, run, run->err);
-    run->has_maps |= r == 0 && database_n_rows(db, TABLE_perf_map) > 0;
+    uint64_t n_bytes = r == 0 ? database_n_bytes(db) : 0, n_rows = 0;
+    bool has_maps = r == 0 && database_n_rows(db, TABLE_perf_map) > 0;
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
-        *ret_rows += database_n_rows(db, table);
-    return r;
+        n_rows += database_n_rows(db, table);
+    db = database_free(db);
+    budget_give(&run->budget, run->budget.output - run->budget.before);
+    if (r < 0)
+        return r;
+    // The rows of a part are there twice while it is joined.
+    bool is_part = path != run->working;
+    budget_note(&run->budget, n_bytes);
+    bool fits = budget_fits(&run->budget, is_part ? n_bytes : 0);
+    if (!fits) {
+        budget_give(&run->budget, n_bytes);
+        return err_set(run->err, -EDQUOT, "%s: --max-output is reached", content->name);
+    }
+    run->n_counted += is_part ? 0 : n_bytes;
+    run->has_maps |= has_maps;
+    *ret_rows = n_rows;
+    return 0;
+}
+
+// As much of the trace as there is room for.
+static int trace_import(struct run *run, const struct content *content, const char *path,
+                        const struct id_shifts *shifts, struct trace_result *ret,
+                        uint64_t *ret_rows)
+{
+    int r;
+    budget_begin(&run->budget);
+    do
+        r = trace_try(run, content, path, shifts, ret, ret_rows);
+    while (r < 0 && budget_narrow(&run->budget, r));
+    if (r != -EDQUOT)
+        return r;
+    char text[96];
+    err_set(run->err, r, "%s: %s before anything is converted", content->name,
+            budget_text(&run->budget, BUDGET_OUTPUT, text, sizeof(text)));
+    return err_hint(run->err, r, "give more");
 }
 
 // What brings a trace onto the clock of the first one.
@@ -423,14 +478,17 @@ static int trace_convert(struct run *run, const struct content *content, struct 
         r = shifts_find(run, &shifts);
     if (r == 0)
         r = trace_import(run, content, path, shifts, &result, &n_rows);
+    bool imported = r == 0;
     if (r == 0 && part)
         r = part_skips(run, part, content->name, &repeats);
-    if (r == 0 && part && !repeats)
+    if (r == 0 && part && !repeats) {
         r = part_join(run, part, content->name);
-    if (part) {
-        budget_give(&run->budget, file_size(part));
-        unlink(part);
+        working_count(run);
     }
+    if (part && imported)
+        budget_give(&run->budget, file_size(part));
+    if (part)
+        unlink(part);
     if (r < 0 || repeats)
         return r;
     run->has_base = true;
@@ -448,11 +506,23 @@ static void content_done(struct content *content)
     input_free(content->input);
 }
 
+// No room is left for a further file; what is there already is kept.
+static int left_out_print(struct run *run)
+{
+    progress_wipe(run);
+    say("%s; left out", run->err->text);
+    *run->err = (struct err){0};
+    run->damaged = true;
+    return 0;
+}
+
 // Whether nothing of a further file can be read; says so.
 static bool is_used_up(struct run *run, const char *name)
 {
     char text[96];
     enum budget_limit limit = budget_check(&run->budget, BUDGET_WALK);
+    if (!limit && !budget_fits(&run->budget, run->budget.output_max / 8))
+        limit = BUDGET_OUTPUT;
     if (!limit)
         return false;
     say("%s: left out: %s", name, budget_text(&run->budget, limit, text, sizeof(text)));
@@ -482,6 +552,8 @@ static int content_take(struct run *run, struct content content)
             return 0;
     } else {
         r = trace_convert(run, &content, &source);
+        if (r == -EDQUOT && run->has_base)
+            r = left_out_print(run);
     }
     content_done(&content);
     return r;
@@ -521,6 +593,8 @@ static int archive_take(struct run *run, struct input *archive, const struct con
     struct archive_left_out left_out;
     const struct input_needs needs = needs_of(run);
     int r = archive_read(archive, name, &needs, archive_wants, run->err, &files, &left_out);
+    if (r == -EDQUOT && run->n_bytes)
+        return left_out_print(run);
     if (r == 0 && *left_out.text) {
         say("%s; left out", left_out.text);
         run->damaged |= left_out.damaged;
@@ -546,7 +620,10 @@ static int file_take(struct run *run, const struct conversion_file *file)
     CLEANUP(input_freep) struct input *input = NULL;
     const char *name = str_eq(file->path, "-") ? "standard input" : file->path;
     const struct input_needs needs = needs_of(run);
+    budget_begin(&run->budget);
     int r = input_open(file->path, &needs, run->err, &input);
+    if (r == -EDQUOT && run->n_bytes)
+        return left_out_print(run);
     if (r < 0)
         return r;
     if (!file->format && archive_recognise(input))
@@ -566,23 +643,53 @@ static int file_take(struct run *run, const struct conversion_file *file)
 struct waiting {
     struct run *run;
     const struct content *content;
+    sqlite3 *handle; // NULL: the rows go past SQLite
     enum budget_limit stopped;
 };
+
+// SQLite has pages in memory that the file will have.
+static void rows_count(struct run *run, sqlite3 *handle)
+{
+    int failure = 0;
+    int64_t n_pages = sql_number_or_failure(handle, "PRAGMA page_count", 0, &failure);
+    uint64_t size = (uint64_t)n_pages * PAGE_BYTES;
+    if (size > run->n_counted) {
+        budget_note(&run->budget, size - run->n_counted);
+        run->n_counted = size;
+    }
+}
 
 // Importers ask from time to time. What they have read does not come back, so it need not stay.
 static bool waiting_goes_on(void *userdata)
 {
     struct waiting *waiting = userdata;
     input_forget(waiting->content->input);
+    if (waiting->handle)
+        rows_count(waiting->run, waiting->handle);
     if (!waiting->stopped)
         waiting->stopped = budget_check(&waiting->run->budget, BUDGET_ROWS);
     return !waiting->stopped && run_goes_on(waiting->run);
 }
 
-static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
-                          const struct content *content)
+__attribute__((format(printf, 2, 3))) static void note(struct strbuf *notes, const char *format,
+                                                       ...)
 {
-    struct waiting waiting = {run, content, BUDGET_LASTS};
+    char *text;
+    va_list values;
+    va_start(values, format);
+    int n = vasprintf(&text, format, values);
+    va_end(values);
+    notes->failed |= n < 0;
+    if (n < 0)
+        return;
+    strbuf_add(notes, text, (size_t)n + 1);
+    free(text);
+}
+
+static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
+                          const struct content *content, struct strbuf *notes)
+{
+    struct waiting waiting = {.run = run, .content = content, .handle = bulk ? NULL : handle};
     struct file_import in = {
         .handle = handle,
         .bulk = bulk,
@@ -595,27 +702,38 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     size_t size = input_size(content->input);
     if (!size)
         return content_empty(run, content);
+    char text[96];
+    if (!waiting_goes_on(&waiting) && waiting.stopped) {
+        note(notes, "%s: %s; left out", content->name,
+             budget_text(&run->budget, waiting.stopped, text, sizeof(text)));
+        return 0;
+    }
     int r = content->format->import(&in, input_bytes(content->input), size, run->err);
     if (r == -ECANCELED && waiting.stopped) {
-        char text[96];
-        say("%s: %s; converted what could be read", content->name,
-            budget_text(&run->budget, waiting.stopped, text, sizeof(text)));
-        run->damaged = true;
+        note(notes, "%s: %s; converted what could be read", content->name,
+             budget_text(&run->budget, waiting.stopped, text, sizeof(text)));
         r = 0;
     }
     if (r < 0)
         return r;
-    run->n_bytes += size;
-    run->damaged |= in.n_bad || damage;
     if (damage)
-        say("%s: %s; converted what could be read", content->name, damage);
+        note(notes, "%s: %s; converted what could be read", content->name, damage);
     char in_all[64] = "";
     if (in.n_bad > 1)
         snprintf(in_all, sizeof(in_all), "; %" PRIu64 " lines are wrong in all", in.n_bad);
     if (in.n_bad)
-        say("%s: line %" PRIu64 ": %s%s; the rest is loaded", content->name, in.first_bad,
-            in.first_why, in_all);
+        note(notes, "%s: line %" PRIu64 ": %s%s; the rest is loaded", content->name, in.first_bad,
+             in.first_why, in_all);
     return 0;
+}
+
+// Names have any bytes but 0.
+static int notes_print(struct run *run, const struct strbuf *notes)
+{
+    run->damaged |= notes->size > 0;
+    for (size_t at = 0; at < notes->size; at += strlen(notes->text + at) + 1)
+        say("%s", notes->text + at);
+    return notes->failed ? err_errno(run->err, -ENOMEM, "database") : 0;
 }
 
 // Whether files of the same format went before it.
@@ -629,17 +747,53 @@ static bool format_was_seen(const struct run *run, size_t before)
 
 // All files of a format in one go, past SQLite, if its tables have no rows yet. *ret: they are
 // through.
-static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,
-                       bool *ret)
+static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *format,
+                    struct strbuf *notes, bool *ret)
 {
     CLEANUP(bulk_freep) struct bulk *bulk = NULL;
-    int r =
-        format->n_tables ? bulk_open(handle, format->tables, format->n_tables, run->err, &bulk) : 0;
+    *run->err = (struct err){0};
+    int r = format->n_tables
+                ? bulk_open(handle, format->tables, format->n_tables, &run->budget, run->err, &bulk)
+                : 0;
     *ret = bulk != NULL;
     for (size_t i = 0; i < run->waiting.n && bulk && r == 0; i++)
         if (run->waiting.items[i].format == format)
-            r = waiting_import(run, handle, bulk, &run->waiting.items[i]);
+            r = waiting_import(run, handle, bulk, &run->waiting.items[i], notes);
     return r == 0 && bulk ? bulk_finish(bulk, run->err) : r;
+}
+
+static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,
+                       bool *ret)
+{
+    CLEANUP(strbuf_done) struct strbuf notes = {0};
+    int r;
+    budget_begin(&run->budget);
+    do {
+        strbuf_clear(&notes);
+        r = bulk_try(run, handle, format, &notes, ret);
+        budget_give(&run->budget, run->budget.output - run->budget.before);
+        working_count(run);
+    } while (r < 0 && budget_narrow(&run->budget, r));
+    if (r == -EDQUOT) {
+        char text[96];
+        err_set(run->err, r, "%s: %s", format->name,
+                budget_text(&run->budget, BUDGET_OUTPUT, text, sizeof(text)));
+        return left_out_print(run);
+    }
+    return r < 0 ? r : notes_print(run, &notes);
+}
+
+static int rows_import(struct run *run, sqlite3 *handle, const struct file_format *format)
+{
+    CLEANUP(strbuf_done) struct strbuf notes = {0};
+    int r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
+    for (size_t i = 0; i < run->waiting.n && r == 0; i++)
+        if (run->waiting.items[i].format == format)
+            r = waiting_import(run, handle, NULL, &run->waiting.items[i], &notes);
+    if (r == 0)
+        r = sql_run(handle, "COMMIT", run->conversion->output, run->err);
+    working_count(run);
+    return r < 0 ? r : notes_print(run, &notes);
 }
 
 static int files_import(struct run *run, sqlite3 *handle)
@@ -648,17 +802,12 @@ static int files_import(struct run *run, sqlite3 *handle)
     for (size_t i = 0; i < run->waiting.n && r == 0; i++) {
         const struct file_format *format = run->waiting.items[i].format;
         bool through = false;
+        run->n_bytes += input_size(run->waiting.items[i].input);
         if (format_was_seen(run, i))
             continue;
         r = bulk_import(run, handle, format, &through);
-        if (r < 0 || through)
-            continue;
-        r = sql_run(handle, "BEGIN", run->conversion->output, run->err);
-        for (size_t k = i; k < run->waiting.n && r == 0; k++)
-            if (run->waiting.items[k].format == format)
-                r = waiting_import(run, handle, NULL, &run->waiting.items[k]);
-        if (r == 0)
-            r = sql_run(handle, "COMMIT", run->conversion->output, run->err);
+        if (r == 0 && !through)
+            r = rows_import(run, handle, format);
     }
     return r;
 }
@@ -700,6 +849,7 @@ static int empty_base_make(struct run *run)
         return r;
     CLEANUP(handle_closep) sqlite3 *handle = NULL;
     r = handle_open(run, run->working, &handle);
+    working_count(run);
     return r < 0 ? r
                  : sql_run(handle, "INSERT INTO trace_bounds VALUES(0, 0)", run->conversion->output,
                            run->err);

@@ -11,6 +11,10 @@
 // come. From three eighths on no rows are made: a table that is full then takes twice its size
 // beside itself to grow, and the end of the conversion needs some, too. Of the room for files,
 // inflated data may take a quarter; an index takes as much again as what is gathered for it.
+//
+// How much the end of a conversion needs is an estimate. Where it was too low, a file could not
+// grow, and the conversion of the trace begins again with half of the share (budget_narrow()): so
+// what was read before the limit is kept at any limit that an empty database fits into.
 #include "converter/input/budget.h"
 
 #include <errno.h>
@@ -30,6 +34,8 @@
 #define STATM_BYTES 256
 #define LINE_BYTES  512
 #define NO_LIMIT    UINT64_MAX
+#define NARROW_MAX  10
+#define RESERVE_MAX ((uint64_t)1 << 20)
 
 // -- what there is --
 
@@ -172,16 +178,37 @@ static uint64_t memory_used(const struct budget *budget)
 enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage)
 {
     static const unsigned asked_eighths[] = {3, 2, 3}, default_eighths[] = {4, 4, 5};
-    static const unsigned output_eighths[] = {2, 4, 5}, room_eighths[] = {4, 6, 7};
+    static const unsigned output_eighths[] = {2, 4, 6}, room_eighths[] = {4, 6, 7};
     const unsigned *eighths = budget && budget->is_room ? room_eighths : output_eighths;
     if (!budget)
         return BUDGET_LASTS;
     const unsigned *memory_eighths = budget->is_default ? default_eighths : asked_eighths;
     if (memory_used(budget) > budget->memory_max / 8 * memory_eighths[stage])
         return BUDGET_MEMORY;
-    if (budget->output > budget->output_max / 8 * eighths[stage])
-        return BUDGET_OUTPUT;
-    return BUDGET_LASTS;
+    uint64_t max = budget->output_max, before = smaller(budget->before, max);
+    uint64_t share = (max - before) / 8 * eighths[stage];
+    if (stage != BUDGET_INPUT)
+        share >>= budget->narrowed;
+    return budget->output > before + share ? BUDGET_OUTPUT : BUDGET_LASTS;
+}
+
+void budget_begin(struct budget *budget)
+{
+    budget->before = budget->output;
+    budget->narrowed = 0;
+}
+
+bool budget_narrow(struct budget *budget, int r)
+{
+    bool is_full = r == -EDQUOT || (r == -ENOSPC && budget->is_room);
+    return is_full && budget->narrowed++ < NARROW_MAX;
+}
+
+// The end of a conversion writes what does not ask: figures, what was loaded, verdicts.
+static uint64_t file_max(const struct budget *budget)
+{
+    return budget->is_room ? budget->output_max
+                           : budget->output_max - smaller(budget->output_max / 16, RESERVE_MAX);
 }
 
 int budget_take(struct budget *budget, uint64_t n_bytes)
@@ -190,10 +217,22 @@ int budget_take(struct budget *budget, uint64_t n_bytes)
         return 0;
     uint64_t before = atomic_fetch_add(&budget->output, n_bytes);
     if (budget->is_room || // the disk itself tells
-        (before <= budget->output_max && n_bytes <= budget->output_max - before))
+        (before <= file_max(budget) && n_bytes <= file_max(budget) - before))
         return 0;
     atomic_fetch_sub(&budget->output, n_bytes);
     return -EDQUOT;
+}
+
+void budget_note(struct budget *budget, uint64_t n_bytes)
+{
+    if (budget)
+        atomic_fetch_add(&budget->output, n_bytes);
+}
+
+bool budget_fits(const struct budget *budget, uint64_t n_bytes)
+{
+    uint64_t used = budget->output;
+    return used <= file_max(budget) && n_bytes <= file_max(budget) - used;
 }
 
 void budget_give(struct budget *budget, uint64_t n_bytes)

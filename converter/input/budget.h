@@ -26,6 +26,8 @@ enum budget_stage {
 struct budget {
     uint64_t memory_max, output_max; // bytes; UINT64_MAX: none
     _Atomic uint64_t output;         // bytes in files
+    uint64_t before;                 // of `output`, when the file that is read was begun
+    unsigned narrowed;               // how often its share was halved
     bool is_room;                    // output_max is what was free, and no limit
     bool is_default;                 // memory_max was not asked for
     int statm;                       // owned; -1: memory is not known
@@ -43,6 +45,18 @@ enum budget_limit budget_check(const struct budget *budget, enum budget_stage st
 // Before a file grows, and when it has gone. 0, or -EDQUOT: it must not.
 int budget_take(struct budget *budget, uint64_t n_bytes);
 void budget_give(struct budget *budget, uint64_t n_bytes);
+
+// For bytes that are in a file already: SQLite does not ask.
+void budget_note(struct budget *budget, uint64_t n_bytes);
+
+// Whether files could have so much more.
+bool budget_fits(const struct budget *budget, uint64_t n_bytes);
+
+// One file after the other is read, and may use a share of what is left then. Where the end of reading did not come early enough, the same
+// file is read again with half of its share. `r` is how reading failed. False: it failed for
+// another reason, or half is hardly anything.
+void budget_begin(struct budget *budget);
+bool budget_narrow(struct budget *budget, int r);
 
 // "--max-memory, 512 MiB, is reached".
 const char *budget_text(const struct budget *budget, enum budget_limit limit, char *buffer,

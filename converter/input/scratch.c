@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "converter/input/spill.h"
 
-#define STEP_MIN ((size_t)1 << 20)
+#define STEP_MIN ((size_t)16 << 10) // a conversion has a dozen of these
 #define STEP_MAX ((size_t)64 << 20)
 
 static int scratch_open(struct scratch *scratch, const char *folder)
@@ -49,17 +49,21 @@ int scratch_reserve(struct scratch *scratch, const char *folder, size_t size)
     size_t step = scratch->size < STEP_MIN   ? STEP_MIN
                   : scratch->size < STEP_MAX ? scratch->size
                                              : STEP_MAX;
-    size_t wanted = scratch->size + step;
-    if (wanted < size && __builtin_add_overflow(size, STEP_MIN - 1, &wanted))
+    size_t least, wanted = scratch->size + step;
+    if (__builtin_add_overflow(size, STEP_MIN - 1, &least))
         return -EFBIG;
-    wanted = wanted / STEP_MIN * STEP_MIN; // whole pages
-    if (wanted > scratch->mapped && !map_resize(scratch, wanted))
-        return -ENOMEM;
+    least = least / STEP_MIN * STEP_MIN; // whole pages
+    wanted = wanted < least ? least : wanted;
+    if (budget_take(scratch->budget, wanted - scratch->size) < 0) {
+        wanted = least;
+        r = budget_take(scratch->budget, wanted - scratch->size);
+        if (r < 0)
+            return r;
+    }
     size_t more = wanted - scratch->size;
-    r = budget_take(scratch->budget, more);
-    if (r < 0)
-        return r;
-    r = -posix_fallocate(scratch->fd, (off_t)scratch->size, (off_t)more);
+    r = wanted > scratch->mapped && !map_resize(scratch, wanted) ? -ENOMEM : 0;
+    if (r == 0)
+        r = -posix_fallocate(scratch->fd, (off_t)scratch->size, (off_t)more);
     if (r == 0)
         scratch->size = wanted;
     else

@@ -4,6 +4,8 @@
 // its root takes that page's place: the schema stays as it is, and no page is left over. SQLite
 // learns of it from the header, whose counter of changes makes it forget what it has read.
 //
+// If that fails, each root's place becomes an empty page again, and the file is cut to its length.
+//
 // What must stay true: between bulk_open() and bulk_free() nobody else makes the file longer.
 #include "converter/tables/bulk.h"
 
@@ -17,14 +19,17 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/input/budget.h"
 #include "converter/tables/pages.h"
 #include "converter/tables/rows.h"
 #include "converter/tables/writer.h"
 
 struct bulk {
-    int fd;                   // owned
-    struct writer *writer;    // owned
-    const char *path;         // borrowed from SQLite, for people
+    int fd;                // owned
+    struct writer *writer; // owned
+    const char *path;      // borrowed from SQLite, for people
+    uint32_t n_pages;      // of the file, before
+    bool finished;
     uint32_t roots[N_TABLES]; // 0: not ours
     struct batch *batches[N_TABLES];
     int64_t next_ids[N_TABLES];
@@ -46,8 +51,8 @@ static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *ret_failur
     return sql.failed ? 0 : (uint32_t)sql_number_or_failure(handle, sql.text, 0, ret_failure);
 }
 
-int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables, struct err *err,
-              struct bulk **ret)
+int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables,
+              struct budget *budget, struct err *err, struct bulk **ret)
 {
     CLEANUP(freep) char *folder = NULL;
     uint32_t roots[N_TABLES] = {0};
@@ -64,6 +69,8 @@ int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tabl
     if (!bulk)
         return err_errno(err, -ENOMEM, "database");
     memcpy(bulk->roots, roots, sizeof(roots));
+    bulk->n_pages = n_pages;
+    bulk->fd = -1;
     bulk->path = sqlite3_db_filename(handle, "main");
     bulk->fd = open(bulk->path, O_RDWR | O_CLOEXEC);
     r = bulk->fd < 0 ? -errno : 0;
@@ -76,6 +83,7 @@ int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tabl
         bulk_free(bulk);
         return r;
     }
+    writer_budget(bulk->writer, budget);
     *ret = bulk;
     return 0;
 }
@@ -158,7 +166,21 @@ int bulk_finish(struct bulk *bulk, struct err *err)
             bulk_failed(bulk, writer_put(bulk->writer, (enum table_id)i, STEAL(bulk->batches[i])));
     if (bulk->failure == 0)
         bulk_failed(bulk, writer_finish_grown(bulk->writer, bulk->roots));
+    bulk->finished = bulk->failure == 0;
     return bulk->failure < 0 ? err_errno(err, bulk->failure, "%s", bulk->path) : 0;
+}
+
+// A root may have taken its place already. What fails here is told when the file is used.
+static void tables_empty(const struct bulk *bulk)
+{
+    uint8_t page[PAGE_BYTES] = {PAGE_LEAF};
+    put_u16(page + PAGE_CONTENT_AT, PAGE_BYTES);
+    for (size_t i = 0; i < N_TABLES; i++)
+        if (bulk->roots[i] &&
+            pwrite(bulk->fd, page, sizeof(page), (off_t)(bulk->roots[i] - 1) * PAGE_BYTES) < 0)
+            return;
+    if (ftruncate(bulk->fd, (off_t)bulk->n_pages * PAGE_BYTES) < 0)
+        return;
 }
 
 struct bulk *bulk_free(struct bulk *bulk)
@@ -168,6 +190,8 @@ struct bulk *bulk_free(struct bulk *bulk)
     if (bulk->writer)
         writer_abandon(bulk->writer);
     writer_free(bulk->writer);
+    if (!bulk->finished && bulk->fd >= 0)
+        tables_empty(bulk);
     for (size_t i = 0; i < N_TABLES; i++)
         batch_free(bulk->batches[i]);
     close_fd(bulk->fd);

@@ -15,9 +15,9 @@ struct bulk;
 
 // For `tables`. `handle` is borrowed; it is in no transaction and does not write until the bulk is
 // freed. *ret is NULL if one of them has rows or an index: then they take another road. 0 or a
-// negative errno.
-int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables, struct err *err,
-              struct bulk **ret);
+// negative errno. `budget` is borrowed; NULL: none.
+int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables,
+              struct budget *budget, struct err *err, struct bulk **ret);
 
 // Whether rows of the table belong here.
 bool bulk_has(const struct bulk *bulk, enum table_id table);
@@ -38,5 +38,5 @@ int bulk_error(const struct bulk *bulk);
 // Completes the file: `handle` sees the rows from here on. 0 or a negative errno.
 int bulk_finish(struct bulk *bulk, struct err *err);
 
-// Without bulk_finish() before, the file's tables stay as they were, but it has pages too many.
+// Without a bulk_finish() that succeeded, the file is as it was.
 struct bulk *bulk_free(struct bulk *bulk);

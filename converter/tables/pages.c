@@ -119,8 +119,8 @@ int pages_finish(struct pages *pages, uint32_t application_id)
     put_u32(page + 68, application_id);
     put_u32(page + N_PAGES_VALID_AT, 1);
     put_u32(page + 96, SQLITE_VERSION);
-    page[HEADER_BYTES] = 0x0d; // an empty leaf
-    put_u16(page + HEADER_BYTES + 5, PAGE_BYTES);
+    page[HEADER_BYTES] = PAGE_LEAF; // an empty one
+    put_u16(page + HEADER_BYTES + PAGE_CONTENT_AT, PAGE_BYTES);
     write_at(pages, page, PAGE_BYTES, 0);
     return pages->failure;
 }

@@ -11,6 +11,10 @@
 
 #define PAGE_BYTES 4096
 
+// How a page of a table's tree begins, and where it says at which byte its rows begin.
+#define PAGE_LEAF       0x0d
+#define PAGE_CONTENT_AT 5
+
 struct pages {
     int fd;                // borrowed
     uint8_t *buffer;       // owned: pages that are not written yet

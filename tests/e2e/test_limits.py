@@ -218,6 +218,54 @@ class Budgets(Limits):
         _, said = self.limited(padding, "--max-output", "8m")
         self.kept(padding, 2, said, "output")
 
+    def test_small_outputs(self):
+        """The working files meet the limit in the middle of the conversion: it begins again with less."""
+        event = number(9, 3) + number(11, 1) + text(23, b"e")
+        path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
+                          [packet(11, event, ts=2000 + i) for i in range(100000)])
+        for mib in (1, 2, 3, 4, 5, 6, 8):
+            with self.subTest(mib=mib):
+                _, said = self.limited(path, "--max-output", f"{mib}m")
+                self.assertIn(f"--max-output, {mib} MiB, is reached", said)
+                self.kept(path, 2, said, "output")
+                self.assertGreater(self.query("SELECT count(*) FROM slice")[0][0], 1000 * mib)
+                self.assertLessEqual(self.db.stat().st_size, mib * MIB)
+                self.db.unlink()
+
+    def test_small_outputs_of_several_files(self):
+        """Joined traces count, too; a file that no room is left for is named."""
+        event = number(9, 3) + number(11, 1)
+        traces = [self.write(f"{name}.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
+                             [packet(11, event + text(23, name.encode()), ts=2000 + i) for i in range(20000)])
+                  for name in "abcdef"]
+        argv = ["--max-output", "3m", *traces]
+        _, said = self.limited(argv.pop(), *argv)
+        self.assertRegex(said, r"f.gz: --max-output, 3 MiB, is reached")
+        self.assertRegex(said, r"b.gz: --max-output, 3 MiB, is reached")
+        self.assertLessEqual(self.db.stat().st_size, 3 * MIB)
+        self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+        self.assertIn(self.query("SELECT count(*) FROM trace")[0][0], range(2, 7))
+        self.assertGreater(self.query("SELECT count(*) FROM slice")[0][0], 20000)
+        whole = self.db.read_bytes()
+        done = lib.run(lib.MMSQL, "convert", "-q", "--append", "--max-output", "1m", traces[5], "-o", self.db)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("out.db: --max-output, 1 MiB, is reached by what it has already (give more)", done.stderr)
+        self.assertEqual(self.db.read_bytes(), whole)
+
+    def test_small_outputs_of_other_files(self):
+        maps = self.dir / "perf-7.map"
+        maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(200000)))
+        for argv in (("--perf-map",), (TRACE, "--perf-map")):
+            for mib in (1, 2, 6):
+                with self.subTest(argv=argv, mib=mib):
+                    _, said = self.limited(maps, "--max-output", f"{mib}m", *argv)
+                    self.assertRegex(said, f"perf(-7.|[ ])map: --max-output, {mib} MiB, is reached; (left out|converted)")
+                    self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+                    self.assertLessEqual(self.db.stat().st_size, mib * MIB)
+                    self.db.unlink()
+        _, said = self.limited(maps, "--max-output", "8m", "--perf-map")
+        self.assertGreater(self.query("SELECT count(*) FROM perf_map_symbol")[0][0], 40000)
+
     @unittest.skipIf(lib.is_sanitized(), "sanitizers take memory themselves")
     def test_the_confined_verdict(self):
         """What is done on behalf of root has little memory, and ends in the same way."""

@@ -473,7 +473,7 @@ static void empty_tables_are_filled_in_bulk(void **state)
         struct bulk *bulk;
         sqlite3 *handle = file_make(path);
         assert_int_equal(query_int(handle, "SELECT count(*) FROM perf_map_symbol"), 0);
-        assert_int_equal(bulk_open(handle, map_tables, 2, &err, &bulk), 0);
+        assert_int_equal(bulk_open(handle, map_tables, 2, NULL, &err, &bulk), 0);
         assert_non_null(bulk);
         assert_true(bulk_has(bulk, TABLE_perf_map));
         assert_false(bulk_has(bulk, TABLE_counter));
@@ -511,7 +511,7 @@ static void numbers_are_filled_in_bulk(void **state)
     sqlite3 *handle = file_make(path);
     int64_t *numbers = calloc(N_NUMBERS, sizeof(*numbers));
     assert_non_null(numbers);
-    assert_int_equal(bulk_open(handle, &table, 1, &err, &bulk), 0);
+    assert_int_equal(bulk_open(handle, &table, 1, NULL, &err, &bulk), 0);
     for (int64_t i = 0; i < N_NUMBERS; i++)
         numbers[i] = (int64_t)((uint64_t)(i % 1000 - 500) << i % 64 >> i % 3);
     for (int64_t i = 0; i < N_ROUNDS; i++) {
@@ -550,9 +550,44 @@ static void tables_with_rows_or_indexes_take_no_bulk(void **state)
         struct bulk *bulk;
         sqlite3 *handle = file_make(path);
         assert_int_equal(sqlite3_exec(handle, statements[i], NULL, NULL, NULL), SQLITE_OK);
-        assert_int_equal(bulk_open(handle, map_tables, 2, &err, &bulk), 0);
+        assert_int_equal(bulk_open(handle, map_tables, 2, NULL, &err, &bulk), 0);
         assert_null(bulk);
         assert_false(bulk_has(bulk, TABLE_perf_map));
+        sqlite3_close(handle);
+        unlink(path);
+    }
+}
+
+// At every place where the room may end: in the middle of rows, at the last pages, at the roots.
+static void a_bulk_without_room_leaves_the_file_as_it_was(void **state)
+{
+    (void)state;
+    static const uint64_t n_rooms[] = {0, 63, 64, 65, 95, 100, 200};
+    for (size_t i = 0; i < sizeof(n_rooms) / sizeof(n_rooms[0]); i++) {
+        uint64_t room = n_rooms[i] * PAGE_BYTES;
+        char path[] = "/tmp/bulk.XXXXXX";
+        struct err err = {0};
+        struct bulk *bulk;
+        struct budget budget = {.output_max = room, .memory_max = UINT64_MAX};
+        sqlite3 *handle = file_make(path);
+        int64_t n_pages = query_int(handle, "PRAGMA page_count");
+        assert_int_equal(bulk_open(handle, map_tables, 2, &budget, &err, &bulk), 0);
+        assert_non_null(bulk);
+        for (int k = 0; k < 20000; k++) {
+            struct cell row[N_COL_perf_map_symbol] = {0};
+            cell_int(row, COL_perf_map_symbol_start, 1000 + k);
+            cell_text(row, COL_perf_map_symbol_name, "name");
+            bulk_put(bulk, TABLE_perf_map_symbol, row);
+        }
+        int r = bulk_finish(bulk, &err);
+        bulk_free(bulk);
+        expect_integrity(handle);
+        assert_true(r == 0 || r == -EDQUOT);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM perf_map_symbol"),
+                         r == 0 ? 20000 : 0);
+        assert_true(r == 0 || query_int(handle, "PRAGMA page_count") == n_pages);
+        assert_true(r == 0 || room < 100 * PAGE_BYTES);
+        assert_int_equal(query_int(handle, "SELECT ts FROM counter"), 77);
         sqlite3_close(handle);
         unlink(path);
     }
@@ -561,6 +596,7 @@ static void tables_with_rows_or_indexes_take_no_bulk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bulk_without_room_leaves_the_file_as_it_was),
         cmocka_unit_test(empty_tables_are_filled_in_bulk),
         cmocka_unit_test(numbers_are_filled_in_bulk),
         cmocka_unit_test(tables_with_rows_or_indexes_take_no_bulk),

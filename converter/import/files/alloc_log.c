@@ -19,7 +19,7 @@
 #include "converter/tables/rows.h"
 
 #define LINES_LOOKED_AT 8
-#define ASK_LINES       65536
+#define ASK_LINES       2048
 #define FRAMES_MAX      65536
 #define GAP_MAX         1024 // keys that are left out
 #define SHORT_DIGITS    18   // of a number that fits, whatever they are

@@ -26,7 +26,7 @@
 #define TIMES_BYTES_MAX ((uint64_t)1 << 32)
 
 #define LINES_LOOKED_AT 8
-#define ASK_LINES       65536
+#define ASK_LINES       2048
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
 

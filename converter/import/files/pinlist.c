@@ -13,7 +13,7 @@
 #define PAGE_MASK       4095
 #define PAIRS_LOOKED_AT 4096
 #define SIZE_MAX_BYTES  ((size_t)64 << 20) // 8 million ranges
-#define ASK_RANGES      65536
+#define ASK_RANGES      2048
 
 static bool pinlist_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
