@@ -6,7 +6,7 @@ usage: test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [NAME ...]
        test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT --print NAME
 
 imports/NAME.textproto is a trace in text form, made into bytes by protoc; the bytes of a line `#hex ...` follow behind
-them, for what protoc's schema does not have. imports/NAME.sql has questions about its
+them, for what is damaged or what nobody knows. imports/NAME.sql has questions about its
 database, imports/NAME.expected the answers: after each question its rows, values separated by bars. --print shows the
 answers as they are now.
 """
@@ -19,10 +19,10 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def encode(protoc, source, build, name):
-    path = HERE / f"imports/{name}.textproto"
+def encode(protoc, source, build, path):
     text = path.read_bytes()
-    argv = [protoc, f"-I{source}", f"-I{build}", "--encode=perfetto.protos.Trace", "protos/trace/trace_packet.proto"]
+    schema = ["protos/trace/trace_packet.proto", "protos/trace/gpu_track_event.proto"]
+    argv = [protoc, f"-I{source}", f"-I{build}", "--encode=perfetto.protos.Trace", *schema]
     more = b"".join(bytes.fromhex(line[5:].decode()) for line in text.splitlines() if line.startswith(b"#hex "))
     done = subprocess.run(argv, input=text, capture_output=True, check=False)
     if done.returncode:
@@ -43,7 +43,7 @@ def answers(db, questions):
 def run(mmsql, protoc, source, build, name):
     with tempfile.TemporaryDirectory() as folder:
         trace, path = pathlib.Path(folder, "trace"), pathlib.Path(folder, "db")
-        trace.write_bytes(encode(protoc, source, build, name))
+        trace.write_bytes(encode(protoc, source, build, HERE / f"imports/{name}.textproto"))
         subprocess.run([mmsql, "convert", "-q", trace, "-o", path], check=True)
         db = sqlite3.connect(path)
         return "\n".join(answers(db, (HERE / f"imports/{name}.sql").read_text())).rstrip() + "\n"

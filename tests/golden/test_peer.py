@@ -277,7 +277,7 @@ def traces(protoc, source, build, folder, more):
         if text.stem in ALONE:
             continue
         path = pathlib.Path(folder, text.stem + ".pftrace")
-        path.write_bytes(encode(protoc, source, build, text.read_bytes()))
+        path.write_bytes(encode(protoc, source, build, text))
         yield path
     yield from map(pathlib.Path, more)
 
