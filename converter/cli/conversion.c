@@ -72,7 +72,7 @@ struct run {
     struct sources sources;
     size_t n_skipped; // files that repeat others
     bool unchanged;   // nothing came to the database that is there
-    bool damaged;
+    struct conversion_result result;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
     int64_t n_judged; // of those, the first, which have their verdict already
@@ -90,6 +90,11 @@ DEFINE_CLEANUP(database_freep, struct database, database_free);
 static void handle_closep(sqlite3 **handle)
 {
     sqlite3_close(*handle);
+}
+
+static void run_is_cut(struct run *run)
+{
+    run->result = (struct conversion_result){.is_partial = true, .is_cut = true};
 }
 
 static bool run_goes_on(void *userdata)
@@ -239,7 +244,7 @@ static void stop_print(struct run *run, const char *trace, const struct input *i
     enum budget_limit limit = result->stopped ? result->stopped : result->stopped_late;
     if (!limit)
         return;
-    run->damaged = true;
+    run_is_cut(run);
     budget_text(&run->budget, limit, text, sizeof(text));
     if (result->stopped)
         say("%s: %s: the last %" PRIu64 " of %zu bytes are left out; what was read is converted "
@@ -257,14 +262,16 @@ static void damage_print(struct run *run, const char *trace, const struct input 
     stop_print(run, trace, input, result);
     if (input_damage(input)) {
         say("%s: %s; converted what could be read", trace, input_damage(input));
-        run->damaged = true;
+        run->result.is_partial = true;
+        if (input_stopped(input))
+            run_is_cut(run);
     }
     if (result->truncated) {
         say("%s: the trace ends or breaks at offset %" PRIu64 ", in packet %" PRIu64
             "; the %" PRIu64 " bytes from there on are left out",
             trace, result->truncated_offset, result->n_packets,
             input_size(input) - result->truncated_offset);
-        run->damaged = true;
+        run->result.is_partial = true;
     }
     if (result->n_damaged) {
         char in_all[64] = "";
@@ -274,7 +281,7 @@ static void damage_print(struct run *run, const char *trace, const struct input 
             " is damaged: %s%s; what could be read is converted",
             trace, result->first_damaged_packet, result->first_damaged_offset,
             trace_problem_text(result->first_damage), in_all);
-        run->damaged = true;
+        run->result.is_partial = true;
     }
 }
 
@@ -512,7 +519,7 @@ static int left_out_print(struct run *run)
     progress_wipe(run);
     say("%s; left out", run->err->text);
     *run->err = (struct err){0};
-    run->damaged = true;
+    run_is_cut(run);
     return 0;
 }
 
@@ -526,7 +533,7 @@ static bool is_used_up(struct run *run, const char *name)
     if (!limit)
         return false;
     say("%s: left out: %s", name, budget_text(&run->budget, limit, text, sizeof(text)));
-    run->damaged = true;
+    run_is_cut(run);
     return true;
 }
 
@@ -597,7 +604,8 @@ static int archive_take(struct run *run, struct input *archive, const struct con
         return left_out_print(run);
     if (r == 0 && *left_out.text) {
         say("%s; left out", left_out.text);
-        run->damaged |= left_out.damaged;
+        run->result.is_partial |= left_out.damaged;
+        run->result.is_cut |= left_out.is_cut;
     }
     vec_foreach(&files, entry) {
         struct content content = {.input = STEAL(entry->input), .argument = file->argument};
@@ -706,6 +714,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     if (!waiting_goes_on(&waiting) && waiting.stopped) {
         note(notes, "%s: %s; left out", content->name,
              budget_text(&run->budget, waiting.stopped, text, sizeof(text)));
+        run_is_cut(run);
         return 0;
     }
     int r = content->format->import(&in, input_bytes(content->input), size, run->err);
@@ -716,6 +725,8 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     }
     if (r < 0)
         return r;
+    if (waiting.stopped || input_stopped(content->input))
+        run_is_cut(run);
     if (damage)
         note(notes, "%s: %s; converted what could be read", content->name, damage);
     char in_all[64] = "";
@@ -730,7 +741,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
 // Names have any bytes but 0.
 static int notes_print(struct run *run, const struct strbuf *notes)
 {
-    run->damaged |= notes->size > 0;
+    run->result.is_partial |= notes->size > 0;
     for (size_t at = 0; at < notes->size; at += strlen(notes->text + at) + 1)
         say("%s", notes->text + at);
     return notes->failed ? err_errno(run->err, -ENOMEM, "database") : 0;
@@ -965,13 +976,14 @@ static void memory_hint(const struct budget *budget, int r, struct err *err)
                  (unsigned long long)data.rlim_cur >> 20);
 }
 
-int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err)
+int conversion_run(const struct conversion *conversion, struct conversion_result *ret,
+                   struct err *err)
 {
     struct run run = {
         .conversion = conversion, .folder = folder_of(conversion->output), .err = err};
     run.progress_shown = !conversion->quiet && isatty(STDERR_FILENO);
     nsec_t start = nsec_now(CLOCK_MONOTONIC);
-    budget_open(&run.budget, conversion->max_memory, conversion->max_output, run.folder);
+    budget_open(&run.budget, conversion->limits.memory, conversion->limits.output, run.folder);
     memory_bound(&run.budget);
     int r = everything_convert(&run);
     progress_wipe(&run);
@@ -988,7 +1000,7 @@ int conversion_run(const struct conversion *conversion, bool *ret_damaged, struc
         say("%s: unchanged, because all files were left out", conversion->output);
     else if (r == 0 && !conversion->quiet)
         summary_print(&run, nsec_now(CLOCK_MONOTONIC) - start);
-    *ret_damaged = run.damaged;
+    *ret = run.result;
     vec_foreach(&run.waiting, content)
         content_done(content);
     content_vec_done(&run.waiting);

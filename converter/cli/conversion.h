@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/vec.h"
+#include "converter/cli/limit_options.h"
 #include "converter/import/files/file_format.h"
 #include "converter/tables/selection.h"
 
@@ -29,15 +30,20 @@ struct conversion {
                              // reading, and its file is gone
     struct path_vec symbols; // folders with ELF files, borrowed
     struct selection selection;
-    uint64_t max_memory, max_output; // bytes; 0: see budget_open()
-    bool symbolize;                  // look for symbols of frames
-    bool append;                     // to `output`, if it exists
-    bool merge_clocks;               // bring all traces onto the clock of the first
-    bool quiet;                      // no progress and no summary
+    struct limits limits;
+    bool symbolize;    // look for symbols of frames
+    bool append;       // to `output`, if it exists
+    bool merge_clocks; // bring all traces onto the clock of the first
+    bool quiet;        // no progress and no summary
     bool (*goes_on)(void *userdata);
     void *userdata;
 };
 
-// 0: done, and *ret_damaged says whether something in the files could not be read. Otherwise a
-// negative errno, and `output` is as it was.
-int conversion_run(const struct conversion *conversion, bool *ret_damaged, struct err *err);
+struct conversion_result {
+    bool is_partial; // something in the files could not be read
+    bool is_cut;     // because a limit was reached
+};
+
+// 0: done. Otherwise a negative errno, and `output` is as it was.
+int conversion_run(const struct conversion *conversion, struct conversion_result *ret,
+                   struct err *err);

@@ -18,7 +18,6 @@
 #include "converter/cli/own_sandbox.h"
 #include "converter/cli/say.h"
 #include "converter/cli/streams.h"
-#include "converter/input/budget.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -97,15 +96,6 @@ static int file_add(struct conversion *conversion, char *path, const char *optio
     return conversion_files_push(&conversion->files, file);
 }
 
-static bool size_take(const char *text, uint64_t min, uint64_t *ret, int *ret_code)
-{
-    if (str_parse_size(text, ret) == 0 && *ret >= min)
-        return true;
-    *ret_code = usage_error("convert", "%s: not a size of at least %d MiB, as 512m or 2g", text,
-                            (int)(min >> 20));
-    return false;
-}
-
 // 0, or what the program is to return; then *ret_code says so.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
@@ -118,8 +108,6 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         OPTION_NO_SCHED,
         OPTION_SYMBOLS,
         OPTION_SYMBOL_PATH,
-        OPTION_MAX_MEMORY,
-        OPTION_MAX_OUTPUT,
     };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
@@ -135,8 +123,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"alloc-log", required_argument, NULL, OPTION_FILE},
         {"symbols", no_argument, NULL, OPTION_SYMBOLS},
         {"symbol-path", required_argument, NULL, OPTION_SYMBOL_PATH},
-        {"max-memory", required_argument, NULL, OPTION_MAX_MEMORY},
-        {"max-output", required_argument, NULL, OPTION_MAX_OUTPUT},
+        LIMIT_OPTIONS,
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -187,14 +174,6 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         case OPTION_SYMBOLS:
             conversion->symbolize = true;
             break;
-        case OPTION_MAX_MEMORY:
-            if (size_take(optarg, BUDGET_MEMORY_MIN, &conversion->max_memory, ret_code))
-                break;
-            return false;
-        case OPTION_MAX_OUTPUT:
-            if (size_take(optarg, BUDGET_OUTPUT_MIN, &conversion->max_output, ret_code))
-                break;
-            return false;
         case 'q':
             conversion->quiet = true;
             break;
@@ -203,6 +182,11 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
             *ret_code = EXIT_DONE;
             return false;
         default:
+            if (limit_option_take("convert", option, optarg, &conversion->limits, ret_code)) {
+                if (*ret_code == EXIT_DONE)
+                    break;
+                return false;
+            }
             *ret_code = usage_error("convert", "%s: not an option, or it lacks its value",
                                     argv[optind - 1]);
             return false;
@@ -237,17 +221,17 @@ static const char *stream_conflict(const struct conversion *conversion)
     return NULL;
 }
 
-static int convert(struct conversion *conversion, bool *ret_damaged, struct err *err)
+static int convert(struct conversion *conversion, struct conversion_result *ret, struct err *err)
 {
     CLEANUP(stream_file_done) struct stream_file stream = {0};
     if (!str_eq(conversion->output, "-"))
-        return conversion_run(conversion, ret_damaged, err);
+        return conversion_run(conversion, ret, err);
     int r = stream_file_make(&stream, err);
     if (r < 0)
         return r;
     conversion->output = stream.file;
     conversion->shown = "standard output";
-    r = conversion_run(conversion, ret_damaged, err);
+    r = conversion_run(conversion, ret, err);
     return r < 0 ? r : stream_file_pour(&stream, err);
 }
 
@@ -282,7 +266,7 @@ static int run_convert(int argc, char **argv)
 {
     CLEANUP(conversion_done) struct conversion conversion = {.goes_on = interrupts_none};
     struct err err = {0};
-    bool damaged = false;
+    struct conversion_result result = {0};
     int code;
     if (!options_read(argc, argv, &conversion, &code))
         return code;
@@ -302,11 +286,11 @@ static int run_convert(int argc, char **argv)
     sandbox_enter(&conversion);
     interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
-    if (convert(&conversion, &damaged, &err) < 0) {
+    if (convert(&conversion, &result, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
-    return damaged ? EXIT_FAILED : EXIT_DONE;
+    return result.is_partial ? EXIT_FAILED : EXIT_DONE;
 }
 
 const struct program_verb verb_convert = {

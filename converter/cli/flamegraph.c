@@ -46,8 +46,7 @@ static const char help[] =
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
     "      --min-percent P  leave out frames below this part of the whole (default\n"
-    "                       0.02)\n"
-    "  -h, --help           this text\n"
+    "                       0.02)\n" LIMIT_HELP "  -h, --help           this text\n"
     "\n"
     "For logs of Java allocations (with one of these options, or if there is no heap\n"
     "profile):\n"
@@ -63,6 +62,7 @@ struct options {
     int64_t before, at;
     uint32_t depth_limit;
     double min_percent;
+    struct limits limits;
     bool folded, total, count, reverse, diff;
     bool alloc_log, use_size, ignore_type, type_only, thread_only;
 };
@@ -265,8 +265,9 @@ static int flamegraph_run(struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
+    bool is_cut;
     question_sandbox(options->path, options->output);
-    if (question_open(options->path, &handle) != SQLITE_OK)
+    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (stacks_read(handle, options, &flame) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));
@@ -279,7 +280,8 @@ static int flamegraph_run(struct options *options)
         return EXIT_FAILED;
     }
     flame_finish(&flame);
-    return flame_write(options, &flame);
+    int code = flame_write(options, &flame);
+    return is_cut ? EXIT_FAILED : code;
 }
 
 static bool number_options(int option, int argc, char **argv, struct options *options)
@@ -325,17 +327,22 @@ static int run_flamegraph(int argc, char **argv)
         {"ignore-type", no_argument, NULL, NO_TYPE},
         {"type-only", no_argument, NULL, TYPE},
         {"thread-only", no_argument, NULL, THREAD},
+        LIMIT_OPTIONS,
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     struct options options = {
         .pid = -1, .at = INT64_MAX, .depth_limit = MAX_FRAMES, .min_percent = 0.02};
-    int option;
+    int option, code;
     opterr = 0;
     while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
         if (option == 'h')
             return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
-        else if (option == 'o')
+        else if (limit_option_take("flamegraph", option, optarg, &options.limits, &code)) {
+            if (code == EXIT_DONE)
+                continue;
+            return code;
+        } else if (option == 'o')
             options.output = str_eq(optarg, "-") ? NULL : optarg;
         else if (option == PROCESS)
             options.process = optarg;

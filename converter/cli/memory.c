@@ -28,13 +28,13 @@ static const char help[] =
     "      --pid PID        show this process (default: all that were profiled)\n"
     "      --process NAME   show the processes that match (* and ?)\n"
     "      --at TS          show the last reading up to TS (ns; default: the end of\n"
-    "                       the trace)\n"
-    "  -h, --help           this text\n";
+    "                       the trace)\n" LIMIT_HELP "  -h, --help           this text\n";
 
 struct options {
     const char *path, *process; // borrowed; NULL: none
     int64_t pid;                // -1: all
     int64_t at;
+    struct limits limits;
 };
 
 static const char lines_sql[] =
@@ -145,8 +145,9 @@ static int memory_run(const struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     struct place place = {.upid = -1};
+    bool is_cut;
     question_sandbox(options->path, NULL);
-    if (question_open(options->path, &handle) != SQLITE_OK)
+    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (memory_print(handle, options, &place) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));
@@ -156,24 +157,27 @@ static int memory_run(const struct options *options)
         say("%s: no heap profile that matches", options->path);
         return EXIT_FAILED;
     }
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    return fflush(stdout) == 0 && !is_cut ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int run_memory(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"pid", required_argument, NULL, 'p'},
-        {"process", required_argument, NULL, 'n'},
-        {"at", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"pid", required_argument, NULL, 'p'}, {"process", required_argument, NULL, 'n'},
+        {"at", required_argument, NULL, 'a'},  LIMIT_OPTIONS,
+        {"help", no_argument, NULL, 'h'},      {0},
     };
     struct options options = {.pid = -1, .at = INT64_MAX};
-    int option;
+    int option, code;
     opterr = 0;
     while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         if (option == 'h')
             return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (limit_option_take("memory", option, optarg, &options.limits, &code)) {
+            if (code == EXIT_DONE)
+                continue;
+            return code;
+        }
         if (option == '?')
             return usage_error("memory", "%s: not an option, or it lacks its value",
                                argv[optind - 1]);

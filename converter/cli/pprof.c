@@ -37,13 +37,14 @@ static const char help[] =
     "      --process NAME   write the processes that match (* and ?)\n"
     "      --heap NAME      write this heap, such as libc.malloc\n"
     "      --at TS          write the state at TS (ns; default: the end of the trace)\n"
-    "      --from TS        write the difference to the state at this TS\n"
+    "      --from TS        write the difference to the state at this TS\n" LIMIT_HELP
     "  -h, --help           this text\n";
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
     struct strbuf pids;                         // each between commas; empty: all
     int64_t from, at;
+    struct limits limits;
 };
 
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
@@ -307,8 +308,9 @@ static int pprof_run(const struct options *options)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
+    bool is_cut;
     question_sandbox(options->path, options->output);
-    if (question_open(options->path, &handle) != SQLITE_OK)
+    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     int r = output_file_open(&file, options->output, &err);
     if (r == 0 && profile_run(handle, options, &file) != EXIT_DONE)
@@ -317,7 +319,7 @@ static int pprof_run(const struct options *options)
         r = output_file_publish(&file, &err);
     if (r < 0)
         err_print(&err, "mmsql");
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return r < 0 || is_cut ? EXIT_FAILED : EXIT_DONE;
 }
 
 static bool take_pids(char *list, struct options *options)
@@ -362,17 +364,27 @@ static void options_done(struct options *options)
 static int run_pprof(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"output", required_argument, NULL, 'o'},  {"pid", required_argument, NULL, 'p'},
-        {"process", required_argument, NULL, 'n'}, {"heap", required_argument, NULL, 'e'},
-        {"at", required_argument, NULL, 'a'},      {"from", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},          {0},
+        {"output", required_argument, NULL, 'o'},
+        {"pid", required_argument, NULL, 'p'},
+        {"process", required_argument, NULL, 'n'},
+        {"heap", required_argument, NULL, 'e'},
+        {"at", required_argument, NULL, 'a'},
+        {"from", required_argument, NULL, 'f'},
+        LIMIT_OPTIONS,
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     CLEANUP(options_done) struct options options = {.from = INT64_MIN, .at = INT64_MAX};
-    int option;
+    int option, code;
     opterr = 0;
     while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
         if (option == 'h')
             return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (limit_option_take("pprof", option, optarg, &options.limits, &code)) {
+            if (code == EXIT_DONE)
+                continue;
+            return code;
+        }
         if (option == '?')
             return usage_error("pprof", "%s: not an option, or it lacks its value",
                                argv[optind - 1]);

@@ -45,6 +45,9 @@ static const char help[] =
     "      --timing      print how long each statement took\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -q, --quiet       say nothing about what the trace lacks\n"
+    "      --max-memory SIZE, --max-output SIZE\n"
+    "                    of a trace: memory, and room for temporary files, that the\n"
+    "                    conversion may use (see 'mmsql convert --help')\n"
     "  -h, --help        this text\n"
     "\n"
     "Before the rows, standard error has what the traces lack: lost data, times that\n"
@@ -61,6 +64,7 @@ struct query {
     const char *file; // NULL: none
     enum format format;
     bool timing, quiet;
+    struct limits limits;
 };
 
 // The whole of a file, or of standard input for "-". Freed by the caller; NULL with errno set.
@@ -102,13 +106,15 @@ static void conversion_done(struct conversion *conversion)
 
 // Converts `path` into a database without a name. What was left by who was killed while at that
 // goes, because all have the same output.
-static int trace_open(const char *path, sqlite3 **ret)
+static int trace_open(const char *path, const struct limits *limits, sqlite3 **ret,
+                      bool *ret_is_cut)
 {
     CLEANUP(freep) char *output = NULL;
     CLEANUP(conversion_done)
-    struct conversion conversion = {.quiet = true, .opened = ret, .goes_on = interrupts_none};
+    struct conversion conversion = {
+        .quiet = true, .opened = ret, .limits = *limits, .goes_on = interrupts_none};
+    struct conversion_result result = {0};
     struct err err = {0};
-    bool damaged;
     if (asprintf(&output, "%s/mmsql-query", temporary_folder(NULL)) < 0) {
         output = NULL;
         say("%s", strerror(ENOMEM));
@@ -118,13 +124,14 @@ static int trace_open(const char *path, sqlite3 **ret)
     int r = conversion_files_push(&conversion.files, (struct conversion_file){.path = path});
     interrupts_note();
     if (r == 0)
-        r = conversion_run(&conversion, &damaged, &err);
+        r = conversion_run(&conversion, &result, &err);
     if (!interrupts_let())
         r = -ECANCELED;
     if (r < 0) {
         err_prefix(&err, r, "%s: not a database; as a trace", path);
         err_print(&err, "mmsql");
     }
+    *ret_is_cut = result.is_cut;
     return r < 0 ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -183,11 +190,12 @@ void question_sandbox(const char *path, const char *output)
     own_sandbox_enter(&sandbox);
 }
 
-int question_open(const char *path, sqlite3 **ret)
+int question_open(const char *path, const struct limits *limits, sqlite3 **ret, bool *ret_is_cut)
 {
+    *ret_is_cut = false;
     if (str_eq(path, "-") && stdin_is_database())
         return stdin_open(ret);
-    return is_database(path) ? database_open(path, ret) : trace_open(path, ret);
+    return is_database(path) ? database_open(path, ret) : trace_open(path, limits, ret, ret_is_cut);
 }
 
 // The question may attach other databases; the prompt runs a pager and keeps a history.
@@ -200,17 +208,6 @@ static void query_sandbox(const struct query *query)
     own_sandbox_enter(&sandbox);
 }
 
-// A part of the trace is missing because memory or the disk would not have been enough.
-static bool is_cut(sqlite3 *handle)
-{
-    static const char sql[] = "SELECT 1 FROM stats WHERE name GLOB 'mmsql_stopped_at*'";
-    sqlite3_stmt *statement = NULL;
-    bool is = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK &&
-              sqlite3_step(statement) == SQLITE_ROW;
-    sqlite3_finalize(statement);
-    return is;
-}
-
 static int query_run(const struct query *query)
 {
     query_sandbox(query);
@@ -220,8 +217,9 @@ static int query_run(const struct query *query)
         return EXIT_FAILED;
     }
     CLEANUP(question_closep) sqlite3 *handle = NULL;
-    bool is_converted = !question_is_database(query->path); // that has told of damage already
-    int code = question_open(query->path, &handle);
+    bool is_cut,
+        is_converted = !question_is_database(query->path); // that has told of damage already
+    int code = question_open(query->path, &query->limits, &handle, &is_cut);
     if (code != SQLITE_OK)
         return EXIT_FAILED;
     if (!query->quiet)
@@ -238,7 +236,7 @@ static int query_run(const struct query *query)
     struct result_sets sets = {.form = &form};
     int result = sql ? statements_run(handle, sql, &sets, query->timing)
                      : shell_run(handle, query->path, query->format, query->timing);
-    return result == EXIT_DONE && is_converted && sql && is_cut(handle) ? EXIT_FAILED : result;
+    return result == EXIT_DONE && sql && is_cut ? EXIT_FAILED : result;
 }
 
 static int functions_print(void)
@@ -259,11 +257,12 @@ static int run_query(int argc, char **argv)
         {"functions", no_argument, NULL, OPTION_FUNCTIONS},
         {"file", required_argument, NULL, 'f'},
         {"quiet", no_argument, NULL, 'q'},
+        LIMIT_OPTIONS,
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     struct query query = {.format = FORMAT_TABLE};
-    int option;
+    int option, code;
     opterr = 0;
     while ((option = getopt_long(argc, argv, "f:qh", options, NULL)) != -1) {
         switch (option) {
@@ -291,6 +290,11 @@ static int run_query(int argc, char **argv)
             fputs(help, stdout);
             return EXIT_DONE;
         default:
+            if (limit_option_take("query", option, optarg, &query.limits, &code)) {
+                if (code == EXIT_DONE)
+                    break;
+                return code;
+            }
             return usage_error("query", "%s: not an option, or it lacks its value",
                                argv[optind - 1]);
         }

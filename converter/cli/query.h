@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "converter/cli/limit_options.h"
+
 struct sqlite3;
 struct sqlite3_stmt;
 
@@ -16,8 +18,10 @@ bool question_is_database(const char *path);
 void question_sandbox(const char *path, const char *output);
 
 // Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
-// wrong is on stderr. The caller closes *ret, also on failure.
-int question_open(const char *path, struct sqlite3 **ret);
+// wrong is on stderr. The caller closes *ret, also on failure. *ret_is_cut: a part of the trace is
+// missing because a limit was reached; the verb does what it can, and ends with EXIT_FAILED.
+int question_open(const char *path, const struct limits *limits, struct sqlite3 **ret,
+                  bool *ret_is_cut);
 
 // For CLEANUP().
 void question_closep(struct sqlite3 **handle);

@@ -43,7 +43,9 @@ static int verdict_run(const char *path, bool named, bool quiet)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(verdicts_done) struct verdict_vec verdicts = {0};
     struct err err = {0};
-    if (question_open(path, &handle) != SQLITE_OK)
+    const struct limits defaults = {0};
+    bool is_cut;
+    if (question_open(path, &defaults, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (verdict_make(handle, 0, &verdicts, &err) < 0) {
         err_prefix(&err, 0, "%s", path);

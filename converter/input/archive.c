@@ -240,6 +240,7 @@ static int entry_visit(struct archive *archive, struct err *err)
         char why[96];
         problem_note(archive, name, true,
                      budget_text(archive->needs->budget, stopped, why, sizeof(why)));
+        archive->left_out->is_cut = true;
         return archive->files->n ? 1 : err_set(err, -EDQUOT, "%s", archive->left_out->text);
     }
     int n = entry_head(archive, name, head);

@@ -20,6 +20,7 @@ VEC_DEFINE(archive_files, struct archive_file);
 struct archive_left_out {
     char text[1024]; // "report.zip!entry: why"; empty: none
     bool damaged;    // and not only in a form that is not supported
+    bool is_cut;     // a limit was reached
 };
 
 bool archive_recognise(const struct input *input);

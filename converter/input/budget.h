@@ -52,9 +52,9 @@ void budget_note(struct budget *budget, uint64_t n_bytes);
 // Whether files could have so much more.
 bool budget_fits(const struct budget *budget, uint64_t n_bytes);
 
-// One file after the other is read, and may use a share of what is left then. Where the end of reading did not come early enough, the same
-// file is read again with half of its share. `r` is how reading failed. False: it failed for
-// another reason, or half is hardly anything.
+// One file after the other is read, and may use a share of what is left then. Where reading did not
+// end early enough, the same file is read again with half of its share. `r` is how reading failed.
+// False: it failed for another reason, or half is hardly anything.
 void budget_begin(struct budget *budget);
 bool budget_narrow(struct budget *budget, int r);
 

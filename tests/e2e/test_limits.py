@@ -232,6 +232,30 @@ class Budgets(Limits):
                 self.assertLessEqual(self.db.stat().st_size, mib * MIB)
                 self.db.unlink()
 
+    def test_verbs_that_convert(self):
+        """They do what they can with a trace that a limit cuts, and end with 1; an old file is replaced."""
+        heap = (lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace").read_bytes()
+        event = number(9, 3) + number(11, 1) + text(23, b"e")
+        path = self.write("events.gz", [heap, packet(60, number(1, 1) + text(2, b"t"))] +
+                          [packet(11, event, ts=2 ** 40 + i) for i in range(50000)])
+        out = self.dir / "out"
+        for verb in (("flamegraph", "-o", out), ("pprof", "-o", out), ("memory",), ("query", "-q")):
+            for limit in ("2m", "100m"):
+                with self.subTest(verb=verb[0], limit=limit):
+                    out.write_text("old")
+                    sql = ["SELECT count(*) FROM heap_profile_allocation"] if verb[0] == "query" else []
+                    done = lib.run(lib.MMSQL, *verb, "--max-output", limit, "--max-memory", "256m", path, *sql,
+                                   text=False)
+                    self.assertEqual(done.returncode, int(limit == "2m"), done.stderr)
+                    said = b"events.gz: --max-output, 2 MiB, is reached"
+                    (self.assertIn if limit == "2m" else self.assertNotIn)(said, done.stderr)
+                    written = out.read_bytes() if "-o" in verb else done.stdout
+                    self.assertGreater(len(written), 10)
+                    self.assertNotEqual(written, b"old")
+            done = lib.run(lib.MMSQL, *verb, "--max-memory", "1k", path)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("not a size of at least 64 MiB", done.stderr)
+
     def test_small_outputs_of_several_files(self):
         """Joined traces count, too; a file that no room is left for is named."""
         event = number(9, 3) + number(11, 1)
