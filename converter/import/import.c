@@ -329,12 +329,7 @@ static void import_done(struct import *im)
     map64_done(&im->gpus);
     map64_done(&im->packages);
     strset_done(&im->package_keys);
-    map64_done(&im->i2c_transfers);
-    map64_done(&im->writing);
-    map64_done(&im->cma_of);
-    map64_done(&im->network_bytes);
     im->json = json_reader_free(im->json);
-    cma_migration_vec_done(&im->cma_migrations);
     slices_done(&im->slices);
     translations_done(&im->translations);
     thread_states_done(&im->thread_states);

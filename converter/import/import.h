@@ -35,12 +35,6 @@
 struct ftrace;
 struct json_reader;
 
-// What the allocation of contiguous memory at hand took.
-struct cma_migration {
-    uint64_t n_migrated, n_reclaimed, n_mapped;
-};
-VEC_DEFINE(cma_migration_vec, struct cma_migration);
-
 struct import {
     struct database *db;   // borrowed
     struct input *input;   // borrowed
@@ -68,14 +62,7 @@ struct import {
     struct map64 gpus;                        // machine and number of a GPU -> its ugpu
     struct map64 packages;      // user id of an Android package -> its name, in strings
     struct strset package_keys; // name and user id of those that have a row
-    // State of ftrace handlers.
-    struct map64 i2c_transfers; // thread -> adapter and number of messages
-    struct map64 writing;       // threads that are in write(2)
-    struct map64 cma_of;        // thread -> index of cma_migrations
-    struct cma_migration_vec cma_migrations;
-    struct map64 network_bytes; // track -> sum
     struct json_reader *json;   // owned; NULL: not needed yet
-    uint64_t n_dropped_packets;
     uint64_t n_packets;
     const struct trace_result *result; // borrowed
     bool has_realtime;

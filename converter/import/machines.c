@@ -29,22 +29,12 @@ static void machine_free(struct machine *machine)
     pid_namespaces_done(&machine->pid_namespaces);
     track_events_done(&machine->track_events);
     map64_done(&machine->async_names);
-    map64_done(&machine->mm_owners);
-    machine->binder = binder_free(machine->binder);
-    machine->drm = drm_free(machine->drm);
     machine->etw = etw_free(machine->etw);
     machine->modem = modem_free(machine->modem);
     machine->v8 = v8_free(machine->v8);
-    map64_done(&machine->video_buffers);
-    map64_done(&machine->adreno_tids);
-    map64_done(&machine->adreno_zeros);
-    map64_done(&machine->tcp_streams);
-    map64_done(&machine->gpu_commands);
     gpu_events_done(&machine->gpu_events);
     for (size_t i = 0; i < ELEMENTS(machine->vulkan_names); i++)
         map64_done(&machine->vulkan_names[i]);
-    map64_done(&machine->file_reads);
-    map64_done(&machine->wake_locks);
     free(machine);
 }
 

@@ -16,8 +16,6 @@
 #include "converter/import/track_event/track_events.h"
 
 struct import;
-struct binder;
-struct drm;
 struct etw;
 struct modem;
 struct v8;
@@ -36,23 +34,11 @@ struct machine {
     int64_t ftrace_rows_before; // of those older than this only the rows are of use
     uint32_t page_size;         // bytes
     const struct syscall_names *syscall_names; // NULL: not known
-    struct map64 mm_owners;                    // address space of rss_stat -> utid
-    struct binder *binder;                     // owned
-    struct drm *drm;                           // owned; NULL: none yet
     struct etw *etw;                           // owned; NULL: none yet
     struct modem *modem;                       // owned; NULL: none yet
     struct v8 *v8;                             // owned; NULL: none yet
-    struct map64 gpu_commands;                 // queue and number -> when it was sent
     struct gpu_events gpu_events;
     struct map64 vulkan_names[3]; // handle -> name, in strings; see gpu/vulkan.c
-    struct map64 video_buffers;   // hash of a queued buffer -> its slice
-    struct map64 adreno_tids;     // context of a GPU -> who queues to it
-    struct map64 adreno_zeros;    // batch -> when the GPU's count was 0 (ns)
-    struct map64 tcp_streams;     // address of a socket -> its number
-    struct map64 file_reads;      // file and place -> tid
-    struct map64 wake_locks;      // string -> times that it is held
-    int64_t suspend_cookie;
-    uint8_t suspend_state;
     void **states; // owned, one per importer; NULL for those that have one for all machines
 };
 VEC_DEFINE(machine_vec, struct machine *);

@@ -90,6 +90,13 @@ uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
     return id;
 }
 
+void tracks_name(struct tracks *tracks, uint32_t track, const char *name, size_t size)
+{
+    if (track < tracks->items.n)
+        tracks->items.items[track].name =
+            string_add(tracks, name, str_cut(name, size, TRACK_TEXT_MAX));
+}
+
 void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n)
 {
     if (track < tracks->items.n && tracks->items.items[track].source_set == ARG_SET_NONE)

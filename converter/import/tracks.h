@@ -70,6 +70,9 @@ struct tracks {
 // The track of that description, made if it is new. After a failure 0, and ->failure tells.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 
+// Names a track that has no name yet.
+void tracks_name(struct tracks *tracks, uint32_t track, const char *name, size_t size);
+
 // Further values of the track, unless it has some.
 void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n);
 

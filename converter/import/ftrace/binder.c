@@ -43,7 +43,7 @@ enum step {
     R_TRANSACTION,
 };
 
-#define FRAME_NONE UINT32_MAX
+#define FRAME_NONE 0 // of frames and transactions; others are an index + 1
 
 struct frame {
     uint32_t older; // of the same thread, or the next free one; FRAME_NONE
@@ -71,42 +71,26 @@ struct binder {
     struct map64 waiting, holding; // tids, for the lock
 };
 
-struct binder *binder_free(struct binder *binder)
-{
-    if (binder) {
-        frame_vec_done(&binder->frames);
-        transaction_vec_done(&binder->transactions);
-        map64_done(&binder->top);
-        map64_done(&binder->sent);
-        map64_done(&binder->waiting);
-        map64_done(&binder->holding);
-        free(binder);
-    }
-    return NULL;
-}
-
-static struct binder *binder_get(struct import *im)
-{
-    if (!im->machine->binder) {
-        im->machine->binder = memory_calloc(1, sizeof(*im->machine->binder));
-        if (im->machine->binder)
-            im->machine->binder->free_frame = im->machine->binder->free_transaction = FRAME_NONE;
-        else
-            im->processes.failure = -ENOMEM;
-    }
-    return im->machine->binder;
-}
-
 static void remember(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
 {
     if (map64_set(map, key, value) < 0)
         im->processes.failure = -ENOMEM;
 }
 
+static struct frame *frame_at(const struct binder *binder, uint32_t number)
+{
+    return &binder->frames.items[number - 1];
+}
+
+static struct transaction *transaction_at(const struct binder *binder, uint32_t number)
+{
+    return &binder->transactions.items[number - 1];
+}
+
 static struct frame *frame_top(struct import *im, struct binder *binder, uint32_t tid)
 {
     const uint64_t *top = map64_find(&binder->top, (uint64_t)processes_thread(&im->processes, tid));
-    return top ? &binder->frames.items[*top] : NULL;
+    return top ? frame_at(binder, (uint32_t)*top) : NULL;
 }
 
 static void frame_push(struct import *im, struct binder *binder, uint32_t tid, struct frame frame)
@@ -116,10 +100,10 @@ static void frame_push(struct import *im, struct binder *binder, uint32_t tid, s
     frame.older = top ? (uint32_t)*top : FRAME_NONE;
     uint32_t at = binder->free_frame;
     if (at != FRAME_NONE) {
-        binder->free_frame = binder->frames.items[at].older;
-        binder->frames.items[at] = frame;
+        binder->free_frame = frame_at(binder, at)->older;
+        *frame_at(binder, at) = frame;
     } else if (frame_vec_push(&binder->frames, frame) == 0) {
-        at = (uint32_t)(binder->frames.n - 1);
+        at = (uint32_t)binder->frames.n;
     } else {
         im->processes.failure = -ENOMEM;
         return;
@@ -133,8 +117,8 @@ static void frame_pop(struct import *im, struct binder *binder, uint32_t tid)
     uint64_t *top = map64_find(&binder->top, utid);
     if (!top)
         return;
-    uint32_t at = (uint32_t)*top, older = binder->frames.items[at].older;
-    binder->frames.items[at].older = binder->free_frame;
+    uint32_t at = (uint32_t)*top, older = frame_at(binder, at)->older;
+    frame_at(binder, at)->older = binder->free_frame;
     binder->free_frame = at;
     if (older == FRAME_NONE)
         map64_remove(&binder->top, utid);
@@ -152,11 +136,11 @@ static void transaction_keep(struct import *im, struct binder *binder,
             im->processes.failure = -ENOMEM;
             return;
         }
-        at = (uint32_t)(binder->transactions.n - 1);
+        at = (uint32_t)binder->transactions.n;
     } else {
         if (!known)
-            binder->free_transaction = binder->transactions.items[at].next_free;
-        binder->transactions.items[at] = *transaction;
+            binder->free_transaction = transaction_at(binder, at)->next_free;
+        *transaction_at(binder, at) = *transaction;
     }
     if (!known)
         remember(im, &binder->sent, (uint64_t)transaction->id, at);
@@ -168,8 +152,8 @@ static bool transaction_take(struct binder *binder, int32_t id, struct transacti
     if (!known)
         return false;
     uint32_t at = (uint32_t)*known;
-    *ret = binder->transactions.items[at];
-    binder->transactions.items[at].next_free = binder->free_transaction;
+    *ret = *transaction_at(binder, at);
+    transaction_at(binder, at)->next_free = binder->free_transaction;
     binder->free_transaction = at;
     map64_remove(&binder->sent, (uint64_t)id);
     return true;
@@ -250,9 +234,7 @@ static int64_t transaction_slice(struct import *im, const struct ftrace_event *e
 
 static void binder_transaction(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    if (!binder)
-        return;
+    struct binder *binder = event->own;
     struct transaction transaction = {
         .id = (int32_t)ftrace_int(event, "debug_id"),
         .node = (int32_t)ftrace_int(event, "target_node"),
@@ -290,9 +272,9 @@ static void reply_received(struct import *im, struct binder *binder,
 
 static void binder_transaction_received(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
+    struct binder *binder = event->own;
     struct transaction transaction;
-    if (!binder || !transaction_take(binder, (int32_t)ftrace_int(event, "debug_id"), &transaction))
+    if (!transaction_take(binder, (int32_t)ftrace_int(event, "debug_id"), &transaction))
         return;
     bool one_way = transaction.flags & FLAG_ONE_WAY;
     struct slice_spec spec = {
@@ -326,9 +308,7 @@ static void binder_transaction_received(struct import *im, const struct ftrace_e
 
 static void binder_command(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    if (!binder)
-        return;
+    struct binder *binder = event->own;
     uint32_t command = (uint32_t)ftrace_int(event, "cmd");
     if (command == BC_TRANSACTION || command == BC_TRANSACTION_SG) {
         frame_push(im, binder, event->pid, (struct frame){.step = S_COMMAND});
@@ -364,8 +344,8 @@ static void call_complete(struct import *im, struct binder *binder,
 
 static void binder_return(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    struct frame *frame = binder ? frame_top(im, binder, event->pid) : NULL;
+    struct binder *binder = event->own;
+    struct frame *frame = frame_top(im, binder, event->pid);
     if (!frame)
         return;
     switch ((uint32_t)ftrace_int(event, "cmd")) {
@@ -430,17 +410,15 @@ static void lock_slice(struct import *im, const struct ftrace_event *event, cons
 
 static void binder_lock(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    if (!binder)
-        return;
+    struct binder *binder = event->own;
     remember(im, &binder->waiting, event->pid, 1);
     lock_slice(im, event, NULL, "binder lock waiting");
 }
 
 static void binder_locked(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    if (!binder || !map64_remove(&binder->waiting, event->pid))
+    struct binder *binder = event->own;
+    if (!map64_remove(&binder->waiting, event->pid))
         return;
     lock_slice(im, event, "binder lock waiting", "binder lock held");
     remember(im, &binder->holding, event->pid, 1);
@@ -448,19 +426,36 @@ static void binder_locked(struct import *im, const struct ftrace_event *event)
 
 static void binder_unlock(struct import *im, const struct ftrace_event *event)
 {
-    struct binder *binder = binder_get(im);
-    if (binder && map64_remove(&binder->holding, event->pid))
+    struct binder *binder = event->own;
+    if (map64_remove(&binder->holding, event->pid))
         lock_slice(im, event, "binder lock held", NULL);
 }
 
-const struct ftrace_handler ftrace_binder_handlers[] = {
-    {"binder_transaction", binder_transaction, false},
-    {"binder_transaction_received", binder_transaction_received, false},
-    {"binder_transaction_alloc_buf", binder_transaction_alloc_buf, false},
-    {"binder_command", binder_command, false},
-    {"binder_return", binder_return, false},
-    {"binder_lock", binder_lock, false},
-    {"binder_locked", binder_locked, false},
-    {"binder_unlock", binder_unlock, false},
+static const struct ftrace_handler handlers[] = {
+    {"binder_transaction", binder_transaction},
+    {"binder_transaction_received", binder_transaction_received},
+    {"binder_transaction_alloc_buf", binder_transaction_alloc_buf},
+    {"binder_command", binder_command},
+    {"binder_return", binder_return},
+    {"binder_lock", binder_lock},
+    {"binder_locked", binder_locked},
+    {"binder_unlock", binder_unlock},
     {0},
+};
+
+static void binder_done(void *state)
+{
+    struct binder *binder = state;
+    frame_vec_done(&binder->frames);
+    transaction_vec_done(&binder->transactions);
+    map64_done(&binder->top);
+    map64_done(&binder->sent);
+    map64_done(&binder->waiting);
+    map64_done(&binder->holding);
+}
+
+const struct ftrace_subject ftrace_binder = {
+    .handlers = handlers,
+    .state_size = sizeof(struct binder),
+    .done = binder_done,
 };

@@ -11,6 +11,17 @@
 
 #define KERNEL(major, minor) ((uint32_t)(major) << 16 | (minor))
 
+// What the allocation of contiguous memory at hand took.
+struct cma_migration {
+    uint64_t n_migrated, n_reclaimed, n_mapped;
+};
+VEC_DEFINE(cma_migration_vec, struct cma_migration);
+
+struct buffers {
+    struct map64 cma_of; // thread -> index of migrations
+    struct cma_migration_vec migrations;
+};
+
 static void counter(struct import *im, const struct ftrace_event *event,
                     const struct track_spec *spec, double value, int64_t set)
 {
@@ -169,11 +180,12 @@ static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
 // mm_alloc_contig_migrate_range_info.
 static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 {
+    struct buffers *buffers = event->own;
     uint32_t version = im->machine->sched.kernel_version;
     if (version < KERNEL(5, 10))
         return;
     int64_t utid = own_utid(im, event);
-    map64_remove(&im->cma_of, (uint64_t)utid);
+    map64_remove(&buffers->cma_of, (uint64_t)utid);
     struct slice_spec spec = {.ts = event->ts,
                               .track = ftrace_thread_track(im, utid),
                               .name = slice_name("mm_cma_alloc")};
@@ -182,6 +194,7 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 
 static void cma_migrate_info(struct import *im, const struct ftrace_event *event)
 {
+    struct buffers *buffers = event->own;
     if (im->machine->sched.kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {
@@ -190,11 +203,11 @@ static void cma_migrate_info(struct import *im, const struct ftrace_event *event
         (uint64_t)ftrace_int(event, "nr_mapped"),
     };
     uint64_t utid = (uint64_t)own_utid(im, event);
-    const uint64_t *known = map64_find(&im->cma_of, utid);
+    const uint64_t *known = map64_find(&buffers->cma_of, utid);
     if (known)
-        im->cma_migrations.items[*known] = migration;
-    else if (cma_migration_vec_push(&im->cma_migrations, migration) < 0 ||
-             map64_set(&im->cma_of, utid, im->cma_migrations.n - 1) < 0)
+        buffers->migrations.items[*known] = migration;
+    else if (cma_migration_vec_push(&buffers->migrations, migration) < 0 ||
+             map64_set(&buffers->cma_of, utid, buffers->migrations.n - 1) < 0)
         im->processes.failure = -ENOMEM;
 }
 
@@ -208,12 +221,13 @@ static void cma_end(struct import *im, const struct ftrace_event *event, const s
 
 static void cma_alloc_finish(struct import *im, const struct ftrace_event *event)
 {
+    struct buffers *buffers = event->own;
     if (im->machine->sched.kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {0};
-    const uint64_t *known = map64_find(&im->cma_of, (uint64_t)own_utid(im, event));
+    const uint64_t *known = map64_find(&buffers->cma_of, (uint64_t)own_utid(im, event));
     if (known)
-        migration = im->cma_migrations.items[*known];
+        migration = buffers->migrations.items[*known];
     struct slice_name name = ftrace_text(event, "name");
     struct arg args[] = {
         arg_text("cma_name", name.text, name.size),
@@ -246,17 +260,30 @@ static void cma_alloc_info(struct import *im, const struct ftrace_event *event)
     cma_end(im, event, args, 9);
 }
 
-const struct ftrace_handler ftrace_buffer_handlers[] = {
-    {"ion_heap_grow", ion_heap_grow, false},
-    {"ion_heap_shrink", ion_heap_shrink, false},
-    {"ion_stat", ion_stat, false},
-    {"dma_heap_stat", dma_heap_stat, false},
-    {"dmabuf_rss_stat", dmabuf_rss_stat, false},
-    {"fastrpc_dma_stat", fastrpc_dma_stat, false},
-    {"gpu_mem_total", gpu_mem_total, false},
-    {"cma_alloc_start", cma_alloc_start, false},
-    {"mm_alloc_contig_migrate_range_info", cma_migrate_info, false},
-    {"cma_alloc_finish", cma_alloc_finish, false},
-    {"cma_alloc_info", cma_alloc_info, false},
+static const struct ftrace_handler handlers[] = {
+    {"ion_heap_grow", ion_heap_grow},
+    {"ion_heap_shrink", ion_heap_shrink},
+    {"ion_stat", ion_stat},
+    {"dma_heap_stat", dma_heap_stat},
+    {"dmabuf_rss_stat", dmabuf_rss_stat},
+    {"fastrpc_dma_stat", fastrpc_dma_stat},
+    {"gpu_mem_total", gpu_mem_total},
+    {"cma_alloc_start", cma_alloc_start},
+    {"mm_alloc_contig_migrate_range_info", cma_migrate_info},
+    {"cma_alloc_finish", cma_alloc_finish},
+    {"cma_alloc_info", cma_alloc_info},
     {0},
+};
+
+static void buffers_done(void *state)
+{
+    struct buffers *buffers = state;
+    map64_done(&buffers->cma_of);
+    cma_migration_vec_done(&buffers->migrations);
+}
+
+const struct ftrace_subject ftrace_buffers = {
+    .handlers = handlers,
+    .state_size = sizeof(struct buffers),
+    .done = buffers_done,
 };

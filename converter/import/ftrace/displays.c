@@ -1,146 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What drivers of displays and of virtual video codecs tell. Events of displays are moments that
-// differ in names only, so these are data.
+// What drivers of displays and of virtual video codecs tell.
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
-#define ARGS_MAX          10
 #define COMMAND_NSEC      100000 // that a video command is shown for, as Perfetto
 #define VIDEO_FIRST_INPUT 0x100
 
-// `key` is of the track, and may have another name in the event; args are named as the fields of
-// the event, unless "=" gives the field. A "?" before a name: it is true or false.
-static const struct display_form {
-    const char *event, *type, *dimension, *key, *track, *name;
-    const char *args[ARGS_MAX];
-} forms[] = {
-    {"dpu_disp_dpu_underrun",
-     "disp_dpu_underrun",
-     "display_id",
-     "id",
-     "underrun",
-     "disp_dpu_underrun",
-     {"vsync_count", "pending_frame=frames_pending"}},
-    {"dpu_disp_dpu_line_underrun",
-     "disp_dpu_line_underrun",
-     "display_id",
-     "id",
-     "line_underrun",
-     "disp_line_dpu_underrun",
-     {"vsync_count", "frames_pending"}},
-    {"dpu_disp_frame_start_timeout",
-     "disp_frame_start_timeout",
-     "panel_index",
-     "output_id",
-     "frame_start_timeout",
-     "frame_start_timeout",
-     {"display_id", "output_id", "frames_pending", "te_count"}},
-    {"dpu_disp_frame_done_timeout",
-     "disp_frame_done_timeout",
-     "panel_index",
-     "output_id",
-     "frame_done_timeout",
-     "frame_done_timeout",
-     {"display_id", "output_id", "frames_pending", "te_count", "during_disable"}},
-    {"dpu_disp_frame_start_missing",
-     "disp_frame_start_missing",
-     "panel_index",
-     "output_id",
-     "frame_start_missing",
-     "frame_start_missing",
-     {"display_id", "output_id", "frames_pending", "te_count"}},
-    {"dpu_disp_frame_done_missing",
-     "disp_frame_done_missing",
-     "panel_index",
-     "output_id",
-     "frame_done_missing",
-     "frame_done_missing",
-     {"display_id", "output_id", "frames_pending", "te_count"}},
-    {"dpu_disp_vblank_irq_enable",
-     "disp_vblank_irq_enable",
-     "display_id",
-     "output_id",
-     "vblank_irq_en",
-     "disp_vblank_irq_enable",
-     {"display_id=id", "output_id"}},
-    {"gram_collision",
-     "ddic_underrun",
-     "panel_index",
-     "panel_index",
-     "ddic_underrun",
-     "ddic_underrun",
-     {"collision_cnt"}},
-    {"panel_settings_full",
-     "panel_settings_full",
-     "panel_index",
-     "panel_index",
-     "panel_settings_full",
-     "panel_settings_full",
-     {"?hbm", "irc", "?h_pwm", "?fi_auto", "?fi_manual", "?early_exit", "min_rr", "max_rr",
-      "te_freq"}},
-    {"panel_settings_lite",
-     "panel_settings_lite",
-     "panel_index",
-     "panel_index",
-     "panel_settings_lite",
-     "panel_settings_lite",
-     {"?vrr", "min_rr", "max_rr", "te_freq"}},
+#define DISPLAY(a_type, a_key, a_track, a_name)                                                    \
+    .type = (a_type), .key = a_key ":u", .track = (a_track), .name = (a_name)
+#define DISPLAY_FRAME(what)                                                                        \
+    FORM_MOMENT, DISPLAY("disp_" what, "panel_index=output_id", what "[{output_id:u}]", what)
+#define PANEL(what)                                                                                \
+    FORM_MOMENT, DISPLAY(what, "panel_index=panel_index", what "[{panel_index:u}]", what)
+#define VBLANK                                                                                     \
+    DISPLAY("disp_vblank_irq_enable", "display_id=output_id", "vblank_irq_en[{output_id:u}]",      \
+            "disp_vblank_irq_enable")
+
+static const struct ftrace_form forms[] = {
+    {"dpu_disp_dpu_underrun", FORM_MOMENT,
+     DISPLAY("disp_dpu_underrun", "display_id=id", "underrun[{id:u}]", "disp_dpu_underrun"),
+     .args = "vsync_count, pending_frame=frames_pending"},
+    {"dpu_disp_dpu_line_underrun", FORM_MOMENT,
+     DISPLAY("disp_dpu_line_underrun", "display_id=id", "line_underrun[{id:u}]",
+             "disp_line_dpu_underrun"),
+     .args = "vsync_count, frames_pending"},
+    {"dpu_disp_frame_start_timeout", DISPLAY_FRAME("frame_start_timeout"),
+     .args = "display_id, output_id:i, frames_pending, te_count"},
+    {"dpu_disp_frame_done_timeout", DISPLAY_FRAME("frame_done_timeout"),
+     .args = "display_id, output_id:i, frames_pending, te_count, during_disable:i"},
+    {"dpu_disp_frame_start_missing", DISPLAY_FRAME("frame_start_missing"),
+     .args = "display_id, output_id:i, frames_pending, te_count"},
+    {"dpu_disp_frame_done_missing", DISPLAY_FRAME("frame_done_missing"),
+     .args = "display_id, output_id:i, frames_pending, te_count"},
+    {"dpu_disp_vblank_irq_enable", FORM_END, VBLANK, .when = "!enable"},
+    {"", FORM_BEGIN, VBLANK, .when = "enable", .args = "display_id=id, output_id"},
+    {"gram_collision", PANEL("ddic_underrun"), .args = "collision_cnt:i"},
+    {"panel_settings_full", PANEL("panel_settings_full"),
+     .args = "hbm:b, irc:i, h_pwm:b, fi_auto:b, fi_manual:b, early_exit:b, min_rr:i, max_rr:i, "
+             "te_freq:i"},
+    {"panel_settings_lite", PANEL("panel_settings_lite"),
+     .args = "vrr:b, min_rr:i, max_rr:i, te_freq:i"},
+    {0},
 };
-
-static const struct display_form *form_find(const struct ftrace_event *event)
-{
-    for (size_t i = 0; i < ELEMENTS(forms); i++)
-        if (strcmp(forms[i].event, event->type->name) == 0)
-            return &forms[i];
-    return NULL;
-}
-
-static size_t form_args(struct import *im, const struct display_form *form,
-                        const struct ftrace_event *event, struct arg *args)
-{
-    size_t n = 0;
-    for (; n < ARGS_MAX && form->args[n]; n++) {
-        bool is_bool = *form->args[n] == '?';
-        const char *key = form->args[n] + is_bool, *field = strchr(key, '=');
-        int64_t value = ftrace_int(event, field ? field + 1 : key);
-        if (field)
-            key = ftrace_name(im, "%.*s", (int)(field - key), key).text;
-        args[n] = arg_int(key, is_bool ? value != 0 : value);
-        if (is_bool)
-            args[n].type = ARG_BOOL;
-    }
-    return n;
-}
-
-static void display_event(struct import *im, const struct ftrace_event *event)
-{
-    const struct display_form *form = form_find(event);
-    if (!form)
-        return;
-    uint32_t key = (uint32_t)ftrace_int(event, form->key);
-    struct slice_name name = ftrace_name(im, "%s[%u]", form->track, key);
-    struct track_spec track = {
-        .type = form->type,
-        .dimensions = {dimension_int(form->dimension, key)},
-        .name = name.text,
-        .name_size = name.size,
-    };
-    struct arg args[ARGS_MAX];
-    struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
-    bool is_span = strcmp(form->event, "dpu_disp_vblank_irq_enable") == 0;
-    if (is_span && !ftrace_int(event, "enable")) {
-        slice_end(&im->slices, &spec);
-        return;
-    }
-    spec.name = slice_name(form->name);
-    spec.args = args;
-    spec.n_args = form_args(im, form, event, args);
-    if (is_span)
-        slice_begin(&im->slices, &spec);
-    else
-        slice_add(&im->slices, &spec);
-}
 
 static const char *queue_name(int64_t type)
 {
@@ -172,7 +74,7 @@ static void video_command(struct import *im, const struct ftrace_event *event)
         "GET_PARAMS",       "SET_PARAMS",     "QUERY_CONTROL",        "GET_CONTROL",
         "SET_CONTROL",      "GET_PARAMS_EXT", "SET_PARAMS_EXT",
     };
-    bool is_response = strcmp(event->type->name, "virtio_video_cmd_done") == 0;
+    bool is_response = event->detail != NULL;
     uint64_t command = (uint32_t)ftrace_int(event, "type") - UINT64_C(0x100);
     struct track_spec tracks = video_tracks(im, event, "virtio_video_command", "is_response",
                                             is_response, is_response ? "Responses" : "Requests");
@@ -227,20 +129,12 @@ static void video_queue_done(struct import *im, const struct ftrace_event *event
     slice_end(&im->slices, &spec);
 }
 
-const struct ftrace_handler ftrace_display_handlers[] = {
-    {"dpu_disp_dpu_underrun", display_event, false},
-    {"dpu_disp_dpu_line_underrun", display_event, false},
-    {"dpu_disp_frame_start_timeout", display_event, false},
-    {"dpu_disp_frame_done_timeout", display_event, false},
-    {"dpu_disp_frame_start_missing", display_event, false},
-    {"dpu_disp_frame_done_missing", display_event, false},
-    {"dpu_disp_vblank_irq_enable", display_event, false},
-    {"gram_collision", display_event, false},
-    {"panel_settings_full", display_event, false},
-    {"panel_settings_lite", display_event, false},
-    {"virtio_video_cmd", video_command, false},
-    {"virtio_video_cmd_done", video_command, false},
-    {"virtio_video_resource_queue", video_queue, false},
-    {"virtio_video_resource_queue_done", video_queue_done, false},
+static const struct ftrace_handler handlers[] = {
+    {"virtio_video_cmd", video_command},
+    {"virtio_video_cmd_done", video_command, .detail = "is a response"},
+    {"virtio_video_resource_queue", video_queue},
+    {"virtio_video_resource_queue_done", video_queue_done},
     {0},
 };
+
+const struct ftrace_subject ftrace_displays = {.handlers = handlers, .forms = forms};

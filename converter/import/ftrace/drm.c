@@ -34,15 +34,6 @@ struct drm {
     struct map64 queued;     // job on a ring -> slice that queued it
 };
 
-static struct drm *drm_get(struct import *im)
-{
-    if (!im->machine->drm)
-        im->machine->drm = memory_calloc(1, sizeof(*im->machine->drm));
-    if (!im->machine->drm)
-        im->processes.failure = -ENOMEM;
-    return im->machine->drm;
-}
-
 static void lines_done(struct line_vec *lines)
 {
     vec_foreach(lines, line) {
@@ -51,18 +42,15 @@ static void lines_done(struct line_vec *lines)
     line_vec_done(lines);
 }
 
-struct drm *drm_free(struct drm *drm)
+static void drm_done(void *state)
 {
-    if (!drm)
-        return NULL;
+    struct drm *drm = state;
     strset_done(&drm->ring_names);
     lines_done(&drm->rings);
     lines_done(&drm->timelines);
     map64_done(&drm->by_context);
     map64_done(&drm->running);
     map64_done(&drm->queued);
-    free(drm);
-    return NULL;
 }
 
 static size_t line_size(const struct line *line)
@@ -179,7 +167,7 @@ static void ring_begin(struct import *im, struct drm *drm, int64_t ts, const str
 
 static void job_queue(struct import *im, const struct ftrace_event *event, struct job job)
 {
-    struct drm *drm = drm_get(im);
+    struct drm *drm = event->own;
     struct slice_name name = ftrace_text(event, "name");
     struct arg args[3] = {arg_text("gpu sched ring", name.text, name.size)};
     struct slice_spec spec = {
@@ -191,16 +179,16 @@ static void job_queue(struct import *im, const struct ftrace_event *event, struc
     };
     int64_t slice = slice_add(&im->slices, &spec);
     uint32_t index;
-    if (slice != SLICE_NONE && drm && ring_get(im, drm, name, &index) &&
+    if (slice != SLICE_NONE && ring_get(im, drm, name, &index) &&
         map64_set(&drm->queued, job_key(&job, true, index), (uint64_t)slice) < 0)
         im->processes.failure = -ENOMEM;
 }
 
 static void job_run(struct import *im, const struct ftrace_event *event, struct job job)
 {
-    struct drm *drm = drm_get(im);
+    struct drm *drm = event->own;
     uint32_t index;
-    struct line *ring = drm ? ring_get(im, drm, ftrace_text(event, "name"), &index) : NULL;
+    struct line *ring = ring_get(im, drm, ftrace_text(event, "name"), &index);
     if (!ring)
         return;
     if (line_push(ring, job) < 0 || map64_set(&drm->running, job_key(&job, false, 0), index) < 0)
@@ -211,20 +199,21 @@ static void job_run(struct import *im, const struct ftrace_event *event, struct 
 
 static void job_done(struct import *im, const struct ftrace_event *event, struct job job)
 {
+    struct drm *drm = event->own;
     uint64_t key = job_key(&job, false, 0);
-    const uint64_t *index = im->machine->drm ? map64_find(&im->machine->drm->running, key) : NULL;
+    const uint64_t *index = map64_find(&drm->running, key);
     if (!index)
         return;
     uint32_t number = (uint32_t)*index;
-    struct line *ring = &im->machine->drm->rings.items[number];
-    map64_remove(&im->machine->drm->running, key);
+    struct line *ring = &drm->rings.items[number];
+    map64_remove(&drm->running, key);
     if (!line_size(ring))
         return;
     line_pop(ring);
     struct slice_spec spec = {.ts = event->ts, .track = ring->track};
     slice_end(&im->slices, &spec);
     if (line_size(ring))
-        ring_begin(im, im->machine->drm, event->ts, ring, number);
+        ring_begin(im, drm, event->ts, ring, number);
 }
 
 static void drm_sched_job(struct import *im, const struct ftrace_event *event)
@@ -264,8 +253,8 @@ static struct line *timeline_get(struct import *im, const struct ftrace_event *e
     struct slice_name name = ftrace_text(event, "timeline");
     uint64_t context = (uint32_t)ftrace_int(event, "context");
     bool is_new;
-    struct drm *drm = drm_get(im);
-    if (!drm || (name.size == strlen(unbound) && !memcmp(name.text, unbound, name.size)))
+    struct drm *drm = event->own;
+    if (name.size == strlen(unbound) && !memcmp(name.text, unbound, name.size))
         return NULL;
     const uint64_t *index = map64_get_or_add(&drm->by_context, context, drm->timelines.n, &is_new);
     if (index && is_new) {
@@ -339,72 +328,35 @@ static void dma_fence_signaled(struct import *im, const struct ftrace_event *eve
         fence_begin(im, event->ts, timeline);
 }
 
-static void dma_fence_wait_start(struct import *im, const struct ftrace_event *event)
-{
-    struct arg args[] = {
-        arg_uint("fence context", (uint32_t)ftrace_int(event, "context")),
-        arg_uint("fence seqno", (uint32_t)ftrace_int(event, "seqno")),
-    };
-    struct slice_spec spec = {
-        .ts = event->ts,
-        .track = ftrace_own_track(im, event),
-        .name = slice_name("dma_fence_wait"),
-        .args = args,
-        .n_args = 2,
-    };
-    slice_begin(&im->slices, &spec);
-}
+#define VBLANK(a_name)                                                                             \
+    FORM_MOMENT, .type = "drm_vblank", .key = "drm_crtc=crtc:u", .track = "vblank-{crtc:u}",       \
+                 .name = (a_name), .args = "vblank seqno=seq"
 
-static void dma_fence_wait_end(struct import *im, const struct ftrace_event *event)
-{
-    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
-    slice_end(&im->slices, &spec);
-}
-
-static void vblank(struct import *im, const struct ftrace_event *event, const char *what)
-{
-    uint32_t crtc = (uint32_t)ftrace_int(event, "crtc");
-    struct slice_name name = ftrace_name(im, "vblank-%u", crtc);
-    struct track_spec track = {
-        .type = "drm_vblank",
-        .dimensions = {dimension_int("drm_crtc", crtc)},
-        .name = name.text,
-        .name_size = name.size,
-    };
-    struct arg arg = arg_uint("vblank seqno", (uint32_t)ftrace_int(event, "seq"));
-    struct slice_spec spec = {
-        .ts = event->ts,
-        .track = tracks_get(&im->tracks, &track),
-        .name = slice_name(what),
-        .args = &arg,
-        .n_args = 1,
-    };
-    slice_add(&im->slices, &spec);
-}
-
-static void drm_vblank_event(struct import *im, const struct ftrace_event *event)
-{
-    vblank(im, event, "signal");
-}
-
-static void drm_vblank_event_delivered(struct import *im, const struct ftrace_event *event)
-{
-    vblank(im, event, "deliver");
-}
-
-const struct ftrace_handler ftrace_drm_handlers[] = {
-    {"drm_vblank_event", drm_vblank_event, false},
-    {"drm_vblank_event_delivered", drm_vblank_event_delivered, false},
-    {"drm_sched_job", drm_sched_job, false},
-    {"drm_run_job", drm_run_job, false},
-    {"drm_sched_process_job", drm_sched_process_job, false},
-    {"drm_sched_job_queue", drm_sched_job_queue, false},
-    {"drm_sched_job_run", drm_sched_job_run, false},
-    {"drm_sched_job_done", drm_sched_job_done, false},
-    {"dma_fence_init", dma_fence_init, false},
-    {"dma_fence_emit", dma_fence_emit, false},
-    {"dma_fence_signaled", dma_fence_signaled, false},
-    {"dma_fence_wait_start", dma_fence_wait_start, false},
-    {"dma_fence_wait_end", dma_fence_wait_end, false},
+static const struct ftrace_form forms[] = {
+    {"drm_vblank_event", VBLANK("signal")},
+    {"drm_vblank_event_delivered", VBLANK("deliver")},
+    {"dma_fence_wait_start", FORM_BEGIN, .name = "dma_fence_wait",
+     .args = "fence context=context, fence seqno=seqno"},
+    {"dma_fence_wait_end", FORM_END},
     {0},
+};
+
+static const struct ftrace_handler handlers[] = {
+    {"drm_sched_job", drm_sched_job},
+    {"drm_run_job", drm_run_job},
+    {"drm_sched_process_job", drm_sched_process_job},
+    {"drm_sched_job_queue", drm_sched_job_queue},
+    {"drm_sched_job_run", drm_sched_job_run},
+    {"drm_sched_job_done", drm_sched_job_done},
+    {"dma_fence_init", dma_fence_init},
+    {"dma_fence_emit", dma_fence_emit},
+    {"dma_fence_signaled", dma_fence_signaled},
+    {0},
+};
+
+const struct ftrace_subject ftrace_drm = {
+    .handlers = handlers,
+    .forms = forms,
+    .state_size = sizeof(struct drm),
+    .done = drm_done,
 };

@@ -11,6 +11,11 @@
 #define TICK_NS_NUMERATOR   625
 #define TICK_NS_DENOMINATOR 12
 
+struct firmware {
+    struct map64 tids;  // context of a GPU -> who queues to it
+    struct map64 zeros; // batch -> when the GPU's count was 0 (ns)
+};
+
 // Ticks as nanoseconds; false: more than there can be.
 static bool ticks_ns(uint64_t ticks, int64_t *ret)
 {
@@ -34,21 +39,23 @@ static uint64_t batch_key(const struct ftrace_event *event)
 
 static void batch_queued(struct import *im, const struct ftrace_event *event)
 {
-    number_set(im, &im->machine->adreno_tids, (uint64_t)ftrace_int(event, "id"), event->pid);
+    struct firmware *firmware = event->own;
+    number_set(im, &firmware->tids, (uint64_t)ftrace_int(event, "id"), event->pid);
 }
 
 // What the kernel's clock showed when the GPU's count was 0 is kept.
 static void batch_sync(struct import *im, const struct ftrace_event *event)
 {
+    struct firmware *firmware = event->own;
     int64_t ns;
     if (ticks_ns((uint64_t)ftrace_int(event, "ticks"), &ns))
-        number_set(im, &im->machine->adreno_zeros, batch_key(event),
-                   (uint64_t)event->ts - (uint64_t)ns);
+        number_set(im, &firmware->zeros, batch_key(event), (uint64_t)event->ts - (uint64_t)ns);
 }
 
-static uint32_t context_name(struct import *im, uint32_t context, uint32_t priority)
+static uint32_t context_name(struct import *im, const struct firmware *firmware, uint32_t context,
+                             uint32_t priority)
 {
-    const uint64_t *tid = map64_find(&im->machine->adreno_tids, context);
+    const uint64_t *tid = map64_find(&firmware->tids, context);
     uint32_t process = STRSET_NONE;
     if (tid) {
         int64_t utid = processes_thread(&im->processes, (int64_t)*tid);
@@ -65,17 +72,18 @@ static uint32_t context_name(struct import *im, uint32_t context, uint32_t prior
 
 static void batch_retired(struct import *im, const struct ftrace_event *event)
 {
+    struct firmware *firmware = event->own;
     uint64_t start = (uint64_t)ftrace_int(event, "start");
     uint64_t end = (uint64_t)ftrace_int(event, "retire");
-    const uint64_t *zero = map64_find(&im->machine->adreno_zeros, batch_key(event));
+    const uint64_t *zero = map64_find(&firmware->zeros, batch_key(event));
     int64_t start_ns, dur;
     if (!zero || end < start || !ticks_ns(start, &start_ns) || !ticks_ns(end - start, &dur))
         return;
     int64_t ts = (int64_t)(*zero + (uint64_t)start_ns);
-    map64_remove(&im->machine->adreno_zeros, batch_key(event));
+    map64_remove(&firmware->zeros, batch_key(event));
     uint32_t context = (uint32_t)ftrace_int(event, "id");
     uint32_t priority = (uint32_t)ftrace_int(event, "prio");
-    uint32_t name = context_name(im, context, priority);
+    uint32_t name = context_name(im, firmware, context, priority);
     if (ts < 0 || name == STRSET_NONE)
         return;
     struct track_spec tracks = {
@@ -96,21 +104,11 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
         im->tracks.items.items[spec.track].name = name;
 }
 
-static void firmware_counter(struct import *im, const struct ftrace_event *event)
-{
-    struct slice_name name = ftrace_text(event, "name");
-    struct track_spec track = {
-        .type = "pixel_fwtp_counters",
-        .counter = true,
-        .dimensions = {dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
-    };
-    int64_t ts = ftrace_int(event, "timestamp");
-    if (ts >= 0)
-        counter_push(im, ts, tracks_get(&im->tracks, &track), (uint32_t)ftrace_int(event, "value"),
-                     ARG_SET_NONE);
-}
+static const struct ftrace_form forms[] = {
+    {"fwtp_perfetto_counter", FORM_COUNTER, .when = "timestamp>=0", .ts = "timestamp",
+     .type = "pixel_fwtp_counters", .key = "name", .track = "{name}", .value = "value"},
+    {0},
+};
 
 // One slice at a time for each name: a begin ends what is open.
 static void firmware_slice(struct import *im, const struct ftrace_event *event)
@@ -137,11 +135,24 @@ static void firmware_slice(struct import *im, const struct ftrace_event *event)
         slice_begin(&im->slices, &spec);
 }
 
-const struct ftrace_handler ftrace_firmware_handlers[] = {
-    {"kgsl_adreno_cmdbatch_queued", batch_queued, false},
-    {"kgsl_adreno_cmdbatch_sync", batch_sync, false},
-    {"kgsl_adreno_cmdbatch_retired", batch_retired, false},
-    {"fwtp_perfetto_counter", firmware_counter, false},
-    {"fwtp_perfetto_slice", firmware_slice, false},
+static const struct ftrace_handler handlers[] = {
+    {"kgsl_adreno_cmdbatch_queued", batch_queued},
+    {"kgsl_adreno_cmdbatch_sync", batch_sync},
+    {"kgsl_adreno_cmdbatch_retired", batch_retired},
+    {"fwtp_perfetto_slice", firmware_slice},
     {0},
+};
+
+static void firmware_done(void *state)
+{
+    struct firmware *firmware = state;
+    map64_done(&firmware->tids);
+    map64_done(&firmware->zeros);
+}
+
+const struct ftrace_subject ftrace_firmware = {
+    .handlers = handlers,
+    .forms = forms,
+    .state_size = sizeof(struct firmware),
+    .done = firmware_done,
 };

@@ -14,11 +14,11 @@
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/ftrace/subjects.h"
 #include "protos/fields.h"
 
-#define TYPES_MAX          1024 // numbers of events that the schema may know
-#define ARGS_MAX           64   // fields of one event
-#define GENERIC_FIELDS_MAX 32   // as Perfetto
+#define ARGS_MAX           64 // fields of one event
+#define GENERIC_FIELDS_MAX 32 // as Perfetto
 #define GENERIC_EVENTS_MAX 65536
 
 // Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
@@ -56,29 +56,14 @@ struct generic_event {
 VEC_DEFINE(generic_event_vec, struct generic_event);
 
 struct ftrace {
-    const struct ftrace_event_type *types[TYPES_MAX]; // by number
-    const struct ftrace_handler *handlers[TYPES_MAX];
-    uint32_t kinds[TYPES_MAX]; // by number, + 1; 0: no row yet
+    const struct ftrace_event_type *types[FTRACE_TYPES_MAX]; // by number
+    uint32_t kinds[FTRACE_TYPES_MAX];                        // by number, + 1; 0: no row yet
+    struct subjects subjects;
+    struct ftrace_values values; // of the event at hand
     struct map64 generic_by_number;
     struct generic_event_vec generic;
-    struct map64 legacy_kinds; // of events that bring their names along, by name
-    bool symbols[TYPES_MAX];   // has a field that is the number of a kernel symbol
-};
-
-extern const struct ftrace_handler ftrace_binder_handlers[], ftrace_buffer_handlers[],
-    ftrace_counter_handlers[], ftrace_cpu_handlers[], ftrace_device_handlers[],
-    ftrace_display_handlers[], ftrace_drm_handlers[], ftrace_firmware_handlers[],
-    ftrace_gpu_handlers[], ftrace_mm_handlers[], ftrace_power_handlers[], ftrace_print_handlers[],
-    ftrace_sched_handlers[], ftrace_storage_handlers[], ftrace_syscall_handlers[],
-    ftrace_task_handlers[], ftrace_thread_handlers[], ftrace_video_handlers[];
-
-static const struct ftrace_handler *const handler_tables[] = {
-    ftrace_binder_handlers,  ftrace_buffer_handlers,   ftrace_counter_handlers,
-    ftrace_cpu_handlers,     ftrace_mm_handlers,       ftrace_power_handlers,
-    ftrace_print_handlers,   ftrace_sched_handlers,    ftrace_storage_handlers,
-    ftrace_syscall_handlers, ftrace_task_handlers,     ftrace_device_handlers,
-    ftrace_display_handlers, ftrace_drm_handlers,      ftrace_gpu_handlers,
-    ftrace_thread_handlers,  ftrace_firmware_handlers, ftrace_video_handlers,
+    struct map64 legacy_kinds;      // of events that bring their names along, by name
+    bool symbols[FTRACE_TYPES_MAX]; // has a field that is the number of a kernel symbol
 };
 
 // Fields that hold the number of an interned kernel symbol.
@@ -102,20 +87,14 @@ int ftrace_init(struct import *im)
         return -ENOMEM;
     im->ftrace = ftrace;
     for (size_t i = 0; i < n_ftrace_event_types; i++)
-        if (ftrace_event_types[i].number < TYPES_MAX)
+        if (ftrace_event_types[i].number < FTRACE_TYPES_MAX)
             ftrace->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
-    for (size_t i = 0; i < ELEMENTS(handler_tables); i++)
-        for (const struct ftrace_handler *handler = handler_tables[i]; handler->event; handler++) {
-            const struct ftrace_event_type *type = ftrace_event_type_by_name(handler->event);
-            if (type && type->number < TYPES_MAX)
-                ftrace->handlers[type->number] = handler;
-        }
     for (size_t i = 0; i < N_SYMBOL_FIELDS; i++) {
         const struct ftrace_event_type *type = ftrace_event_type_by_name(symbol_fields[i].event);
-        if (type && type->number < TYPES_MAX)
+        if (type && type->number < FTRACE_TYPES_MAX)
             ftrace->symbols[type->number] = true;
     }
-    return 0;
+    return subjects_bind(&ftrace->subjects, &im->strings, im->err);
 }
 
 int ftrace_begin(struct import *im)
@@ -128,7 +107,12 @@ int ftrace_begin(struct import *im)
     int64_t complete;
     if (metadata_get_int(&im->metadata, "ftrace_latest_data_start_ns", &complete))
         im->machine->ftrace_rows_before = complete;
-    return 0;
+    return subjects_start(&im->ftrace->subjects, im->machine->number);
+}
+
+void *ftrace_state(const struct import *im, const struct ftrace_subject *subject)
+{
+    return subject_state(&im->ftrace->subjects, im->machine->number, subject_index(subject));
 }
 
 static const char *string_keep(struct import *im, const struct wire_field *text)
@@ -234,15 +218,51 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
     return row;
 }
 
+// Fields come in the order of their numbers, so the type is next to the last one, as a rule.
+static size_t field_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
+{
+    for (size_t i = hint; i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    for (size_t i = 0; i < hint && i < type->n_fields; i++)
+        if (type->fields[i].number == number)
+            return i;
+    return SIZE_MAX;
+}
+
+const struct wire_field *ftrace_values(const struct ftrace_event *event)
+{
+    struct ftrace_values *values = event->values;
+    if (values->is_read)
+        return values->fields;
+    values->is_read = true;
+    memset(values->fields, 0, event->type->n_fields * sizeof(values->fields[0]));
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    size_t hint = 0;
+    wire_foreach(&reader, &field) {
+        size_t slot = field_slot(event->type, field.number, hint);
+        if (slot == SIZE_MAX)
+            continue;
+        hint = slot + 1;
+        values->fields[slot] = field;
+    }
+    return values->fields;
+}
+
+static const struct wire_field *value_by_name(const struct ftrace_event *event, const char *name,
+                                              const struct ftrace_field_type **ret)
+{
+    static const struct wire_field none = {0};
+    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
+    *ret = type;
+    return type ? &ftrace_values(event)[type - event->type->fields] : &none;
+}
+
 struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
 {
-    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
-    struct wire_reader reader = wire_sub(&event->message);
-    struct wire_field field, found = {0};
-    while (type && wire_next(&reader, &field))
-        if (field.number == type->number)
-            found = field;
-    return found;
+    const struct ftrace_field_type *type;
+    return *value_by_name(event, name, &type);
 }
 
 bool ftrace_has(const struct ftrace_event *event, const char *name)
@@ -253,14 +273,9 @@ bool ftrace_has(const struct ftrace_event *event, const char *name)
 
 int64_t ftrace_int(const struct ftrace_event *event, const char *name)
 {
-    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
-    struct wire_field field = ftrace_field(event, name);
-    if (!type || field.type == WIRE_BYTES)
-        return 0;
-    if (type->bits == 32)
-        return type->kind == FTRACE_KIND_INT ? (int64_t)(int32_t)field.value
-                                             : (int64_t)(uint32_t)field.value;
-    return type->bits == 1 ? field.value != 0 : field_i64(&field);
+    const struct ftrace_field_type *type;
+    const struct wire_field *field = value_by_name(event, name, &type);
+    return type ? ftrace_number(type, field) : 0;
 }
 
 struct slice_name ftrace_text(const struct ftrace_event *event, const char *name)
@@ -277,6 +292,11 @@ struct slice_name ftrace_name(struct import *im, const char *format, ...)
     int n = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     size_t size = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    return ftrace_name_keep(im, text, size);
+}
+
+struct slice_name ftrace_name_keep(struct import *im, const char *text, size_t size)
+{
     const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, size));
     return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
 }
@@ -347,18 +367,6 @@ static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *ev
         break;
     }
     return false;
-}
-
-// Fields come in the order of their numbers, so the type is next to the last one, as a rule.
-static size_t field_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
-{
-    for (size_t i = hint; i < type->n_fields; i++)
-        if (type->fields[i].number == number)
-            return i;
-    for (size_t i = 0; i < hint && i < type->n_fields; i++)
-        if (type->fields[i].number == number)
-            return i;
-    return SIZE_MAX;
 }
 
 static void typed_write(struct import *im, const struct ftrace_event *event, int64_t utid)
@@ -502,10 +510,26 @@ static int legacy_generic_write(struct import *im, const struct ftrace_event *ev
     return 0;
 }
 
+// What follows from an event beyond its row.
+static void event_apply(struct import *im, struct ftrace_event *event,
+                        const struct ftrace_bound *bound)
+{
+    const struct subjects *subjects = &im->ftrace->subjects;
+    if (bound->handler) {
+        event->own = subject_state(subjects, im->machine->number, bound->subject);
+        event->detail = bound->handler->detail;
+        bound->handler->handle(im, event);
+    }
+    for (size_t i = 0; i < bound->n_forms; i++)
+        form_apply(im, &subjects->forms, &subjects->forms.items.items[bound->first_form + i],
+                   event);
+}
+
 static void event_handle(struct import *im, const struct ftrace_record *record)
 {
     struct ftrace *ftrace = im->ftrace;
-    struct ftrace_event event = {.ts = record->ts, .cpu = record->cpu, .state = record->state};
+    struct ftrace_event event = {
+        .ts = record->ts, .cpu = record->cpu, .state = record->state, .values = &ftrace->values};
     struct wire_reader reader = record->run->event;
     struct wire_field field;
     bool has_pid = false;
@@ -526,14 +550,14 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
         return;
     }
     uint32_t number = event.message.number;
-    event.type = number < TYPES_MAX ? ftrace->types[number] : NULL;
-    const struct ftrace_handler *handler = event.type ? ftrace->handlers[number] : NULL;
+    event.type = number < FTRACE_TYPES_MAX ? ftrace->types[number] : NULL;
+    const struct ftrace_bound *bound = event.type ? &ftrace->subjects.bound[number] : NULL;
     if (record->ts < im->machine->ftrace_rows_before)
-        handler = NULL;
-    if (handler && handler->before_row) {
-        handler->handle(im, &event);
-        handler = NULL;
-    }
+        bound = NULL;
+    ftrace->values.is_read = false;
+    bool before_row = bound && bound->handler && bound->handler->before_row;
+    if (before_row)
+        event_apply(im, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == EVENT_GENERIC)
         im->ftrace_rows.failure = legacy_generic_write(im, &event, utid);
@@ -541,8 +565,8 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
         typed_write(im, &event, utid);
     else
         generic_write(im, &event, utid);
-    if (handler)
-        handler->handle(im, &event);
+    if (bound && !before_row)
+        event_apply(im, &event, bound);
 }
 
 int ftrace_handle(struct import *im, const struct ftrace_record *record)
@@ -560,12 +584,13 @@ int ftrace_handle(struct import *im, const struct ftrace_record *record)
 
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
 {
-    return number < TYPES_MAX ? im->ftrace->types[number] : NULL;
+    return number < FTRACE_TYPES_MAX ? im->ftrace->types[number] : NULL;
 }
 
 struct ftrace *ftrace_free(struct ftrace *ftrace)
 {
     if (ftrace) {
+        subjects_done(&ftrace->subjects);
         map64_done(&ftrace->generic_by_number);
         map64_done(&ftrace->legacy_kinds);
         generic_event_vec_done(&ftrace->generic);

@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ftrace events. Each becomes a row (see rows.h); what else an event
-// means (a slice, a counter, a new process) is up to its handler. A new handler is one row in the
-// table of its file; a new file one row in ftrace.c.
+// ftrace events. Each becomes a row (see rows.h); what else an event means (a slice, a counter, a
+// new process) is up to its subject: binder, interrupts, memory and so on.
+//
+// A subject is one file with one const struct ftrace_subject, and one row in meson.build of this
+// folder. Nothing else knows the subject. An event belongs to one subject, which has a handler for
+// it or rows of forms (forms.h).
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "converter/decode/message.h"
+#include "converter/import/ftrace/forms.h"
 #include "converter/import/import.h"
 #include "protos/ftrace_table.h"
+
+#define FTRACE_FIELDS_MAX 64 // of one event
+
+// The fields of an event's message, by slot: the last one of each number, or none (number 0).
+struct ftrace_values {
+    bool is_read;
+    struct wire_field fields[FTRACE_FIELDS_MAX];
+};
 
 struct ftrace_event {
     int64_t ts;
@@ -19,13 +31,29 @@ struct ftrace_event {
     const struct ftrace_event_type *type;
     struct wire_field message; // the event's own message
     const struct generation *state;
+    struct ftrace_values *values; // borrowed; see ftrace_values()
+    void *own;                    // the subject's state of the machine at hand
+    const void *detail;           // of the handler
 };
 
 struct ftrace_handler {
     const char *event; // NULL ends a table
     void (*handle)(struct import *im, const struct ftrace_event *event);
-    bool before_row; // handled before its row of ftrace_event is written, not behind it
+    bool before_row;    // handled before its row of ftrace_event is written, not behind it
+    const void *detail; // what tells events of one function apart
 };
+
+struct ftrace_subject {
+    const struct ftrace_handler *handlers; // the last one is all zero; may be NULL
+    const struct ftrace_form *forms;       // the same
+    size_t state_size;                     // bytes of state for each machine, zeroed at the start
+    // After the last packet, for each machine. Returns 0 or a negative errno. May be NULL.
+    int (*finish)(struct import *im, void *state);
+    void (*done)(void *state); // releases what the state owns; may be NULL
+};
+
+// The rows of meson.build; the last one is NULL.
+extern const struct ftrace_subject *const ftrace_subjects[];
 
 struct ftrace; // the state, owned by struct import
 
@@ -38,6 +66,9 @@ struct ftrace *ftrace_free(struct ftrace *ftrace);
 
 // A GenericEventDescriptor: what an event that the schema does not know is made of.
 int ftrace_describe(struct import *im, const struct wire_field *descriptor);
+
+// The state of another subject for the machine at hand.
+void *ftrace_state(const struct import *im, const struct ftrace_subject *subject);
 
 // The name behind the number of an interned kernel symbol; no text if there is none.
 struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid);
@@ -54,6 +85,22 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
 void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only);
 void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only);
 
+// The fields by slot, which is the place of a field in the event's type. Read when they are asked
+// for; they are those of the event at hand only.
+const struct wire_field *ftrace_values(const struct ftrace_event *event);
+
+// A field as the number that the schema says it is; 0 if it is absent or of another wire type.
+static inline int64_t ftrace_number(const struct ftrace_field_type *type,
+                                    const struct wire_field *field)
+{
+    if (field->type == WIRE_BYTES)
+        return 0;
+    if (type->bits == 32)
+        return type->kind == FTRACE_KIND_INT ? (int64_t)(int32_t)field->value
+                                             : (int64_t)(uint32_t)field->value;
+    return type->bits == 1 ? field->value != 0 : field_i64(field);
+}
+
 // The value of the message's field called `name`; absent fields are all zero.
 struct wire_field ftrace_field(const struct ftrace_event *event, const char *name);
 
@@ -66,6 +113,7 @@ bool ftrace_has(const struct ftrace_event *event, const char *name);
 // A text that is made up and outlives its packet.
 __attribute__((format(printf, 2, 3))) struct slice_name ftrace_name(struct import *im,
                                                                     const char *format, ...);
+struct slice_name ftrace_name_keep(struct import *im, const char *text, size_t size);
 
 // The name of the kernel function behind an interned symbol; where there is none, its number.
 struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
@@ -80,9 +128,3 @@ void ftrace_flow(struct import *im, int64_t from, int64_t to);
 
 // The thread writes into trace_marker: its write(2) ends here.
 void ftrace_end_write(struct import *im, const struct ftrace_event *event);
-
-struct binder; // the state of binder's handlers, owned by struct import; NULL: none yet
-struct binder *binder_free(struct binder *binder);
-
-struct drm; // the same of those of direct rendering
-struct drm *drm_free(struct drm *drm);

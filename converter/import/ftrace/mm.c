@@ -8,93 +8,45 @@
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
-static void begin(struct import *im, const struct ftrace_event *event, const char *name,
-                  const struct arg *args, size_t n_args)
-{
-    struct slice_spec spec = {.ts = event->ts,
-                              .track = ftrace_own_track(im, event),
-                              .name = slice_name(name),
-                              .args = args,
-                              .n_args = n_args};
-    slice_begin(&im->slices, &spec);
-}
+struct mm {
+    struct map64 owners; // address space of rss_stat -> utid
+};
 
-static void end(struct import *im, const struct ftrace_event *event, const struct arg *args,
-                size_t n_args)
-{
-    struct slice_spec spec = {
-        .ts = event->ts, .track = ftrace_own_track(im, event), .args = args, .n_args = n_args};
-    slice_end(&im->slices, &spec);
-}
-
-static void direct_reclaim_begin(struct import *im, const struct ftrace_event *event)
-{
-    struct arg args[] = {
-        arg_int("direct_reclaim_order", ftrace_int(event, "order")),
-        arg_int("direct_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
-        arg_uint("direct_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
-    };
-    begin(im, event, "mm_vmscan_direct_reclaim", args, 3);
-}
-
-static void direct_reclaim_end(struct import *im, const struct ftrace_event *event)
-{
-    struct arg arg =
-        arg_uint("direct_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
-    end(im, event, &arg, 1);
-}
-
-static void memcg_reclaim_begin(struct import *im, const struct ftrace_event *event)
-{
-    struct arg args[] = {
-        arg_int("memcg_reclaim_order", ftrace_int(event, "order")),
-        arg_int("memcg_reclaim_may_writepage", ftrace_int(event, "may_writepage")),
-        arg_uint("memcg_reclaim_gfp_flags", (uint64_t)ftrace_int(event, "gfp_flags")),
-    };
-    begin(im, event, "mm_vmscan_memcg_reclaim", args, 3);
-}
-
-static void memcg_reclaim_end(struct import *im, const struct ftrace_event *event)
-{
-    struct arg arg =
-        arg_uint("memcg_reclaim_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed"));
-    end(im, event, &arg, 1);
-}
-
-static void shrink_slab_start(struct import *im, const struct ftrace_event *event)
-{
-    struct slice_name shrink = ftrace_function(im, event, "shrink");
-    struct arg args[] = {
-        arg_text("shrink_name", shrink.text, shrink.size),
-        arg_uint("total_scan", (uint64_t)ftrace_int(event, "total_scan")),
-        arg_int("priority", ftrace_int(event, "priority")),
-    };
-    begin(im, event, "mm_vmscan_shrink_slab", args, 3);
-}
-
-static void shrink_slab_end(struct import *im, const struct ftrace_event *event)
-{
-    struct arg arg = arg_int("freed", ftrace_int(event, "retval"));
-    end(im, event, &arg, 1);
-}
+static const struct ftrace_form forms[] = {
+    {"mm_vmscan_direct_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_direct_reclaim",
+     .args = "direct_reclaim_order=order, direct_reclaim_may_writepage=may_writepage, "
+             "direct_reclaim_gfp_flags=gfp_flags"},
+    {"mm_vmscan_direct_reclaim_end", FORM_END, .args = "direct_reclaim_nr_reclaimed=nr_reclaimed"},
+    {"mm_vmscan_memcg_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_memcg_reclaim",
+     .args = "memcg_reclaim_order=order, memcg_reclaim_may_writepage=may_writepage, "
+             "memcg_reclaim_gfp_flags=gfp_flags"},
+    {"mm_vmscan_memcg_reclaim_end", FORM_END, .args = "memcg_reclaim_nr_reclaimed=nr_reclaimed"},
+    {"mm_shrink_slab_start", FORM_BEGIN, .name = "mm_vmscan_shrink_slab",
+     .args = "shrink_name=shrink:f, total_scan, priority"},
+    {"mm_shrink_slab_end", FORM_END, .args = "freed=retval"},
+    {"mark_victim", FORM_MOMENT, .key = "pid", .name = "mem.oom_kill"},
+    {0},
+};
 
 // The thread whose address space an mm_id stands for; UTID_NONE: not known. Only if `is_own` it is
 // surely the one that the event happened in.
-static int64_t mm_owner(struct import *im, uint64_t mm_id, bool is_own, uint32_t pid)
+static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uint64_t mm_id,
+                        bool is_own)
 {
+    struct mm *mm = event->own;
     if (is_own) {
-        int64_t utid = processes_thread(&im->processes, pid);
-        if (map64_set(&im->machine->mm_owners, mm_id, (uint64_t)utid) < 0)
+        int64_t utid = processes_thread(&im->processes, event->pid);
+        if (map64_set(&mm->owners, mm_id, (uint64_t)utid) < 0)
             im->processes.failure = -ENOMEM;
         return utid;
     }
-    const uint64_t *owner = map64_find(&im->machine->mm_owners, mm_id);
+    const uint64_t *owner = map64_find(&mm->owners, mm_id);
     if (!owner)
         return UTID_NONE;
     int64_t utid = (int64_t)*owner;
     if (processes_is_alive(&im->processes, utid))
         return utid;
-    map64_remove(&im->machine->mm_owners, mm_id); // the number may be given to another one now
+    map64_remove(&mm->owners, mm_id); // the number may be given to another one now
     return UTID_NONE;
 }
 
@@ -124,7 +76,7 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
         return;
     }
     if (at.has_owner || (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id])))
-        utid = mm_owner(im, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0, event->pid);
+        utid = mm_owner(im, event, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0);
     else
         utid = processes_thread(&im->processes, event->pid);
     if (utid == UTID_NONE)
@@ -150,16 +102,6 @@ static void oom_score_adj_update(struct import *im, const struct ftrace_event *e
     process_counter_push(im, event->ts, utid, PROCESS_COUNTER_OOM_SCORE, NULL, NULL, score);
 }
 
-static void mark_victim(struct import *im, const struct ftrace_event *event)
-{
-    struct ftrace_event victim = *event;
-    victim.pid = (uint32_t)ftrace_int(event, "pid");
-    struct slice_spec spec = {.ts = event->ts,
-                              .track = ftrace_own_track(im, &victim),
-                              .name = slice_name("mem.oom_kill")};
-    slice_add(&im->slices, &spec);
-}
-
 static void mm_event_record(struct import *im, const struct ftrace_event *event)
 {
     static const char *const types[] = {
@@ -177,17 +119,23 @@ static void mm_event_record(struct import *im, const struct ftrace_event *event)
                              (double)ftrace_int(event, metrics[i]));
 }
 
-const struct ftrace_handler ftrace_mm_handlers[] = {
-    {"mm_vmscan_direct_reclaim_begin", direct_reclaim_begin, false},
-    {"mm_vmscan_direct_reclaim_end", direct_reclaim_end, false},
-    {"mm_vmscan_memcg_reclaim_begin", memcg_reclaim_begin, false},
-    {"mm_vmscan_memcg_reclaim_end", memcg_reclaim_end, false},
-    {"mm_shrink_slab_start", shrink_slab_start, false},
-    {"mm_shrink_slab_end", shrink_slab_end, false},
-    {"rss_stat", rss_stat, false},
-    {"rss_stat_throttled", rss_stat_throttled, false},
-    {"oom_score_adj_update", oom_score_adj_update, false},
-    {"mark_victim", mark_victim, false},
-    {"mm_event_record", mm_event_record, false},
+static const struct ftrace_handler handlers[] = {
+    {"rss_stat", rss_stat},
+    {"rss_stat_throttled", rss_stat_throttled},
+    {"oom_score_adj_update", oom_score_adj_update},
+    {"mm_event_record", mm_event_record},
     {0},
+};
+
+static void mm_done(void *state)
+{
+    struct mm *mm = state;
+    map64_done(&mm->owners);
+}
+
+const struct ftrace_subject ftrace_mm = {
+    .handlers = handlers,
+    .forms = forms,
+    .state_size = sizeof(struct mm),
+    .done = mm_done,
 };

@@ -14,6 +14,12 @@
 // within it, which only happens then, does.
 enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
 
+struct power {
+    enum suspend_state state;
+    int64_t cookie;          // of the suspend that is entered
+    struct map64 wake_locks; // string -> times that it is held
+};
+
 static const struct track_spec steps = {
     .type = "suspend_resume",
     .name = "Suspend/Resume Latency",
@@ -69,6 +75,7 @@ static void step_begin(struct import *im, const struct ftrace_event *event, stru
 
 static void suspend_resume(struct import *im, const struct ftrace_event *event)
 {
+    struct power *power = event->own;
     struct slice_name action = ftrace_text(event, "action"), none = {.text = ""};
     // There the value is the processor, which may be another one at the end.
     int value = is_named(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
@@ -78,36 +85,21 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
     int64_t cookie = step_cookie(im, name);
     if (ftrace_int(event, "start")) {
         if (is_named(action, "suspend_enter")) {
-            im->machine->suspend_state = SUSPEND_ENTER;
-            im->machine->suspend_cookie = cookie;
-        } else if (is_named(action, "freeze_processes") &&
-                   im->machine->suspend_state == SUSPEND_ENTER) {
-            im->machine->suspend_state = SUSPEND_FREEZE;
+            power->state = SUSPEND_ENTER;
+            power->cookie = cookie;
+        } else if (is_named(action, "freeze_processes") && power->state == SUSPEND_ENTER) {
+            power->state = SUSPEND_FREEZE;
         }
         step_begin(im, event, name, "Main Kernel Suspend Event", none, none, none);
         return;
     }
     step_end(im, event->ts, cookie);
     if (is_named(action, "suspend_enter")) {
-        im->machine->suspend_state = SUSPEND_INITIAL;
-    } else if (is_named(action, "thaw_processes") && im->machine->suspend_state == SUSPEND_FREEZE) {
-        step_end(im, event->ts, im->machine->suspend_cookie);
-        im->machine->suspend_state = SUSPEND_INITIAL;
+        power->state = SUSPEND_INITIAL;
+    } else if (is_named(action, "thaw_processes") && power->state == SUSPEND_FREEZE) {
+        step_end(im, event->ts, power->cookie);
+        power->state = SUSPEND_INITIAL;
     }
-}
-
-static void suspend_resume_minimal(struct import *im, const struct ftrace_event *event)
-{
-    struct track_spec track = {.type = "suspend_resume_minimal",
-                               .name = "Suspend/Resume Minimal",
-                               .name_size = strlen("Suspend/Resume Minimal")};
-    struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
-    if (!ftrace_int(event, "start")) {
-        slice_end(&im->slices, &spec);
-        return;
-    }
-    spec.name = slice_name("Suspended");
-    slice_begin(&im->slices, &spec);
 }
 
 static struct slice_name callback_name(struct import *im, const struct ftrace_event *event)
@@ -153,25 +145,18 @@ static void device_pm_callback_end(struct import *im, const struct ftrace_event 
     step_end(im, event->ts, step_cookie(im, callback_name(im, event)));
 }
 
-// Runtime states of a device; while it sleeps there is no slice.
-static void rpm_status(struct import *im, const struct ftrace_event *event)
-{
-    static const char *const states[] = {"Active", "Resuming", NULL, "Suspending"};
-    struct slice_name device = ftrace_text(event, "name");
-    struct track_spec track = {
-        .type = "linux_rpm",
-        .counter = true, // as Perfetto, although it has slices
-        .dimensions = {dimension_text("linux_device", device.text, device.size)},
-    };
-    struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
-    slice_end(&im->slices, &spec);
-    uint64_t status = (uint64_t)ftrace_int(event, "status");
-    const char *name = status < 4 ? states[status] : "Invalid State";
-    if (!name)
-        return;
-    spec.name = slice_name(name);
-    slice_begin(&im->slices, &spec);
-}
+#define MINIMAL .type = "suspend_resume_minimal", .track = "Suspend/Resume Minimal"
+#define RPM     .type = "linux_rpm", .key = "linux_device=name", .counts = true
+
+static const struct ftrace_form forms[] = {
+    {"suspend_resume_minimal", FORM_BEGIN, MINIMAL, .when = "start", .name = "Suspended"},
+    {"", FORM_END, MINIMAL, .when = "!start"},
+    // Runtime states of a device; while it sleeps there is no slice.
+    {"rpm_status", FORM_END, RPM},
+    {"", FORM_BEGIN, RPM, .when = "status!=2",
+     .name = "{status?Active,Resuming,,Suspending;Invalid State}"},
+    {0},
+};
 
 static uint32_t lock_track(struct import *im, struct slice_name source, struct slice_name *ret_name)
 {
@@ -188,11 +173,13 @@ static uint32_t lock_track(struct import *im, struct slice_name source, struct s
 }
 
 // A source may be activated several times over: its slice ends with the last of them.
-static uint64_t *lock_count(struct import *im, struct slice_name source)
+static uint64_t *lock_count(struct import *im, const struct ftrace_event *event,
+                            struct slice_name source)
 {
+    struct power *power = event->own;
     bool is_new;
     uint64_t *count = map64_get_or_add(
-        &im->machine->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
+        &power->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
     if (!count)
         im->processes.failure = -ENOMEM;
     return count;
@@ -201,7 +188,7 @@ static uint64_t *lock_count(struct import *im, struct slice_name source)
 static void wakeup_source_activate(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name source = ftrace_text(event, "name");
-    uint64_t *count = lock_count(im, source);
+    uint64_t *count = lock_count(im, event, source);
     if (!count || (*count)++)
         return;
     struct slice_spec spec = {.ts = event->ts};
@@ -212,20 +199,31 @@ static void wakeup_source_activate(struct import *im, const struct ftrace_event 
 static void wakeup_source_deactivate(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name source = ftrace_text(event, "name"), name;
-    uint64_t *count = lock_count(im, source);
+    uint64_t *count = lock_count(im, event, source);
     if (!count || !*count || --*count)
         return;
     struct slice_spec spec = {.ts = event->ts, .track = lock_track(im, source, &name)};
     slice_end(&im->slices, &spec);
 }
 
-const struct ftrace_handler ftrace_power_handlers[] = {
-    {"suspend_resume", suspend_resume, false},
-    {"suspend_resume_minimal", suspend_resume_minimal, false},
-    {"device_pm_callback_start", device_pm_callback_start, false},
-    {"device_pm_callback_end", device_pm_callback_end, false},
-    {"rpm_status", rpm_status, false},
-    {"wakeup_source_activate", wakeup_source_activate, false},
-    {"wakeup_source_deactivate", wakeup_source_deactivate, false},
+static const struct ftrace_handler handlers[] = {
+    {"suspend_resume", suspend_resume},
+    {"device_pm_callback_start", device_pm_callback_start},
+    {"device_pm_callback_end", device_pm_callback_end},
+    {"wakeup_source_activate", wakeup_source_activate},
+    {"wakeup_source_deactivate", wakeup_source_deactivate},
     {0},
+};
+
+static void power_done(void *state)
+{
+    struct power *power = state;
+    map64_done(&power->wake_locks);
+}
+
+const struct ftrace_subject ftrace_power = {
+    .handlers = handlers,
+    .forms = forms,
+    .state_size = sizeof(struct power),
+    .done = power_done,
 };

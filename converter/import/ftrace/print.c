@@ -99,29 +99,12 @@ static void print(struct import *im, const struct ftrace_event *event)
         stats_add(&im->stats, STAT_systrace_parse_failure, 1);
 }
 
-// The vendors' events: where each has what.
-static const struct marker_form {
-    const char *event, *type, *name;
+// Where a vendor's event has what.
+struct marker_form {
+    const char *type, *name;
     bool has_begin;     // "trace_begin" says whether it is a begin or an end, if there is no type
     bool distrust_tgid; // of slices: the process is not the thread's
-} forms[] = {
-    {"tracing_mark_write", NULL, "trace_name", true, false},
-    {"sde_tracing_mark_write", "trace_type", "trace_name", true, false},
-    {"samsung_tracing_mark_write", "trace_type", "trace_name", false, false},
-    {"dpu_tracing_mark_write", "type", "name", false, true},
-    {"g2d_tracing_mark_write", "type", "name", false, false},
-    {"mali_tracing_mark_write", "type", "name", false, false},
-    {"lwis_tracing_mark_write", "type", "func_name", false, false},
-    {"panel_write_generic", "type", "name", false, true},
 };
-
-static const struct marker_form *form_find(const char *event)
-{
-    for (size_t i = 0; i < ELEMENTS(forms); i++)
-        if (str_eq(forms[i].event, event))
-            return &forms[i];
-    return NULL;
-}
 
 static char form_phase(const struct ftrace_event *event, const struct marker_form *form)
 {
@@ -137,7 +120,7 @@ static char form_phase(const struct ftrace_event *event, const struct marker_for
 
 static void driver_mark(struct import *im, const struct ftrace_event *event)
 {
-    const struct marker_form *form = form_find(event->type->name);
+    const struct marker_form *form = event->detail;
     struct marker marker = {
         .phase = form_phase(event, form),
         .tgid = (uint32_t)ftrace_int(event, "pid"),
@@ -175,16 +158,24 @@ static void zero(struct import *im, const struct ftrace_event *event)
         stats_add(&im->stats, STAT_systrace_parse_failure, 1);
 }
 
-const struct ftrace_handler ftrace_print_handlers[] = {
-    {"print", print, false},
-    {"zero", zero, false},
-    {"tracing_mark_write", driver_mark, false},
-    {"sde_tracing_mark_write", driver_mark, false},
-    {"samsung_tracing_mark_write", driver_mark, false},
-    {"dpu_tracing_mark_write", driver_mark, false},
-    {"g2d_tracing_mark_write", driver_mark, false},
-    {"mali_tracing_mark_write", driver_mark, false},
-    {"lwis_tracing_mark_write", driver_mark, false},
-    {"panel_write_generic", driver_mark, false},
+#define MARKER(...)                                                                                \
+    driver_mark, .detail = &(const struct marker_form)                                             \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+static const struct ftrace_handler handlers[] = {
+    {"print", print},
+    {"zero", zero},
+    {"tracing_mark_write", MARKER(NULL, "trace_name", .has_begin = true)},
+    {"sde_tracing_mark_write", MARKER("trace_type", "trace_name", .has_begin = true)},
+    {"samsung_tracing_mark_write", MARKER("trace_type", "trace_name")},
+    {"dpu_tracing_mark_write", MARKER("type", "name", .distrust_tgid = true)},
+    {"g2d_tracing_mark_write", MARKER("type", "name")},
+    {"mali_tracing_mark_write", MARKER("type", "name")},
+    {"lwis_tracing_mark_write", MARKER("type", "func_name")},
+    {"panel_write_generic", MARKER("type", "name", .distrust_tgid = true)},
     {0},
 };
+
+const struct ftrace_subject ftrace_print = {.handlers = handlers};

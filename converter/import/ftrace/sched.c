@@ -150,9 +150,11 @@ void ftrace_compact_waking(struct import *im, const struct ftrace_record *record
                        irq);
 }
 
-const struct ftrace_handler ftrace_sched_handlers[] = {
-    {"sched_switch", sched_switch_event, true},
-    {"sched_waking", sched_waking_event, false},
-    {"sched_blocked_reason", sched_blocked_reason, false},
+static const struct ftrace_handler handlers[] = {
+    {"sched_switch", sched_switch_event, .before_row = true},
+    {"sched_waking", sched_waking_event},
+    {"sched_blocked_reason", sched_blocked_reason},
     {0},
 };
+
+const struct ftrace_subject ftrace_sched = {.handlers = handlers};

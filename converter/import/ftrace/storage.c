@@ -7,39 +7,19 @@
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
-static uint32_t block_track(struct import *im, const struct ftrace_event *event)
-{
-    struct track_spec spec = {
-        .type = "block_io",
-        .counter = true, // as Perfetto, although it has slices
-        .dimensions = {dimension_int("block_device", ftrace_int(event, "dev"))},
-    };
-    return tracks_get(&im->tracks, &spec);
-}
+struct storage {
+    struct map64 reads; // file and place -> tid
+};
 
-static void block_io(struct import *im, const struct ftrace_event *event,
-                     int64_t (*write)(struct slices *, const struct slice_spec *))
-{
-    struct arg arg = arg_uint("sector", (uint64_t)ftrace_int(event, "sector"));
-    struct slice_spec spec = {
-        .ts = event->ts,
-        .track = block_track(im, event),
-        .name = slice_name("block_io"),
-        .args = &arg,
-        .n_args = 1,
-    };
-    write(&im->slices, &spec);
-}
+#define BLOCK_IO(does)                                                                             \
+    (does), .type = "block_io", .key = "block_device=dev", .counts = true, .name = "block_io",     \
+            .args = "sector"
 
-static void block_io_start(struct import *im, const struct ftrace_event *event)
-{
-    block_io(im, event, slice_begin);
-}
-
-static void block_io_done(struct import *im, const struct ftrace_event *event)
-{
-    block_io(im, event, slice_end);
-}
+static const struct ftrace_form forms[] = {
+    {"block_io_start", BLOCK_IO(FORM_BEGIN)},
+    {"block_io_done", BLOCK_IO(FORM_END)},
+    {0},
+};
 
 // What a field of f2fs' counters is called.
 struct f2fs_counter {
@@ -103,9 +83,10 @@ static const struct f2fs_counter f2fs_latencies[] = {
     {NULL, NULL},
 };
 
-static void f2fs_push(struct import *im, const struct ftrace_event *event, const char *type,
-                      const struct f2fs_counter *counters)
+static void f2fs_counters(struct import *im, const struct ftrace_event *event)
 {
+    const struct f2fs_counter *counters = event->detail;
+    const char *type = event->type->name;
     uint64_t number = (uint64_t)ftrace_int(event, "dev");
     struct slice_name device =
         ftrace_name(im, "%u:%u", (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
@@ -123,16 +104,6 @@ static void f2fs_push(struct import *im, const struct ftrace_event *event, const
         counter_push(im, event->ts, tracks_get(&im->tracks, &spec),
                      (double)(uint64_t)ftrace_int(event, counters[i].field), ARG_SET_NONE);
     }
-}
-
-static void f2fs_iostat(struct import *im, const struct ftrace_event *event)
-{
-    f2fs_push(im, event, "f2fs_iostat", f2fs_bytes);
-}
-
-static void f2fs_iostat_latency(struct import *im, const struct ftrace_event *event)
-{
-    f2fs_push(im, event, "f2fs_iostat_latency", f2fs_latencies);
 }
 
 static uint32_t checkpoint_track(struct import *im, const struct ftrace_event *event)
@@ -273,10 +244,10 @@ static const struct track_spec read_tracks = {
 
 static void dataread_start(struct import *im, const struct ftrace_event *event)
 {
+    struct storage *storage = event->own;
     uint64_t key = read_key(event);
     // As Perfetto: the first thread that reads there is the one.
-    if (!map64_find(&im->machine->file_reads, key) &&
-        map64_set(&im->machine->file_reads, key, event->pid) < 0)
+    if (!map64_find(&storage->reads, key) && map64_set(&storage->reads, key, event->pid) < 0)
         im->processes.failure = -ENOMEM;
     struct slice_name path = ftrace_text(event, "pathbuf");
     struct arg args[] = {
@@ -296,12 +267,13 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
 
 static void dataread_end(struct import *im, const struct ftrace_event *event)
 {
+    struct storage *storage = event->own;
     uint64_t key = read_key(event);
-    const uint64_t *reader = map64_find(&im->machine->file_reads, key);
+    const uint64_t *reader = map64_find(&storage->reads, key);
     if (!reader)
         return;
     int64_t cookie = (int64_t)*reader;
-    map64_remove(&im->machine->file_reads, key);
+    map64_remove(&storage->reads, key);
     struct arg args[] = {
         arg_int("offset_end", ftrace_int(event, "offset")),
         arg_int("bytes_read_end", ftrace_int(event, "bytes")),
@@ -315,15 +287,26 @@ static void dataread_end(struct import *im, const struct ftrace_event *event)
     slice_end(&im->slices, &spec);
 }
 
-const struct ftrace_handler ftrace_storage_handlers[] = {
-    {"block_io_start", block_io_start, false},
-    {"block_io_done", block_io_done, false},
-    {"f2fs_iostat", f2fs_iostat, false},
-    {"f2fs_iostat_latency", f2fs_iostat_latency, false},
-    {"f2fs_write_checkpoint", f2fs_write_checkpoint, false},
-    {"ufshcd_clk_gating", ufshcd_clk_gating, false},
-    {"ufshcd_command", ufshcd_command, false},
-    {"android_fs_dataread_start", dataread_start, false},
-    {"android_fs_dataread_end", dataread_end, false},
+static const struct ftrace_handler handlers[] = {
+    {"f2fs_iostat", f2fs_counters, .detail = f2fs_bytes},
+    {"f2fs_iostat_latency", f2fs_counters, .detail = f2fs_latencies},
+    {"f2fs_write_checkpoint", f2fs_write_checkpoint},
+    {"ufshcd_clk_gating", ufshcd_clk_gating},
+    {"ufshcd_command", ufshcd_command},
+    {"android_fs_dataread_start", dataread_start},
+    {"android_fs_dataread_end", dataread_end},
     {0},
+};
+
+static void storage_done(void *state)
+{
+    struct storage *storage = state;
+    map64_done(&storage->reads);
+}
+
+const struct ftrace_subject ftrace_storage = {
+    .handlers = handlers,
+    .forms = forms,
+    .state_size = sizeof(struct storage),
+    .done = storage_done,
 };

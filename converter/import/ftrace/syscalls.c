@@ -10,6 +10,10 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/syscalls.h"
 
+struct syscalls {
+    struct map64 writing; // threads that are in write(2)
+};
+
 const struct syscall_names *syscall_names_of(const char *machine, size_t size)
 {
     static const struct {
@@ -40,6 +44,7 @@ static bool is_named(struct slice_name name, const char *text)
 
 static void sys_enter(struct import *im, const struct ftrace_event *event)
 {
+    struct syscalls *syscalls = event->own;
     enum { ARGS_FIELD = 2, ARGS_MAX = 8 };
     static const char *const keys[ARGS_MAX] = {
         "args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]", "args[6]", "args[7]",
@@ -72,12 +77,13 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
         slice_add(&im->slices, &spec);
     else
         slice_begin(&im->slices, &spec);
-    if (is_named(spec.name, "sys_write") && map64_set(&im->writing, (uint64_t)utid, 1) < 0)
+    if (is_named(spec.name, "sys_write") && map64_set(&syscalls->writing, (uint64_t)utid, 1) < 0)
         im->processes.failure = -ENOMEM;
 }
 
 static void sys_exit(struct import *im, const struct ftrace_event *event)
 {
+    struct syscalls *syscalls = event->own;
     uint32_t number = (uint32_t)ftrace_int(event, "id");
     int64_t utid = processes_thread(&im->processes, event->pid);
     if (number >= SYSCALLS_MAX)
@@ -90,25 +96,38 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
         .n_args = ftrace_has(event, "ret"),
     };
     // Its begin was not seen, or it has ended already.
-    if (is_named(spec.name, "sys_write") && !map64_remove(&im->writing, (uint64_t)utid))
+    if (is_named(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     spec.track = ftrace_thread_track(im, utid);
     slice_end(&im->slices, &spec);
 }
 
+static const struct ftrace_handler handlers[] = {
+    {"sys_enter", sys_enter},
+    {"sys_exit", sys_exit},
+    {0},
+};
+
+static void syscalls_done(void *state)
+{
+    struct syscalls *syscalls = state;
+    map64_done(&syscalls->writing);
+}
+
+const struct ftrace_subject ftrace_syscalls = {
+    .handlers = handlers,
+    .state_size = sizeof(struct syscalls),
+    .done = syscalls_done,
+};
+
 void ftrace_end_write(struct import *im, const struct ftrace_event *event)
 {
+    struct syscalls *syscalls = ftrace_state(im, &ftrace_syscalls);
     int64_t utid = processes_find_thread(&im->processes, event->pid);
-    if (utid == UTID_NONE || !map64_remove(&im->writing, (uint64_t)utid))
+    if (utid == UTID_NONE || !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     stats_add(&im->stats, STAT_truncated_sys_write_duration, 1);
     struct slice_spec spec = {
         .ts = event->ts, .track = ftrace_thread_track(im, utid), .name = slice_name("sys_write")};
     slice_end(&im->slices, &spec);
 }
-
-const struct ftrace_handler ftrace_syscall_handlers[] = {
-    {"sys_enter", sys_enter, false},
-    {"sys_exit", sys_exit, false},
-    {0},
-};

@@ -51,9 +51,11 @@ static void sched_process_free(struct import *im, const struct ftrace_event *eve
     processes_end_thread(&im->processes, event->ts, (uint32_t)field_u64(&task[FREE_PID]));
 }
 
-const struct ftrace_handler ftrace_task_handlers[] = {
-    {"task_newtask", task_newtask, false},
-    {"task_rename", task_rename, false},
-    {"sched_process_free", sched_process_free, false},
+static const struct ftrace_handler handlers[] = {
+    {"task_newtask", task_newtask},
+    {"task_rename", task_rename},
+    {"sched_process_free", sched_process_free},
     {0},
 };
+
+const struct ftrace_subject ftrace_task = {.handlers = handlers};

@@ -14,6 +14,10 @@
 
 #define ANY UINT32_MAX
 
+struct video {
+    struct map64 buffers; // hash of a queued buffer -> its slice
+};
+
 // Set where the masked bits have this value, which is not 0 for ANY.
 struct flag {
     uint32_t mask, value;
@@ -187,21 +191,23 @@ static uint64_t buffer_key(const struct ftrace_event *event)
 
 static void v4l2_qbuf(struct import *im, const struct ftrace_event *event)
 {
+    struct video *video = event->own;
     int64_t slice = moment_add(im, event, "VIDIOC_QBUF", true);
     bool is_new; // one that was not taken back stays
     if (slice != SLICE_NONE &&
-        !map64_get_or_add(&im->machine->video_buffers, buffer_key(event), (uint64_t)slice, &is_new))
+        !map64_get_or_add(&video->buffers, buffer_key(event), (uint64_t)slice, &is_new))
         im->processes.failure = -ENOMEM;
 }
 
 static void v4l2_dqbuf(struct import *im, const struct ftrace_event *event)
 {
+    struct video *video = event->own;
     int64_t slice = moment_add(im, event, "VIDIOC_DQBUF", true);
-    const uint64_t *queued = map64_find(&im->machine->video_buffers, buffer_key(event));
+    const uint64_t *queued = map64_find(&video->buffers, buffer_key(event));
     if (!queued)
         return;
     ftrace_flow(im, (int64_t)*queued, slice);
-    map64_remove(&im->machine->video_buffers, buffer_key(event));
+    map64_remove(&video->buffers, buffer_key(event));
 }
 
 static void vb2_event(struct import *im, const struct ftrace_event *event)
@@ -209,12 +215,24 @@ static void vb2_event(struct import *im, const struct ftrace_event *event)
     moment_add(im, event, event->type->name, false);
 }
 
-const struct ftrace_handler ftrace_video_handlers[] = {
-    {"v4l2_qbuf", v4l2_qbuf, false},
-    {"v4l2_dqbuf", v4l2_dqbuf, false},
-    {"vb2_v4l2_buf_queue", vb2_event, false},
-    {"vb2_v4l2_buf_done", vb2_event, false},
-    {"vb2_v4l2_qbuf", vb2_event, false},
-    {"vb2_v4l2_dqbuf", vb2_event, false},
+static const struct ftrace_handler handlers[] = {
+    {"v4l2_qbuf", v4l2_qbuf},
+    {"v4l2_dqbuf", v4l2_dqbuf},
+    {"vb2_v4l2_buf_queue", vb2_event},
+    {"vb2_v4l2_buf_done", vb2_event},
+    {"vb2_v4l2_qbuf", vb2_event},
+    {"vb2_v4l2_dqbuf", vb2_event},
     {0},
+};
+
+static void video_done(void *state)
+{
+    struct video *video = state;
+    map64_done(&video->buffers);
+}
+
+const struct ftrace_subject ftrace_video = {
+    .handlers = handlers,
+    .state_size = sizeof(struct video),
+    .done = video_done,
 };

@@ -6,6 +6,10 @@
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
+struct virtio_gpu {
+    struct map64 commands; // queue and number -> when it was sent
+};
+
 static const char *command_name(uint32_t type)
 {
     static const char *const names_2d[] = {
@@ -105,6 +109,7 @@ static uint64_t command_key(const struct command *command)
 
 static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *event)
 {
+    struct virtio_gpu *gpu = event->own;
     struct command command;
     if (!command_read(im, event, &command))
         return;
@@ -116,12 +121,13 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
     slice_begin(&im->slices, &spec);
     // A host may answer commands with a fence when it likes: they tell nothing of latency.
     if (!ftrace_int(event, "fence_id") &&
-        map64_set(&im->machine->gpu_commands, command_key(&command), (uint64_t)event->ts) < 0)
+        map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts) < 0)
         im->processes.failure = -ENOMEM;
 }
 
 static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event *event)
 {
+    struct virtio_gpu *gpu = event->own;
     struct command command;
     if (!command_read(im, event, &command))
         return;
@@ -131,16 +137,28 @@ static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event
     };
     slice_end(&im->slices, &spec);
     uint64_t key = command_key(&command);
-    const uint64_t *begin = map64_find(&im->machine->gpu_commands, key);
+    const uint64_t *begin = map64_find(&gpu->commands, key);
     if (!begin)
         return;
     virtual_counter(im, event->ts, "virtgpu_latency", command.queue, "Latency",
                     (double)(int64_t)((uint64_t)event->ts - *begin));
-    map64_remove(&im->machine->gpu_commands, key);
+    map64_remove(&gpu->commands, key);
 }
 
-const struct ftrace_handler ftrace_gpu_handlers[] = {
-    {"virtio_gpu_cmd_queue", virtio_gpu_cmd_queue, false},
-    {"virtio_gpu_cmd_response", virtio_gpu_cmd_response, false},
+static const struct ftrace_handler handlers[] = {
+    {"virtio_gpu_cmd_queue", virtio_gpu_cmd_queue},
+    {"virtio_gpu_cmd_response", virtio_gpu_cmd_response},
     {0},
+};
+
+static void virtio_gpu_done(void *state)
+{
+    struct virtio_gpu *gpu = state;
+    map64_done(&gpu->commands);
+}
+
+const struct ftrace_subject ftrace_virtio_gpu = {
+    .handlers = handlers,
+    .state_size = sizeof(struct virtio_gpu),
+    .done = virtio_gpu_done,
 };

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Transfers on I2C, as slices of the thread. A transfer has several messages and ends with a result
+// that counts them; its adapter and that count are kept by thread.
+#include <errno.h>
+
+#include "converter/import/ftrace/ftrace.h"
+
+#define ADAPTERS_MAX 256
+
+struct i2c {
+    struct map64 transfers; // thread -> adapter and number of messages
+};
+
+static struct slice_spec transfer_slice(struct import *im, const struct ftrace_event *event,
+                                        int64_t utid, uint64_t adapter)
+{
+    return (struct slice_spec){
+        .ts = event->ts,
+        .track = ftrace_thread_track(im, utid),
+        .name = ftrace_name(im, "i2c-%u", (unsigned)adapter),
+    };
+}
+
+static void i2c_message(struct import *im, const struct ftrace_event *event)
+{
+    struct i2c *i2c = event->own;
+    uint64_t adapter = (uint32_t)ftrace_int(event, "adapter_nr");
+    uint64_t n = (uint32_t)ftrace_int(event, "msg_nr") + UINT64_C(1);
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    bool is_new;
+    if (adapter >= ADAPTERS_MAX)
+        return;
+    uint64_t *transfer =
+        map64_get_or_add(&i2c->transfers, (uint64_t)utid, adapter << 32 | (uint32_t)n, &is_new);
+    if (!transfer)
+        im->processes.failure = -ENOMEM;
+    if (!transfer || !is_new) {
+        if (transfer && (uint32_t)*transfer < (uint32_t)n)
+            *transfer = (*transfer >> 32) << 32 | (uint32_t)n;
+        return;
+    }
+    struct slice_spec spec = transfer_slice(im, event, utid, adapter);
+    slice_begin(&im->slices, &spec);
+}
+
+static void i2c_result(struct import *im, const struct ftrace_event *event)
+{
+    struct i2c *i2c = event->own;
+    uint64_t adapter = (uint32_t)ftrace_int(event, "adapter_nr");
+    int64_t utid = processes_thread(&im->processes, event->pid);
+    const uint64_t *transfer = map64_find(&i2c->transfers, (uint64_t)utid);
+    if (!transfer || *transfer != (adapter << 32 | (uint32_t)ftrace_int(event, "nr_msgs")))
+        return;
+    map64_remove(&i2c->transfers, (uint64_t)utid);
+    struct slice_spec spec = transfer_slice(im, event, utid, adapter);
+    slice_end(&im->slices, &spec);
+}
+
+static const struct ftrace_handler handlers[] = {
+    {"i2c_read", i2c_message},
+    {"i2c_write", i2c_message},
+    {"i2c_result", i2c_result},
+    {0},
+};
+
+static void i2c_done(void *state)
+{
+    struct i2c *i2c = state;
+    map64_done(&i2c->transfers);
+}
+
+const struct ftrace_subject ftrace_i2c = {
+    .handlers = handlers,
+    .state_size = sizeof(struct i2c),
+    .done = i2c_done,
+};
