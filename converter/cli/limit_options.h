@@ -18,9 +18,10 @@ enum { OPTION_MAX_MEMORY = 512, OPTION_MAX_OUTPUT };
 
 // For the help of a verb that converts a trace for the occasion.
 #define LIMIT_HELP                                                                                 \
-    "      --max-memory SIZE, --max-output SIZE\n"                                                 \
-    "                       of a trace: memory, and room for temporary files, that\n"              \
-    "                       the conversion may use (see 'mmsql convert --help')\n"
+    "      --max-memory SIZE\n"                                                                    \
+    "                       of a trace: memory that its conversion may use\n"                      \
+    "      --max-output SIZE\n"                                                                    \
+    "                       of a trace: room for temporary files\n"
 
 struct limits {
     uint64_t memory, output; // bytes; 0: see budget_open()

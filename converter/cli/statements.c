@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/nsec.h"
+#include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/dialect.h"
 #include "converter/cli/say.h"
@@ -43,6 +44,19 @@ static bool more_follows(const char *rest)
     return *rest;
 }
 
+// The only statement that writes a file with a name although the database is open for reading only.
+static bool is_vacuum(const char *statement)
+{
+    static const char mark[] = "\xef\xbb\xbf", word[] = "VACUUM"; // SQLite takes the mark for blank
+    const char *at = statement, *before;
+    do {
+        before = at;
+        at = sql_blanks_skip(at);
+        at += *at == ';' ? 1 : str_starts_with(at, mark) ? strlen(mark) : 0;
+    } while (at != before);
+    return strncasecmp(at, word, strlen(word)) == 0;
+}
+
 // The plain SQL at *rest. 1: it was run; 0: there were only blanks; -1: it failed, and the error is
 // on stderr.
 static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
@@ -57,6 +71,12 @@ static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
     }
     if (!statement)
         return 0;
+    if (is_vacuum(begin)) {
+        sqlite3_finalize(statement);
+        say("VACUUM: a query writes no files ('mmsql convert FILE -o DB' makes a database, cp "
+            "copies one)");
+        return -1;
+    }
     if (!sqlite3_column_count(statement))
         code = sqlite3_step(statement);
     else

@@ -56,6 +56,27 @@ class Databases(Untrusted):
         self.assertIn("may not be modified", self.ask(
             "CREATE TEMP TABLE t(a); PRAGMA writable_schema=ON; UPDATE temp.sqlite_master SET sql = 'x'", code=1))
 
+    def test_a_query_writes_no_file(self):
+        """Neither with SQL, from a file, nor at the prompt; wherever the file were to be."""
+        other = self.dir / "other.db"
+        shutil.copy(self.db, other)
+        whole = self.db.read_bytes()
+        for place in (self.dir / "new", pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"new-{os.getpid()}")):
+            for sql, why in ((f"VACUUM INTO '{place}'", "VACUUM: a query writes no files"),
+                             (f" ;; \ufeff/* */ vacuum main into '{place}'; SELECT 1", "VACUUM: a query writes no files"),
+                             (f"ATTACH '{place}' AS n; CREATE TABLE n.t(a)", "unable to open"),
+                             (f"ATTACH '{other}' AS n; CREATE TABLE n.t(a)", "readonly|read-only")):
+                for env in (None, dict(os.environ, MMTRACE_SANDBOX="off")):
+                    for argv, text in (([sql], ""), ([], sql + ";"), (["-f", "-"], sql)):
+                        with self.subTest(sql=sql, argv=argv, env=env is None):
+                            done = lib.run(lib.MMSQL, "query", "-q", self.db, *argv, input=text, env=env)
+                            self.assertEqual(done.returncode, 1, done)
+                            self.assertRegex(done.stderr, why)
+                            self.assertEqual(done.stdout, "")
+                            self.assertFalse(place.exists())
+        self.assertEqual(self.db.read_bytes(), whole)
+        self.assertEqual(other.read_bytes(), whole)
+
     def test_no_extension_is_loaded(self):
         extension = lib.BUILD / "converter" / "mmsql_functions.so"
         self.assertRegex(self.ask(f"SELECT load_extension('{extension}')", code=1), "not authorized|no such function")
