@@ -32,8 +32,8 @@ AARCH64_ROOT = BUILDS / "aarch64-root"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
-INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "man1/mmtrace.1", "man1/mmsql.1",
-             "man1/pintool.1", "mmtrace/mmsql_functions.so")
+INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmsql_functions.so")
+DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 TAIL_LINES = 60
 FILE_TIMEOUT_S = {False: 900, True: 3600}  # of one file of Python tests, without and with --long
 # A parent may ignore these, as nohup does and a shell for its background. Tests must not.
@@ -336,9 +336,18 @@ def step_install(step, only):
         files = {str(f.relative_to(destination)) for f in pathlib.Path(destination).rglob("*")
                  if f.is_file()}
         configs = [f"share/mmtrace/configs/{f.name}" for f in (ROOT / "configs").glob("*.cfg")]
-        for wanted in (*INSTALLED, *configs):
+        docs = [f"share/doc/mmtrace/{f.name}" for f in (ROOT / "docs").glob("*.md")
+                if f.name not in DEVELOPERS_PAGES]
+        docs += [f"share/man/man1/{f.name}" for f in (ROOT / "docs" / "man").iterdir()]
+        for wanted in (*INSTALLED, *configs, *docs):
             step.expect(any(f.endswith("/" + wanted) for f in files), f"installs {wanted}",
                         "installed: " + " ".join(sorted(files)))
+        unknown = {f for f in files if re.search(r"share/(doc|man)/", f)
+                   and not any(f.endswith("/" + wanted) for wanted in docs)}
+        step.expect(not unknown, "installs no page that is not in docs/", " ".join(sorted(unknown)))
+        rows = collections.Counter(re.findall(r"^Installing (\S+ to \S+)$", output, re.M))
+        twice = [row for row, n in rows.items() if n > 1]
+        step.expect(rows and not twice, "installs each file once", "\n".join(twice))
 
 
 def step_clang(step, only):

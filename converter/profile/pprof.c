@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "common/wire.h"
-#include "converter/pprof_fields.h"
+#include "converter/profile/pprof_fields.h"
 
 #define FIELD_MAX (2 * WIRE_VARINT_MAX) // tag and number, at most
 #define HEAD_MAX  256                   // what a message has beside its repeated parts

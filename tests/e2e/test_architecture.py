@@ -5,10 +5,13 @@ Everything in the recorder that looks up a name, makes, removes or changes a fil
 listed here with the reason why nobody else controls that name, or why nobody waits for that process. What somebody
 else controls goes through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails.
 """
+import collections
+import json
 import pathlib
 import re
 import unittest
 
+import lib
 from lib import ROOT
 
 CALLS = """
@@ -144,6 +147,23 @@ class Texts(unittest.TestCase):
         files = [f for folder in SOURCES for f in ROOT.glob(f"{folder}/**/*.[ch]")]
         found = [str(f.relative_to(ROOT)) for f in files if COUNTED_BY_HAND.search(TEXTS.sub(" ", f.read_text()))]
         self.assertEqual(found, ["common/elements.h"], "use ELEMENTS() of common/elements.h")
+
+
+class Build(unittest.TestCase):
+    def test_a_source_is_compiled_again_for_other_flags_only(self):
+        commands = collections.defaultdict(list)
+        for unit in json.loads((lib.BUILD / "compile_commands.json").read_text()):
+            command = re.sub(r" -I\S+| -(?:o|MF|MQ|MT) (?:'[^']*'|\S+)", "", unit["command"])
+            commands[unit["file"]].append(command)
+        self.assertGreater(len(commands), 100)
+        again = {file for file, found in commands.items() if len(set(found)) < len(found)}
+        self.assertEqual(again, set(), "link a static library instead")
+
+    def test_each_folder_lists_its_own_sources(self):
+        for path in [*ROOT.glob("*/**/meson.build")]:
+            with self.subTest(path.relative_to(ROOT)):
+                names = re.findall(r"'([^']+\.c)'", path.read_text())
+                self.assertEqual([name for name in names if "../" in name], [])
 
 
 if __name__ == "__main__":

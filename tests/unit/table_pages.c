@@ -563,7 +563,7 @@ static void a_bulk_without_room_leaves_the_file_as_it_was(void **state)
 {
     (void)state;
     static const uint64_t n_rooms[] = {0, 63, 64, 65, 95, 100, 200};
-    for (size_t i = 0; i < sizeof(n_rooms) / sizeof(n_rooms[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(n_rooms); i++) {
         uint64_t room = n_rooms[i] * PAGE_BYTES;
         char path[] = "/tmp/bulk.XXXXXX";
         struct err err = {0};
