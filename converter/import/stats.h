@@ -303,6 +303,10 @@
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
     S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
+    S(mmsql_perf_map_unread_bytes, false, "data_loss", "trace",                                    \
+      "Bytes at the ends of perf maps that the recorder did not read in time.")                    \
+    S(mmsql_perf_map_refused, false, "info", "trace",                                              \
+      "Processes whose files the recorder may not look at, so that they may have a perf map.")     \
     S(atom_timestamp_missing, false, "error", "trace", NULL)                                       \
     S(atom_unknown, false, "error", "analysis", NULL)                                              \
     S(generic_task_state_invalid_order, false, "error", "analysis",                                \

@@ -5,6 +5,8 @@
 #include <sys/time.h>
 
 #include "common/cleanup.h"
+#include "producer/sources/perf_map/perf_map_job.h"
+#include "producer/sources/requester.h"
 #include "tests/unit/source_fixture.h"
 
 #define PERIOD (10 * NSEC_PER_MSEC)
@@ -260,6 +262,146 @@ static void profiled_processes_are_meant_without_a_config(void **state)
     fixture_done(&f);
 }
 
+// The helper reads one piece of the last question, and fails at the next one.
+static void read_one_last_piece(struct foreign_worker *worker, struct foreign_request *request,
+                                struct foreign_answer *ret)
+{
+    static bool had_one;
+    const struct perf_map_ask *ask = request->bytes;
+    if (had_one)
+        ret->result = -EIO;
+    else
+        perf_map_read_job(worker, request, ret);
+    had_one |= ask->last;
+}
+
+static void refuse_read(struct foreign_worker *worker, struct foreign_request *request,
+                        struct foreign_answer *ret)
+{
+    struct perf_map_news *news = (void *)ret->bytes;
+    (void)worker, (void)request;
+    memset(news, 0, sizeof(*news));
+    news->refused = true;
+    ret->size = sizeof(*news);
+    ret->result = 0;
+}
+
+static void read_by(struct source_fixture *f, foreign_job_fn job)
+{
+    static struct foreign_job jobs[FOREIGN_JOBS_MAX];
+    memcpy(jobs, foreign_jobs, sizeof(jobs));
+    jobs[FOREIGN_PERF_MAP_READ].run = job;
+    struct foreign_options options = {
+        .loop = f->loop, .log = &f->log, .proc = f->proc, .jobs = jobs};
+    foreign_helper_free(f->helper);
+    foreign_free(f->foreign);
+    assert_int_equal(foreign_new(&options, &f->foreign), 0);
+    assert_int_equal(foreign_helper_new(f->foreign, &f->helper), 0);
+    f->env.helper = f->helper;
+}
+
+// The last packet of a map.
+static struct wire_field last_map(const struct source_fixture *f)
+{
+    struct packet_cursor cursor = {0};
+    struct packet_view view;
+    struct wire_field map = {0}, found;
+    while (packet_buffer_next(f->buffer, &cursor, &view))
+        if (message_field(view.data, view.size, PB_TracePacket_perf_map, &found))
+            map = found;
+    return map;
+}
+
+static void an_end_that_is_not_read_is_counted(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct source_counts counts;
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    process_make(&f, "/usr/bin/node");
+    read_by(&f, read_one_last_piece);
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 a\n");
+    fixture_start(&f, config_make(&c));
+    fixture_run(&f, 0);
+    for (int i = 0; i < 4000; i++)
+        strbuf_addf(&text, "%x 1 function%d\n", 4096 + i, i);
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map", text.text);
+    f.class->stop(f.source);
+    struct reading reading = read_packets(&f);
+    assert_in_range(reading.text.size, PERF_MAP_PIECE / 2, text.size / 2);
+    struct wire_field map = last_map(&f);
+    assert_int_equal(message_number(map.data, map.size, PB_PerfMap_map_id), 1);
+    assert_int_equal(message_number(map.data, map.size, PB_PerfMap_unread_bytes),
+                     text.size - reading.text.size);
+    f.class->counts(f.source, &counts);
+    assert_int_equal(counts.events_lost, 1);
+    assert_non_null(strstr(f.log_text.text, "1 ends of maps were not read within 3 s"));
+    strbuf_done(&reading.text);
+    fixture_done(&f);
+}
+
+static void what_was_read_whole_lacks_nothing(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct source_counts counts;
+    process_make(&f, "/usr/bin/node");
+    fixture_start(&f, config_make(&c)); // without a map
+    f.class->stop(f.source);
+    f.class->counts(f.source, &counts);
+    assert_int_equal(counts.events_lost, 0);
+    assert_null(f.log_text.text);
+    assert_null(counts.problem);
+    fixture_done(&f);
+}
+
+static void a_process_that_may_not_be_looked_at_is_told(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct source_counts counts;
+    process_make(&f, "/usr/bin/node");
+    read_by(&f, refuse_read);
+    fixture_start(&f, config_make(&c));
+    fixture_run(&f, 3 * PERIOD);
+    f.class->stop(f.source);
+    struct wire_field map = last_map(&f);
+    assert_int_equal(message_number(map.data, map.size, PB_PerfMap_pid), 77);
+    assert_int_equal(message_number(map.data, map.size, PB_PerfMap_refused), 1);
+    f.class->counts(f.source, &counts);
+    assert_int_equal(counts.events, 1);
+    assert_int_equal(counts.events_lost, 0);
+    assert_non_null(strstr(counts.problem, "process 77 of user 0: the recorder may not look"));
+    assert_string_equal(strchr(f.log_text.text, '\n'), "\n"); // once
+    fixture_done(&f);
+}
+
+// A user who may not trace the process does not get its map, and hears so.
+static void a_requester_who_may_not_trace_is_told(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct source_counts counts;
+    const struct requester requester = {.uid = 12345, .gid = 12345, .is_limited = true};
+    process_make(&f, "/usr/bin/node");
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 a\n");
+    f.env.requester = &requester;
+    fixture_start(&f, config_make(&c));
+    fixture_run(&f, 3 * PERIOD);
+    f.class->stop(f.source);
+    f.class->counts(f.source, &counts);
+    assert_int_equal(counts.events, 1);
+    assert_non_null(strstr(counts.problem, "may not trace it (root may)"));
+    struct wire_field map = last_map(&f), text;
+    assert_int_equal(message_number(map.data, map.size, PB_PerfMap_refused), 1);
+    assert_false(message_field(map.data, map.size, PB_PerfMap_text, &text));
+    fixture_done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +413,10 @@ int main(void)
         cmocka_unit_test(what_is_not_the_process_s_is_not_read),
         cmocka_unit_test(a_map_has_a_limit),
         cmocka_unit_test(profiled_processes_are_meant_without_a_config),
+        cmocka_unit_test(an_end_that_is_not_read_is_counted),
+        cmocka_unit_test(what_was_read_whole_lacks_nothing),
+        cmocka_unit_test(a_process_that_may_not_be_looked_at_is_told),
+        cmocka_unit_test(a_requester_who_may_not_trace_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,11 +111,28 @@ static void piece_follow(struct import *im, uint64_t *next, const struct wire_fi
     *next = begin + piece->size;
 }
 
+// What the recorder could not read. True: the packet has nothing else.
+static bool ends_tell(struct import *im, const struct wire_field *head)
+{
+    const struct wire_field *unread = &head[PB_PerfMap_unread_bytes];
+    if (field_u64(&head[PB_PerfMap_refused])) {
+        stats_add(&im->stats, STAT_mmsql_perf_map_refused, 1);
+        return true;
+    }
+    if (!field_present(unread))
+        return false;
+    stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
+    stats_add(&im->stats, STAT_mmsql_perf_map_unread_bytes, (int64_t)field_u64(unread));
+    return true;
+}
+
 static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
                            const struct wire_field *message)
 {
-    MESSAGE(head, PB_PerfMap_times, message);
+    MESSAGE(head, PB_LAST_PerfMap, message);
     const struct wire_field *text = &head[PB_PerfMap_text], *times = &head[PB_PerfMap_times];
+    if (ends_tell(im, head))
+        return 0;
     struct traced_map *map = map_of(im, userdata, packet->sequence_id, head);
     if (!map)
         return -ENOMEM;

@@ -116,7 +116,7 @@ void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
 }
 
 // Links are followed within the process's root only, and not at the end.
-static int open_below(const struct perf_map_file *file, const char *path, struct stat *ret_st)
+static int open_below(struct perf_map_file *file, const char *path, struct stat *ret_st)
 {
     const struct perf_map_process *process = &file->process;
     const uid_t owners[] = {process->uid, 0};
@@ -127,6 +127,7 @@ static int open_below(const struct perf_map_file *file, const char *path, struct
     struct foreign_ids own;
     bool is_other = process->uid != geteuid() && geteuid() == 0;
     int r = is_other ? foreign_ids_take(process->uid, process->gid, &own) : 0;
+    file->refused = r < 0;
     if (r < 0)
         return r;
     int fd = foreign_open(file->root_fd, path, O_NOFOLLOW, &want, ret_st);
@@ -136,7 +137,7 @@ static int open_below(const struct perf_map_file *file, const char *path, struct
 }
 
 // Beside the map of which `path` is the place. -1: there is none.
-static int times_open(const struct perf_map_file *file, const char *path)
+static int times_open(struct perf_map_file *file, const char *path)
 {
     char times[PERF_MAP_PATH_MAX + 8];
     snprintf(times, sizeof(times), "%s.times", path);
@@ -203,6 +204,18 @@ size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t
 size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last)
 {
     return lines_read(file->times_fd, file->times_offset, buffer, size, last);
+}
+
+static uint64_t left_behind(int fd, uint64_t offset)
+{
+    struct stat st;
+    bool has_more = fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > offset;
+    return has_more ? (uint64_t)st.st_size - offset : 0;
+}
+
+uint64_t perf_map_file_left(const struct perf_map_file *file)
+{
+    return left_behind(file->fd, file->offset) + left_behind(file->times_fd, file->times_offset);
 }
 
 void perf_map_file_close(struct perf_map_file *file)

@@ -37,6 +37,7 @@ struct perf_map_file {
     ino_t inode;           //
     uint64_t offset;       // up to which it was read
     uint64_t times_offset; //
+    bool refused;          // this program may not act as the process's user: nothing can be found
     char package[256];     // "": none
     char path[PERF_MAP_PATH_MAX];
 };
@@ -59,5 +60,8 @@ size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t
 
 // The same of the file beside it that tells of times.
 size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
+
+// Bytes behind the offsets, in both files.
+uint64_t perf_map_file_left(const struct perf_map_file *file);
 
 void perf_map_file_close(struct perf_map_file *file);

@@ -84,6 +84,8 @@ static void read_news(struct perf_map_file *file, const struct perf_map_ask *ask
     news->device = file->device;
     news->inode = file->inode;
     memcpy(news->path, file->path, sizeof(news->path));
+    news->refused = file->refused;
+    news->n_left = perf_map_file_left(file);
     news->n_text = (uint32_t)perf_map_file_read(file, text, PERF_MAP_PIECE, asked->last);
     news->n_times =
         (uint32_t)perf_map_times_read(file, text + news->n_text, PERF_MAP_PIECE, asked->last);

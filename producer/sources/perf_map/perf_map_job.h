@@ -24,6 +24,8 @@ struct perf_map_news {
     dev_t device;
     ino_t inode;
     uint32_t n_text, n_times;
+    uint64_t n_left;              // bytes that are there behind the offsets of the question
+    bool refused;                 // this program may not look at the files of this process
     char path[PERF_MAP_PATH_MAX]; // as the process names it
 };
 

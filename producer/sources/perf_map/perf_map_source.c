@@ -51,7 +51,11 @@ struct watched_map {
     uint32_t id; // 0: none yet
     int root_fd; // owned; -1: the helper has it
     struct foreign_call *call;
-    size_t rest;            // bytes that may come at this look
+    size_t rest;     // bytes that may come at this look
+    uint64_t n_left; // bytes that were there at the last answer, and have not come
+    bool is_whole;   // there was nothing more when it was read for the last time
+    bool is_refused, is_allowed;
+    bool is_forbidden;      // to the requester
     bool cut_told, is_done; // done: nothing more comes
 };
 VEC_DEFINE(watched_map_vec, struct watched_map *);
@@ -65,6 +69,9 @@ struct perf_map_source {
     struct loop_timer *timer;
     nsec_t period;
     uint64_t max_bytes, n_packets, n_lost;
+    uint64_t n_unread, unread_bytes; // ends of maps that were not read
+    uint64_t n_allowed;              // processes whose files may be looked at
+    char problem[256];               // why the first process may not be looked at
     uint32_t n_maps;
     bool full_told, is_stopping;
 };
@@ -112,18 +119,75 @@ static struct watched_map *map_new(struct perf_map_source *maps, int32_t pid, st
     return map;
 }
 
+enum piece { PIECE_TEXT, PIECE_TIMES, PIECE_CUT, PIECE_UNREAD, PIECE_REFUSED };
+
+static bool piece_write(struct perf_map_source *maps, const struct watched_map *map,
+                        enum piece piece, const char *text, size_t size)
+{
+    const struct perf_map_ask *ask = &map->ask;
+    struct wire_writer *w = packet_writer_begin(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
+                                                size + sizeof(map->path) + 96);
+    if (!w)
+        return false;
+    size_t mark = wire_begin(w, PB_TracePacket_perf_map);
+    wire_uint(w, PB_PerfMap_pid, (uint64_t)ask->process.pid);
+    if (map->id) {
+        wire_uint(w, PB_PerfMap_map_id, map->id);
+        wire_string(w, PB_PerfMap_path, map->path);
+    }
+    if (piece == PIECE_TIMES) {
+        wire_uint(w, PB_PerfMap_times_offset, ask->times_offset);
+        wire_bytes(w, PB_PerfMap_times, text, size);
+    } else if (piece != PIECE_REFUSED) {
+        wire_uint(w, PB_PerfMap_offset, ask->offset);
+        if (size)
+            wire_bytes(w, PB_PerfMap_text, text, size);
+    }
+    if (piece == PIECE_CUT)
+        wire_uint(w, PB_PerfMap_cut, 1);
+    if (piece == PIECE_UNREAD)
+        wire_uint(w, PB_PerfMap_unread_bytes, map->n_left);
+    if (piece == PIECE_REFUSED)
+        wire_uint(w, PB_PerfMap_refused, 1);
+    wire_end(w, mark);
+    maps->n_packets++;
+    return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
+}
+
+// The first one is told; the trace has them all.
+static void refusal_tell(struct watched_map *map, const char *why, const char *how)
+{
+    struct perf_map_source *maps = map->maps;
+    if (map->is_refused)
+        return;
+    map->is_refused = true;
+    piece_write(maps, map, PIECE_REFUSED, NULL, 0);
+    if (maps->problem[0])
+        return;
+    snprintf(maps->problem, sizeof(maps->problem), "linux.perf_map: process %d of user %u: %s (%s)",
+             map->ask.process.pid, (unsigned)map->ask.process.uid, why, how);
+    log_warning(maps->env.log, "%s; maps of other such processes are left out, too", maps->problem);
+}
+
 static void map_ask(struct watched_map *map, size_t limit);
+
+static void requester_refuse(struct watched_map *map)
+{
+    map->is_forbidden = true;
+    refusal_tell(map, "who asked for its perf map may not trace it", "root may");
+}
 
 static void process_add(void *userdata, int32_t pid)
 {
     struct perf_map_source *maps = userdata;
     struct err err = {0};
-    if (is_watched(maps, pid) ||
-        !requester_may_trace(maps->env.requester, maps->env.roots->proc, pid))
+    if (is_watched(maps, pid))
         return;
     struct watched_map *map = map_new(maps, pid, &err);
-    if (map)
+    if (map && requester_may_trace(maps->env.requester, maps->env.roots->proc, pid))
         map_ask(map, LOOK_BYTES);
+    else if (map)
+        requester_refuse(map);
     if (err.text[0] && !maps->full_told) {
         log_warning(maps->env.log, "linux.perf_map: %s: other processes are left out", err.text);
         maps->full_told = true;
@@ -159,35 +223,6 @@ static void processes_look(struct perf_map_source *maps)
     }
     if (dir)
         closedir(dir);
-}
-
-enum piece { PIECE_TEXT, PIECE_TIMES, PIECE_CUT };
-
-static bool piece_write(struct perf_map_source *maps, const struct watched_map *map,
-                        enum piece piece, const char *text, size_t size)
-{
-    const struct perf_map_ask *ask = &map->ask;
-    struct wire_writer *w = packet_writer_begin(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
-                                                size + sizeof(map->path) + 96);
-    if (!w)
-        return false;
-    size_t mark = wire_begin(w, PB_TracePacket_perf_map);
-    wire_uint(w, PB_PerfMap_pid, (uint64_t)ask->process.pid);
-    wire_uint(w, PB_PerfMap_map_id, map->id);
-    wire_string(w, PB_PerfMap_path, map->path);
-    if (piece == PIECE_TIMES) {
-        wire_uint(w, PB_PerfMap_times_offset, ask->times_offset);
-        wire_bytes(w, PB_PerfMap_times, text, size);
-    } else {
-        wire_uint(w, PB_PerfMap_offset, ask->offset);
-        if (size)
-            wire_bytes(w, PB_PerfMap_text, text, size);
-    }
-    if (piece == PIECE_CUT)
-        wire_uint(w, PB_PerfMap_cut, 1);
-    wire_end(w, mark);
-    maps->n_packets++;
-    return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
 }
 
 static void cut_tell(struct perf_map_source *maps, struct watched_map *map, const struct err *err)
@@ -236,6 +271,17 @@ static void ignore(void *userdata, int result, const void *answer, size_t size, 
     close_fd(fd);
 }
 
+// Of a map that nobody will ask for any more: what is missing at its end.
+static void end_tell(struct watched_map *map)
+{
+    struct perf_map_source *maps = map->maps;
+    if (map->is_whole || map->is_refused || map->is_done)
+        return;
+    maps->n_unread++;
+    maps->unread_bytes += map->n_left;
+    piece_write(maps, map, PIECE_UNREAD, NULL, 0);
+}
+
 static void map_forget(struct watched_map *map)
 {
     const struct foreign_ask ask = {.job = FOREIGN_PERF_MAP_FORGET,
@@ -243,6 +289,7 @@ static void map_forget(struct watched_map *map)
                                     .bytes = &map->ask.process,
                                     .size = sizeof(map->ask.process),
                                     .fd = -1};
+    end_tell(map);
     map->is_done = true;
     foreign_helper_ask(map->maps->env.helper, &ask, ignore, NULL, NULL, NULL);
 }
@@ -264,7 +311,25 @@ static bool news_take(struct watched_map *map, const struct perf_map_news *news)
     goes_on &= piece_take(maps, map, PIECE_TIMES, text + news->n_text, news->n_times);
     size_t n = (size_t)news->n_text + news->n_times;
     map->rest -= n < map->rest ? n : map->rest;
+    map->n_left = news->n_left > n ? news->n_left - n : 0;
+    // What does not fit is told where that is found.
+    map->is_whole = map->ask.last && (n == 0 || map->n_left == 0 || !goes_on);
     return goes_on && n > 0 && map->rest > 0;
+}
+
+// Whether the process's files may be looked at; it is told where they may not.
+static void right_take(struct watched_map *map, int result, bool is_refused)
+{
+    if (is_refused || result == -EACCES || result == -EPERM) {
+        refusal_tell(map, "the recorder may not look at its files",
+                     "this takes root with CAP_SYS_PTRACE, CAP_SETUID and CAP_SETGID, as with "
+                     "heap.conf of the systemd unit");
+    } else if (result == 0 && !map->is_allowed) {
+        map->is_allowed = true;
+        map->maps->n_allowed++;
+    }
+    if (result == -ESRCH) // it ended before it could be looked at
+        map->is_whole = true;
 }
 
 static void read_done(void *userdata, int result, const void *answer, size_t size, int fd)
@@ -273,7 +338,10 @@ static void read_done(void *userdata, int result, const void *answer, size_t siz
     const struct perf_map_news *news = answer;
     close_fd(fd);
     map->call = NULL;
-    if (result == 0 && size == sizeof(*news) + news->n_text + news->n_times && news_take(map, news))
+    bool is_answer = result == 0 && size >= sizeof(*news) &&
+                     size == sizeof(*news) + news->n_text + news->n_times;
+    right_take(map, result, is_answer && news->refused);
+    if (is_answer && news_take(map, news))
         map_ask(map, map->rest);
     else if (map->ask.ended && result != -ECANCELED)
         map_forget(map);
@@ -284,6 +352,10 @@ static void map_ask(struct watched_map *map, size_t limit)
     struct perf_map_source *maps = map->maps;
     if (map->call || map->is_done)
         return;
+    if (map->is_forbidden) {
+        map->is_done = map->ask.ended;
+        return;
+    }
     map->rest = limit;
     map->ask.last = map->ask.ended || maps->is_stopping;
     const struct foreign_ask ask = {.job = FOREIGN_PERF_MAP_READ,
@@ -294,7 +366,8 @@ static void map_ask(struct watched_map *map, size_t limit)
                                     .time_max = maps->is_stopping ? STOP_TIME : 0};
     if (foreign_helper_ask(maps->env.helper, &ask, read_done, map, &map->call, NULL) < 0) {
         map->call = NULL;
-        map->is_done = map->ask.ended;
+        if (map->ask.ended)
+            map_forget(map);
     }
 }
 
@@ -392,6 +465,15 @@ static void perf_map_stop(struct source *source)
     vec_foreach(&maps->maps, map)
         map_ask(*map, maps->max_bytes);
     foreign_helper_settle(maps->env.helper, deadline);
+    vec_foreach(&maps->maps, map)
+        end_tell(*map);
+    if (maps->n_unread)
+        log_warning(maps->env.log,
+                    "linux.perf_map: %llu ends of maps were not read within %d s (the machine is "
+                    "busy, or file systems do not answer): at least %llu KiB are missing, and "
+                    "functions in them have no names",
+                    (unsigned long long)maps->n_unread, (int)(STOP_WAIT / NSEC_PER_SEC),
+                    (unsigned long long)((maps->unread_bytes + 1023) / 1024));
     if (maps->n_lost)
         log_warning(maps->env.log,
                     "linux.perf_map: the buffer was full: the ends of %llu maps are "
@@ -417,7 +499,11 @@ static struct source *perf_map_close(struct source *source)
 static void perf_map_counts(const struct source *source, struct source_counts *ret)
 {
     const struct perf_map_source *maps = (const struct perf_map_source *)source;
-    *ret = (struct source_counts){.events = maps->n_packets, .events_lost = maps->n_lost};
+    *ret = (struct source_counts){.events = maps->n_packets,
+                                  .events_lost = maps->n_lost + maps->n_unread};
+    // Those of a profile are looked at for what they may have; nobody has asked for them.
+    if (maps->config && maps->problem[0] && maps->n_allowed == 0)
+        ret->problem = maps->problem;
 }
 
 const struct source_class perf_map_class = {
