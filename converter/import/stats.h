@@ -302,6 +302,8 @@
       "Frees of samples that did not fit; what they freed counts as alive.")                       \
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
       "Of the lost bytes, those that no later sample stands for.")                                 \
+    S(mmsql_heap_names_refused, true, "info", "trace",                                             \
+      "Processes whose functions have no names, because the recorder may not read their files.")   \
     S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
     S(mmsql_perf_map_unread_bytes, false, "data_loss", "trace",                                    \
       "Bytes at the ends of perf maps that the recorder did not read in time.")                    \

@@ -6,6 +6,11 @@
 
 #include <sys/types.h>
 
+// What a recorder lacks that cannot, for messages.
+#define FOREIGN_RIGHTS_HINT                                                                        \
+    "this takes root with CAP_SYS_PTRACE, CAP_SETUID and CAP_SETGID, as with heap.conf of the "    \
+    "systemd unit"
+
 struct foreign_ids {
     uid_t uid;
     gid_t gid;

@@ -20,6 +20,7 @@ import unittest
 import lib
 import states
 import strangers
+from test_heap import LIBRARY
 from test_ipc import bind, field, fields, frame, invoke
 
 CONFIG = """
@@ -665,14 +666,16 @@ class Rights(unittest.TestCase):
         header = dict(re.findall(r"#define (CAP_\w+)\s+(\d+)", pathlib.Path("/usr/include/linux/capability.h").read_text()))
         return {int(header[name]) for name in names}
 
+    @staticmethod
+    def bound(capabilities):
+        libc = ctypes.CDLL(None)
+        for number in range(64):
+            if number not in capabilities:
+                libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
+
     def start_with(self, capabilities):
         """A daemon that root starts with no more than these capabilities, as a service manager does."""
-        def bound():
-            libc = ctypes.CDLL(None)
-            for number in range(64):
-                if number not in capabilities:
-                    libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
-        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=bound).ready()
+        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=lambda: self.bound(capabilities)).ready()
 
     def record_heap(self, daemon):
         """A profile of a running program of another user."""
@@ -707,6 +710,75 @@ class Rights(unittest.TestCase):
                                                         lib.ROOT / "configs" / "systemd" / "heap.conf"))
         done = self.record_heap(daemon)
         self.assertEqual(done.returncode, 0, done.stderr + daemon.said())
+
+    def record_map(self, daemon):
+        """A program of another user with a perf map; what `record` says, and the packets about it."""
+        process = subprocess.Popen(["sh", "-c", "echo 10 8 compiled > /tmp/perf-$$.map; exec sleep 600"], user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+        self.addCleanup(path.unlink)
+        lib.wait_for(lambda: path.exists() and path.stat().st_size > 0, "the map")
+        config = daemon.root / "config"
+        config.write_text(f'''buffers {{ size_kb: 1024 }} duration_ms: 500
+            data_sources {{ config {{ name: "linux.perf_map" perf_map_config {{ pids: {process.pid} }} }} }}
+            data_sources {{ config {{ name: "linux.system_info" }} }}''')
+        trace = daemon.root / "trace"
+        done = lib.run(lib.MMTRACE, "record", "-c", config, "-o", trace, env=daemon.env)
+        maps = [packet.one("perf_map") for packet in lib.of_kind(lib.decode(trace), "perf_map")]
+        return process.pid, done, maps
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    def test_maps_under_the_shipped_unit(self):
+        """Left out, but not in silence: the log, the exit code and the trace say so."""
+        daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
+        pid, done, maps = self.record_map(daemon)
+        why = f"linux.perf_map: process {pid} of user {strangers.UID}: the recorder may not look at its files"
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(why, done.stderr)
+        self.assertEqual(daemon.said().count(why), 1, daemon.said())
+        self.assertIn("heap.conf", daemon.said())
+        self.assertEqual([(m.one("pid"), m.one("refused")) for m in maps], [(pid, True)])
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    def test_maps_with_the_addition(self):
+        daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
+                                                        lib.ROOT / "configs" / "systemd" / "heap.conf"))
+        pid, done, maps = self.record_map(daemon)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(m.one("pid"), m.one("text")) for m in maps], [(pid, "10 8 compiled\n")], maps)
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
+    def test_names_under_the_shipped_unit(self):
+        """Functions of another user's program have no names then; the log and the trace say so."""
+        root = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-strangers-"))
+        self.addCleanup(shutil.rmtree, root, ignore_errors=True)
+        root.chmod(0o755)
+        program = shutil.copy(lib.BUILD / "tests" / "tools" / "heap_truth", root / "named_program")
+        (root / "config").write_text("""buffers { size_kb: 4096 } data_sources { config { name: "linux.heap"
+            heapprofd_config { process_cmdline: "named_program" sampling_interval_bytes: 4096 } } }""")
+        env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(root / "heap.sock")}
+        capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
+        with open(root / "log", "wb") as log:
+            recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-daemon", "--no-verdict", "-c", root / "config", "-o", root / "trace"],
+                                        stderr=log, env=env, preexec_fn=lambda: self.bound(capabilities))
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        states.wait_for_recorder(recorder.pid)
+        lib.wait_for((root / "heap.sock").exists, "the recorder's socket")
+        process = subprocess.Popen([program, "1", "200000000"], env={**env, "LD_PRELOAD": str(LIBRARY)}, stdout=subprocess.DEVNULL,
+                                   user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        why = f"linux.heap: process {process.pid} of user {strangers.UID}: the recorder may not look at its files"
+        lib.wait_for(lambda: why in (root / "log").read_text(), "the line about names")
+        recorder.send_signal(signal.SIGTERM)
+        self.assertEqual(recorder.wait(60), 0, (root / "log").read_text())
+        self.assertEqual((root / "log").read_text().count("may not look at its files"), 1)
+        stats = [dump.one("stats") for packet in lib.of_kind(lib.decode(root / "trace"), "profile_packet")
+                 for dump in packet.all("profile_packet", "process_dumps")]
+        self.assertEqual({s.one("names_refused") for s in stats}, {1}, stats)
 
     def test_off(self):
         """For coverage and debuggers."""

@@ -253,6 +253,7 @@ static void loss_stats(struct import *im, struct profile *profile, const struct 
         {PB_ProfilePacket_ProcessStats_lost_frees, STAT_mmsql_heap_lost_frees},
         {PB_ProfilePacket_ProcessStats_lost_bytes, STAT_mmsql_heap_lost_bytes},
         {PB_ProfilePacket_ProcessStats_uncounted_bytes, STAT_mmsql_heap_uncounted_bytes},
+        {PB_ProfilePacket_ProcessStats_names_refused, STAT_mmsql_heap_names_refused},
     };
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;

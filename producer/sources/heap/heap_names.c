@@ -102,6 +102,20 @@ static struct names_root *root_of(struct heap_names *names, const struct heap_cl
     return client->names.root ? &names->roots.items[client->names.root - 1] : NULL;
 }
 
+// The first process is named; the trace has them all.
+static void tell_refusal(struct heap_names *names, struct heap_client *client)
+{
+    client->names.is_refused = true;
+    if (names->refusal_told)
+        return;
+    names->refusal_told = true;
+    log_warning(names->log,
+                "linux.heap: process %d of user %u: the recorder may not look at its files "
+                "(" FOREIGN_RIGHTS_HINT "): its functions have no names, nor have those of other "
+                "such processes",
+                client->pid, (unsigned)client->names.ids.uid);
+}
+
 void heap_names_begin(struct heap_names *names, struct heap_client *client)
 {
     struct client_names *own = &client->names;
@@ -110,6 +124,8 @@ void heap_names_begin(struct heap_names *names, struct heap_client *client)
     own->payer = foreign_payer(names->proc, client->pid, own->ids.uid);
     int fd = foreign_root(names->proc, client->pid);
     own->root = fd < 0 ? 0 : root_add(names, fd);
+    if (fd == -EACCES || fd == -EPERM)
+        tell_refusal(names, client);
 }
 
 // Texts.
@@ -277,6 +293,8 @@ static void found(void *userdata, int result, const void *answer, size_t size, i
             set_all(asked, 0, STRSET_NONE);
         } else if (result < 0) {
             tell_limit(asked->names, client, result);
+            if (result == NAMES_REFUSED)
+                tell_refusal(asked->names, client);
         } else {
             take_names(asked, answer, size);
         }

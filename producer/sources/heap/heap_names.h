@@ -28,6 +28,7 @@ struct client_names {
     struct names_asked *asked; // owned by the call that is under way; NULL: there is none
     uint32_t root;             // its place in the roots, and one
     uint8_t n_holds;           // how often a helper was given the root for it
+    bool is_refused;           // the recorder may not read its files
 };
 
 // A root of one process or many.
@@ -48,7 +49,7 @@ struct heap_names {
     struct names_root_vec roots;
     struct strset texts;
     struct budget bytes;
-    bool limit_told, file_told;
+    bool limit_told, file_told, refusal_told;
 };
 
 void heap_names_init(struct heap_names *names, struct foreign_helper *helper, const struct log *log,

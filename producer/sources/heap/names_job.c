@@ -217,7 +217,7 @@ static int file_open(struct names_state *state, const struct names_question *q, 
         return -ENOENT;
     int r = is_other ? foreign_ids_take(q->ask->uid, q->ask->gid, &own) : 0;
     if (r < 0)
-        return r;
+        return NAMES_REFUSED;
     int fd CLEANUP(close_fdp) = foreign_open(root_fd, path + 1, 0, &regular, &st);
     if (is_other)
         foreign_ids_return(&own);

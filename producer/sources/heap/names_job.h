@@ -4,6 +4,7 @@
 // symbols.
 #pragma once
 
+#include <errno.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,6 +13,9 @@
 #define NAMES_A_QUESTION 512
 #define NAMES_TEXT_MAX   32768 // bytes of one name; longer ones are none
 #define NAMES_NONE       UINT16_MAX
+
+// A result: this program may not act as the process's user.
+#define NAMES_REFUSED (-EOPNOTSUPP)
 
 #define NAMES_TABLE_MAX (UINT64_C(128) << 20) // bytes of a table of a file that is not root's
 #define NAMES_CACHE_MAX (UINT64_C(256) << 20) // bytes of all tables that are kept
@@ -37,7 +41,7 @@ void names_hold_job(struct foreign_worker *worker, struct foreign_request *reque
                     struct foreign_answer *ret);
 
 // Of a names_ask: a names_answer. -ESTALE: this helper has no such root. -EFBIG: the file has too
-// large a table, -EDQUOT: the user's files have in all. Other negative errno: no file, or none with
-// symbols.
+// large a table, -EDQUOT: the user's files have in all. NAMES_REFUSED. Other negative errno: no
+// file, or none with symbols.
 void names_find_job(struct foreign_worker *worker, struct foreign_request *request,
                     struct foreign_answer *ret);

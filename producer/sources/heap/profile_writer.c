@@ -270,6 +270,8 @@ static void intern_sites(struct dump *dump, const struct profile_process *proces
 
 static void put_loss(struct wire_writer *w, const struct profile_process *process)
 {
+    if (process->names_refused)
+        wire_uint(w, PB_ProfilePacket_ProcessStats_names_refused, 1);
     if (!process->buffer_overran && !process->n_lost_frees)
         return;
     wire_uint(w, PB_ProfilePacket_ProcessStats_lost_allocations, process->n_lost_allocs);

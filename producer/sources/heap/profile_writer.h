@@ -19,7 +19,7 @@ struct profile_process {
     int32_t pid;
     uint64_t interval_bytes, orig_interval_bytes; // the latter 0 where sampling does not adapt
     bool from_startup, disconnected, buffer_overran, buffer_corrupted, hit_guardrail;
-    bool rejected_concurrent, hit_timeout;
+    bool rejected_concurrent, hit_timeout, names_refused;
     uint64_t n_samples, n_unwind_errors, unwind_us, blocked_us;
     uint64_t n_lost_allocs, n_lost_frees, lost_bytes, owed_bytes;
     const uint32_t *unwind_buckets; // HEAP_TIME_BUCKETS of them

@@ -22,6 +22,7 @@
 #include "common/vec.h"
 #include "producer/foreign/budget.h"
 #include "producer/foreign/helper.h"
+#include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
 #include "producer/sources/perf_map/perf_map_job.h"
@@ -321,9 +322,7 @@ static bool news_take(struct watched_map *map, const struct perf_map_news *news)
 static void right_take(struct watched_map *map, int result, bool is_refused)
 {
     if (is_refused || result == -EACCES || result == -EPERM) {
-        refusal_tell(map, "the recorder may not look at its files",
-                     "this takes root with CAP_SYS_PTRACE, CAP_SETUID and CAP_SETGID, as with "
-                     "heap.conf of the systemd unit");
+        refusal_tell(map, "the recorder may not look at its files", FOREIGN_RIGHTS_HINT);
     } else if (result == 0 && !map->is_allowed) {
         map->is_allowed = true;
         map->maps->n_allowed++;
