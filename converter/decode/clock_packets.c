@@ -25,19 +25,19 @@ void clock_snapshot_read(struct wire_reader message, uint32_t sequence, uint32_t
             ret->default_clock = (uint32_t)field.value;
         if (field.number != PB_ClockSnapshot_clocks)
             continue;
-        MESSAGE(clock, PB_ClockSnapshot_Clock_unit_multiplier_ns, &field);
+        MESSAGE(clock, ClockSnapshot_Clock, &field);
         if (ret->n == CLOCK_READINGS_MAX) {
             ret->fits = false;
             break;
         }
-        uint32_t id = (uint32_t)field_u64(&clock[PB_ClockSnapshot_Clock_clock_id]);
-        int64_t unit_ns = field_i64(&clock[PB_ClockSnapshot_Clock_unit_multiplier_ns]);
+        uint32_t id = (uint32_t)field_u64(&clock.clock_id);
+        int64_t unit_ns = field_i64(&clock.unit_multiplier_ns);
         has_boot |= id == CLOCK_ID_BOOTTIME;
         ret->readings[ret->n++] = (struct clock_reading){
             .clock = clock_key(id, sequence, machine),
-            .timestamp = field_i64(&clock[PB_ClockSnapshot_Clock_timestamp]),
+            .timestamp = field_i64(&clock.timestamp),
             .unit_ns = unit_ns ? unit_ns : 1,
-            .incremental = field_u64(&clock[PB_ClockSnapshot_Clock_is_incremental]) != 0,
+            .incremental = field_u64(&clock.is_incremental) != 0,
         };
     }
     if (!ret->default_clock && has_boot)
@@ -88,9 +88,9 @@ static void side_read(struct clock_pairs *pairs, const struct wire_field *snapsh
     wire_foreach(&reader, &field) {
         if (field.number != PB_ClockSnapshot_clocks)
             continue;
-        MESSAGE(reading, PB_ClockSnapshot_Clock_timestamp, &field);
-        uint32_t clock_id = (uint32_t)field_u64(&reading[PB_ClockSnapshot_Clock_clock_id]);
-        uint64_t timestamp = field_u64(&reading[PB_ClockSnapshot_Clock_timestamp]);
+        MESSAGE(reading, ClockSnapshot_Clock, &field);
+        uint32_t clock_id = (uint32_t)field_u64(&reading.clock_id);
+        uint64_t timestamp = field_u64(&reading.timestamp);
         struct pair_clock *clock = clock_get(pairs, clock_id);
         if (clock)
             *(is_host ? &clock->host : &clock->remote) = timestamp;
@@ -107,10 +107,10 @@ static bool pairs_next(struct wire_reader *message, struct clock_pairs *ret)
     while (wire_next(message, &field)) {
         if (field.number != PB_RemoteClockSync_synced_clocks)
             continue;
-        MESSAGE(sides, PB_RemoteClockSync_SyncedClocks_host_clocks, &field);
+        MESSAGE(sides, RemoteClockSync_SyncedClocks, &field);
         ret->n = ret->n_remote = 0;
-        side_read(ret, &sides[PB_RemoteClockSync_SyncedClocks_host_clocks], true);
-        side_read(ret, &sides[PB_RemoteClockSync_SyncedClocks_client_clocks], false);
+        side_read(ret, &sides.host_clocks, true);
+        side_read(ret, &sides.client_clocks, false);
         return true;
     }
     return false;

@@ -11,18 +11,18 @@
 
 int etw_events_place(struct reader *reader, const struct wire_field *field, uint32_t generation)
 {
-    MESSAGE(bundle, PB_EtwTraceEventBundle_cpu, field);
+    MESSAGE(bundle, EtwTraceEventBundle, field);
     struct wire_reader events = wire_sub(field);
     struct wire_field event;
     int r = 0;
     while (r == 0 && wire_next(&events, &event)) {
         if (event.number != PB_EtwTraceEventBundle_event)
             continue;
-        MESSAGE(part, PB_EtwTraceEvent_cpu, &event);
-        const struct wire_field *ts = &part[PB_EtwTraceEvent_timestamp];
-        const struct wire_field *cpu = &part[PB_EtwTraceEvent_cpu];
+        MESSAGE(part, EtwTraceEvent, &event);
+        const struct wire_field *ts = &part.timestamp;
+        const struct wire_field *cpu = &part.cpu;
         if (!field_present(cpu))
-            cpu = &bundle[PB_EtwTraceEventBundle_cpu];
+            cpu = &bundle.cpu;
         if (!field_present(ts) || !field_present(cpu) || field_u64(cpu) > ETW_CPU_MAX ||
             field_i64(ts) < 0 || !event.data) {
             reader_problem(reader, PROBLEM_ETW_DAMAGED, 0);

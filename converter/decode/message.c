@@ -3,7 +3,7 @@
 // See message.h.
 #include "converter/decode/message.h"
 
-bool message_read(struct wire_reader reader, struct wire_field *fields, size_t n)
+void message_read(struct wire_reader reader, struct wire_field *fields, size_t n)
 {
     memset(fields, 0, n * sizeof(*fields));
     struct wire_field field;
@@ -11,7 +11,16 @@ bool message_read(struct wire_reader reader, struct wire_field *fields, size_t n
         if (field.number < n)
             fields[field.number] = field;
     }
-    return !reader.error;
+}
+
+struct wire_field message_field(struct wire_reader reader, uint32_t number)
+{
+    struct wire_field field, found = {0};
+    wire_foreach(&reader, &field) {
+        if (field.number == number)
+            found = field;
+    }
+    return found;
 }
 
 bool values_next(struct values *values, uint64_t *ret)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small messages as an array of their fields, for code that is not hot: fields[number] is the last
-// occurrence of a field, as protobuf wants it, with number 0 where the field is absent.
+// Small messages as their fields, for code that is not hot: the last occurrence of each, as
+// protobuf wants it, with number 0 where the field is absent.
 #pragma once
 
 #include <stdbool.h>
@@ -9,16 +9,22 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/wire.h"
+#include "protos/messages.h"
 
-// Reads fields of numbers below `n`; others are skipped. False if the message is damaged; what was
-// read before stays.
-bool message_read(struct wire_reader reader, struct wire_field *fields, size_t n);
+// Reads fields of numbers below `n`; others are skipped. If the message is damaged, what was read
+// before stays.
+void message_read(struct wire_reader reader, struct wire_field *fields, size_t n);
 
-// Declares `struct wire_field name[last + 1]` read from `field`, a submessage.
-#define MESSAGE(name, last, field)                                                                 \
-    struct wire_field name[(last) + 1];                                                            \
-    message_read(wire_sub(field), name, (last) + 1)
+// Declares `name`, a message of the schema ("Outer_Inner" for nested ones), read from `field`:
+// name.text is the field "text", name.at[n] that of number n. Damage in it is the reader's to tell.
+#define MESSAGE(name, message, field)                                                              \
+    union message_##message name;                                                                  \
+    message_read(wire_sub(field), name.at, ELEMENTS(name.at))
+
+// The last occurrence of one field; number 0 where it is absent.
+struct wire_field message_field(struct wire_reader reader, uint32_t number);
 
 static inline bool field_present(const struct wire_field *field)
 {

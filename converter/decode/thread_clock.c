@@ -20,8 +20,8 @@ int64_t nsec_after_usec(int64_t ts, int64_t usec)
 
 void thread_clock_set(struct thread_clock *clock, const struct wire_field *descriptor)
 {
-    MESSAGE(part, PB_ThreadDescriptor_reference_timestamp_us, descriptor);
-    const struct wire_field *reference = &part[PB_ThreadDescriptor_reference_timestamp_us];
+    MESSAGE(part, ThreadDescriptor, descriptor);
+    const struct wire_field *reference = &part.reference_timestamp_us;
     clock->is_set = true;
     clock->is_used = field_present(reference);
     clock->now_ns = nsec_after_usec(0, field_i64(reference));
@@ -30,15 +30,15 @@ void thread_clock_set(struct thread_clock *clock, const struct wire_field *descr
 enum thread_time thread_clock_event(struct thread_clock *clock, const struct wire_field *event,
                                     int64_t *ret)
 {
-    MESSAGE(part, PB_TrackEvent_timestamp_absolute_us, event);
-    const struct wire_field *delta = &part[PB_TrackEvent_timestamp_delta_us];
-    const struct wire_field *absolute = &part[PB_TrackEvent_timestamp_absolute_us];
-    if (field_present(delta)) {
+    struct wire_field delta = message_field(wire_sub(event), PB_TrackEvent_timestamp_delta_us);
+    struct wire_field absolute =
+        message_field(wire_sub(event), PB_TrackEvent_timestamp_absolute_us);
+    if (field_present(&delta)) {
         if (!clock->is_set)
             return THREAD_TIME_UNSET;
-        *ret = clock->now_ns = nsec_after_usec(clock->now_ns, field_i64(delta));
-    } else if (field_u64(absolute)) { // does not move the clock
-        *ret = nsec_after_usec(0, field_i64(absolute));
+        *ret = clock->now_ns = nsec_after_usec(clock->now_ns, field_i64(&delta));
+    } else if (field_u64(&absolute)) { // does not move the clock
+        *ret = nsec_after_usec(0, field_i64(&absolute));
     } else {
         return THREAD_TIME_NONE;
     }

@@ -119,9 +119,9 @@ bool reader_packet_time(struct reader *reader, const struct header *header,
     }
     uint32_t clock_id = header->clock_id;
     if (!clock_id && state->defaults.pos < state->defaults.end) {
-        struct wire_field defaults[PB_TracePacketDefaults_timestamp_clock_id + 1];
-        message_read(state->defaults, defaults, PB_TracePacketDefaults_timestamp_clock_id + 1);
-        clock_id = (uint32_t)field_u64(&defaults[PB_TracePacketDefaults_timestamp_clock_id]);
+        struct wire_field given =
+            message_field(state->defaults, PB_TracePacketDefaults_timestamp_clock_id);
+        clock_id = (uint32_t)field_u64(&given);
     }
     if (!clock_id && reader->machine)
         clock_id = reader_machine(reader)->default_clock;

@@ -256,8 +256,8 @@ static enum thread_time thread_time_of(struct reader *reader, const struct heade
     if (field->number == PB_TracePacket_thread_descriptor) {
         thread_clock_follow(reader, header, sequence, field);
     } else {
-        MESSAGE(track, PB_TrackDescriptor_thread, field);
-        thread_clock_follow(reader, header, sequence, &track[PB_TrackDescriptor_thread]);
+        struct wire_field thread = message_field(wire_sub(field), PB_TrackDescriptor_thread);
+        thread_clock_follow(reader, header, sequence, &thread);
     }
     return THREAD_TIME_NONE;
 }

@@ -7,11 +7,11 @@
 #include <errno.h>
 
 #include "converter/decode/message.h"
+#include "protos/fields.h"
 
 #define ARGS_MAX      4096 // of one row
 #define KEY_BYTES_MAX ((size_t)256 << 10)
 #define LIST_KEY_MAX  1024 // bytes: each list of a list hashes the whole of it
-#define INTERNED_TEXT 2
 
 static void strbuf_cut(struct strbuf *buf, size_t size)
 {
@@ -132,11 +132,11 @@ void arg_writer_done(struct arg_writer *writer)
     map64_done(&writer->lists);
 }
 
+// All interned texts have the form of an InternedString.
 static struct wire_field text_of(const struct interned *entry)
 {
     struct wire_field whole = interned_message(entry);
-    MESSAGE(fields, INTERNED_TEXT, &whole);
-    return fields[INTERNED_TEXT];
+    return message_field(wire_sub(&whole), PB_InternedString_str);
 }
 
 uint32_t interned_text_id(struct import *im, struct interned *entry)

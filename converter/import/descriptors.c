@@ -54,13 +54,13 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
                       bool is_extension)
 {
     struct descriptors *all = &im->descriptors;
-    MESSAGE(part, PB_FieldDescriptorProto_type_name, message);
-    const struct wire_field *name = &part[PB_FieldDescriptorProto_name];
-    const struct wire_field *type_name = &part[PB_FieldDescriptorProto_type_name];
-    uint64_t number = field_u64(&part[PB_FieldDescriptorProto_number]);
-    uint64_t kind = field_u64(&part[PB_FieldDescriptorProto_type]);
+    MESSAGE(part, FieldDescriptorProto, message);
+    const struct wire_field *name = &part.name;
+    const struct wire_field *type_name = &part.type_name;
+    uint64_t number = field_u64(&part.number);
+    uint64_t kind = field_u64(&part.type);
     if (is_extension)
-        type = type_get(im, full_name(im, &part[PB_FieldDescriptorProto_extendee]));
+        type = type_get(im, full_name(im, &part.extendee));
     if (type == TYPE_NONE || !number || number > UINT32_MAX || !kind || kind > DESCRIBED_LAST)
         return;
     bool is_new;
@@ -70,7 +70,7 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
         .name = strset_add(&im->strings, field_text(name), name->size),
         .type_name = type_name->size ? full_name(im, type_name) : STRSET_NONE,
         .type = (uint8_t)kind,
-        .repeated = field_u64(&part[PB_FieldDescriptorProto_label]) == LABEL_REPEATED,
+        .repeated = field_u64(&part.label) == LABEL_REPEATED,
         .is_extension = is_extension,
     };
     if (!index || (is_new && described_field_vec_push(&all->items, field) < 0))
@@ -81,8 +81,8 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
                      const struct wire_field *message)
 {
     struct descriptors *all = &im->descriptors;
-    MESSAGE(head, PB_EnumDescriptorProto_name, message);
-    const struct wire_field *name = &head[PB_EnumDescriptorProto_name];
+    MESSAGE(head, EnumDescriptorProto, message);
+    const struct wire_field *name = &head.name;
     if (scope->size + name->size > FULL_NAME_MAX)
         return false;
     CLEANUP(strbuf_done) struct strbuf full = {0};
@@ -95,9 +95,9 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
     wire_foreach(&reader, &field) {
         if (field.number != PB_EnumDescriptorProto_value)
             continue;
-        MESSAGE(value, PB_EnumValueDescriptorProto_number, &field);
-        const struct wire_field *text = &value[PB_EnumValueDescriptorProto_name];
-        uint32_t number = (uint32_t)field_u64(&value[PB_EnumValueDescriptorProto_number]);
+        MESSAGE(value, EnumValueDescriptorProto, &field);
+        const struct wire_field *text = &value.name;
+        uint32_t number = (uint32_t)field_u64(&value.number);
         bool is_new;
         if (!map64_get_or_add(&all->values, (uint64_t)type << 32 | number,
                               strset_add(&im->strings, field_text(text), text->size), &is_new))
@@ -109,8 +109,8 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
 static bool message_add(struct import *im, struct strbuf *scope, const struct wire_field *message,
                         unsigned depth)
 {
-    MESSAGE(head, PB_DescriptorProto_name, message);
-    const struct wire_field *name = &head[PB_DescriptorProto_name];
+    MESSAGE(head, DescriptorProto, message);
+    const struct wire_field *name = &head.name;
     size_t scope_size = scope->size;
     if (scope_size + name->size > FULL_NAME_MAX)
         return false;
@@ -139,8 +139,8 @@ static bool message_add(struct import *im, struct strbuf *scope, const struct wi
 
 static bool file_add(struct import *im, const struct wire_field *file)
 {
-    MESSAGE(head, PB_FileDescriptorProto_package, file);
-    const struct wire_field *package = &head[PB_FileDescriptorProto_package];
+    MESSAGE(head, FileDescriptorProto, file);
+    const struct wire_field *package = &head.package;
     CLEANUP(strbuf_done) struct strbuf scope = {0};
     if (package->size > FULL_NAME_MAX)
         return false;
@@ -246,9 +246,9 @@ static int extension_now(struct import *im, void *state, const struct packet *pa
 {
     (void)state;
     (void)packet;
-    MESSAGE(part, PB_ExtensionDescriptor_extension_set_gzip, message);
-    const struct wire_field *zipped = &part[PB_ExtensionDescriptor_extension_set_gzip];
-    struct wire_reader set = wire_sub(&part[PB_ExtensionDescriptor_extension_set]);
+    MESSAGE(part, ExtensionDescriptor, message);
+    const struct wire_field *zipped = &part.extension_set_gzip;
+    struct wire_reader set = wire_sub(&part.extension_set);
     size_t size = 0;
     uint8_t *inflated = field_present(zipped) && im->descriptors.read_bytes < READ_MAX
                             ? set_inflate(zipped, &size)

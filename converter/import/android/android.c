@@ -9,31 +9,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-enum { PACKET_BATTERY = 38, PACKET_LOG = 39, PACKET_DISPLAY = 70, PACKET_GPU_MEMORY = 71 };
-enum { LOG_EVENTS = 1, LOG_STATS = 2 };
-enum {
-    EVENT_PID = 2,
-    EVENT_TID,
-    EVENT_TIMESTAMP = 5,
-    EVENT_TAG,
-    EVENT_PRIO,
-    EVENT_MESSAGE,
-    EVENT_ARGS
-};
-enum { ARG_NAME = 1, ARG_INT_VALUE, ARG_FLOAT_VALUE, ARG_STRING_VALUE };
-enum { STATS_TOTAL = 1, STATS_FAILED, STATS_SKIPPED };
-enum { DISPLAY_STATE = 1 };
-enum { GPU_ID = 1, GPU_PID, GPU_SIZE };
-enum {
-    BATTERY_CHARGE = 1,
-    BATTERY_CAPACITY,
-    BATTERY_CURRENT,
-    BATTERY_CURRENT_AVERAGE,
-    BATTERY_NAME,
-    BATTERY_ENERGY,
-    BATTERY_VOLTAGE,
-};
-
 #define PRIORITY_INFO 4
 #define LOG_ARGS_SIZE 4096 // of one line
 #define MICRO         1000000
@@ -45,47 +20,47 @@ static void event_args(const struct wire_field *event, struct strbuf *text)
     struct wire_field field;
     size_t start = text->size;
     while (text->size - start < LOG_ARGS_SIZE && wire_next(&reader, &field)) {
-        if (field.number != EVENT_ARGS)
+        if (field.number != PB_AndroidLogPacket_LogEvent_args)
             continue;
-        MESSAGE(arg, ARG_STRING_VALUE, &field);
-        if (!field_present(&arg[ARG_NAME]))
+        MESSAGE(arg, AndroidLogPacket_LogEvent_Arg, &field);
+        if (!field_present(&arg.name))
             continue;
         strbuf_add_char(text, ' '); // as Perfetto, also before the first
-        strbuf_add(text, field_text(&arg[ARG_NAME]), arg[ARG_NAME].size);
+        strbuf_add(text, field_text(&arg.name), arg.name.size);
         strbuf_add_char(text, '=');
-        if (field_present(&arg[ARG_STRING_VALUE])) {
+        if (field_present(&arg.string_value)) {
             strbuf_add_char(text, '"');
-            strbuf_add(text, field_text(&arg[ARG_STRING_VALUE]), arg[ARG_STRING_VALUE].size);
+            strbuf_add(text, field_text(&arg.string_value), arg.string_value.size);
             strbuf_add_char(text, '"');
-        } else if (field_present(&arg[ARG_INT_VALUE])) {
-            strbuf_addf(text, "%lld", (long long)field_i64(&arg[ARG_INT_VALUE]));
-        } else if (arg[ARG_FLOAT_VALUE].type == WIRE_FIXED32) {
-            strbuf_addf(text, "%f", (double)wire_to_float(arg[ARG_FLOAT_VALUE].value));
+        } else if (field_present(&arg.int_value)) {
+            strbuf_addf(text, "%lld", (long long)field_i64(&arg.int_value));
+        } else if (arg.float_value.type == WIRE_FIXED32) {
+            strbuf_addf(text, "%f", (double)wire_to_float(arg.float_value.value));
         }
     }
 }
 
 static void log_event(struct import *im, int64_t packet_ts, const struct wire_field *message)
 {
-    MESSAGE(event, EVENT_ARGS, message);
+    MESSAGE(event, AndroidLogPacket_LogEvent, message);
     int64_t ts = packet_ts;
-    if (field_present(&event[EVENT_TIMESTAMP]) &&
-        !import_time_counted(im, CLOCK_ID_REALTIME, field_i64(&event[EVENT_TIMESTAMP]), &ts))
+    if (field_present(&event.timestamp) &&
+        !import_time_counted(im, CLOCK_ID_REALTIME, field_i64(&event.timestamp), &ts))
         return;
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    strbuf_add(&text, field_text(&event[EVENT_MESSAGE]), event[EVENT_MESSAGE].size);
+    strbuf_add(&text, field_text(&event.message), event.message.size);
     event_args(message, &text);
-    int64_t utid = processes_update_thread(&im->processes, (uint32_t)field_u64(&event[EVENT_TID]),
-                                           (uint32_t)field_u64(&event[EVENT_PID]));
-    uint32_t priority = (uint8_t)field_u64(&event[EVENT_PRIO]);
+    int64_t utid = processes_update_thread(&im->processes, (uint32_t)field_u64(&event.tid),
+                                           (uint32_t)field_u64(&event.pid));
+    uint32_t priority = (uint8_t)field_u64(&event.prio);
     uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
     struct cell *row = database_row(im->db, TABLE_logs, NULL);
     cell_int(row, COL_logs_ts, ts);
     cell_text(row, COL_logs_log_source, "android_logcat");
     cell_int(row, COL_logs_utid, utid);
     cell_int(row, COL_logs_prio, priority ? priority : PRIORITY_INFO);
-    if (field_present(&event[EVENT_TAG]))
-        cell_bytes(row, COL_logs_tag, event[EVENT_TAG].data, event[EVENT_TAG].size);
+    if (field_present(&event.tag))
+        cell_bytes(row, COL_logs_tag, event.tag.data, event.tag.size);
     cell_text(row, COL_logs_msg, strset_text(&im->strings, id));
     import_bounds(im, ts);
 }
@@ -97,14 +72,14 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == LOG_EVENTS)
+        if (field.number == PB_AndroidLogPacket_events)
             log_event(im, packet->ts, &field);
-        if (field.number != LOG_STATS)
+        if (field.number != PB_AndroidLogPacket_stats)
             continue;
-        MESSAGE(stats, STATS_SKIPPED, &field);
-        stats_set(&im->stats, STAT_android_log_num_total, field_i64(&stats[STATS_TOTAL]));
-        stats_set(&im->stats, STAT_android_log_num_failed, field_i64(&stats[STATS_FAILED]));
-        stats_set(&im->stats, STAT_android_log_num_skipped, field_i64(&stats[STATS_SKIPPED]));
+        MESSAGE(stats, AndroidLogPacket_Stats, &field);
+        stats_set(&im->stats, STAT_android_log_num_total, field_i64(&stats.num_total));
+        stats_set(&im->stats, STAT_android_log_num_failed, field_i64(&stats.num_failed));
+        stats_set(&im->stats, STAT_android_log_num_skipped, field_i64(&stats.num_skipped));
     }
     return 0;
 }
@@ -113,11 +88,11 @@ static int display_sorted(struct import *im, void *state, const struct packet *p
                           const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(display, DISPLAY_STATE, message);
+    MESSAGE(display, InitialDisplayState, message);
     struct track_spec spec = {
         .type = "screen_state", .counter = true, .name = "ScreenState", .name_size = 11};
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
-                 (double)(int32_t)field_u64(&display[DISPLAY_STATE]), ARG_SET_NONE);
+                 (double)(int32_t)field_u64(&display.display_state), ARG_SET_NONE);
     return 0;
 }
 
@@ -125,12 +100,12 @@ static int gpu_memory_sorted(struct import *im, void *state, const struct packet
                              const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(memory, GPU_SIZE, message);
-    uint32_t pid = (uint32_t)field_u64(&memory[GPU_PID]);
+    MESSAGE(memory, GpuMemTotalEvent, message);
+    uint32_t pid = (uint32_t)field_u64(&memory.pid);
     if (pid) // what was polled is of a process that is there
         processes_process(&im->processes, pid);
-    gpu_memory_push(im, packet->ts, (uint32_t)field_u64(&memory[GPU_ID]), pid,
-                    (double)field_u64(&memory[GPU_SIZE]));
+    gpu_memory_push(im, packet->ts, (uint32_t)field_u64(&memory.gpu_id), pid,
+                    (double)field_u64(&memory.size));
     return 0;
 }
 
@@ -157,23 +132,22 @@ static int battery_sorted(struct import *im, void *state, const struct packet *p
                           const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, BATTERY_VOLTAGE, message);
-    const struct wire_field *name = &part[BATTERY_NAME], *voltage = &part[BATTERY_VOLTAGE];
-    const struct wire_field *current = &part[BATTERY_CURRENT];
+    MESSAGE(part, BatteryCounters, message);
+    const struct wire_field *name = &part.name, *voltage = &part.voltage_uv;
+    const struct wire_field *current = &part.current_ua;
     int64_t ts = packet->ts, uv = field_i64(voltage);
-    if (field_present(&part[BATTERY_CHARGE]))
-        battery_push(im, ts, name, "charge_uah", (double)field_i64(&part[BATTERY_CHARGE]));
-    else if (field_present(&part[BATTERY_ENERGY]) && uv > 0)
+    if (field_present(&part.charge_counter_uah))
+        battery_push(im, ts, name, "charge_uah", (double)field_i64(&part.charge_counter_uah));
+    else if (field_present(&part.energy_counter_uwh) && uv > 0)
         battery_push(im, ts, name, "charge_uah",
-                     trunc((double)field_i64(&part[BATTERY_ENERGY]) * MICRO / (double)uv));
-    if (part[BATTERY_CAPACITY].type == WIRE_FIXED32 && field_present(&part[BATTERY_CAPACITY]))
+                     trunc((double)field_i64(&part.energy_counter_uwh) * MICRO / (double)uv));
+    if (part.capacity_percent.type == WIRE_FIXED32 && field_present(&part.capacity_percent))
         battery_push(im, ts, name, "capacity_pct",
-                     (double)wire_to_float(part[BATTERY_CAPACITY].value));
+                     (double)wire_to_float(part.capacity_percent.value));
     if (field_present(current))
         battery_push(im, ts, name, "current_ua", (double)field_i64(current));
-    if (field_present(&part[BATTERY_CURRENT_AVERAGE]))
-        battery_push(im, ts, name, "current.avg_ua",
-                     (double)field_i64(&part[BATTERY_CURRENT_AVERAGE]));
+    if (field_present(&part.current_avg_ua))
+        battery_push(im, ts, name, "current.avg_ua", (double)field_i64(&part.current_avg_ua));
     if (field_present(voltage))
         battery_push(im, ts, name, "voltage_uv", (double)uv);
     if (field_present(current) && field_present(voltage)) {
@@ -183,8 +157,11 @@ static int battery_sorted(struct import *im, void *state, const struct packet *p
     return 0;
 }
 
-const struct importer importer_android_log = {.field = PACKET_LOG, .sorted = log_sorted};
-const struct importer importer_display_state = {.field = PACKET_DISPLAY, .sorted = display_sorted};
-const struct importer importer_gpu_memory = {.field = PACKET_GPU_MEMORY,
+const struct importer importer_android_log = {.field = PB_TracePacket_android_log,
+                                              .sorted = log_sorted};
+const struct importer importer_display_state = {.field = PB_TracePacket_initial_display_state,
+                                                .sorted = display_sorted};
+const struct importer importer_gpu_memory = {.field = PB_TracePacket_gpu_mem_total_event,
                                              .sorted = gpu_memory_sorted};
-const struct importer importer_battery = {.field = PACKET_BATTERY, .sorted = battery_sorted};
+const struct importer importer_battery = {.field = PB_TracePacket_battery,
+                                          .sorted = battery_sorted};

@@ -6,15 +6,7 @@
 
 #include "common/elements.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_GAMES = 83, PACKET_USERS = 123, PACKET_FLAGS = 127 };
-enum { GAMES_PACKAGE = 1, GAMES_PARSE_ERROR, GAMES_READ_ERROR };
-enum { GAME_NAME = 1, GAME_UID, GAME_CURRENT_MODE, GAME_MODE };
-enum { MODE_MODE = 1, MODE_ANGLE, MODE_DOWNSCALE, MODE_FPS };
-enum { USERS_USER = 1, USERS_ERROR };
-enum { USER_TYPE = 1, USER_UID };
-enum { FLAGS_FLAG = 1, FLAGS_ERROR };
-enum { FLAG_TEXTS = 6, FLAG_PERMISSION, FLAG_FROM, FLAG_STORAGE, FLAG_TYPE };
+#include "protos/fields.h"
 
 // Columns of a mode of a game: whether there is one, and what it does.
 static const struct mode_columns {
@@ -41,31 +33,31 @@ static double float_of(const struct wire_field *field)
 
 static void mode_set(struct cell *row, const struct wire_field *message)
 {
-    MESSAGE(mode, MODE_FPS, message);
-    uint32_t number = (uint32_t)field_u64(&mode[MODE_MODE]);
+    MESSAGE(mode, AndroidGameInterventionList_GameModeInfo, message);
+    uint32_t number = (uint32_t)field_u64(&mode.mode);
     if (number < 1 || number > N_MODES)
         return;
     const struct mode_columns *columns = &modes[number - 1];
     cell_int(row, columns->supported, 1);
-    cell_int(row, columns->angle, field_u64(&mode[MODE_ANGLE]) != 0);
-    cell_real(row, columns->downscale, float_of(&mode[MODE_DOWNSCALE]));
-    cell_real(row, columns->fps, float_of(&mode[MODE_FPS]));
+    cell_int(row, columns->angle, field_u64(&mode.use_angle) != 0);
+    cell_real(row, columns->downscale, float_of(&mode.resolution_downscale));
+    cell_real(row, columns->fps, float_of(&mode.fps));
 }
 
 static void game_read(struct import *im, const struct wire_field *message)
 {
-    MESSAGE(game, GAME_CURRENT_MODE, message);
+    MESSAGE(game, AndroidGameInterventionList_GamePackageInfo, message);
     struct cell *row = database_row(im->db, TABLE_android_game_intervention_list, NULL);
-    cell_field(row, COL_android_game_intervention_list_package_name, &game[GAME_NAME]);
-    cell_int(row, COL_android_game_intervention_list_uid, field_i64(&game[GAME_UID]));
+    cell_field(row, COL_android_game_intervention_list_package_name, &game.name);
+    cell_int(row, COL_android_game_intervention_list_uid, field_i64(&game.uid));
     cell_int(row, COL_android_game_intervention_list_current_mode,
-             (int32_t)field_u64(&game[GAME_CURRENT_MODE]));
+             (int32_t)field_u64(&game.current_mode));
     for (size_t i = 0; i < N_MODES; i++)
         cell_int(row, modes[i].supported, 0);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == GAME_MODE)
+        if (field.number == PB_AndroidGameInterventionList_GamePackageInfo_game_mode_info)
             mode_set(row, &field);
     }
 }
@@ -75,15 +67,15 @@ static int games_sorted(struct import *im, void *state, const struct packet *pac
 {
     (void)state;
     (void)packet;
-    MESSAGE(games, GAMES_READ_ERROR, message);
+    MESSAGE(games, AndroidGameInterventionList, message);
     stats_set(&im->stats, STAT_game_intervention_has_parse_errors,
-              field_u64(&games[GAMES_PARSE_ERROR]) != 0);
+              field_u64(&games.parse_error) != 0);
     stats_set(&im->stats, STAT_game_intervention_has_read_errors,
-              field_u64(&games[GAMES_READ_ERROR]) != 0);
+              field_u64(&games.read_error) != 0);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == GAMES_PACKAGE)
+        if (field.number == PB_AndroidGameInterventionList_game_packages)
             game_read(im, &field);
     }
     return 0;
@@ -98,14 +90,13 @@ static int users_now(struct import *im, void *state, const struct packet *packet
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == USERS_ERROR && (int32_t)field.value < 0)
+        if (field.number == PB_AndroidUserList_error && (int32_t)field.value < 0)
             stats_add(&im->stats, STAT_user_list_errors, 1);
-        if (field.number != USERS_USER)
+        if (field.number != PB_AndroidUserList_users)
             continue;
-        MESSAGE(user, USER_UID, &field);
-        uint32_t type =
-            strset_add(&im->strings, field_text(&user[USER_TYPE]), user[USER_TYPE].size);
-        int64_t uid = (int32_t)field_u64(&user[USER_UID]);
+        MESSAGE(user, AndroidUserList_UserInfo, &field);
+        uint32_t type = strset_add(&im->strings, field_text(&user.type), user.type.size);
+        int64_t uid = (int32_t)field_u64(&user.uid);
         if (type == STRSET_NONE || map64_set(users, (uint64_t)uid, type) < 0)
             return -ENOMEM;
     }
@@ -143,7 +134,7 @@ static const char *choice_word(const struct wire_field *field, const char *const
 
 static void flag_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    static const size_t columns[FLAG_TEXTS + 1] = {
+    static const size_t columns[PB_AndroidAflags_Flag_staged_value + 1] = {
         0,
         COL__android_aflag_flag_namespace,
         COL__android_aflag_name,
@@ -152,45 +143,47 @@ static void flag_read(struct import *im, int64_t ts, const struct wire_field *me
         COL__android_aflag_value,
         COL__android_aflag_staged_value,
     };
-    MESSAGE(flag, FLAG_TYPE, message);
+    MESSAGE(flag, AndroidAflags_Flag, message);
     struct cell *row = database_row(im->db, TABLE__android_aflag, NULL);
     cell_int(row, COL__android_aflag_ts, ts);
-    for (size_t i = 1; i <= FLAG_TEXTS; i++)
-        cell_field(row, columns[i], &flag[i]);
+    for (size_t i = 1; i <= PB_AndroidAflags_Flag_staged_value; i++)
+        cell_field(row, columns[i], &flag.at[i]);
     cell_text(row, COL__android_aflag_permission,
-              CHOICE(&flag[FLAG_PERMISSION], "unspecified", "read-only", "read-write"));
+              CHOICE(&flag.permission, "unspecified", "read-only", "read-write"));
     cell_text(row, COL__android_aflag_value_picked_from,
-              CHOICE(&flag[FLAG_FROM], "unspecified", "default", "server", "local"));
+              CHOICE(&flag.value_picked_from, "unspecified", "default", "server", "local"));
     cell_text(row, COL__android_aflag_storage_backend,
-              CHOICE(&flag[FLAG_STORAGE], "unspecified", "none", "aconfigd", "device_config"));
+              CHOICE(&flag.storage_backend, "unspecified", "none", "aconfigd", "device_config"));
     cell_text(row, COL__android_aflag_type,
-              CHOICE(&flag[FLAG_TYPE], "unspecified", "boolean", "integer"));
+              CHOICE(&flag.type, "unspecified", "boolean", "integer"));
 }
 
 static int flags_sorted(struct import *im, void *state, const struct packet *packet,
                         const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(flags, FLAGS_ERROR, message);
-    if (field_present(&flags[FLAGS_ERROR])) {
+    MESSAGE(flags, AndroidAflags, message);
+    if (field_present(&flags.error)) {
         stats_add(&im->stats, STAT_android_aflags_errors, 1);
         return 0;
     }
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == FLAGS_FLAG)
+        if (field.number == PB_AndroidAflags_flags)
             flag_read(im, packet->ts, &field);
     }
     return 0;
 }
 
-const struct importer importer_game_interventions = {.field = PACKET_GAMES, .sorted = games_sorted};
+const struct importer importer_game_interventions = {
+    .field = PB_TracePacket_android_game_intervention_list, .sorted = games_sorted};
 const struct importer importer_users = {
-    .field = PACKET_USERS,
+    .field = PB_TracePacket_user_list,
     .now = users_now,
     .state_size = sizeof(struct map64),
     .finish = users_finish,
     .done = users_done,
 };
-const struct importer importer_aconfig_flags = {.field = PACKET_FLAGS, .sorted = flags_sorted};
+const struct importer importer_aconfig_flags = {.field = PB_TracePacket_android_aflags,
+                                                .sorted = flags_sorted};

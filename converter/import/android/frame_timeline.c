@@ -2,7 +2,8 @@
 //
 // FrameTimelineEvent: when frames of applications (surface) and of the screen (display) were
 // expected, when they really were, and what was wrong with them. Begins and ends are told apart by
-// a cookie. Both kinds of frames say the same under different numbers.
+// a cookie. Both kinds of frames say the same under different numbers: display frames are read as
+// surface frames, with fields that only they have beside them.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -10,89 +11,38 @@
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
+#include "protos/fields.h"
 
-enum { PACKET_FRAME_TIMELINE = 76 };
-enum { EXPECTED_DISPLAY = 1, ACTUAL_DISPLAY, EXPECTED_SURFACE, ACTUAL_SURFACE, FRAME_END };
-enum { FRAME_COOKIE = 1, FRAME_TOKEN };
-enum { PRESENT_DROPPED = 4 };
-
-#define FIELDS_MAX 20
 // Times that are this far off are mistakes.
 #define TS_MAX (INT64_MAX - INT64_C(10000000000))
 
-enum frame_part {
-    FRAME_DISPLAY_TOKEN,
-    FRAME_PID,
-    FRAME_LAYER,
-    FRAME_PRESENT,
-    FRAME_ON_TIME,
-    FRAME_GPU,
-    FRAME_JANK,
-    FRAME_PREDICTION,
-    FRAME_IS_BUFFER,
-    FRAME_SEVERITY,
-    FRAME_DELAY,
-    FRAME_JITTER,
-    FRAME_SCORE,
-    FRAME_JANK_2, // experimental, as the next
-    FRAME_PRESENT_2,
-    FRAME_METADATA,
-    FRAME_FENCE,
-    FRAME_ANIMATION,
-    FRAME_UNSIGNALED,
-    FRAME_ADDRESSABLE,
-    N_FRAME_PARTS
-};
-
-// Numbers of the parts in the messages; 0: not there.
-static const uint8_t display_fields[N_FRAME_PARTS] = {
-    [FRAME_PID] = 3,         [FRAME_PRESENT] = 4,      [FRAME_ON_TIME] = 5,
-    [FRAME_GPU] = 6,         [FRAME_JANK] = 7,         [FRAME_PREDICTION] = 8,
-    [FRAME_SEVERITY] = 9,    [FRAME_DELAY] = 10,       [FRAME_SCORE] = 11,
-    [FRAME_JANK_2] = 12,     [FRAME_PRESENT_2] = 13,   [FRAME_METADATA] = 14,
-    [FRAME_UNSIGNALED] = 15, [FRAME_ADDRESSABLE] = 16,
-};
-static const uint8_t surface_fields[N_FRAME_PARTS] = {
-    [FRAME_DISPLAY_TOKEN] = 3, [FRAME_PID] = 4,         [FRAME_LAYER] = 5,
-    [FRAME_PRESENT] = 6,       [FRAME_ON_TIME] = 7,     [FRAME_GPU] = 8,
-    [FRAME_JANK] = 9,          [FRAME_PREDICTION] = 10, [FRAME_IS_BUFFER] = 11,
-    [FRAME_SEVERITY] = 12,     [FRAME_DELAY] = 13,      [FRAME_JITTER] = 14,
-    [FRAME_SCORE] = 15,        [FRAME_JANK_2] = 16,     [FRAME_PRESENT_2] = 17,
-    [FRAME_METADATA] = 18,     [FRAME_FENCE] = 19,      [FRAME_ANIMATION] = 20,
-};
-
-enum {
-    JANK_NONE = 1,
-    JANK_OF_DISPLAY = 2 | 4 | 8 | 16 | 32,
-    JANK_BUFFER_STUFFING = 128,
-    JANK_SF_STUFFING = 512,
-    JANK_DROPPED = 1024,
-    JANK_NON_ANIMATING = 2048,
-    JANK_OF_SURFACE = 64 | 256 | 4096,
-    JANK_DISPLAY_OFF = 8192,
-    JANK_POWER_MODE = 32768,
-};
+#define JANK_OF_DISPLAY                                                                            \
+    (PB_JANK_SF_SCHEDULING | PB_JANK_PREDICTION_ERROR | PB_JANK_DISPLAY_HAL |                      \
+     PB_JANK_SF_CPU_DEADLINE_MISSED | PB_JANK_SF_GPU_DEADLINE_MISSED)
+#define JANK_OF_SURFACE                                                                            \
+    (PB_JANK_APP_DEADLINE_MISSED | PB_JANK_UNKNOWN | PB_JANK_APP_RESYNCED_JITTER)
+#define ARGS_MAX 24 // of an actual frame
 
 // In the order in which they are listed.
 static const struct {
     uint32_t bit;
     const char *name;
 } janks[] = {
-    {2, "SurfaceFlinger Scheduling"},
-    {4, "Prediction Error"},
-    {8, "Display HAL"},
-    {16, "SurfaceFlinger CPU Deadline Missed"},
-    {32, "SurfaceFlinger GPU Deadline Missed"},
-    {64, "App Deadline Missed"},
-    {4096, "App Resynced Jitter"},
-    {128, "Buffer Stuffing"},
-    {256, "Unknown Jank"},
-    {512, "SurfaceFlinger Stuffing"},
-    {1024, "Dropped Frame"},
-    {2048, "Non Animating"},
-    {8192, "Display not ON"},
-    {16384, "ModeChange in progress"},
-    {32768, "PowerModeChange in progress"},
+    {PB_JANK_SF_SCHEDULING, "SurfaceFlinger Scheduling"},
+    {PB_JANK_PREDICTION_ERROR, "Prediction Error"},
+    {PB_JANK_DISPLAY_HAL, "Display HAL"},
+    {PB_JANK_SF_CPU_DEADLINE_MISSED, "SurfaceFlinger CPU Deadline Missed"},
+    {PB_JANK_SF_GPU_DEADLINE_MISSED, "SurfaceFlinger GPU Deadline Missed"},
+    {PB_JANK_APP_DEADLINE_MISSED, "App Deadline Missed"},
+    {PB_JANK_APP_RESYNCED_JITTER, "App Resynced Jitter"},
+    {PB_JANK_BUFFER_STUFFING, "Buffer Stuffing"},
+    {PB_JANK_UNKNOWN, "Unknown Jank"},
+    {PB_JANK_SF_STUFFING, "SurfaceFlinger Stuffing"},
+    {PB_JANK_DROPPED, "Dropped Frame"},
+    {PB_JANK_NON_ANIMATING, "Non Animating"},
+    {PB_JANK_DISPLAY_NOT_ON, "Display not ON"},
+    {PB_JANK_DISPLAY_MODE_CHANGE_IN_PROGRESS, "ModeChange in progress"},
+    {PB_JANK_DISPLAY_POWER_MODE_CHANGE_IN_PROGRESS, "PowerModeChange in progress"},
 };
 
 struct surface_slice {
@@ -111,7 +61,8 @@ struct timeline {
 struct frame {
     int64_t ts, cookie, token, upid;
     bool is_display;
-    struct wire_field part[N_FRAME_PARTS];
+    union message_FrameTimelineEvent_ActualSurfaceFrameStart part;
+    struct wire_field unsignaled, addressable; // of display frames
 };
 
 static const struct track_spec *timeline_tracks(bool is_actual, int64_t upid,
@@ -126,26 +77,54 @@ static const struct track_spec *timeline_tracks(bool is_actual, int64_t upid,
     return ret;
 }
 
-// False: something that it must have is missing.
+static void display_read(const struct wire_field *message, struct frame *ret)
+{
+    MESSAGE(display, FrameTimelineEvent_ActualDisplayFrameStart, message);
+    ret->part = (union message_FrameTimelineEvent_ActualSurfaceFrameStart){
+        .cookie = display.cookie,
+        .token = display.token,
+        .pid = display.pid,
+        .present_type = display.present_type,
+        .on_time_finish = display.on_time_finish,
+        .gpu_composition = display.gpu_composition,
+        .jank_type = display.jank_type,
+        .prediction_type = display.prediction_type,
+        .jank_severity_type = display.jank_severity_type,
+        .present_delay_millis = display.present_delay_millis,
+        .jank_severity_score = display.jank_severity_score,
+        .jank_type_experimental = display.jank_type_experimental,
+        .present_type_experimental = display.present_type_experimental,
+        .jank_debug_metadata = display.jank_debug_metadata,
+    };
+    ret->unsignaled = display.latched_unsignaled_count;
+    ret->addressable = display.addressable_unsignaled_latch_count;
+}
+
+static void surface_read(const struct wire_field *message, struct frame *ret)
+{
+    MESSAGE(surface, FrameTimelineEvent_ActualSurfaceFrameStart, message);
+    ret->part = surface;
+}
+
+// False: something that it must have is missing. What is expected has the first fields of what is
+// actual.
 static bool frame_read(struct import *im, int64_t ts, bool is_display,
                        const struct wire_field *message, struct frame *ret)
 {
-    const uint8_t *numbers = is_display ? display_fields : surface_fields;
-    MESSAGE(part, FIELDS_MAX, message);
-    *ret = (struct frame){.ts = ts,
-                          .cookie = field_i64(&part[FRAME_COOKIE]),
-                          .token = field_i64(&part[FRAME_TOKEN]),
-                          .is_display = is_display};
-    for (size_t i = 0; i < N_FRAME_PARTS; i++)
-        if (numbers[i])
-            ret->part[i] = part[numbers[i]];
-    if (!field_present(&part[FRAME_COOKIE]) || !field_present(&part[FRAME_TOKEN]) ||
-        !field_present(&ret->part[FRAME_PID]) ||
-        (!is_display && !field_present(&ret->part[FRAME_DISPLAY_TOKEN]))) {
+    *ret = (struct frame){.ts = ts, .is_display = is_display};
+    if (is_display)
+        display_read(message, ret);
+    else
+        surface_read(message, ret);
+    ret->cookie = field_i64(&ret->part.cookie);
+    ret->token = field_i64(&ret->part.token);
+    if (!field_present(&ret->part.cookie) || !field_present(&ret->part.token) ||
+        !field_present(&ret->part.pid) ||
+        (!is_display && !field_present(&ret->part.display_frame_token))) {
         stats_add(&im->stats, STAT_frame_timeline_event_parser_errors, 1);
         return false;
     }
-    ret->upid = processes_process(&im->processes, (uint32_t)field_u64(&ret->part[FRAME_PID]));
+    ret->upid = processes_process(&im->processes, (uint32_t)field_u64(&ret->part.pid));
     return true;
 }
 
@@ -172,7 +151,7 @@ static int cookie_set(struct timeline *timeline, const struct frame *frame, bool
 
 static struct arg layer_arg(const struct frame *frame)
 {
-    const struct wire_field *layer = &frame->part[FRAME_LAYER];
+    const struct wire_field *layer = &frame->part.layer_name;
     return arg_text("Layer name", layer->data, layer->size);
 }
 
@@ -194,7 +173,7 @@ static int expected_begin(struct import *im, struct timeline *timeline, const st
         return 0;
     struct arg args[] = {
         arg_int("Surface frame token", frame->token),
-        arg_int("Display frame token", field_i64(&frame->part[FRAME_DISPLAY_TOKEN])),
+        arg_int("Display frame token", field_i64(&frame->part.display_frame_token)),
         layer_arg(frame),
     };
     frame_begin(im, frame, false, args, 3);
@@ -218,7 +197,7 @@ static struct arg float_arg(const char *key, const struct wire_field *field)
 static struct arg jank_arg(struct import *im, const char *key, const struct wire_field *field)
 {
     uint32_t jank = (uint32_t)field_u64(field);
-    if (!jank || jank == JANK_NONE)
+    if (!jank || jank == PB_JANK_NONE)
         return word_arg(key, jank ? "None" : "Unspecified");
     CLEANUP(strbuf_done) struct strbuf text = {0};
     for (size_t i = 0; i < ELEMENTS(janks); i++)
@@ -230,20 +209,22 @@ static struct arg jank_arg(struct import *im, const char *key, const struct wire
 
 static const char *jank_tag(const struct frame *frame, uint32_t jank, bool is_dropped)
 {
-    bool is_calm = jank == JANK_NONE || jank == JANK_NON_ANIMATING || jank == JANK_DISPLAY_OFF;
+    bool is_calm =
+        jank == PB_JANK_NONE || jank == PB_JANK_NON_ANIMATING || jank == PB_JANK_DISPLAY_NOT_ON;
     if (!jank)
         return "Unspecified";
     if (!is_calm && (jank & (frame->is_display ? JANK_OF_DISPLAY : JANK_OF_SURFACE)))
         return "Self Jank";
     if (!is_calm && (jank & JANK_OF_DISPLAY))
         return "Other Jank";
-    if (!frame->is_display && jank == JANK_BUFFER_STUFFING)
+    if (!frame->is_display && jank == PB_JANK_BUFFER_STUFFING)
         return "Buffer Stuffing";
-    if (jank == JANK_SF_STUFFING)
+    if (jank == PB_JANK_SF_STUFFING)
         return "SurfaceFlinger Stuffing";
-    if (frame->is_display ? jank == JANK_DROPPED : is_dropped)
+    if (frame->is_display ? jank == PB_JANK_DROPPED : is_dropped)
         return "Dropped Frame";
-    if (jank == JANK_NON_ANIMATING || jank == JANK_DISPLAY_OFF || jank == JANK_POWER_MODE)
+    if (jank == PB_JANK_NON_ANIMATING || jank == PB_JANK_DISPLAY_NOT_ON ||
+        jank == PB_JANK_DISPLAY_POWER_MODE_CHANGE_IN_PROGRESS)
         return "Non-perceivable Jank";
     return "No Jank";
 }
@@ -262,10 +243,10 @@ static uint32_t number_of(struct import *im, const struct wire_field *field, uin
 static const char *severity_name(const struct frame *frame)
 {
     static const char *const names[] = {"Unknown", "None", "Partial", "Full"};
-    const struct wire_field *field = &frame->part[FRAME_SEVERITY];
+    const struct wire_field *field = &frame->part.jank_severity_type;
     uint64_t number = field_u64(field);
     if (!field_present(field)) // older recorders do not say it
-        number = field_u64(&frame->part[FRAME_JANK]) == JANK_NONE;
+        number = field_u64(&frame->part.jank_type) == PB_JANK_NONE;
     return names[number < 4 ? number : 0];
 }
 
@@ -283,45 +264,45 @@ static size_t actual_args(struct import *im, const struct frame *frame, struct a
     };
     static const char *const fences[] = {"Unknown", "Latched Signaled", "Latched Unsignaled",
                                          "Delayed Latch Fence Unsignaled"};
-    const struct wire_field *part = frame->part, *buffer = &part[FRAME_IS_BUFFER];
-    uint32_t present = number_of(im, &part[FRAME_PRESENT], 5);
-    uint32_t present_2 = number_of(im, &part[FRAME_PRESENT_2], 5);
-    uint64_t fence = field_u64(&part[FRAME_FENCE]);
+    const union message_FrameTimelineEvent_ActualSurfaceFrameStart *part = &frame->part;
+    const struct wire_field *buffer = &part->is_buffer;
+    uint32_t present = number_of(im, &part->present_type, 5);
+    uint32_t present_2 = number_of(im, &part->present_type_experimental, 5);
+    uint64_t fence = field_u64(&part->latched_fence_state);
     size_t n = 0;
     args[n++] =
         arg_int(frame->is_display ? "Display frame token" : "Surface frame token", frame->token);
-    args[n++] = float_arg("Present Delay (ms)", &part[FRAME_DELAY]);
+    args[n++] = float_arg("Present Delay (ms)", &part->present_delay_millis);
     args[n++] = word_arg("Present type", presents[present]);
     args[n++] = word_arg("Present type (experimental)", presents[present_2]);
-    args[n++] = arg_int("On time finish", field_u64(&part[FRAME_ON_TIME]) != 0);
-    args[n++] = arg_int("GPU composition", field_u64(&part[FRAME_GPU]) != 0);
-    args[n++] = jank_arg(im, "Jank type", &part[FRAME_JANK]);
-    args[n++] = jank_arg(im, "Jank type (experimental)", &part[FRAME_JANK_2]);
+    args[n++] = arg_int("On time finish", field_u64(&part->on_time_finish) != 0);
+    args[n++] = arg_int("GPU composition", field_u64(&part->gpu_composition) != 0);
+    args[n++] = jank_arg(im, "Jank type", &part->jank_type);
+    args[n++] = jank_arg(im, "Jank type (experimental)", &part->jank_type_experimental);
     args[n++] = word_arg("Jank severity type", severity_name(frame));
-    args[n++] = float_arg("Jank Severity Score", &part[FRAME_SCORE]);
-    args[n++] = word_arg("Prediction type", predictions[number_of(im, &part[FRAME_PREDICTION], 3)]);
-    args[n++] = word_arg("Jank tag", jank_tag(frame, (uint32_t)field_u64(&part[FRAME_JANK]),
-                                              present == PRESENT_DROPPED));
-    args[n++] = word_arg(
-        "Jank tag (experimental)",
-        jank_tag(frame, (uint32_t)field_u64(&part[FRAME_JANK_2]), present_2 == PRESENT_DROPPED));
-    args[n++] = float_arg("Jank Metadata (debugging only)", &part[FRAME_METADATA]);
-    if (field_present(&part[FRAME_UNSIGNALED]))
-        args[n++] = arg_int("Latched unsignaled count", field_i64(&part[FRAME_UNSIGNALED]));
-    if (field_present(&part[FRAME_ADDRESSABLE]))
-        args[n++] =
-            arg_int("Addressable unsignaled latch count", field_i64(&part[FRAME_ADDRESSABLE]));
+    args[n++] = float_arg("Jank Severity Score", &part->jank_severity_score);
+    args[n++] = word_arg("Prediction type", predictions[number_of(im, &part->prediction_type, 3)]);
+    args[n++] = word_arg("Jank tag", jank_tag(frame, (uint32_t)field_u64(&part->jank_type),
+                                              present == PB_PRESENT_DROPPED));
+    args[n++] = word_arg("Jank tag (experimental)",
+                         jank_tag(frame, (uint32_t)field_u64(&part->jank_type_experimental),
+                                  present_2 == PB_PRESENT_DROPPED));
+    args[n++] = float_arg("Jank Metadata (debugging only)", &part->jank_debug_metadata);
+    if (field_present(&frame->unsignaled))
+        args[n++] = arg_int("Latched unsignaled count", field_i64(&frame->unsignaled));
+    if (field_present(&frame->addressable))
+        args[n++] = arg_int("Addressable unsignaled latch count", field_i64(&frame->addressable));
     if (frame->is_display)
         return n;
-    args[n++] = arg_int("Display frame token", field_i64(&part[FRAME_DISPLAY_TOKEN]));
-    if (field_present(&part[FRAME_ANIMATION]))
-        args[n++] = float_arg("Animation Time (ms)", &part[FRAME_ANIMATION]);
-    args[n++] = float_arg("Vsync Resynced Jitter (ms)", &part[FRAME_JITTER]);
+    args[n++] = arg_int("Display frame token", field_i64(&part->display_frame_token));
+    if (field_present(&part->animation_time_millis))
+        args[n++] = float_arg("Animation Time (ms)", &part->animation_time_millis);
+    args[n++] = float_arg("Vsync Resynced Jitter (ms)", &part->vsync_resynced_jitter_millis);
     args[n++] = layer_arg(frame);
     args[n++] = word_arg("Is Buffer?", !field_present(buffer) ? "Unspecified"
                                        : field_u64(buffer)    ? "Yes"
                                                               : "No");
-    if (field_present(&part[FRAME_FENCE]))
+    if (field_present(&part->latched_fence_state))
         args[n++] = word_arg("Latched fence state", fences[fence < 4 ? fence : 0]);
     return n;
 }
@@ -370,7 +351,7 @@ static void surfaces_join(struct import *im, struct timeline *timeline, const st
 
 static int actual_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
 {
-    struct arg args[N_FRAME_PARTS + 4];
+    struct arg args[ARGS_MAX];
     if (cookie_set(timeline, frame, true) < 0)
         return -ENOMEM;
     size_t n = actual_args(im, frame, args);
@@ -378,15 +359,15 @@ static int actual_begin(struct import *im, struct timeline *timeline, const stru
     if (frame->is_display)
         surfaces_join(im, timeline, frame, slice);
     else if (slice != SLICE_NONE)
-        return surface_keep(timeline, field_i64(&frame->part[FRAME_DISPLAY_TOKEN]), slice);
+        return surface_keep(timeline, field_i64(&frame->part.display_frame_token), slice);
     return 0;
 }
 
 static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
                       const struct wire_field *message)
 {
-    MESSAGE(end, FRAME_COOKIE, message);
-    const struct wire_field *cookie = &end[FRAME_COOKIE];
+    MESSAGE(end, FrameTimelineEvent_FrameEnd, message);
+    const struct wire_field *cookie = &end.cookie;
     const uint64_t *found =
         field_present(cookie) ? map64_find(&timeline->by_cookie, field_u64(cookie)) : NULL;
     if (!found) {
@@ -408,19 +389,28 @@ static int timeline_sorted(struct import *im, void *state, const struct packet *
 {
     struct timeline *timeline = state;
     int64_t ts = packet->ts;
-    MESSAGE(event, FRAME_END, message);
+    MESSAGE(event, FrameTimelineEvent, message);
+    const struct {
+        const struct wire_field *message;
+        bool is_display, is_actual;
+    } starts[] = {
+        {&event.expected_display_frame_start, true, false},
+        {&event.actual_display_frame_start, true, true},
+        {&event.expected_surface_frame_start, false, false},
+        {&event.actual_surface_frame_start, false, true},
+    };
     bool is_good = ts >= 0 && ts < TS_MAX;
-    for (uint32_t i = EXPECTED_DISPLAY; is_good && i <= ACTUAL_SURFACE; i++) {
+    for (size_t i = 0; is_good && i < ELEMENTS(starts); i++) {
         struct frame frame;
-        if (!field_present(&event[i]))
+        if (!field_present(starts[i].message))
             continue;
-        if (!frame_read(im, ts, i == EXPECTED_DISPLAY || i == ACTUAL_DISPLAY, &event[i], &frame))
+        if (!frame_read(im, ts, starts[i].is_display, starts[i].message, &frame))
             return 0;
-        return i == EXPECTED_DISPLAY || i == EXPECTED_SURFACE ? expected_begin(im, timeline, &frame)
-                                                              : actual_begin(im, timeline, &frame);
+        return starts[i].is_actual ? actual_begin(im, timeline, &frame)
+                                   : expected_begin(im, timeline, &frame);
     }
-    if (is_good && field_present(&event[FRAME_END]))
-        frame_end(im, timeline, ts, &event[FRAME_END]);
+    if (is_good && field_present(&event.frame_end))
+        frame_end(im, timeline, ts, &event.frame_end);
     else
         stats_add(&im->stats, STAT_frame_timeline_event_parser_errors, 1);
     return 0;
@@ -436,7 +426,7 @@ static void timeline_done(void *state)
 }
 
 const struct importer importer_frame_timeline = {
-    .field = PACKET_FRAME_TIMELINE,
+    .field = PB_TracePacket_frame_timeline_event,
     .sorted = timeline_sorted,
     .state_size = sizeof(struct timeline),
     .done = timeline_done,

@@ -10,10 +10,8 @@
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
+#include "protos/fields.h"
 
-enum { PACKET_GRAPHICS_FRAME = 57 };
-enum { FRAME_BUFFER = 1 };
-enum { BUFFER_FRAME = 1, BUFFER_TYPE, BUFFER_LAYER, BUFFER_DURATION, BUFFER_ID };
 enum {
     TYPE_DEQUEUE = 1,
     TYPE_QUEUE,
@@ -271,22 +269,22 @@ static int event_read(struct import *im, struct frames *frames, const struct buf
 static int frames_sorted(struct import *im, void *state, const struct packet *packet,
                          const struct wire_field *message)
 {
-    MESSAGE(frame, FRAME_BUFFER, message);
-    if (!field_present(&frame[FRAME_BUFFER]))
+    MESSAGE(frame, GraphicsFrameEvent, message);
+    if (!field_present(&frame.buffer_event))
         return 0;
-    MESSAGE(part, BUFFER_ID, &frame[FRAME_BUFFER]);
-    if (!field_present(&part[BUFFER_ID])) {
+    MESSAGE(part, GraphicsFrameEvent_BufferEvent, &frame.buffer_event);
+    if (!field_present(&part.buffer_id)) {
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
         return 0;
     }
-    const struct wire_field *layer = &part[BUFFER_LAYER];
+    const struct wire_field *layer = &part.layer_name;
     struct buffer_event event = {
         .ts = packet->ts,
-        .type = (uint32_t)field_u64(&part[BUFFER_TYPE]),
-        .frame = (uint32_t)field_u64(&part[BUFFER_FRAME]),
-        .id = (uint32_t)field_u64(&part[BUFFER_ID]),
-        .has_type = field_present(&part[BUFFER_TYPE]),
-        .dur = field_i64(&part[BUFFER_DURATION]),
+        .type = (uint32_t)field_u64(&part.type),
+        .frame = (uint32_t)field_u64(&part.frame_number),
+        .id = (uint32_t)field_u64(&part.buffer_id),
+        .has_type = field_present(&part.type),
+        .dur = field_i64(&part.duration_ns),
         .layer = *layer,
         .layer_name = field_present(layer) ? (struct slice_name){field_text(layer), layer->size}
                                            : slice_name("no_layer_name"),
@@ -304,7 +302,7 @@ static void frames_done(void *state)
 }
 
 const struct importer importer_graphics_frames = {
-    .field = PACKET_GRAPHICS_FRAME,
+    .field = PB_TracePacket_graphics_frame_event,
     .sorted = frames_sorted,
     .state_size = sizeof(struct frames),
     .done = frames_done,

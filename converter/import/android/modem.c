@@ -81,8 +81,8 @@ static int database_now(struct import *im, void *state, const struct packet *pac
 {
     (void)state;
     (void)packet;
-    MESSAGE(part, PB_PixelModemTokenDatabase_database, message);
-    const struct wire_field *bytes = &part[PB_PixelModemTokenDatabase_database];
+    MESSAGE(part, PixelModemTokenDatabase, message);
+    const struct wire_field *bytes = &part.database;
     struct modem *modem = modem_get(im);
     if (!modem)
         return -ENOMEM;

@@ -6,31 +6,7 @@
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_NETWORK = 88, PACKET_NETWORK_BUNDLE = 92, INTERNED_CONTEXT = 30 };
-enum {
-    EVENT_DIRECTION = 1,
-    EVENT_INTERFACE,
-    EVENT_LENGTH,
-    EVENT_UID,
-    EVENT_TAG,
-    EVENT_PROTOCOL,
-    EVENT_TCP_FLAGS,
-    EVENT_LOCAL_PORT,
-    EVENT_REMOTE_PORT,
-    EVENT_ICMP_TYPE,
-    EVENT_ICMP_CODE
-};
-enum { CONTEXT_EVENT = 2 };
-enum {
-    BUNDLE_IID = 1,
-    BUNDLE_CONTEXT,
-    BUNDLE_TIMESTAMPS,
-    BUNDLE_LENGTHS,
-    BUNDLE_PACKETS,
-    BUNDLE_DURATION,
-    BUNDLE_LENGTH
-};
+#include "protos/fields.h"
 
 #define UIDS_PER_USER 100000
 #define TRACK_NAME    63 // bytes, as Perfetto
@@ -45,10 +21,10 @@ static const struct {
     const char *key;
     size_t column;
 } optional[] = {
-    {EVENT_LOCAL_PORT, "local_port", COL__network_packet_local_port},
-    {EVENT_REMOTE_PORT, "remote_port", COL__network_packet_remote_port},
-    {EVENT_ICMP_TYPE, "packet_icmp_type", COL__network_packet_packet_icmp_type},
-    {EVENT_ICMP_CODE, "packet_icmp_code", COL__network_packet_packet_icmp_code},
+    {PB_NetworkPacketEvent_local_port, "local_port", COL__network_packet_local_port},
+    {PB_NetworkPacketEvent_remote_port, "remote_port", COL__network_packet_remote_port},
+    {PB_NetworkPacketEvent_icmp_type, "packet_icmp_type", COL__network_packet_packet_icmp_type},
+    {PB_NetworkPacketEvent_icmp_code, "packet_icmp_code", COL__network_packet_packet_icmp_code},
 };
 #define N_OPTIONAL ELEMENTS(optional)
 static struct slice_name protocol_name(struct import *im, uint32_t protocol)
@@ -112,15 +88,16 @@ static void row_text(struct cell *row, size_t column, struct slice_name name)
     cell_bytes(row, column, name.text, name.size);
 }
 
-static void traffic_add(struct import *im, struct traffic traffic, const struct wire_field *event)
+static void traffic_add(struct import *im, struct traffic traffic,
+                        const union message_NetworkPacketEvent *event)
 {
     static const char *const directions[] = {"DIR_UNKNOWN", "Received", "Transmitted"};
-    uint64_t way = field_u64(&event[EVENT_DIRECTION]);
+    uint64_t way = field_u64(&event->direction);
     const char *direction = directions[way < 3 ? way : 0];
-    const struct wire_field *interface = &event[EVENT_INTERFACE], *flags = &event[EVENT_TCP_FLAGS];
-    uint32_t uid = (uint32_t)field_u64(&event[EVENT_UID]);
-    uint32_t tag = (uint32_t)field_u64(&event[EVENT_TAG]);
-    struct slice_name protocol = protocol_name(im, (uint32_t)field_u64(&event[EVENT_PROTOCOL]));
+    const struct wire_field *interface = &event->network_interface, *flags = &event->tcp_flags;
+    uint32_t uid = (uint32_t)field_u64(&event->uid);
+    uint32_t tag = (uint32_t)field_u64(&event->tag);
+    struct slice_name protocol = protocol_name(im, (uint32_t)field_u64(&event->ip_proto));
     struct slice_name tag_name = ftrace_name(im, "0x%x", tag), flags_name = {0};
     struct arg args[10] = {name_arg("packet_transport", protocol), arg_int("socket_uid", uid),
                            name_arg("socket_tag", tag_name)};
@@ -130,8 +107,9 @@ static void traffic_add(struct import *im, struct traffic traffic, const struct 
         args[n++] = name_arg("packet_tcp_flags", flags_name);
     }
     for (size_t i = 0; i < N_OPTIONAL; i++)
-        if (field_present(&event[optional[i].field]))
-            args[n++] = arg_int(optional[i].key, (uint32_t)field_u64(&event[optional[i].field]));
+        if (field_present(&event->at[optional[i].field]))
+            args[n++] =
+                arg_int(optional[i].key, (uint32_t)field_u64(&event->at[optional[i].field]));
     args[n++] = arg_int("packet_length", traffic.n_bytes);
     args[n++] = arg_int("packet_count", traffic.n_packets);
     struct slice_spec spec = {
@@ -156,8 +134,8 @@ static void traffic_add(struct import *im, struct traffic traffic, const struct 
     row_text(row, COL__network_packet_socket_tag_str, tag_name);
     cell_int(row, COL__network_packet_socket_uid, uid);
     for (size_t i = 0; i < N_OPTIONAL; i++)
-        if (field_present(&event[optional[i].field]))
-            cell_int(row, optional[i].column, (uint32_t)field_u64(&event[optional[i].field]));
+        if (field_present(&event->at[optional[i].field]))
+            cell_int(row, optional[i].column, (uint32_t)field_u64(&event->at[optional[i].field]));
     if (!field_present(flags))
         return;
     cell_int(row, COL__network_packet_packet_tcp_flags, (uint32_t)field_u64(flags));
@@ -168,58 +146,59 @@ static int packet_sorted(struct import *im, void *state, const struct packet *pa
                          const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(event, EVENT_ICMP_CODE, message);
+    MESSAGE(event, NetworkPacketEvent, message);
     traffic_add(im,
                 (struct traffic){.ts = packet->ts,
-                                 .n_bytes = (uint32_t)field_u64(&event[EVENT_LENGTH]),
+                                 .n_bytes = (uint32_t)field_u64(&event.length),
                                  .n_packets = 1},
-                event);
+                &event);
     return 0;
 }
 
 static struct wire_field context_of(struct import *im, const struct packet *packet,
-                                    const struct wire_field *bundle)
+                                    const union message_NetworkPacketBundle *bundle)
 {
-    if (!field_present(&bundle[BUNDLE_IID]))
-        return bundle[BUNDLE_CONTEXT];
+    if (!field_present(&bundle->iid))
+        return bundle->ctx;
     struct wire_field whole = interned_message(
-        generation_find(packet->state, INTERNED_CONTEXT, field_u64(&bundle[BUNDLE_IID])));
+        generation_find(packet->state, PB_InternedData_packet_context, field_u64(&bundle->iid)));
     if (!field_present(&whole)) {
         stats_add(&im->stats, STAT_network_trace_intern_errors, 1);
-        return bundle[BUNDLE_CONTEXT];
+        return bundle->ctx;
     }
-    MESSAGE(context, CONTEXT_EVENT, &whole);
-    return context[CONTEXT_EVENT];
+    MESSAGE(context, NetworkPacketContext, &whole);
+    return context.ctx;
 }
 
 static int bundle_sorted(struct import *im, void *state, const struct packet *packet,
                          const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(bundle, BUNDLE_LENGTH, message);
-    struct wire_field context = context_of(im, packet, bundle);
-    MESSAGE(event, EVENT_ICMP_CODE, &context);
-    if (field_present(&bundle[BUNDLE_LENGTH])) {
+    MESSAGE(bundle, NetworkPacketBundle, message);
+    struct wire_field context = context_of(im, packet, &bundle);
+    MESSAGE(event, NetworkPacketEvent, &context);
+    if (field_present(&bundle.total_length)) {
         traffic_add(im,
                     (struct traffic){.ts = packet->ts,
-                                     .dur = field_i64(&bundle[BUNDLE_DURATION]),
-                                     .n_bytes = field_i64(&bundle[BUNDLE_LENGTH]),
-                                     .n_packets = (uint32_t)field_u64(&bundle[BUNDLE_PACKETS])},
-                    event);
+                                     .dur = field_i64(&bundle.total_duration),
+                                     .n_bytes = field_i64(&bundle.total_length),
+                                     .n_packets = (uint32_t)field_u64(&bundle.total_packets)},
+                    &event);
         return 0;
     }
-    struct values times = values_of(message, BUNDLE_TIMESTAMPS);
-    struct values lengths = values_of(message, BUNDLE_LENGTHS);
+    struct values times = values_of(message, PB_NetworkPacketBundle_packet_timestamps);
+    struct values lengths = values_of(message, PB_NetworkPacketBundle_packet_lengths);
     uint64_t after, length;
     while (values_next(&times, &after) && values_next(&lengths, &length))
         traffic_add(im,
                     (struct traffic){.ts = (int64_t)((uint64_t)packet->ts + after),
                                      .n_bytes = (uint32_t)length,
                                      .n_packets = 1},
-                    event);
+                    &event);
     return 0;
 }
 
-const struct importer importer_network_packet = {.field = PACKET_NETWORK, .sorted = packet_sorted};
-const struct importer importer_network_bundle = {.field = PACKET_NETWORK_BUNDLE,
+const struct importer importer_network_packet = {.field = PB_TracePacket_network_packet,
+                                                 .sorted = packet_sorted};
+const struct importer importer_network_bundle = {.field = PB_TracePacket_network_packet_bundle,
                                                  .sorted = bundle_sorted};

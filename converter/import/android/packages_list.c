@@ -29,14 +29,14 @@ int packages_see(struct import *im, const struct wire_field *name, int64_t uid, 
 
 static int package_read(struct import *im, struct packages *state, const struct wire_field *message)
 {
-    MESSAGE(part, PB_PackagesList_PackageInfo_version_code, message);
-    const struct wire_field *name = &part[PB_PackagesList_PackageInfo_name];
+    MESSAGE(part, PackagesList_PackageInfo, message);
+    const struct wire_field *name = &part.name;
     int64_t key[] = {
         strset_add(&im->strings, field_text(name), name->size),
-        field_i64(&part[PB_PackagesList_PackageInfo_uid]),
-        field_u64(&part[PB_PackagesList_PackageInfo_debuggable]) != 0,
-        field_u64(&part[PB_PackagesList_PackageInfo_profileable_from_shell]) != 0,
-        field_i64(&part[PB_PackagesList_PackageInfo_version_code]),
+        field_i64(&part.uid),
+        field_u64(&part.debuggable) != 0,
+        field_u64(&part.profileable_from_shell) != 0,
+        field_i64(&part.version_code),
     };
     size_t n = state->seen.n;
     if (strset_add(&state->seen, (const char *)key, sizeof(key)) == STRSET_NONE)

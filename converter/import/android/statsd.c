@@ -13,9 +13,7 @@
 #include "converter/import/arg_writer.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_STATSD_ATOM = 84 };
-enum { STATSD_ATOM = 1, STATSD_TIMESTAMP };
+#include "protos/fields.h"
 
 #define OEM_ATOM_MIN 100000 // kinds of single vendors, which nobody else can know
 
@@ -115,7 +113,7 @@ static int atoms_read(struct import *im, const struct packet *packet,
     size_t n_timed = 0;
     wire_foreach(&reader, &field) {
         struct atom atom = {.ts = packet->ts};
-        if (field.number != STATSD_ATOM || field.type != WIRE_BYTES)
+        if (field.number != PB_StatsdAtom_atom || field.type != WIRE_BYTES)
             continue;
         atom.message = wire_sub(&field);
         if (atom_vec_push(ret, atom) < 0)
@@ -125,7 +123,7 @@ static int atoms_read(struct import *im, const struct packet *packet,
     wire_foreach(&reader, &field) {
         struct wire_packed packed = {0};
         uint64_t ts;
-        while (field.number == STATSD_TIMESTAMP &&
+        while (field.number == PB_StatsdAtom_timestamp_nanos &&
                wire_packed_next(&packed, &field, WIRE_VARINT, &ts) && n_timed < ret->n)
             ret->items[n_timed++].ts = (int64_t)ts;
     }
@@ -149,6 +147,6 @@ static int statsd_sorted(struct import *im, void *state, const struct packet *pa
 }
 
 const struct importer importer_statsd_atom = {
-    .field = PACKET_STATSD_ATOM,
+    .field = PB_TracePacket_statsd_atom,
     .sorted = statsd_sorted,
 };

@@ -7,10 +7,7 @@
 
 #include "common/elements.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_PROPERTY = 86 };
-enum { PROPERTY_VALUE = 1 };
-enum { VALUE_NAME = 1, VALUE_VALUE };
+#include "protos/fields.h"
 
 #define PREFIX   "debug.tracing."
 #define TEXT_MAX 32 // bytes of a value that may be a number
@@ -97,9 +94,9 @@ static void number_property(struct import *im, int64_t ts, struct slice_name ful
 
 static void property(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(part, VALUE_VALUE, message);
-    const struct wire_field *value = &part[VALUE_VALUE];
-    struct slice_name full = {field_text(&part[VALUE_NAME]), part[VALUE_NAME].size};
+    MESSAGE(part, AndroidSystemProperty_PropertyValue, message);
+    const struct wire_field *value = &part.value;
+    struct slice_name full = {field_text(&part.name), part.name.size};
     if (!starts_with(full, PREFIX))
         return;
     struct slice_name name = {full.text + strlen(PREFIX), full.size - strlen(PREFIX)};
@@ -119,11 +116,11 @@ static int properties_sorted(struct import *im, void *state, const struct packet
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == PROPERTY_VALUE)
+        if (field.number == PB_AndroidSystemProperty_values)
             property(im, packet->ts, &field);
     }
     return 0;
 }
 
-const struct importer importer_system_properties = {.field = PACKET_PROPERTY,
+const struct importer importer_system_properties = {.field = PB_TracePacket_android_system_property,
                                                     .sorted = properties_sorted};

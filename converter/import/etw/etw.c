@@ -83,13 +83,13 @@ static void wait_reason(struct import *im, int64_t utid, const struct wire_field
 static void switch_handle(struct import *im, const struct etw_record *record,
                           const struct wire_field *message)
 {
-    MESSAGE(event, PB_CSwitchEtwEvent_old_thread_state_int, message);
-    const struct wire_field *number = &event[PB_CSwitchEtwEvent_old_thread_state];
-    const struct wire_field *zigzag = &event[PB_CSwitchEtwEvent_old_thread_state_int];
+    MESSAGE(event, CSwitchEtwEvent, message);
+    const struct wire_field *number = &event.old_thread_state;
+    const struct wire_field *zigzag = &event.old_thread_state_int;
     uint8_t state = (uint8_t)(field_present(number) ? (int64_t)field_u64(number)
                                                     : wire_unzigzag(field_u64(zigzag)));
-    uint32_t prev = thread_of(&event[PB_CSwitchEtwEvent_old_thread_id]);
-    uint32_t next = thread_of(&event[PB_CSwitchEtwEvent_new_thread_id]);
+    uint32_t prev = thread_of(&event.old_thread_id);
+    uint32_t next = thread_of(&event.new_thread_id);
     struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
     if (!cpu)
         return;
@@ -101,21 +101,19 @@ static void switch_handle(struct import *im, const struct etw_record *record,
         .next_tid = next,
         .prev_utid = utid_of(im, prev),
         .prev_tid = prev,
-        .next_priority =
-            (int32_t)wire_unzigzag(field_u64(&event[PB_CSwitchEtwEvent_new_thread_priority])),
+        .next_priority = (int32_t)wire_unzigzag(field_u64(&event.new_thread_priority)),
     };
     sched_switch_as(im, cpu, &change,
                     state < ELEMENTS(thread_states) ? thread_states[state] : NULL);
     if (state == STATE_WAITING)
-        wait_reason(im, change.prev_utid, &event[PB_CSwitchEtwEvent_old_thread_wait_reason_int]);
+        wait_reason(im, change.prev_utid, &event.old_thread_wait_reason_int);
 }
 
 static void ready_handle(struct import *im, const struct etw_record *record, uint32_t waker_tid,
                          const struct wire_field *message)
 {
-    MESSAGE(event, PB_ReadyThreadEtwEvent_t_thread_id, message);
-    int64_t utid = processes_thread(
-        &im->processes, (uint32_t)field_u64(&event[PB_ReadyThreadEtwEvent_t_thread_id]));
+    MESSAGE(event, ReadyThreadEtwEvent, message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&event.t_thread_id));
     int64_t waker = processes_thread(&im->processes, waker_tid);
     thread_states_wake(&im->thread_states, record->ts, utid, waker, -1);
     import_bounds(im, record->ts);
@@ -166,9 +164,9 @@ static void memory_handle(struct import *im, int64_t ts, const struct wire_field
         {PB_MemInfoEtwEvent_mdl_page_count, "Mdl"},
         {PB_MemInfoEtwEvent_commit_page_count, "Commit"},
     };
-    MESSAGE(event, PB_MemInfoEtwEvent_commit_page_count, message);
+    MESSAGE(event, MemInfoEtwEvent, message);
     for (size_t i = 0; i < ELEMENTS(counts); i++)
-        pages_push(im, ts, counts[i].name, field_u64(&event[counts[i].number]));
+        pages_push(im, ts, counts[i].name, field_u64(&event.at[counts[i].number]));
     priorities_push(im, ts, message, PB_MemInfoEtwEvent_standby_page_counts, "Standby");
     priorities_push(im, ts, message, PB_MemInfoEtwEvent_repurposed_page_counts, "Repurposed");
 }
@@ -198,9 +196,9 @@ static void event_handle(struct import *im, const struct etw_record *record, uin
 
 int etw_handle(struct import *im, const struct etw_record *record)
 {
-    struct wire_field head[PB_EtwTraceEvent_thread_id + 1];
-    message_read(record->event, head, PB_EtwTraceEvent_thread_id + 1);
-    uint32_t tid = (uint32_t)field_u64(&head[PB_EtwTraceEvent_thread_id]);
+    union message_EtwTraceEvent head;
+    message_read(record->event, head.at, ELEMENTS(head.at));
+    uint32_t tid = (uint32_t)field_u64(&head.thread_id);
     processes_thread(&im->processes, tid);
     struct wire_reader reader = record->event;
     struct wire_field field;

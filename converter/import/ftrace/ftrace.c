@@ -22,8 +22,6 @@
 #define GENERIC_EVENTS_MAX 65536
 
 // Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
-enum { DESCRIPTOR_NAME = 1, DESCRIPTOR_FIELD = 2 };
-enum { FIELD_NAME = 1, FIELD_NUMBER = 3, FIELD_TYPE = 5 };
 enum {
     TYPE_DOUBLE = 1,
     TYPE_FLOAT = 2,
@@ -38,8 +36,6 @@ enum {
 };
 
 // GenericFtraceEvent and its Field.
-enum { EVENT_GENERIC = 327, GENERIC_NAME = 1, GENERIC_FIELD = 2 };
-enum { VALUE_NAME = 1, VALUE_TEXT = 3, VALUE_INT = 4, VALUE_UINT = 5 };
 
 struct generic_field {
     const char *name; // in strings; NULL: no such field
@@ -127,17 +123,17 @@ static bool descriptor_read(struct import *im, const struct wire_field *message,
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == DESCRIPTOR_NAME) {
+        if (field.number == PB_DescriptorProto_name) {
             event->name = string_keep(im, &field);
             event->name_size = field.size;
         }
-        if (field.number != DESCRIPTOR_FIELD)
+        if (field.number != PB_DescriptorProto_field)
             continue;
-        MESSAGE(part, FIELD_TYPE, &field);
-        uint64_t number = field_u64(&part[FIELD_NUMBER]), type = field_u64(&part[FIELD_TYPE]);
+        MESSAGE(part, FieldDescriptorProto, &field);
+        uint64_t number = field_u64(&part.number), type = field_u64(&part.type);
         if (number >= GENERIC_FIELDS_MAX || type > TYPE_SINT64)
             return false;
-        event->fields[number].name = string_keep(im, &part[FIELD_NAME]);
+        event->fields[number].name = string_keep(im, &part.name);
         event->fields[number].type = (uint8_t)type;
     }
     return !reader.error && event->name;
@@ -152,15 +148,13 @@ static uint64_t generic_number(const struct import *im, uint64_t number)
 int ftrace_describe(struct import *im, const struct wire_field *descriptor)
 {
     struct ftrace *ftrace = im->ftrace;
-    MESSAGE(part, PB_FtraceEventBundle_GenericEventDescriptor_group_name, descriptor);
-    uint64_t number =
-        generic_number(im, field_u64(&part[PB_FtraceEventBundle_GenericEventDescriptor_field_id]));
+    MESSAGE(part, FtraceEventBundle_GenericEventDescriptor, descriptor);
+    uint64_t number = generic_number(im, field_u64(&part.field_id));
     struct generic_event event = {0};
     if (map64_find(&ftrace->generic_by_number, number))
         return 0;
     if (ftrace->generic.n >= GENERIC_EVENTS_MAX ||
-        !descriptor_read(im, &part[PB_FtraceEventBundle_GenericEventDescriptor_event_descriptor],
-                         &event)) {
+        !descriptor_read(im, &part.event_descriptor, &event)) {
         stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
         return 0;
     }
@@ -485,16 +479,16 @@ static int legacy_generic_write(struct import *im, const struct ftrace_event *ev
     size_t n = 0;
     struct wire_reader reader = wire_sub(&event->message);
     wire_foreach(&reader, &field) {
-        if (field.number == GENERIC_NAME)
+        if (field.number == PB_GenericFtraceEvent_event_name)
             name = field;
-        if (field.number != GENERIC_FIELD || n == ARGS_MAX)
+        if (field.number != PB_GenericFtraceEvent_field || n == ARGS_MAX)
             continue;
-        MESSAGE(part, VALUE_UINT, &field);
-        const char *key = string_keep(im, &part[VALUE_NAME]);
-        const struct wire_field *text = &part[VALUE_TEXT];
-        const struct wire_field *number = &part[VALUE_INT];
+        MESSAGE(part, GenericFtraceEvent_Field, &field);
+        const char *key = string_keep(im, &part.name);
+        const struct wire_field *text = &part.str_value;
+        const struct wire_field *number = &part.int_value;
         if (!field_present(number))
-            number = &part[VALUE_UINT];
+            number = &part.uint_value;
         if (key && field_present(number))
             args[n++] = arg_int(key, field_i64(number));
         else if (key && field_present(text))
@@ -559,7 +553,7 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
     if (before_row)
         event_apply(im, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
-    if (number == EVENT_GENERIC)
+    if (number == PB_FtraceEvent_generic)
         im->ftrace_rows.failure = legacy_generic_write(im, &event, utid);
     else if (event.type)
         typed_write(im, &event, utid);

@@ -50,33 +50,27 @@ static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uin
     return UTID_NONE;
 }
 
-// Numbers of the messages' fields, as in protos/ftrace_events.csv. This event is too frequent for
-// names.
-struct rss_fields {
-    uint8_t member, size, curr, mm_id;
-    bool has_owner; // also where the fields that tell it are 0
-};
-
-static void rss_read(struct import *im, const struct ftrace_event *event, struct rss_fields at)
+// With `has_owner`, the fields that tell the owner hold also where they are 0.
+static void rss_write(struct import *im, const struct ftrace_event *event,
+                      const union message_RssStatFtraceEvent *rss, bool has_owner)
 {
     static const char *const members[] = {
         "rss.file", "rss.anon", "swap", "rss.shmem", "unreclaimable",
     };
     static const char unknown[] = "unknown";
-    MESSAGE(rss, 4, &event->message);
-    uint32_t member = (uint32_t)field_u64(&rss[at.member]);
+    uint32_t member = (uint32_t)field_u64(&rss->member);
     const char *key = unknown;
     if (member < ELEMENTS(members))
         key = members[member];
     else
         stats_add(&im->stats, STAT_rss_stat_unknown_keys, 1);
-    int64_t size = field_i64(&rss[at.size]), utid;
+    int64_t size = field_i64(&rss->size), utid;
     if (size < 0) {
         stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
         return;
     }
-    if (at.has_owner || (field_present(&rss[at.curr]) && field_present(&rss[at.mm_id])))
-        utid = mm_owner(im, event, field_u64(&rss[at.mm_id]), field_u64(&rss[at.curr]) != 0);
+    if (has_owner || (field_present(&rss->curr) && field_present(&rss->mm_id)))
+        utid = mm_owner(im, event, field_u64(&rss->mm_id), field_u64(&rss->curr) != 0);
     else
         utid = processes_thread(&im->processes, event->pid);
     if (utid == UTID_NONE)
@@ -85,14 +79,19 @@ static void rss_read(struct import *im, const struct ftrace_event *event, struct
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
 }
 
+// This event is too frequent for names, as is the next.
 static void rss_stat(struct import *im, const struct ftrace_event *event)
 {
-    rss_read(im, event, (struct rss_fields){1, 2, 3, 4, .has_owner = false});
+    MESSAGE(rss, RssStatFtraceEvent, &event->message);
+    rss_write(im, event, &rss, false);
 }
 
 static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
 {
-    rss_read(im, event, (struct rss_fields){2, 4, 1, 3, .has_owner = true});
+    MESSAGE(part, RssStatThrottledFtraceEvent, &event->message);
+    union message_RssStatFtraceEvent rss = {
+        .member = part.member, .size = part.size, .curr = part.curr, .mm_id = part.mm_id};
+    rss_write(im, event, &rss, true);
 }
 
 static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)

@@ -8,8 +8,7 @@
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/systrace.h"
-
-enum { PRINT_BUF = 2 };
+#include "protos/fields.h"
 
 // Up to the next bar; *rest is behind it.
 static struct slice_name part_take(struct slice_name *rest)
@@ -85,8 +84,8 @@ static bool marker_read(struct slice_name rest, struct marker *ret)
 static void print(struct import *im, const struct ftrace_event *event)
 {
     static const char clock_sync[] = "trace_event_clock_sync:";
-    MESSAGE(message, PRINT_BUF, &event->message);
-    const struct wire_field *buf = &message[PRINT_BUF];
+    MESSAGE(message, PrintFtraceEvent, &event->message);
+    const struct wire_field *buf = &message.buf;
     struct slice_name text = {.text = field_text(buf), .size = buf->size};
     while (text.size && (text.text[text.size - 1] == '\n' || text.text[text.size - 1] == '\0'))
         text.size--;

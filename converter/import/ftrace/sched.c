@@ -4,37 +4,26 @@
 // switch before tells: who is switched out, and who the processor was running when it woke another
 // thread. Without a switch before, such an event says too little and is left out.
 #include "converter/import/ftrace/ftrace.h"
+#include "protos/fields.h"
 
 // Numbers of the messages' fields, as in protos/ftrace_events.csv.
-enum {
-    SWITCH_PREV_COMM = 1,
-    SWITCH_PREV_PID,
-    SWITCH_PREV_PRIO,
-    SWITCH_PREV_STATE,
-    SWITCH_NEXT_COMM,
-    SWITCH_NEXT_PID,
-    SWITCH_NEXT_PRIO,
-};
-enum { EVENT_SWITCH = 4, EVENT_WAKING = 20 };
-enum { WAKING_COMM = 1, WAKING_PID = 2 };
-enum { BLOCKED_PID = 1, BLOCKED_CALLER = 2, BLOCKED_IO_WAIT = 3 };
 
 #define FLAG_HARDIRQ 0x08
 #define FLAG_SOFTIRQ 0x10
 
 static void sched_switch_event(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(task, SWITCH_NEXT_PRIO, &event->message);
+    MESSAGE(task, SchedSwitchFtraceEvent, &event->message);
     struct processes *processes = &im->processes;
-    const struct wire_field *next_comm = &task[SWITCH_NEXT_COMM];
-    const struct wire_field *prev_comm = &task[SWITCH_PREV_COMM];
+    const struct wire_field *next_comm = &task.next_comm;
+    const struct wire_field *prev_comm = &task.prev_comm;
     struct sched_switch is = {
         .ts = event->ts,
         .cpu = event->cpu,
-        .prev_tid = (uint32_t)field_u64(&task[SWITCH_PREV_PID]),
-        .next_tid = (uint32_t)field_u64(&task[SWITCH_NEXT_PID]),
-        .next_priority = (int32_t)field_u64(&task[SWITCH_NEXT_PRIO]),
-        .prev_state = field_i64(&task[SWITCH_PREV_STATE]),
+        .prev_tid = (uint32_t)field_u64(&task.prev_pid),
+        .next_tid = (uint32_t)field_u64(&task.next_pid),
+        .next_priority = (int32_t)field_u64(&task.next_prio),
+        .prev_state = field_i64(&task.prev_state),
     };
     is.next_utid = processes_thread(processes, is.next_tid);
     processes_name_thread(processes, is.next_utid,
@@ -51,9 +40,9 @@ static void sched_switch_event(struct import *im, const struct ftrace_event *eve
 
 static void sched_waking_event(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(task, WAKING_PID, &event->message);
-    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task[WAKING_PID]));
-    const struct wire_field *comm = &task[WAKING_COMM];
+    MESSAGE(task, SchedWakingFtraceEvent, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task.pid));
+    const struct wire_field *comm = &task.comm;
     processes_name_thread(&im->processes, utid,
                           strset_add(&im->strings, field_text(comm), comm->size), NAME_FTRACE);
     int64_t waker = processes_thread(&im->processes, event->pid);
@@ -62,11 +51,11 @@ static void sched_waking_event(struct import *im, const struct ftrace_event *eve
 
 static void sched_blocked_reason(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(reason, BLOCKED_IO_WAIT, &event->message);
-    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&reason[BLOCKED_PID]));
-    struct slice_name function = ftrace_symbol(event, field_u64(&reason[BLOCKED_CALLER]));
-    thread_states_blocked(&im->thread_states, utid, field_u64(&reason[BLOCKED_IO_WAIT]) != 0,
-                          function.text, function.size);
+    MESSAGE(reason, SchedBlockedReasonFtraceEvent, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&reason.pid));
+    struct slice_name function = ftrace_symbol(event, field_u64(&reason.caller));
+    thread_states_blocked(&im->thread_states, utid, field_u64(&reason.io_wait) != 0, function.text,
+                          function.size);
 }
 
 static struct arg name_arg(struct import *im, const char *key, int64_t utid)
@@ -111,7 +100,8 @@ void ftrace_compact_switch(struct import *im, const struct ftrace_record *record
         arg_text("next_comm", comm.text, comm.size), arg_int("next_pid", is.next_tid),
         arg_int("next_prio", is.next_priority),
     };
-    ftrace_event_write(im, is.ts, is.cpu, is.prev_utid, ftrace_type(im, EVENT_SWITCH), args, 7);
+    ftrace_event_write(im, is.ts, is.cpu, is.prev_utid,
+                       ftrace_type(im, PB_FtraceEvent_sched_switch), args, 7);
     if (row_only) {
         cpu->last_utid = is.next_utid;
         cpu->last_tid = is.next_tid;
@@ -141,7 +131,7 @@ void ftrace_compact_waking(struct import *im, const struct ftrace_record *record
         arg_int("target_cpu", run->waking.target_cpu),
     };
     struct cell *row = ftrace_event_write(im, record->ts, record->cpu, waker,
-                                          ftrace_type(im, EVENT_WAKING), args, 4);
+                                          ftrace_type(im, PB_FtraceEvent_sched_waking), args, 4);
     cell_int(row, COL__arg_set_common_flags, run->waking.common_flags);
     if (row_only)
         return;

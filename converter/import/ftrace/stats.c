@@ -28,28 +28,27 @@ static const struct {
 
 static void cpu_read(struct import *im, const struct wire_field *field, bool is_end)
 {
-    MESSAGE(cpu, PB_FtraceCpuStats_read_events, field);
-    uint32_t index = (uint32_t)field_u64(&cpu[PB_FtraceCpuStats_cpu]);
+    MESSAGE(cpu, FtraceCpuStats, field);
+    uint32_t index = (uint32_t)field_u64(&cpu.cpu);
     struct stats *stats = &im->stats;
     for (size_t i = 0; i < ELEMENTS(counts); i++) {
-        int64_t value = field_i64(&cpu[counts[i].field]), begin;
+        int64_t value = field_i64(&cpu.at[counts[i].field]), begin;
         stats_set_at(stats, counts[i].begin + is_end, index, value);
         if (is_end && stats_get_at(stats, counts[i].begin, index, &begin))
             stats_set_at(stats, counts[i].begin + 2, index,
                          (int64_t)((uint64_t)value - (uint64_t)begin));
     }
     stats_set_at(stats, STAT_ftrace_cpu_now_ts_begin + is_end, index,
-                 nsec_from_sec(field_double(&cpu[PB_FtraceCpuStats_now_ts])));
+                 nsec_from_sec(field_double(&cpu.now_ts)));
     stats_set_at(stats, STAT_ftrace_cpu_oldest_event_ts_begin + is_end, index,
-                 nsec_from_sec(field_double(&cpu[PB_FtraceCpuStats_oldest_event_ts])));
+                 nsec_from_sec(field_double(&cpu.oldest_event_ts)));
 }
 
 static void kprobes_read(struct import *im, const struct wire_field *field, bool is_end)
 {
-    enum { HITS = 1, MISSES = 2 };
-    MESSAGE(kprobes, MISSES, field);
+    MESSAGE(kprobes, FtraceKprobeStats, field);
     struct stats *stats = &im->stats;
-    int64_t hits = field_i64(&kprobes[HITS]), misses = field_i64(&kprobes[MISSES]);
+    int64_t hits = field_i64(&kprobes.hits), misses = field_i64(&kprobes.misses);
     stats_set(stats, STAT_ftrace_kprobe_hits_begin + is_end, hits);
     stats_set(stats, STAT_ftrace_kprobe_misses_begin + is_end, misses);
     if (!is_end)
@@ -67,12 +66,12 @@ static int ftrace_stats_now(struct import *im, void *state, const struct packet 
 {
     (void)state;
     (void)packet;
-    MESSAGE(head, PB_FtraceStats_preserve_ftrace_buffer, message);
-    uint64_t phase = field_u64(&head[PB_FtraceStats_phase]);
+    MESSAGE(head, FtraceStats, message);
+    uint64_t phase = field_u64(&head.phase);
     if (phase != PB_START_OF_TRACE && phase != PB_END_OF_TRACE)
         return 0;
     bool is_end = phase == PB_END_OF_TRACE;
-    if (!is_end && field_u64(&head[PB_FtraceStats_preserve_ftrace_buffer]))
+    if (!is_end && field_u64(&head.preserve_ftrace_buffer))
         im->machine->keep_old_ftrace = true;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;

@@ -9,6 +9,7 @@
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/syscalls.h"
+#include "protos/fields.h"
 
 struct syscalls {
     struct map64 writing; // threads that are in write(2)
@@ -45,7 +46,7 @@ static bool is_named(struct slice_name name, const char *text)
 static void sys_enter(struct import *im, const struct ftrace_event *event)
 {
     struct syscalls *syscalls = event->own;
-    enum { ARGS_FIELD = 2, ARGS_MAX = 8 };
+    enum { ARGS_MAX = 8 };
     static const char *const keys[ARGS_MAX] = {
         "args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]", "args[6]", "args[7]",
     };
@@ -60,7 +61,7 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
     wire_foreach(&reader, &field) {
         struct wire_packed packed = {0};
         uint64_t value;
-        while (field.number == ARGS_FIELD && n < ARGS_MAX &&
+        while (field.number == PB_SysEnterFtraceEvent_args && n < ARGS_MAX &&
                wire_packed_next(&packed, &field, WIRE_VARINT, &value)) {
             args[n] = arg_uint(keys[n], value);
             args[n++].flat_key = "args";

@@ -2,13 +2,11 @@
 //
 // Processes and threads that come, change their names and go.
 #include "converter/import/ftrace/ftrace.h"
+#include "protos/fields.h"
 
 #define CLONE_THREAD_FLAG 0x00010000 // of clone(2)
 
 // Numbers of the messages' fields, as in protos/ftrace_events.csv.
-enum { NEWTASK_PID = 1, NEWTASK_COMM = 2, NEWTASK_CLONE_FLAGS = 3 };
-enum { RENAME_PID = 1, RENAME_NEWCOMM = 3 };
-enum { FREE_PID = 2 };
 
 static uint32_t comm_add(struct import *im, const struct wire_field *comm)
 {
@@ -17,14 +15,14 @@ static uint32_t comm_add(struct import *im, const struct wire_field *comm)
 
 static void task_newtask(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(task, NEWTASK_CLONE_FLAGS, &event->message);
+    MESSAGE(task, TaskNewtaskFtraceEvent, &event->message);
     struct processes *processes = &im->processes;
-    uint32_t tid = (uint32_t)field_u64(&task[NEWTASK_PID]);
-    uint32_t comm = comm_add(im, &task[NEWTASK_COMM]);
+    uint32_t tid = (uint32_t)field_u64(&task.pid);
+    uint32_t comm = comm_add(im, &task.comm);
     if (tid == 0) // idle threads, made at boot
         return;
     int64_t parent, utid;
-    if (field_u64(&task[NEWTASK_CLONE_FLAGS]) & CLONE_THREAD_FLAG) {
+    if (field_u64(&task.clone_flags) & CLONE_THREAD_FLAG) {
         parent = processes_thread(processes, event->pid);
         utid = processes_start_thread(processes, event->ts, tid, comm, parent);
     } else {
@@ -38,17 +36,17 @@ static void task_newtask(struct import *im, const struct ftrace_event *event)
 
 static void task_rename(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(task, RENAME_NEWCOMM, &event->message);
-    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task[RENAME_PID]));
-    processes_rename(&im->processes, utid, comm_add(im, &task[RENAME_NEWCOMM]));
+    MESSAGE(task, TaskRenameFtraceEvent, &event->message);
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task.pid));
+    processes_rename(&im->processes, utid, comm_add(im, &task.newcomm));
 }
 
 // The end is when the kernel lets go of the task. sched_process_exit comes earlier, but a process
 // may still be there for its parent to see, and other threads of it may still run.
 static void sched_process_free(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(task, FREE_PID, &event->message);
-    processes_end_thread(&im->processes, event->ts, (uint32_t)field_u64(&task[FREE_PID]));
+    MESSAGE(task, SchedProcessFreeFtraceEvent, &event->message);
+    processes_end_thread(&im->processes, event->ts, (uint32_t)field_u64(&task.pid));
 }
 
 static const struct ftrace_handler handlers[] = {

@@ -10,23 +10,9 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "protos/fields.h"
 
-enum { PACKET_GPU_COUNTER = 52, INTERNED_DESCRIPTOR = 47, PACKET_TIMESTAMP = 8 };
-enum { EVENT_DESCRIPTOR = 1, EVENT_COUNTER, EVENT_GPU, EVENT_DESCRIPTOR_IID };
-enum { COUNTER_ID = 1, COUNTER_INT, COUNTER_DOUBLE };
-enum { INTERNED_DESCRIPTION = 2, INTERNED_GPU };
-enum { DESCRIPTOR_SPEC = 1, DESCRIPTOR_GROUP = 6 };
-enum {
-    SPEC_ID = 1,
-    SPEC_NAME,
-    SPEC_DESCRIPTION,
-    SPEC_NUMERATOR = 7,
-    SPEC_DENOMINATOR,
-    SPEC_GROUP = 10,
-    SPEC_DIRECTION
-};
 enum { DIRECTION_FORWARDS = 2 };
-enum { GROUP_ID = 1, GROUP_NAME, GROUP_DESCRIPTION, GROUP_COUNTER };
 
 // By number.
 static const char *const units[] = {
@@ -79,9 +65,9 @@ static void units_add(struct strbuf *text, const struct wire_field *spec, uint32
     char separator = first;
     while (values_next(&values, &number)) {
         const char *unit = number < ELEMENTS(units) ? units[number] : "Unknown";
-        if (field == SPEC_DENOMINATOR && !*unit)
+        if (field == PB_GpuCounterDescriptor_GpuCounterSpec_denominator_units && !*unit)
             continue;
-        if (text->size || field == SPEC_DENOMINATOR)
+        if (text->size || field == PB_GpuCounterDescriptor_GpuCounterSpec_denominator_units)
             strbuf_add_char(text, separator);
         separator = ':';
         strbuf_add_str(text, unit);
@@ -94,13 +80,14 @@ static const char *string_keep(struct import *im, const char *text, size_t size)
 }
 
 static uint32_t counter_track(struct import *im, uint32_t gpu, const struct wire_field *message,
-                              const struct wire_field *spec)
+                              const union message_GpuCounterDescriptor_GpuCounterSpec *spec)
 {
-    const struct wire_field *name = &spec[SPEC_NAME], *description = &spec[SPEC_DESCRIPTION];
+    const struct wire_field *name = &spec->name, *description = &spec->description;
     CLEANUP(strbuf_done) struct strbuf unit = {0};
-    units_add(&unit, message, SPEC_NUMERATOR, ':');
-    units_add(&unit, message, SPEC_DENOMINATOR, '/');
-    bool has_unit = field_present(&spec[SPEC_NUMERATOR]) || field_present(&spec[SPEC_DENOMINATOR]);
+    units_add(&unit, message, PB_GpuCounterDescriptor_GpuCounterSpec_numerator_units, ':');
+    units_add(&unit, message, PB_GpuCounterDescriptor_GpuCounterSpec_denominator_units, '/');
+    bool has_unit =
+        field_present(&spec->numerator_units) || field_present(&spec->denominator_units);
     struct track_spec track = {
         .type = "gpu_counter",
         .unit = has_unit ? string_keep(im, unit.text, unit.size) : NULL,
@@ -139,12 +126,12 @@ static void groups_done(struct groups *groups)
 // The group that a field of a descriptor has. False: it has none with a number.
 static bool group_read(const struct wire_field *field, struct group *ret, uint64_t *ret_number)
 {
-    if (field->number != DESCRIPTOR_GROUP)
+    if (field->number != PB_GpuCounterDescriptor_counter_groups)
         return false;
-    MESSAGE(part, GROUP_DESCRIPTION, field);
-    *ret = (struct group){part[GROUP_NAME], part[GROUP_DESCRIPTION]};
-    *ret_number = field_u64(&part[GROUP_ID]);
-    return field_present(&part[GROUP_ID]);
+    MESSAGE(part, GpuCounterDescriptor_GpuCounterGroupSpec, field);
+    *ret = (struct group){part.name, part.description};
+    *ret_number = field_u64(&part.group_id);
+    return field_present(&part.group_id);
 }
 
 static int groups_read(struct groups *groups, const struct wire_field *descriptor)
@@ -166,7 +153,7 @@ static int groups_read(struct groups *groups, const struct wire_field *descripto
 static void counter_groups(struct import *im, uint32_t track, const struct groups *groups,
                            const struct wire_field *spec)
 {
-    struct values numbers = values_of(spec, SPEC_GROUP);
+    struct values numbers = values_of(spec, PB_GpuCounterDescriptor_GpuCounterSpec_groups);
     uint64_t number;
     bool has_group = false;
     while (values_next(&numbers, &number)) {
@@ -189,7 +176,8 @@ static void group_counters(struct import *im, const struct gpu_counters *all,
     wire_foreach(&reader, &field) {
         if (!group_read(&field, &group, &number))
             continue;
-        struct values ids = values_of(&field, GROUP_COUNTER);
+        struct values ids =
+            values_of(&field, PB_GpuCounterDescriptor_GpuCounterGroupSpec_counter_ids);
         while (values_next(&ids, &id)) {
             const uint64_t *index = map64_find(&all->by_id, descriptor_id << 32 | (uint32_t)id);
             if (index)
@@ -202,17 +190,17 @@ static void group_counters(struct import *im, const struct gpu_counters *all,
 static int spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
                      const struct groups *groups, const struct wire_field *message, bool is_strict)
 {
-    MESSAGE(spec, SPEC_DIRECTION, message);
-    uint64_t key = number << 32 | (uint32_t)field_u64(&spec[SPEC_ID]);
-    bool is_whole = field_present(&spec[SPEC_ID]) && field_present(&spec[SPEC_NAME]), is_new;
+    MESSAGE(spec, GpuCounterDescriptor_GpuCounterSpec, message);
+    uint64_t key = number << 32 | (uint32_t)field_u64(&spec.counter_id);
+    bool is_whole = field_present(&spec.counter_id) && field_present(&spec.name), is_new;
     if (!is_whole || (is_strict && map64_find(&all->by_id, key))) {
         if (is_strict)
             stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
         return 0;
     }
     struct counter counter = {
-        .track = counter_track(im, gpu, message, spec),
-        .is_forwards = field_u64(&spec[SPEC_DIRECTION]) == DIRECTION_FORWARDS,
+        .track = counter_track(im, gpu, message, &spec),
+        .is_forwards = field_u64(&spec.value_direction) == DIRECTION_FORWARDS,
     };
     if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new))
         return -ENOMEM;
@@ -230,7 +218,7 @@ static int descriptor_read(struct import *im, struct gpu_counters *all, uint64_t
     struct wire_reader reader = wire_sub(descriptor);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
-        if (field.number == DESCRIPTOR_SPEC)
+        if (field.number == PB_GpuCounterDescriptor_specs)
             r = spec_read(im, all, number, gpu, &groups, &field, is_strict);
     if (r == 0)
         group_counters(im, all, number, descriptor);
@@ -243,34 +231,34 @@ static int interned_read(struct import *im, struct gpu_counters *all, const stru
     uint64_t key[2] = {packet->state->epoch, iid};
     if (strset_find(&all->descriptors, (const char *)key, sizeof(key)) != STRSET_NONE)
         return 0;
-    struct wire_field whole =
-        interned_message(generation_find(packet->state, INTERNED_DESCRIPTOR, iid));
-    MESSAGE(interned, INTERNED_GPU, &whole);
-    if (!field_present(&interned[INTERNED_DESCRIPTION])) {
+    struct wire_field whole = interned_message(
+        generation_find(packet->state, PB_InternedData_gpu_counter_descriptors, iid));
+    MESSAGE(interned, InternedGpuCounterDescriptor, &whole);
+    if (!field_present(&interned.counter_descriptor)) {
         stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
         return 0;
     }
     uint32_t number = strset_add(&all->descriptors, (const char *)key, sizeof(key));
     return number == STRSET_NONE
                ? -ENOMEM
-               : descriptor_read(im, all, number, (uint32_t)field_u64(&interned[INTERNED_GPU]),
-                                 &interned[INTERNED_DESCRIPTION], false);
+               : descriptor_read(im, all, number, (uint32_t)field_u64(&interned.gpu_id),
+                                 &interned.counter_descriptor, false);
 }
 
 static int counters_now(struct import *im, void *state, const struct packet *packet,
                         const struct wire_field *message)
 {
     struct gpu_counters *all = state;
-    MESSAGE(event, EVENT_DESCRIPTOR_IID, message);
-    if (field_present(&event[EVENT_DESCRIPTOR_IID]))
-        return interned_read(im, all, packet, field_u64(&event[EVENT_DESCRIPTOR_IID]));
-    if (!field_present(&event[EVENT_DESCRIPTOR]))
+    MESSAGE(event, GpuCounterEvent, message);
+    if (field_present(&event.counter_descriptor_iid))
+        return interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid));
+    if (!field_present(&event.counter_descriptor))
         return 0;
     uint32_t number = strset_add(&all->descriptors, (const char *)whole_trace, sizeof(whole_trace));
     return number == STRSET_NONE
                ? -ENOMEM
-               : descriptor_read(im, all, number, (uint32_t)field_u64(&event[EVENT_GPU]),
-                                 &event[EVENT_DESCRIPTOR], true);
+               : descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
+                                 &event.counter_descriptor, true);
 }
 
 static int value_push(struct import *im, struct gpu_counters *all, int64_t ts,
@@ -295,18 +283,18 @@ static int value_push(struct import *im, struct gpu_counters *all, int64_t ts,
 
 static bool has_timestamp(const struct packet *packet)
 {
-    struct wire_field fields[PACKET_TIMESTAMP + 1];
-    message_read(packet->fields, fields, PACKET_TIMESTAMP + 1);
-    return field_present(&fields[PACKET_TIMESTAMP]);
+    union message_TracePacket fields;
+    message_read(packet->fields, fields.at, ELEMENTS(fields.at));
+    return field_present(&fields.timestamp);
 }
 
 static int counters_sorted(struct import *im, void *state, const struct packet *packet,
                            const struct wire_field *message)
 {
     struct gpu_counters *all = state;
-    MESSAGE(event, EVENT_DESCRIPTOR_IID, message);
-    const struct wire_field *iid = &event[EVENT_DESCRIPTOR_IID];
-    if (!field_present(&event[EVENT_COUNTER]))
+    MESSAGE(event, GpuCounterEvent, message);
+    const struct wire_field *iid = &event.counter_descriptor_iid;
+    if (!field_present(&event.counters))
         return 0;
     if (!has_timestamp(packet)) {
         stats_add(&im->stats, STAT_gpu_counters_missing_timestamp, 1);
@@ -319,17 +307,17 @@ static int counters_sorted(struct import *im, void *state, const struct packet *
     struct wire_field field;
     int r = 0;
     while (r == 0 && number != STRSET_NONE && wire_next(&reader, &field)) {
-        MESSAGE(part, COUNTER_DOUBLE, &field);
-        bool has_double = field_present(&part[COUNTER_DOUBLE]);
-        if (field.number != EVENT_COUNTER || !field_present(&part[COUNTER_ID]) ||
-            (!field_present(&part[COUNTER_INT]) && !has_double))
+        MESSAGE(part, GpuCounterEvent_GpuCounter, &field);
+        bool has_double = field_present(&part.double_value);
+        if (field.number != PB_GpuCounterEvent_counters || !field_present(&part.counter_id) ||
+            (!field_present(&part.int_value) && !has_double))
             continue;
         const uint64_t *index =
-            map64_find(&all->by_id, number << 32 | (uint32_t)field_u64(&part[COUNTER_ID]));
+            map64_find(&all->by_id, number << 32 | (uint32_t)field_u64(&part.counter_id));
         if (index)
             r = value_push(im, all, packet->ts, &all->counters.items[*index],
-                           field_present(&part[COUNTER_INT]) ? (double)field_i64(&part[COUNTER_INT])
-                                                             : field_double(&part[COUNTER_DOUBLE]));
+                           field_present(&part.int_value) ? (double)field_i64(&part.int_value)
+                                                          : field_double(&part.double_value));
         else if (field_present(iid))
             stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
     }
@@ -357,7 +345,7 @@ static void counters_done(void *state)
 }
 
 const struct importer importer_gpu_counters = {
-    .field = PACKET_GPU_COUNTER,
+    .field = PB_TracePacket_gpu_counter_event,
     .now = counters_now,
     .sorted = counters_sorted,
     .state_size = sizeof(struct gpu_counters),

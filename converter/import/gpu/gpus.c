@@ -8,20 +8,14 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_GPU_LOG = 63, PACKET_GPU_INFO = 128, PACKET_GPU_FREQUENCY = 129 };
-enum { LOG_SEVERITY = 1, LOG_TAG, LOG_MESSAGE };
-enum { INFO_GPU = 1 };
-enum { GPU_NAME = 1, GPU_VENDOR, GPU_MODEL, GPU_ARCHITECTURE, GPU_UUID, GPU_EXTRA, GPU_PCI_BDF };
-enum { EXTRA_KEY = 1, EXTRA_VALUE };
-enum { FREQUENCY_GPU = 1, FREQUENCY_KHZ };
+#include "protos/fields.h"
 
 #define GPUS_MAX  1024
 #define EXTRA_MAX 64 // further facts of one GPU
 
 struct gpu {
     uint32_t number;
-    struct wire_field part[GPU_PCI_BDF + 1];
+    union message_GpuInfo_Gpu part;
     int64_t arg_set;
 };
 VEC_DEFINE(gpu_vec, struct gpu);
@@ -33,14 +27,13 @@ static int64_t extra_args(struct import *im, const struct wire_field *message)
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (n < EXTRA_MAX && wire_next(&reader, &field)) {
-        if (field.number != GPU_EXTRA)
+        if (field.number != PB_GpuInfo_Gpu_extra_info)
             continue;
-        MESSAGE(extra, EXTRA_VALUE, &field);
-        uint32_t key =
-            strset_add(&im->strings, field_text(&extra[EXTRA_KEY]), extra[EXTRA_KEY].size);
-        if (extra[EXTRA_KEY].data && extra[EXTRA_VALUE].data && key != STRSET_NONE)
-            args[n++] = arg_text(strset_text(&im->strings, key), extra[EXTRA_VALUE].data,
-                                 extra[EXTRA_VALUE].size);
+        MESSAGE(extra, GpuInfo_Gpu_KeyValue, &field);
+        uint32_t key = strset_add(&im->strings, field_text(&extra.key), extra.key.size);
+        if (extra.key.data && extra.value.data && key != STRSET_NONE)
+            args[n++] =
+                arg_text(strset_text(&im->strings, key), extra.value.data, extra.value.size);
     }
     return args_add(&im->args, args, n);
 }
@@ -55,10 +48,10 @@ static int info_sorted(struct import *im, void *state, const struct packet *pack
     int r = 0;
     gpu_vec_clear(gpus); // the last list counts
     while (r == 0 && gpus->n < GPUS_MAX && wire_next(&reader, &field)) {
-        if (field.number != INFO_GPU)
+        if (field.number != PB_GpuInfo_gpus)
             continue;
         struct gpu gpu = {.number = (uint32_t)gpus->n, .arg_set = extra_args(im, &field)};
-        message_read(wire_sub(&field), gpu.part, GPU_PCI_BDF + 1);
+        message_read(wire_sub(&field), gpu.part.at, ELEMENTS(gpu.part.at));
         gpus_get(im, gpu.number);
         r = gpu_vec_push(gpus, gpu);
     }
@@ -81,14 +74,16 @@ static void facts_set(struct import *im, struct cell *row, const struct gpu *gpu
         uint32_t field;
         size_t column;
     } texts[] = {
-        {GPU_NAME, COL_gpu_name},       {GPU_VENDOR, COL_gpu_vendor},
-        {GPU_MODEL, COL_gpu_model},     {GPU_ARCHITECTURE, COL_gpu_architecture},
-        {GPU_PCI_BDF, COL_gpu_pci_bdf},
+        {PB_GpuInfo_Gpu_name, COL_gpu_name},
+        {PB_GpuInfo_Gpu_vendor, COL_gpu_vendor},
+        {PB_GpuInfo_Gpu_model, COL_gpu_model},
+        {PB_GpuInfo_Gpu_architecture, COL_gpu_architecture},
+        {PB_GpuInfo_Gpu_pci_bdf, COL_gpu_pci_bdf},
     };
     for (size_t i = 0; i < ELEMENTS(texts); i++)
-        if (gpu->part[texts[i].field].size)
-            cell_field(row, texts[i].column, &gpu->part[texts[i].field]);
-    uuid_set(im, row, &gpu->part[GPU_UUID]);
+        if (gpu->part.at[texts[i].field].size)
+            cell_field(row, texts[i].column, &gpu->part.at[texts[i].field]);
+    uuid_set(im, row, &gpu->part.uuid);
     cell_arg_set(row, COL_gpu_arg_set_id, gpu->arg_set);
 }
 
@@ -119,9 +114,9 @@ static int frequency_sorted(struct import *im, void *state, const struct packet 
                             const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, FREQUENCY_KHZ, message);
-    gpu_frequency_push(im, packet->ts, (uint32_t)field_u64(&part[FREQUENCY_GPU]),
-                       (uint32_t)field_u64(&part[FREQUENCY_KHZ]));
+    MESSAGE(part, GenericGpuFrequencyEvent, message);
+    gpu_frequency_push(im, packet->ts, (uint32_t)field_u64(&part.gpu_id),
+                       (uint32_t)field_u64(&part.frequency_khz));
     return 0;
 }
 
@@ -133,14 +128,14 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
         "UNSPECIFIED", "VERBOSE", "DEBUG", "INFO", "WARNING", "ERROR", "UNKNOWN_SEVERITY",
     };
     enum { UNKNOWN = ELEMENTS(severities) - 1 };
-    MESSAGE(log, LOG_MESSAGE, message);
-    uint64_t severity = field_u64(&log[LOG_SEVERITY]);
+    MESSAGE(log, GpuLog, message);
+    uint64_t severity = field_u64(&log.severity);
     struct arg args[2];
     size_t n = 0;
-    if (field_present(&log[LOG_TAG]))
-        args[n++] = arg_text("tag", log[LOG_TAG].data, log[LOG_TAG].size);
-    if (field_present(&log[LOG_MESSAGE]))
-        args[n++] = arg_text("message", log[LOG_MESSAGE].data, log[LOG_MESSAGE].size);
+    if (field_present(&log.tag))
+        args[n++] = arg_text("tag", log.tag.data, log.tag.size);
+    if (field_present(&log.log_message))
+        args[n++] = arg_text("message", log.log_message.data, log.log_message.size);
     struct track_spec track = {
         .type = "gpu_log", .name = "GPU Log", .name_size = strlen("GPU Log")};
     struct slice_spec spec = {
@@ -155,12 +150,12 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
 }
 
 const struct importer importer_gpu_info = {
-    .field = PACKET_GPU_INFO,
+    .field = PB_TracePacket_gpu_info,
     .sorted = info_sorted,
     .state_size = sizeof(struct gpu_vec),
     .finish = info_finish,
     .done = info_done,
 };
-const struct importer importer_gpu_frequency = {.field = PACKET_GPU_FREQUENCY,
+const struct importer importer_gpu_frequency = {.field = PB_TracePacket_generic_gpu_frequency_event,
                                                 .sorted = frequency_sorted};
-const struct importer importer_gpu_log = {.field = PACKET_GPU_LOG, .sorted = log_sorted};
+const struct importer importer_gpu_log = {.field = PB_TracePacket_gpu_log, .sorted = log_sorted};

@@ -11,55 +11,7 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_RENDER_STAGE = 53 };
-enum {
-    INTERNED_EVENT_NAMES = 2,
-    INTERNED_CONTEXTS = 23,
-    INTERNED_SPECIFICATIONS = 24,
-    INTERNED_TEXT_VALUES = 29,
-    INTERNED_KERNELS = 1000,
-    INTERNED_ARG_NAMES = 1001
-};
-enum {
-    EVENT_ID = 1,
-    EVENT_DURATION,
-    EVENT_QUEUE,
-    EVENT_STAGE,
-    EVENT_CONTEXT,
-    EVENT_EXTRA,
-    EVENT_SPECIFICATIONS,
-    EVENT_RENDER_TARGET,
-    EVENT_RENDER_PASS,
-    EVENT_SUBMISSION,
-    EVENT_GPU,
-    EVENT_COMMAND_BUFFER,
-    EVENT_QUEUE_IID,
-    EVENT_STAGE_IID,
-    EVENT_SUBPASS_MASK,
-    EVENT_PASS_INSTANCE,
-    EVENT_NAME,
-    EVENT_WAIT,
-    EVENT_KERNEL,
-    EVENT_NAME_IID,
-    EVENT_LAUNCH
-};
-enum { SPECIFICATIONS_CONTEXT = 1, SPECIFICATIONS_QUEUE, SPECIFICATIONS_STAGE };
-enum { CONTEXT_PID = 2 };
-enum { DESCRIPTION_NAME = 1, DESCRIPTION_TEXT };
-enum { SPECIFICATION_NAME = 2, SPECIFICATION_TEXT, SPECIFICATION_CATEGORY };
-enum { EXTRA_NAME = 1, EXTRA_VALUE };
-enum { KERNEL_NAME = 2, KERNEL_DEMANGLED, KERNEL_ARCH, KERNEL_ARG };
-enum { LAUNCH_GRID = 1, LAUNCH_WORKGROUP, LAUNCH_ARG };
-enum {
-    ARG_NAME_IID = 1,
-    ARG_NAME,
-    ARG_INT_VALUE,
-    ARG_UINT_VALUE,
-    ARG_DOUBLE_VALUE,
-    ARG_TEXT_VALUE,
-    ARG_TEXT_IID
-};
+#include "protos/fields.h"
 
 #define STAGE_ARGS_MAX 128 // of one event
 #define SUBPASSES_MAX  4096
@@ -153,10 +105,9 @@ static void queue_name(struct import *im, uint32_t gpu, uint64_t id,
 static int queue_describe(struct render_stages *stages, uint64_t id,
                           const struct wire_field *message)
 {
-    MESSAGE(part, DESCRIPTION_TEXT, message);
-    struct described described = {gpu_text(part[DESCRIPTION_NAME]),
-                                  gpu_text(part[DESCRIPTION_TEXT])};
-    bool has_name = field_present(&part[DESCRIPTION_NAME]);
+    MESSAGE(part, GpuRenderStageEvent_Specifications_Description, message);
+    struct described described = {gpu_text(part.name), gpu_text(part.description)};
+    bool has_name = field_present(&part.name);
     if (id >= stages->queues.n) // those without a name keep their number
         return described_vec_push(&stages->queues, has_name ? described : (struct described){0});
     if (has_name)
@@ -172,54 +123,54 @@ static int specifications_read(struct import *im, struct render_stages *stages, 
     uint64_t n_queues = 0;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number == SPECIFICATIONS_QUEUE) {
+        if (field.number == PB_GpuRenderStageEvent_Specifications_hw_queue) {
             uint64_t id = n_queues++;
             r = queue_describe(stages, id, &field);
             if (r == 0 && field_present(&stages->queues.items[id].name) &&
                 map64_remove(&stages->unnamed, id))
                 queue_name(im, gpu, id, &stages->queues.items[id]);
-        } else if (field.number == SPECIFICATIONS_STAGE) {
-            MESSAGE(part, DESCRIPTION_TEXT, &field);
-            if (field_present(&part[DESCRIPTION_NAME]))
-                r = described_vec_push(&stages->stages,
-                                       (struct described){gpu_text(part[DESCRIPTION_NAME]),
-                                                          gpu_text(part[DESCRIPTION_TEXT])});
+        } else if (field.number == PB_GpuRenderStageEvent_Specifications_stage) {
+            MESSAGE(part, GpuRenderStageEvent_Specifications_Description, &field);
+            if (field_present(&part.name))
+                r = described_vec_push(
+                    &stages->stages,
+                    (struct described){gpu_text(part.name), gpu_text(part.description)});
         }
     }
     return r;
 }
 
-static uint32_t pid_of(const struct packet *packet, const struct wire_field *event)
+static uint32_t pid_of(const struct packet *packet, const union message_GpuRenderStageEvent *event)
 {
     uint32_t pid = 0;
-    if (field_present(&event[EVENT_SPECIFICATIONS])) {
-        MESSAGE(all, SPECIFICATIONS_CONTEXT, &event[EVENT_SPECIFICATIONS]);
-        MESSAGE(context, CONTEXT_PID, &all[SPECIFICATIONS_CONTEXT]);
-        pid = (uint32_t)field_u64(&context[CONTEXT_PID]);
+    if (field_present(&event->specifications)) {
+        MESSAGE(all, GpuRenderStageEvent_Specifications, &event->specifications);
+        MESSAGE(context, GpuRenderStageEvent_Specifications_ContextSpec, &all.context_spec);
+        pid = (uint32_t)field_u64(&context.pid);
     }
     struct wire_field interned =
-        interned_get(packet, INTERNED_CONTEXTS, field_u64(&event[EVENT_CONTEXT]));
-    if (!field_present(&event[EVENT_CONTEXT]) || !field_present(&interned))
+        interned_get(packet, PB_InternedData_graphics_contexts, field_u64(&event->context));
+    if (!field_present(&event->context) || !field_present(&interned))
         return pid;
-    MESSAGE(context, CONTEXT_PID, &interned);
-    return (uint32_t)field_u64(&context[CONTEXT_PID]);
+    MESSAGE(context, GpuRenderStageEvent_Specifications_ContextSpec, &interned);
+    return (uint32_t)field_u64(&context.pid);
 }
 
 // False: the queue is interned, and the trace does not have it.
 static bool queue_of(struct import *im, struct render_stages *stages, const struct packet *packet,
-                     const struct wire_field *event, struct queue *ret)
+                     const union message_GpuRenderStageEvent *event, struct queue *ret)
 {
-    *ret =
-        (struct queue){.source = "iid", .id = field_u64(&event[EVENT_QUEUE_IID]), .is_named = true};
-    if (field_present(&event[EVENT_QUEUE_IID])) {
-        struct wire_field interned = interned_get(packet, INTERNED_SPECIFICATIONS, ret->id);
-        MESSAGE(part, SPECIFICATION_TEXT, &interned);
-        ret->name = part[SPECIFICATION_NAME];
-        ret->text = part[SPECIFICATION_TEXT];
+    *ret = (struct queue){.source = "iid", .id = field_u64(&event->hw_queue_iid), .is_named = true};
+    if (field_present(&event->hw_queue_iid)) {
+        struct wire_field interned =
+            interned_get(packet, PB_InternedData_gpu_specifications, ret->id);
+        MESSAGE(part, InternedGpuRenderStageSpecification, &interned);
+        ret->name = part.name;
+        ret->text = part.description;
         return field_present(&interned);
     }
     ret->source = "id";
-    ret->id = (uint32_t)field_u64(&event[EVENT_QUEUE]);
+    ret->id = (uint32_t)field_u64(&event->hw_queue_id);
     if (ret->id < stages->queues.n && field_present(&stages->queues.items[ret->id].name)) {
         ret->name = stages->queues.items[ret->id].name;
         ret->text = stages->queues.items[ret->id].text;
@@ -235,20 +186,21 @@ static bool queue_of(struct import *im, struct render_stages *stages, const stru
 }
 
 static struct slice_name stage_name(struct import *im, const struct render_stages *stages,
-                                    const struct packet *packet, const struct wire_field *event)
+                                    const struct packet *packet,
+                                    const union message_GpuRenderStageEvent *event)
 {
-    uint64_t stage = field_u64(&event[EVENT_STAGE]);
+    uint64_t stage = field_u64(&event->stage_id);
     struct wire_field name = {0};
-    if (field_present(&event[EVENT_NAME_IID])) {
-        interned_text(packet->state, INTERNED_EVENT_NAMES, field_u64(&event[EVENT_NAME_IID]),
+    if (field_present(&event->name_iid)) {
+        interned_text(packet->state, PB_InternedData_event_names, field_u64(&event->name_iid),
                       &name);
-    } else if (field_present(&event[EVENT_NAME])) {
-        name = event[EVENT_NAME];
-    } else if (field_present(&event[EVENT_STAGE_IID])) {
+    } else if (field_present(&event->name)) {
+        name = event->name;
+    } else if (field_present(&event->stage_iid)) {
         struct wire_field interned =
-            interned_get(packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
-        MESSAGE(part, SPECIFICATION_NAME, &interned);
-        name = part[SPECIFICATION_NAME];
+            interned_get(packet, PB_InternedData_gpu_specifications, field_u64(&event->stage_iid));
+        MESSAGE(part, InternedGpuRenderStageSpecification, &interned);
+        name = part.name;
     } else if (stage < stages->stages.n) {
         name = stages->stages.items[stage].name;
     } else {
@@ -258,19 +210,18 @@ static struct slice_name stage_name(struct import *im, const struct render_stage
 }
 
 static void stage_args_read(struct stage_args *args, const struct render_stages *stages,
-                            const struct wire_field *event)
+                            const union message_GpuRenderStageEvent *event)
 {
-    uint64_t stage = field_u64(&event[EVENT_STAGE]);
-    if (field_present(&event[EVENT_STAGE_IID])) {
-        struct wire_field interned =
-            interned_get(args->packet, INTERNED_SPECIFICATIONS, field_u64(&event[EVENT_STAGE_IID]));
+    uint64_t stage = field_u64(&event->stage_id);
+    if (field_present(&event->stage_iid)) {
+        struct wire_field interned = interned_get(args->packet, PB_InternedData_gpu_specifications,
+                                                  field_u64(&event->stage_iid));
         if (!field_present(&interned))
             return;
-        MESSAGE(part, SPECIFICATION_CATEGORY, &interned);
-        stage_arg(args, arg_int("render_stage_category",
-                                (int32_t)field_u64(&part[SPECIFICATION_CATEGORY])));
-        stage_arg(args, field_arg("description", &part[SPECIFICATION_TEXT]));
-    } else if (field_present(&event[EVENT_STAGE]) && stage < stages->stages.n &&
+        MESSAGE(part, InternedGpuRenderStageSpecification, &interned);
+        stage_arg(args, arg_int("render_stage_category", (int32_t)field_u64(&part.category)));
+        stage_arg(args, field_arg("description", &part.description));
+    } else if (field_present(&event->stage_id) && stage < stages->stages.n &&
                stages->stages.items[stage].text.data) {
         stage_arg(args, field_arg("description", &stages->stages.items[stage].text));
     }
@@ -278,28 +229,28 @@ static void stage_args_read(struct stage_args *args, const struct render_stages 
 
 static void compute_arg(struct stage_args *args, const struct wire_field *message)
 {
-    MESSAGE(part, ARG_TEXT_IID, message);
-    struct wire_field name = part[ARG_NAME], text;
-    if (field_present(&part[ARG_NAME_IID]) &&
-        !interned_text(args->packet->state, INTERNED_ARG_NAMES, field_u64(&part[ARG_NAME_IID]),
-                       &name))
+    MESSAGE(part, GpuRenderStageEvent_ExtraComputeArg, message);
+    struct wire_field name = part.name, text;
+    if (field_present(&part.name_iid) &&
+        !interned_text(args->packet->state, PB_InternedData_compute_arg_names,
+                       field_u64(&part.name_iid), &name))
         return;
     if (!name.data)
         return;
     const char *key = key_keep(args->im, &name);
-    if (field_present(&part[ARG_INT_VALUE]))
-        stage_arg(args, arg_int(key, field_i64(&part[ARG_INT_VALUE])));
-    else if (field_present(&part[ARG_UINT_VALUE]))
-        stage_arg(args, arg_uint(key, field_u64(&part[ARG_UINT_VALUE])));
-    else if (field_present(&part[ARG_DOUBLE_VALUE]))
-        stage_arg(args, (struct arg){.key = key,
-                                     .real = field_double(&part[ARG_DOUBLE_VALUE]),
-                                     .type = ARG_REAL});
-    else if (field_present(&part[ARG_TEXT_VALUE]))
-        stage_arg(args, field_arg(key, &part[ARG_TEXT_VALUE]));
-    else if (field_present(&part[ARG_TEXT_IID]) &&
-             interned_text(args->packet->state, INTERNED_TEXT_VALUES,
-                           field_u64(&part[ARG_TEXT_IID]), &text))
+    if (field_present(&part.int_value))
+        stage_arg(args, arg_int(key, field_i64(&part.int_value)));
+    else if (field_present(&part.uint_value))
+        stage_arg(args, arg_uint(key, field_u64(&part.uint_value)));
+    else if (field_present(&part.double_value))
+        stage_arg(
+            args,
+            (struct arg){.key = key, .real = field_double(&part.double_value), .type = ARG_REAL});
+    else if (field_present(&part.string_value))
+        stage_arg(args, field_arg(key, &part.string_value));
+    else if (field_present(&part.string_value_iid) &&
+             interned_text(args->packet->state, PB_InternedData_debug_annotation_string_values,
+                           field_u64(&part.string_value_iid), &text))
         stage_arg(args, field_arg(key, &text));
 }
 
@@ -312,39 +263,44 @@ static void compute_args(struct stage_args *args, const struct wire_field *messa
             compute_arg(args, &field);
 }
 
-static void kernel_args(struct stage_args *args, const struct wire_field *event)
+static void kernel_args(struct stage_args *args, const union message_GpuRenderStageEvent *event)
 {
     static const char *const keys[] = {
-        [KERNEL_NAME] = "kernel_name",
-        [KERNEL_DEMANGLED] = "kernel_demangled_name",
-        [KERNEL_ARCH] = "arch",
+        [PB_InternedComputeKernel_name] = "kernel_name",
+        [PB_InternedComputeKernel_demangled_name] = "kernel_demangled_name",
+        [PB_InternedComputeKernel_arch] = "arch",
     };
-    if (!field_present(&event[EVENT_KERNEL]))
+    if (!field_present(&event->kernel_iid))
         return;
     struct wire_field kernel =
-        interned_get(args->packet, INTERNED_KERNELS, field_u64(&event[EVENT_KERNEL]));
-    MESSAGE(part, KERNEL_ARCH, &kernel);
-    for (size_t i = KERNEL_NAME; i <= KERNEL_ARCH; i++)
-        if (field_present(&part[i]))
-            stage_arg(args, field_arg(keys[i], &part[i]));
-    compute_args(args, &kernel, KERNEL_ARG);
+        interned_get(args->packet, PB_InternedData_compute_kernels, field_u64(&event->kernel_iid));
+    MESSAGE(part, InternedComputeKernel, &kernel);
+    for (size_t i = PB_InternedComputeKernel_name; i <= PB_InternedComputeKernel_arch; i++)
+        if (field_present(&part.at[i]))
+            stage_arg(args, field_arg(keys[i], &part.at[i]));
+    compute_args(args, &kernel, PB_InternedComputeKernel_args);
 }
 
 static void launch_args(struct stage_args *args, const struct wire_field *launch)
 {
     static const char *const keys[][4] = {
-        [LAUNCH_GRID] = {NULL, "launch.grid_size.x", "launch.grid_size.y", "launch.grid_size.z"},
-        [LAUNCH_WORKGROUP] = {NULL, "launch.workgroup_size.x", "launch.workgroup_size.y",
-                              "launch.workgroup_size.z"},
+        [PB_GpuRenderStageEvent_ComputeKernelLaunch_grid_size] = {NULL, "launch.grid_size.x",
+                                                                  "launch.grid_size.y",
+                                                                  "launch.grid_size.z"},
+        [PB_GpuRenderStageEvent_ComputeKernelLaunch_workgroup_size] = {NULL,
+                                                                       "launch.workgroup_size.x",
+                                                                       "launch.workgroup_size.y",
+                                                                       "launch.workgroup_size.z"},
     };
-    MESSAGE(part, LAUNCH_WORKGROUP, launch);
-    for (size_t i = LAUNCH_GRID; i <= LAUNCH_WORKGROUP; i++) {
-        MESSAGE(size, 3, &part[i]);
-        for (size_t k = 1; k <= 3; k++)
-            if (field_present(&size[k]))
-                stage_arg(args, arg_uint(keys[i][k], (uint32_t)field_u64(&size[k])));
+    MESSAGE(part, GpuRenderStageEvent_ComputeKernelLaunch, launch);
+    for (size_t i = PB_GpuRenderStageEvent_ComputeKernelLaunch_grid_size;
+         i <= PB_GpuRenderStageEvent_ComputeKernelLaunch_workgroup_size; i++) {
+        MESSAGE(size, GpuRenderStageEvent_Dim3, &part.at[i]);
+        for (size_t k = PB_GpuRenderStageEvent_Dim3_x; k <= PB_GpuRenderStageEvent_Dim3_z; k++)
+            if (field_present(&size.at[k]))
+                stage_arg(args, arg_uint(keys[i][k], (uint32_t)field_u64(&size.at[k])));
     }
-    compute_args(args, launch, LAUNCH_ARG);
+    compute_args(args, launch, PB_GpuRenderStageEvent_ComputeKernelLaunch_args);
 }
 
 static void extra_args(struct stage_args *args, const struct wire_field *message)
@@ -352,10 +308,10 @@ static void extra_args(struct stage_args *args, const struct wire_field *message
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (args->n < STAGE_ARGS_MAX / 2 && wire_next(&reader, &field)) {
-        if (field.number != EVENT_EXTRA)
+        if (field.number != PB_GpuRenderStageEvent_extra_data)
             continue;
-        MESSAGE(part, EXTRA_VALUE, &field);
-        stage_arg(args, field_arg(key_keep(args->im, &part[EXTRA_NAME]), &part[EXTRA_VALUE]));
+        MESSAGE(part, GpuRenderStageEvent_ExtraData, &field);
+        stage_arg(args, field_arg(key_keep(args->im, &part.name), &part.value));
     }
 }
 
@@ -363,7 +319,7 @@ static void extra_args(struct stage_args *args, const struct wire_field *message
 static struct slice_name subpasses_name(struct import *im, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    struct values masks = values_of(message, EVENT_SUBPASS_MASK);
+    struct values masks = values_of(message, PB_GpuRenderStageEvent_render_subpass_index_mask);
     uint64_t mask;
     for (unsigned base = 0; base < SUBPASSES_MAX && values_next(&masks, &mask); base += 64)
         for (unsigned bit = 0; bit < 64; bit++)
@@ -374,46 +330,51 @@ static struct slice_name subpasses_name(struct import *im, const struct wire_fie
 }
 
 static void event_args(struct stage_args *args, const struct render_stages *stages,
-                       const struct wire_field *message, const struct wire_field *event,
-                       const struct queue *queue, int64_t upid)
+                       const struct wire_field *message,
+                       const union message_GpuRenderStageEvent *event, const struct queue *queue,
+                       int64_t upid)
 {
     static const struct {
         uint32_t field;
         const char *key, *name_key;
         enum vulkan_object type;
     } objects[] = {
-        {EVENT_RENDER_TARGET, "render_target", "render_target_name", VULKAN_FRAMEBUFFER},
-        {EVENT_RENDER_PASS, "render_pass", "render_pass_name", VULKAN_RENDER_PASS},
-        {EVENT_COMMAND_BUFFER, "command_buffer", "command_buffer_name", VULKAN_COMMAND_BUFFER},
+        {PB_GpuRenderStageEvent_render_target_handle, "render_target", "render_target_name",
+         VULKAN_FRAMEBUFFER},
+        {PB_GpuRenderStageEvent_render_pass_handle, "render_pass", "render_pass_name",
+         VULKAN_RENDER_PASS},
+        {PB_GpuRenderStageEvent_command_buffer_handle, "command_buffer", "command_buffer_name",
+         VULKAN_COMMAND_BUFFER},
     };
     struct import *im = args->im;
     stage_args_read(args, stages, event);
-    stage_arg(args, arg_uint("context_id", field_u64(&event[EVENT_CONTEXT])));
+    stage_arg(args, arg_uint("context_id", field_u64(&event->context)));
     for (size_t i = 0; i < ELEMENTS(objects); i++) {
-        uint64_t handle = field_u64(&event[objects[i].field]);
+        uint64_t handle = field_u64(&event->at[objects[i].field]);
         stage_arg(args, arg_uint(objects[i].key, handle));
         stage_arg(args,
                   name_arg(objects[i].name_key, vulkan_object_name(im, objects[i].type, handle)));
     }
     stage_arg(args, name_arg("render_subpasses", subpasses_name(im, message)));
-    stage_arg(args, arg_int("submission_id", (uint32_t)field_u64(&event[EVENT_SUBMISSION])));
+    stage_arg(args, arg_int("submission_id", (uint32_t)field_u64(&event->submission_id)));
     stage_arg(args, arg_uint("hw_queue_id", queue->id));
     stage_arg(args, arg_int("upid", upid));
-    if (field_u64(&event[EVENT_PASS_INSTANCE]))
-        stage_arg(args, name_arg("correlation_id", ftrace_name(im, "rp:#%llu",
-                                                               (unsigned long long)field_u64(
-                                                                   &event[EVENT_PASS_INSTANCE]))));
+    if (field_u64(&event->render_pass_instance_id))
+        stage_arg(args,
+                  name_arg("correlation_id", ftrace_name(im, "rp:#%llu",
+                                                         (unsigned long long)field_u64(
+                                                             &event->render_pass_instance_id))));
     extra_args(args, message);
     kernel_args(args, event);
-    launch_args(args, &event[EVENT_LAUNCH]);
+    launch_args(args, &event->launch);
 }
 
 static int stage_add(struct import *im, struct render_stages *stages, const struct packet *packet,
-                     const struct wire_field *message, const struct wire_field *event,
-                     const struct queue *queue)
+                     const struct wire_field *message,
+                     const union message_GpuRenderStageEvent *event, const struct queue *queue)
 {
-    uint32_t gpu = (uint32_t)field_u64(&event[EVENT_GPU]);
-    int64_t dur = field_i64(&event[EVENT_DURATION]);
+    uint32_t gpu = (uint32_t)field_u64(&event->gpu_id);
+    int64_t dur = field_i64(&event->duration);
     int64_t upid = processes_process(&im->processes, pid_of(packet, event));
     struct track_spec tracks = queue_tracks(im, gpu, queue);
     struct stage_args args = {.im = im, .packet = packet};
@@ -431,8 +392,8 @@ static int stage_add(struct import *im, struct render_stages *stages, const stru
     int64_t slice = slice_add(&im->slices, &spec);
     if (slice == SLICE_NONE)
         return 0;
-    int r = gpu_event_add(im, field_u64(&event[EVENT_ID]), GPU_EVENT_RAN, slice);
-    struct values waits = values_of(message, EVENT_WAIT);
+    int r = gpu_event_add(im, field_u64(&event->event_id), GPU_EVENT_RAN, slice);
+    struct values waits = values_of(message, PB_GpuRenderStageEvent_event_wait_ids);
     uint64_t number;
     for (size_t n = 0; r == 0 && n < WAITS_MAX && values_next(&waits, &number); n++)
         r = gpu_event_add(im, number, GPU_EVENT_FOLLOWED, slice);
@@ -453,13 +414,13 @@ static int stages_sorted(struct import *im, void *state, const struct packet *pa
                          const struct wire_field *message)
 {
     struct render_stages *stages = state;
-    MESSAGE(event, EVENT_LAUNCH, message);
-    uint32_t gpu = (uint32_t)field_u64(&event[EVENT_GPU]);
-    int r = specifications_read(im, stages, gpu, &event[EVENT_SPECIFICATIONS]);
+    MESSAGE(event, GpuRenderStageEvent, message);
+    uint32_t gpu = (uint32_t)field_u64(&event.gpu_id);
+    int r = specifications_read(im, stages, gpu, &event.specifications);
     struct queue queue;
-    if (r < 0 || !field_present(&event[EVENT_ID]) || !queue_of(im, stages, packet, event, &queue))
+    if (r < 0 || !field_present(&event.event_id) || !queue_of(im, stages, packet, &event, &queue))
         return r;
-    return stage_add(im, stages, packet, message, event, &queue);
+    return stage_add(im, stages, packet, message, &event, &queue);
 }
 
 static void stages_done(void *state)
@@ -471,7 +432,7 @@ static void stages_done(void *state)
 }
 
 const struct importer importer_render_stages = {
-    .field = PACKET_RENDER_STAGE,
+    .field = PB_TracePacket_gpu_render_stage_event,
     .now = stages_now,
     .sorted = stages_sorted,
     .state_size = sizeof(struct render_stages),

@@ -10,31 +10,10 @@
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"
+#include "protos/fields.h"
 
-enum { PACKET_MEMORY = 62, PACKET_API = 65 };
-enum { INTERNED_FUNCTION_NAMES = 5, INTERNED_MEMORY_KEYS = 22 };
-enum {
-    MEMORY_SOURCE = 1,
-    MEMORY_OPERATION,
-    MEMORY_TIMESTAMP,
-    MEMORY_PID,
-    MEMORY_ADDRESS,
-    MEMORY_SIZE,
-    MEMORY_CALLER,
-    MEMORY_SCOPE,
-    MEMORY_ANNOTATION,
-    MEMORY_DEVICE = 16,
-    MEMORY_DEVICE_MEMORY,
-    MEMORY_TYPE,
-    MEMORY_HEAP,
-    MEMORY_OBJECT
-};
-enum { ANNOTATION_KEY = 1, ANNOTATION_INT, ANNOTATION_DOUBLE, ANNOTATION_TEXT };
 enum { SOURCE_DRIVER = 1, SOURCE_DEVICE_MEMORY = 3, SOURCE_BUFFER, SOURCE_IMAGE };
 enum { OPERATION_CREATE = 1, OPERATION_DESTROY, OPERATION_BIND, OPERATION_DESTROY_BOUND };
-enum { API_OBJECT_NAME = 1, API_QUEUE_SUBMIT };
-enum { OBJECT_TYPE = 3, OBJECT_HANDLE, OBJECT_NAME };
-enum { SUBMIT_DURATION = 1, SUBMIT_PID, SUBMIT_TID, SUBMIT_BUFFER = 5, SUBMIT_ID };
 
 #define ANNOTATIONS_MAX 64  // of one event
 #define BUFFERS_MAX     256 // of one submission
@@ -78,48 +57,48 @@ static void sum_push(struct import *im, int64_t ts, int64_t upid, const char *ty
 }
 
 static void driver_push(struct import *im, struct memory *memory, int64_t upid,
-                        const struct wire_field *event)
+                        const union message_VulkanMemoryEvent *event)
 {
-    uint64_t scope = field_u64(&event[MEMORY_SCOPE]);
-    int sign = sign_of(field_u64(&event[MEMORY_OPERATION]), OPERATION_CREATE, OPERATION_DESTROY);
+    uint64_t scope = field_u64(&event->allocation_scope);
+    int sign = sign_of(field_u64(&event->operation), OPERATION_CREATE, OPERATION_DESTROY);
     if (!scope || scope >= N_SCOPES || !sign)
         return;
-    memory->driver[scope] += (uint64_t)sign * field_u64(&event[MEMORY_SIZE]);
+    memory->driver[scope] += (uint64_t)sign * field_u64(&event->memory_size);
     char name[64];
     snprintf(name, sizeof(name), "vulkan.mem.driver.scope.%s", scopes[scope]);
-    sum_push(im, field_i64(&event[MEMORY_TIMESTAMP]), upid, "vulkan_driver_mem",
+    sum_push(im, field_i64(&event->timestamp), upid, "vulkan_driver_mem",
              dimension_text("vulkan_allocation_scope", scopes[scope], strlen(scopes[scope])), name,
              memory->driver[scope]);
 }
 
 static int device_push(struct import *im, struct memory *memory, int64_t upid,
-                       const struct wire_field *event)
+                       const union message_VulkanMemoryEvent *event)
 {
-    uint64_t operation = field_u64(&event[MEMORY_OPERATION]);
-    bool is_bind = field_u64(&event[MEMORY_SOURCE]) != SOURCE_DEVICE_MEMORY, is_new;
+    uint64_t operation = field_u64(&event->operation);
+    bool is_bind = field_u64(&event->source) != SOURCE_DEVICE_MEMORY, is_new;
     int sign = is_bind ? sign_of(operation, OPERATION_BIND, OPERATION_DESTROY_BOUND)
                        : sign_of(operation, OPERATION_CREATE, OPERATION_DESTROY);
-    uint32_t type = (uint32_t)field_u64(&event[MEMORY_TYPE]);
+    uint32_t type = (uint32_t)field_u64(&event->memory_type);
     if (!sign)
         return 0;
     uint64_t *sum =
         map64_get_or_add(is_bind ? &memory->bound : &memory->allocated, type, 0, &is_new);
     if (!sum)
         return -ENOMEM;
-    *sum += (uint64_t)sign * field_u64(&event[MEMORY_SIZE]);
+    *sum += (uint64_t)sign * field_u64(&event->memory_size);
     char name[80];
     snprintf(name, sizeof(name), "vulkan.mem.device.memory.type.%u.%s", type,
              is_bind ? "bind" : "allocation");
-    sum_push(im, field_i64(&event[MEMORY_TIMESTAMP]), upid,
+    sum_push(im, field_i64(&event->timestamp), upid,
              is_bind ? "vulkan_device_mem_bind" : "vulkan_device_mem_allocation",
              dimension_int("vulkan_memory_type", type), name, *sum);
     return 0;
 }
 
 static int sums_push(struct import *im, struct memory *memory, int64_t upid,
-                     const struct wire_field *event)
+                     const union message_VulkanMemoryEvent *event)
 {
-    switch (field_u64(&event[MEMORY_SOURCE])) {
+    switch (field_u64(&event->source)) {
     case SOURCE_DRIVER:
         driver_push(im, memory, upid, event);
         return 0;
@@ -149,23 +128,24 @@ static int64_t annotations_read(struct import *im, const struct packet *packet,
     struct wire_reader reader = wire_sub(event);
     struct wire_field field, key, text;
     while (n < ANNOTATIONS_MAX && wire_next(&reader, &field)) {
-        if (field.number != MEMORY_ANNOTATION)
+        if (field.number != PB_VulkanMemoryEvent_annotations)
             continue;
-        MESSAGE(part, ANNOTATION_TEXT, &field);
-        if (!memory_text(im, packet, INTERNED_MEMORY_KEYS, field_u64(&part[ANNOTATION_KEY]), &key))
+        MESSAGE(part, VulkanMemoryEventAnnotation, &field);
+        if (!memory_text(im, packet, PB_InternedData_vulkan_memory_keys, field_u64(&part.key_iid),
+                         &key))
             continue;
         uint32_t id = strset_add(&im->strings, field_text(&key), key.size);
         const char *name = strset_text(&im->strings, id);
         if (!name)
             continue;
-        if (field_present(&part[ANNOTATION_INT]))
-            args[n++] = arg_int(name, field_i64(&part[ANNOTATION_INT]));
-        else if (field_present(&part[ANNOTATION_DOUBLE]))
+        if (field_present(&part.int_value))
+            args[n++] = arg_int(name, field_i64(&part.int_value));
+        else if (field_present(&part.double_value))
             args[n++] = (struct arg){
-                .key = name, .real = field_double(&part[ANNOTATION_DOUBLE]), .type = ARG_REAL};
-        else if (field_present(&part[ANNOTATION_TEXT]) &&
-                 memory_text(im, packet, INTERNED_MEMORY_KEYS, field_u64(&part[ANNOTATION_TEXT]),
-                             &text))
+                .key = name, .real = field_double(&part.double_value), .type = ARG_REAL};
+        else if (field_present(&part.string_iid) &&
+                 memory_text(im, packet, PB_InternedData_vulkan_memory_keys,
+                             field_u64(&part.string_iid), &text))
             args[n++] = arg_text(name, text.data, text.size);
     }
     return args_add(&im->args, args, n);
@@ -178,34 +158,34 @@ static int memory_sorted(struct import *im, void *state, const struct packet *pa
         uint32_t field;
         size_t column;
     } numbers[] = {
-        {MEMORY_DEVICE, COL_vulkan_memory_allocations_device},
-        {MEMORY_DEVICE_MEMORY, COL_vulkan_memory_allocations_device_memory},
-        {MEMORY_TYPE, COL_vulkan_memory_allocations_memory_type},
-        {MEMORY_HEAP, COL_vulkan_memory_allocations_heap},
-        {MEMORY_OBJECT, COL_vulkan_memory_allocations_object_handle},
-        {MEMORY_ADDRESS, COL_vulkan_memory_allocations_memory_address},
-        {MEMORY_SIZE, COL_vulkan_memory_allocations_memory_size},
+        {PB_VulkanMemoryEvent_device, COL_vulkan_memory_allocations_device},
+        {PB_VulkanMemoryEvent_device_memory, COL_vulkan_memory_allocations_device_memory},
+        {PB_VulkanMemoryEvent_memory_type, COL_vulkan_memory_allocations_memory_type},
+        {PB_VulkanMemoryEvent_heap, COL_vulkan_memory_allocations_heap},
+        {PB_VulkanMemoryEvent_object_handle, COL_vulkan_memory_allocations_object_handle},
+        {PB_VulkanMemoryEvent_memory_address, COL_vulkan_memory_allocations_memory_address},
+        {PB_VulkanMemoryEvent_memory_size, COL_vulkan_memory_allocations_memory_size},
     };
-    MESSAGE(event, MEMORY_OBJECT, message);
-    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&event[MEMORY_PID]));
-    int r = sums_push(im, state, upid, event);
+    MESSAGE(event, VulkanMemoryEvent, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&event.pid));
+    int r = sums_push(im, state, upid, &event);
     int64_t set = annotations_read(im, packet, message);
     struct wire_field caller = {0};
-    if (field_present(&event[MEMORY_CALLER]))
-        memory_text(im, packet, INTERNED_FUNCTION_NAMES, field_u64(&event[MEMORY_CALLER]), &caller);
+    if (field_present(&event.caller_iid))
+        memory_text(im, packet, PB_InternedData_function_names, field_u64(&event.caller_iid),
+                    &caller);
     struct cell *row = database_row(im->db, TABLE_vulkan_memory_allocations, NULL);
     cell_arg_set(row, COL_vulkan_memory_allocations_arg_set_id, set);
-    cell_text(row, COL_vulkan_memory_allocations_source, word(sources, &event[MEMORY_SOURCE]));
-    cell_text(row, COL_vulkan_memory_allocations_operation,
-              word(operations, &event[MEMORY_OPERATION]));
-    cell_int(row, COL_vulkan_memory_allocations_timestamp, field_i64(&event[MEMORY_TIMESTAMP]));
+    cell_text(row, COL_vulkan_memory_allocations_source, word(sources, &event.source));
+    cell_text(row, COL_vulkan_memory_allocations_operation, word(operations, &event.operation));
+    cell_int(row, COL_vulkan_memory_allocations_timestamp, field_i64(&event.timestamp));
     cell_int(row, COL_vulkan_memory_allocations_upid, upid);
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        if (field_present(&event[numbers[i].field]))
-            cell_int(row, numbers[i].column, field_i64(&event[numbers[i].field]));
+        if (field_present(&event.at[numbers[i].field]))
+            cell_int(row, numbers[i].column, field_i64(&event.at[numbers[i].field]));
     cell_field(row, COL_vulkan_memory_allocations_function_name, &caller);
-    if (field_present(&event[MEMORY_SCOPE]))
-        cell_text(row, COL_vulkan_memory_allocations_scope, word(scopes, &event[MEMORY_SCOPE]));
+    if (field_present(&event.allocation_scope))
+        cell_text(row, COL_vulkan_memory_allocations_scope, word(scopes, &event.allocation_scope));
     return r;
 }
 
@@ -239,23 +219,23 @@ struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type,
 
 static int object_name(struct import *im, const struct wire_field *message)
 {
-    MESSAGE(object, OBJECT_NAME, message);
-    struct wire_field name = gpu_text(object[OBJECT_NAME]);
-    struct map64 *names = names_of(im, (int32_t)field_u64(&object[OBJECT_TYPE]));
+    MESSAGE(object, VulkanApiEvent_VkDebugUtilsObjectName, message);
+    struct wire_field name = gpu_text(object.object_name);
+    struct map64 *names = names_of(im, (int32_t)field_u64(&object.object_type));
     if (!names) // of no kind that anything is shown with
         return 0;
     uint32_t id = strset_add(&im->strings, field_text(&name), name.size);
-    return id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object[OBJECT_HANDLE]), id);
+    return id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object.object), id);
 }
 
 static void submit_add(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(submit, SUBMIT_ID, message);
+    MESSAGE(submit, VulkanApiEvent_VkQueueSubmit, message);
     struct arg args[BUFFERS_MAX + 4];
     size_t n = 0, n_buffers = 0;
-    args[n++] = arg_int("pid", (uint32_t)field_u64(&submit[SUBMIT_PID]));
-    args[n++] = arg_int("tid", (uint32_t)field_u64(&submit[SUBMIT_TID]));
-    struct values buffers = values_of(message, SUBMIT_BUFFER);
+    args[n++] = arg_int("pid", (uint32_t)field_u64(&submit.pid));
+    args[n++] = arg_int("tid", (uint32_t)field_u64(&submit.tid));
+    struct values buffers = values_of(message, PB_VulkanApiEvent_VkQueueSubmit_vk_command_buffers);
     uint64_t buffer;
     for (; n_buffers < BUFFERS_MAX && values_next(&buffers, &buffer); n_buffers++) {
         char key[48];
@@ -268,12 +248,12 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
         args[n] = arg_uint(strset_text(&im->strings, id), buffer);
         args[n++].flat_key = "command_buffers";
     }
-    args[n++] = arg_int("submission_id", (uint32_t)field_u64(&submit[SUBMIT_ID]));
+    args[n++] = arg_int("submission_id", (uint32_t)field_u64(&submit.submission_id));
     struct track_spec track = {
         .type = "vulkan_events", .name = "Vulkan Events", .name_size = strlen("Vulkan Events")};
     struct slice_spec spec = {
         .ts = ts,
-        .dur = field_i64(&submit[SUBMIT_DURATION]),
+        .dur = field_i64(&submit.duration_ns),
         .track = tracks_get(&im->tracks, &track),
         .name = slice_name("vkQueueSubmit"),
         .args = args,
@@ -286,16 +266,19 @@ static int api_sorted(struct import *im, void *state, const struct packet *packe
                       const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(event, API_QUEUE_SUBMIT, message);
-    if (field_present(&event[API_QUEUE_SUBMIT]))
-        submit_add(im, packet->ts, &event[API_QUEUE_SUBMIT]);
-    return field_present(&event[API_OBJECT_NAME]) ? object_name(im, &event[API_OBJECT_NAME]) : 0;
+    MESSAGE(event, VulkanApiEvent, message);
+    if (field_present(&event.vk_queue_submit))
+        submit_add(im, packet->ts, &event.vk_queue_submit);
+    return field_present(&event.vk_debug_utils_object_name)
+               ? object_name(im, &event.vk_debug_utils_object_name)
+               : 0;
 }
 
 const struct importer importer_vulkan_memory = {
-    .field = PACKET_MEMORY,
+    .field = PB_TracePacket_vulkan_memory_event,
     .sorted = memory_sorted,
     .state_size = sizeof(struct memory),
     .done = memory_done,
 };
-const struct importer importer_vulkan_api = {.field = PACKET_API, .sorted = api_sorted};
+const struct importer importer_vulkan_api = {.field = PB_TracePacket_vulkan_api_event,
+                                             .sorted = api_sorted};

@@ -57,12 +57,11 @@ static int stack_read(struct import *im, const struct wire_field *message, int64
     while (frames.n < FRAMES_MAX && wire_next(&reader, &field)) {
         if (field.number != PB_JavaStack_frames)
             continue;
-        MESSAGE(part, PB_JavaFrame_line_number, &field);
-        const struct wire_field *method = &part[PB_JavaFrame_method_name];
+        MESSAGE(part, JavaFrame, &field);
+        const struct wire_field *method = &part.method_name;
         if (!field_present(method))
             continue;
-        int64_t frame =
-            frame_of(im, method, &part[PB_JavaFrame_source_file], &part[PB_JavaFrame_line_number]);
+        int64_t frame = frame_of(im, method, &part.source_file, &part.line_number);
         if (frame < 0 || frame_id_vec_push(&frames, frame) < 0)
             return -ENOMEM;
     }
@@ -72,27 +71,28 @@ static int stack_read(struct import *im, const struct wire_field *message, int64
     return 0;
 }
 
-static void failure_write(struct import *im, int64_t graph, const struct wire_field *part)
+static void failure_write(struct import *im, int64_t graph,
+                          const union message_ArtProcessMetadata *part)
 {
     struct cell *row = database_row(im->db, TABLE_android_heap_graph_java_oome_details, NULL);
     cell_int(row, COL_android_heap_graph_java_oome_details_heap_graph_id, graph);
     cell_int(row, COL_android_heap_graph_java_oome_details_allocation_size_bytes,
-             field_i64(&part[PB_ArtProcessMetadata_oom_allocation_size]));
-    const struct wire_field *free = &part[PB_ArtProcessMetadata_oom_total_bytes_free];
+             field_i64(&part->oom_allocation_size));
+    const struct wire_field *free = &part->oom_total_bytes_free;
     if (field_present(free))
         cell_int(row, COL_android_heap_graph_java_oome_details_total_bytes_free, field_i64(free));
-    free = &part[PB_ArtProcessMetadata_oom_free_bytes_until_oom];
+    free = &part->oom_free_bytes_until_oom;
     if (field_present(free))
         cell_int(row, COL_android_heap_graph_java_oome_details_free_bytes_until_oom,
                  field_i64(free));
-    cell_field(row, COL_android_heap_graph_java_oome_details_error_msg,
-               &part[PB_ArtProcessMetadata_oom_error_msg]);
+    cell_field(row, COL_android_heap_graph_java_oome_details_error_msg, &part->oom_error_msg);
 }
 
-static int64_t process_read(struct import *im, int64_t pid, const struct wire_field *part)
+static int64_t process_read(struct import *im, int64_t pid,
+                            const union message_ArtProcessMetadata *part)
 {
-    const struct wire_field *name = &part[PB_ArtProcessMetadata_process_name];
-    const struct wire_field *uid = &part[PB_ArtProcessMetadata_uid];
+    const struct wire_field *name = &part->process_name;
+    const struct wire_field *uid = &part->uid;
     int64_t upid = processes_process(&im->processes, pid);
     if (field_present(name))
         processes_name(&im->processes, upid, text_keep(im, field_text(name), name->size),
@@ -109,13 +109,13 @@ static int metadata_sorted(struct import *im, void *state, const struct packet *
                            const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, PB_ArtProcessMetadata_oom_error_msg, message);
-    const struct wire_field *package = &part[PB_ArtProcessMetadata_package_name];
-    const struct wire_field *uid = &part[PB_ArtProcessMetadata_uid];
-    const struct wire_field *stack = &part[PB_ArtProcessMetadata_oom_thread_java_stack];
-    bool is_full = field_present(&part[PB_ArtProcessMetadata_oom_allocation_size]), is_new;
-    uint32_t pid = (uint32_t)field_u64(&part[PB_ArtProcessMetadata_pid]);
-    int64_t upid = process_read(im, pid, part);
+    MESSAGE(part, ArtProcessMetadata, message);
+    const struct wire_field *package = &part.package_name;
+    const struct wire_field *uid = &part.uid;
+    const struct wire_field *stack = &part.oom_thread_java_stack;
+    bool is_full = field_present(&part.oom_allocation_size), is_new;
+    uint32_t pid = (uint32_t)field_u64(&part.pid);
+    int64_t upid = process_read(im, pid, &part);
     if (field_present(package) && field_present(uid)) {
         if (packages_see(im, package, (int32_t)field_u64(uid), &is_new) < 0)
             return -ENOMEM;
@@ -133,7 +133,7 @@ static int metadata_sorted(struct import *im, void *state, const struct packet *
     if (!is_full)
         return 0;
     cell_text(row, COL_heap_graph_dump_reason, "OOME");
-    failure_write(im, graph, part);
+    failure_write(im, graph, &part);
     if (!field_present(stack))
         return 0;
     int r = stack_read(im, stack, &callsite);

@@ -86,12 +86,12 @@ static int heap_graph_sorted(struct import *im, void *userdata, const struct pac
     struct graph *graph = graph_of(state, packet->sequence_id);
     if (!graph)
         return -ENOMEM;
-    MESSAGE(head, PB_HeapGraph_heap_bytes_allocated, message);
-    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head[PB_HeapGraph_pid]));
-    index_check(im, graph, field_u64(&head[PB_HeapGraph_index]));
-    if (field_present(&head[PB_HeapGraph_heap_bytes_allocated])) {
+    MESSAGE(head, HeapGraph, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head.pid));
+    index_check(im, graph, field_u64(&head.index));
+    if (field_present(&head.heap_bytes_allocated)) {
         graph->has_size = true;
-        graph->heap_size = field_i64(&head[PB_HeapGraph_heap_bytes_allocated]);
+        graph->heap_size = field_i64(&head.heap_bytes_allocated);
     }
     // Lists of which the rest is not believed.
     bool broken[PB_HeapGraph_heap_bytes_allocated] = {false};
@@ -105,7 +105,7 @@ static int heap_graph_sorted(struct import *im, void *userdata, const struct pac
         if (broken[field.number])
             graph_malformed(im, graph);
     }
-    if (field_u64(&head[PB_HeapGraph_continued]) && !graph->failed)
+    if (field_u64(&head.continued) && !graph->failed)
         return 0;
     map64_remove(&state->open, packet->sequence_id);
     if (!graph->has_begun)

@@ -156,12 +156,13 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
     return true;
 }
 
-static void bitmap_read(struct graph *graph, uint32_t object, const struct wire_field *part)
+static void bitmap_read(struct graph *graph, uint32_t object,
+                        const union message_HeapGraphObject *part)
 {
     struct graph_bitmap bitmap = {.object = object};
     bool is_bitmap = false;
     for (size_t i = 0; i < N_BITMAP_FIELDS; i++) {
-        const struct wire_field *field = &part[PB_HeapGraphObject_bitmap_id_field + i];
+        const struct wire_field *field = &part->at[PB_HeapGraphObject_bitmap_id_field + i];
         is_bitmap |= bitmap.has[i] = field_present(field);
         bitmap.values[i] = i < BITMAP_WIDTH ? field_i64(field) : (uint32_t)field_u64(field);
     }
@@ -173,46 +174,43 @@ static void bitmap_read(struct graph *graph, uint32_t object, const struct wire_
 static bool object_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                         const struct wire_field *message)
 {
-    MESSAGE(part, PB_HeapGraphObject_bitmap_height_field, message);
-    uint64_t delta = field_u64(&part[PB_HeapGraphObject_id_delta]);
-    uint64_t id = delta ? graph->last_object + delta : field_u64(&part[PB_HeapGraphObject_id]);
+    MESSAGE(part, HeapGraphObject, message);
+    uint64_t delta = field_u64(&part.id_delta);
+    uint64_t id = delta ? graph->last_object + delta : field_u64(&part.id);
     if (!graph_begin(im, graph, upid, ts))
         return true;
     uint32_t owner = graph_object_get(graph, id);
-    uint32_t type = type_get(graph, field_u64(&part[PB_HeapGraphObject_type_id]));
+    uint32_t type = type_get(graph, field_u64(&part.type_id));
     if (owner == NOTHING || type == NOTHING) {
         graph_malformed(im, graph);
         return true;
     }
-    if (!refs_read(im, graph, message, owner,
-                   field_u64(&part[PB_HeapGraphObject_reference_field_id_base])))
+    if (!refs_read(im, graph, message, owner, field_u64(&part.reference_field_id_base)))
         return false;
-    if (field_present(&part[PB_HeapGraphObject_heap_type_delta])) {
-        uint64_t heap = field_u64(&part[PB_HeapGraphObject_heap_type_delta]);
+    if (field_present(&part.heap_type_delta)) {
+        uint64_t heap = field_u64(&part.heap_type_delta);
         graph->last_heap = heap < N_HEAPS ? (uint8_t)heap : 0;
     }
     graph->last_object = id;
     struct graph_object *object = &graph->objects.items[owner];
     object->type = type;
-    object->self_size = field_i64(&part[PB_HeapGraphObject_self_size]);
+    object->self_size = field_i64(&part.self_size);
     object->heap = graph->last_heap;
-    if (field_present(&part[PB_HeapGraphObject_native_allocation_registry_size_field]))
-        graph->failed |=
-            map64_set(&graph->registry_sizes, owner,
-                      field_u64(&part[PB_HeapGraphObject_native_allocation_registry_size_field])) <
-            0;
-    bitmap_read(graph, owner, part);
+    if (field_present(&part.native_allocation_registry_size_field))
+        graph->failed |= map64_set(&graph->registry_sizes, owner,
+                                   field_u64(&part.native_allocation_registry_size_field)) < 0;
+    bitmap_read(graph, owner, &part);
     return true;
 }
 
 static void type_read(struct import *im, struct graph *graph, const struct wire_field *message)
 {
-    MESSAGE(part, PB_HeapGraphType_classloader_id, message);
+    MESSAGE(part, HeapGraphType, message);
     if (!numbers_read(graph, message, PB_HeapGraphType_reference_field_id)) {
         graph_malformed(im, graph);
         return;
     }
-    uint32_t index = type_get(graph, field_u64(&part[PB_HeapGraphType_id]));
+    uint32_t index = type_get(graph, field_u64(&part.id));
     if (index == NOTHING)
         return;
     uint32_t begin_field = (uint32_t)graph->fields_of_types.n;
@@ -221,15 +219,14 @@ static void type_read(struct import *im, struct graph *graph, const struct wire_
             graph_index_vec_push(&graph->fields_of_types,
                                  graph_field_get(graph, graph->numbers.items[i])) < 0)
             graph->failed = true;
-    uint64_t kind = field_u64(&part[PB_HeapGraphType_kind]);
+    uint64_t kind = field_u64(&part.kind);
     graph->types.items[index] = (struct graph_type){
-        .location = field_u64(&part[PB_HeapGraphType_location_id]),
-        .has_location = field_present(&part[PB_HeapGraphType_location_id]),
-        .object_size = field_u64(&part[PB_HeapGraphType_object_size]),
-        .superclass = field_u64(&part[PB_HeapGraphType_superclass_id]),
-        .classloader = field_u64(&part[PB_HeapGraphType_classloader_id]),
-        .name = strset_add(&im->strings, field_text(&part[PB_HeapGraphType_class_name]),
-                           part[PB_HeapGraphType_class_name].size),
+        .location = field_u64(&part.location_id),
+        .has_location = field_present(&part.location_id),
+        .object_size = field_u64(&part.object_size),
+        .superclass = field_u64(&part.superclass_id),
+        .classloader = field_u64(&part.classloader_id),
+        .name = strset_add(&im->strings, field_text(&part.class_name), part.class_name.size),
         .fields = begin_field,
         .n_fields = (uint32_t)(graph->fields_of_types.n - begin_field),
         .real_name = STRSET_NONE,
@@ -245,12 +242,12 @@ static void type_read(struct import *im, struct graph *graph, const struct wire_
 static void field_name_read(struct import *im, struct graph *graph,
                             const struct wire_field *message)
 {
-    MESSAGE(part, PB_InternedString_str, message);
-    const struct wire_field *str = &part[PB_InternedString_str];
+    MESSAGE(part, InternedString, message);
+    const struct wire_field *str = &part.str;
     const char *text = field_text(str);
     const char *space = str->size ? memchr(text, ' ', str->size) : NULL;
     size_t type_size = space ? (size_t)(space - text) : 0, skipped = space ? type_size + 1 : 0;
-    uint32_t index = graph_field_get(graph, field_u64(&part[PB_InternedString_iid]));
+    uint32_t index = graph_field_get(graph, field_u64(&part.iid));
     if (index == NOTHING)
         return;
     graph->fields.items[index] = (struct graph_field){
@@ -262,10 +259,10 @@ static void field_name_read(struct import *im, struct graph *graph,
 
 static void location_read(struct import *im, struct graph *graph, const struct wire_field *message)
 {
-    MESSAGE(part, PB_InternedString_str, message);
-    const struct wire_field *str = &part[PB_InternedString_str];
+    MESSAGE(part, InternedString, message);
+    const struct wire_field *str = &part.str;
     bool is_new;
-    if (!map64_get_or_add(&graph->location_ids, field_u64(&part[PB_InternedString_iid]),
+    if (!map64_get_or_add(&graph->location_ids, field_u64(&part.iid),
                           strset_add(&im->strings, field_text(str), str->size), &is_new))
         graph->failed = true;
 }
@@ -274,8 +271,8 @@ static void location_read(struct import *im, struct graph *graph, const struct w
 static bool root_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                       const struct wire_field *message)
 {
-    MESSAGE(part, PB_HeapGraphRoot_root_type, message);
-    uint64_t type = field_u64(&part[PB_HeapGraphRoot_root_type]);
+    MESSAGE(part, HeapGraphRoot, message);
+    uint64_t type = field_u64(&part.root_type);
     if (!numbers_read(graph, message, PB_HeapGraphRoot_object_ids))
         return false;
     if (!graph_begin(im, graph, upid, ts))

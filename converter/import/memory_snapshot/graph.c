@@ -158,16 +158,11 @@ static void entry_add(struct memory_graph *graph, uint32_t node_index, struct me
 static void entry_read(struct memory_graph *graph, uint32_t node, const struct wire_field *message)
 {
     enum { BYTES = 1 };
-    MESSAGE(part, PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_value_string,
-            message);
-    const struct wire_field *name =
-        &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_name];
-    const struct wire_field *units =
-        &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_units];
-    const struct wire_field *number =
-        &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_value_uint64];
-    const struct wire_field *text =
-        &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry_value_string];
+    MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry, message);
+    const struct wire_field *name = &part.name;
+    const struct wire_field *units = &part.units;
+    const struct wire_field *number = &part.value_uint64;
+    const struct wire_field *text = &part.value_string;
     struct memory_entry entry = {
         .name = strset_add(graph->strings, field_text(name), name->size),
         .text = MEMORY_NONE,
@@ -186,8 +181,8 @@ static void entry_read(struct memory_graph *graph, uint32_t node, const struct w
 static void node_read(struct memory_graph *graph, uint32_t root, const struct raw_node *raw)
 {
     static const char global[] = "global/";
-    MESSAGE(part, PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_size_bytes, &raw->message);
-    uint64_t id = field_u64(&part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_id]);
+    MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode, &raw->message);
+    uint64_t id = field_u64(&part.id);
     const uint64_t *known = id ? map64_find(&graph->by_id, id) : NULL;
     bool is_global =
         raw->name_size >= sizeof(global) - 1 && memcmp(raw->name, global, sizeof(global) - 1) == 0;
@@ -199,8 +194,7 @@ static void node_read(struct memory_graph *graph, uint32_t root, const struct ra
         graph->nodes.items[node].id = id;
         graph->failed |= id && map64_set(&graph->by_id, id, node) < 0;
     }
-    const struct wire_field *size =
-        &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_size_bytes];
+    const struct wire_field *size = &part.size_bytes;
     if (field_present(size))
         entry_add(graph, node,
                   (struct memory_entry){.name = graph->size_name,
@@ -222,9 +216,8 @@ static void nodes_read(struct memory_graph *graph, const struct memory_process *
     while (!graph->failed && raw.n < PARTS_MAX && wire_next(&reader, &field)) {
         if (field.number != PB_MemoryTrackerSnapshot_ProcessSnapshot_allocator_dumps)
             continue;
-        MESSAGE(part, PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_absolute_name, &field);
-        const struct wire_field *name =
-            &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_absolute_name];
+        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode, &field);
+        const struct wire_field *name = &part.absolute_name;
         struct raw_node node = {field_text(name), name->size, field, raw.n};
         if (name->size > NAME_MAX)
             graph->n_failures++;
@@ -268,14 +261,11 @@ static void edges_read(struct memory_graph *graph, const struct memory_process *
     while (!graph->failed && raw.n < PARTS_MAX && wire_next(&reader, &field)) {
         if (field.number != PB_MemoryTrackerSnapshot_ProcessSnapshot_memory_edges)
             continue;
-        MESSAGE(part, PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge_importance, &field);
+        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge, &field);
         struct raw_edge edge = {
-            .source =
-                field_u64(&part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge_source_id]),
-            .target =
-                field_u64(&part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge_target_id]),
-            .importance = (uint32_t)field_u64(
-                &part[PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge_importance]),
+            .source = field_u64(&part.source_id),
+            .target = field_u64(&part.target_id),
+            .importance = (uint32_t)field_u64(&part.importance),
             .index = raw.n,
         };
         graph->failed |= raw_edge_vec_push(&raw, edge) < 0;
@@ -291,9 +281,9 @@ static void edges_read(struct memory_graph *graph, const struct memory_process *
 static void processes_sort(struct memory_graph *graph, const struct wire_field *processes, size_t n)
 {
     for (size_t i = 0; i < n && i < PARTS_MAX && !graph->failed; i++) {
-        MESSAGE(part, PB_MemoryTrackerSnapshot_ProcessSnapshot_pid, &processes[i]);
+        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot, &processes[i]);
         struct memory_process process = {
-            .pid = (int32_t)field_u64(&part[PB_MemoryTrackerSnapshot_ProcessSnapshot_pid]),
+            .pid = (int32_t)field_u64(&part.pid),
             .root = (uint32_t)i,
             .message = processes[i],
         };

@@ -169,10 +169,10 @@ static int memory_snapshot_sorted(struct import *im, void *userdata, const struc
 {
     struct memory_snapshots *state = userdata;
     int r = state->ts != packet->ts ? snapshot_finish(im, state) : 0;
-    MESSAGE(head, PB_MemoryTrackerSnapshot_level_of_detail, message);
+    MESSAGE(head, MemoryTrackerSnapshot, message);
     state->is_open = true;
     state->ts = packet->ts;
-    state->level = field_u64(&head[PB_MemoryTrackerSnapshot_level_of_detail]);
+    state->level = field_u64(&head.level_of_detail);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))

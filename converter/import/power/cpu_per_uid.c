@@ -8,9 +8,7 @@
 
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
-
-enum { PACKET_CPU_PER_UID = 119 };
-enum { DATA_CLUSTERS = 1, DATA_UID, DATA_TOTAL_MS };
+#include "protos/fields.h"
 
 #define UIDS_PER_USER 100000
 #define CLUSTERS_MAX  256
@@ -152,8 +150,8 @@ struct uid_values {
 static struct uid_values uid_values_of(const struct wire_field *message, uint64_t n_clusters)
 {
     struct uid_values values = {
-        .uids = values_of(message, DATA_UID),
-        .times = values_of(message, DATA_TOTAL_MS),
+        .uids = values_of(message, PB_CpuPerUidData_uid),
+        .times = values_of(message, PB_CpuPerUidData_total_time_ms),
         .n_clusters = n_clusters,
     };
     values.has_uid = values_next(&values.uids, &values.uid);
@@ -182,9 +180,9 @@ static int cpu_per_uid_sorted(struct import *im, void *state, const struct packe
     struct sequence_uids *uids = uids_of(all, packet);
     if (!uids)
         return -ENOMEM;
-    MESSAGE(data, DATA_CLUSTERS, message);
-    if (field_present(&data[DATA_CLUSTERS]))
-        uids->n_clusters = (uint32_t)field_u64(&data[DATA_CLUSTERS]);
+    MESSAGE(data, CpuPerUidData, message);
+    if (field_present(&data.cluster_count))
+        uids->n_clusters = (uint32_t)field_u64(&data.cluster_count);
     if (uids->n_clusters > CLUSTERS_MAX) {
         stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
         uids->n_clusters = 0;
@@ -242,7 +240,7 @@ static void cpu_per_uid_done(void *state)
 }
 
 const struct importer importer_cpu_per_uid = {
-    .field = PACKET_CPU_PER_UID,
+    .field = PB_TracePacket_cpu_per_uid_data,
     .sorted = cpu_per_uid_sorted,
     .state_size = sizeof(struct uids),
     .finish = cpu_per_uid_finish,

@@ -7,15 +7,7 @@
 
 #include "common/cleanup.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_ENERGY = 77, PACKET_ENTITY_STATE = 91 };
-enum { ENERGY_DESCRIPTOR = 1, ENERGY_CONSUMER, ENERGY_UWS, ENERGY_UID };
-enum { DESCRIPTOR_CONSUMER = 1 };
-enum { CONSUMER_ID = 1, CONSUMER_ORDINAL, CONSUMER_TYPE, CONSUMER_NAME };
-enum { UID_UID = 1, UID_UWS };
-enum { ENTITY_STATE = 1, ENTITY_RESIDENCY };
-enum { STATE_ENTITY = 1, STATE_STATE, STATE_ENTITY_NAME, STATE_STATE_NAME };
-enum { RESIDENCY_ENTITY = 1, RESIDENCY_STATE, RESIDENCY_TOTAL_MS };
+#include "protos/fields.h"
 
 struct described {
     struct wire_field name, type; // of the consumer; of the entity and its state
@@ -53,23 +45,22 @@ static int energy_now(struct import *im, void *state, const struct packet *packe
                       const struct wire_field *message)
 {
     (void)packet;
-    MESSAGE(part, ENERGY_DESCRIPTOR, message);
-    struct wire_reader reader = wire_sub(&part[ENERGY_DESCRIPTOR]);
+    MESSAGE(part, AndroidEnergyEstimationBreakdown, message);
+    struct wire_reader reader = wire_sub(&part.energy_consumer_descriptor);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number != DESCRIPTOR_CONSUMER)
+        if (field.number != PB_AndroidEnergyConsumerDescriptor_energy_consumers)
             continue;
-        MESSAGE(consumer, CONSUMER_NAME, &field);
-        if (!field_present(&consumer[CONSUMER_ID])) {
+        MESSAGE(consumer, AndroidEnergyConsumer, &field);
+        if (!field_present(&consumer.energy_consumer_id)) {
             stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
             continue;
         }
-        r = describe(
-            state, (uint32_t)field_u64(&consumer[CONSUMER_ID]),
-            (struct described){.name = consumer[CONSUMER_NAME],
-                               .type = consumer[CONSUMER_TYPE],
-                               .ordinal = (int32_t)field_u64(&consumer[CONSUMER_ORDINAL])});
+        r = describe(state, (uint32_t)field_u64(&consumer.energy_consumer_id),
+                     (struct described){.name = consumer.name,
+                                        .type = consumer.type,
+                                        .ordinal = (int32_t)field_u64(&consumer.ordinal)});
     }
     return r;
 }
@@ -77,24 +68,24 @@ static int energy_now(struct import *im, void *state, const struct packet *packe
 static void uid_push(struct import *im, int64_t ts, struct track_spec spec,
                      const struct wire_field *message)
 {
-    MESSAGE(part, UID_UWS, message);
-    if (!field_present(&part[UID_UID]) || !field_present(&part[UID_UWS])) {
+    MESSAGE(part, AndroidEnergyEstimationBreakdown_EnergyUidBreakdown, message);
+    if (!field_present(&part.uid) || !field_present(&part.energy_uws)) {
         stats_add(&im->stats, STAT_energy_uid_breakdown_missing_values, 1);
         return;
     }
     spec.type = "android_energy_estimation_breakdown_per_uid";
-    spec.dimensions[1] = dimension_int("uid", (uint32_t)field_u64(&part[UID_UID]));
-    counter_push(im, ts, tracks_get(&im->tracks, &spec), (double)field_i64(&part[UID_UWS]),
+    spec.dimensions[1] = dimension_int("uid", (uint32_t)field_u64(&part.uid));
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), (double)field_i64(&part.energy_uws),
                  ARG_SET_NONE);
 }
 
 static int energy_sorted(struct import *im, void *state, const struct packet *packet,
                          const struct wire_field *message)
 {
-    MESSAGE(part, ENERGY_UWS, message);
-    if (field_present(&part[ENERGY_DESCRIPTOR]))
+    MESSAGE(part, AndroidEnergyEstimationBreakdown, message);
+    if (field_present(&part.energy_consumer_descriptor))
         return 0;
-    const struct wire_field *id = &part[ENERGY_CONSUMER], *uws = &part[ENERGY_UWS];
+    const struct wire_field *id = &part.energy_consumer_id, *uws = &part.energy_uws;
     const struct described *consumer = field_present(id) && field_present(uws)
                                            ? described_find(state, (uint32_t)field_u64(id))
                                            : NULL;
@@ -119,7 +110,7 @@ static int energy_sorted(struct import *im, void *state, const struct packet *pa
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == ENERGY_UID)
+        if (field.number == PB_AndroidEnergyEstimationBreakdown_per_uid_breakdown)
             uid_push(im, packet->ts, spec, &field);
     }
     return 0;
@@ -138,16 +129,15 @@ static int entity_now(struct import *im, void *state, const struct packet *packe
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number != ENTITY_STATE)
+        if (field.number != PB_EntityStateResidency_power_entity_state)
             continue;
-        MESSAGE(part, STATE_STATE_NAME, &field);
-        if (!field_present(&part[STATE_ENTITY]) || !field_present(&part[STATE_STATE])) {
+        MESSAGE(part, EntityStateResidency_PowerEntityState, &field);
+        if (!field_present(&part.entity_index) || !field_present(&part.state_index)) {
             stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
             continue;
         }
-        r = describe(
-            state, state_number(&part[STATE_ENTITY], &part[STATE_STATE]),
-            (struct described){.name = part[STATE_ENTITY_NAME], .type = part[STATE_STATE_NAME]});
+        r = describe(state, state_number(&part.entity_index, &part.state_index),
+                     (struct described){.name = part.entity_name, .type = part.state_name});
     }
     return r;
 }
@@ -179,14 +169,15 @@ static int entity_sorted(struct import *im, void *state, const struct packet *pa
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (wire_next(&reader, &field)) {
-        if (field.number != ENTITY_RESIDENCY)
+        if (field.number != PB_EntityStateResidency_residency)
             continue;
         has_residency = true;
-        MESSAGE(part, RESIDENCY_TOTAL_MS, &field);
+        MESSAGE(part, EntityStateResidency_StateResidency, &field);
         const struct described *described =
-            described_find(state, state_number(&part[RESIDENCY_ENTITY], &part[RESIDENCY_STATE]));
+            described_find(state, state_number(&part.entity_index, &part.state_index));
         if (described)
-            residency_push(im, packet->ts, described, (double)field_u64(&part[RESIDENCY_TOTAL_MS]));
+            residency_push(im, packet->ts, described,
+                           (double)field_u64(&part.total_time_in_state_ms));
         else
             stats_add(&im->stats, STAT_entity_state_residency_lookup_failed, 1);
     }
@@ -196,14 +187,14 @@ static int entity_sorted(struct import *im, void *state, const struct packet *pa
 }
 
 const struct importer importer_energy_breakdown = {
-    .field = PACKET_ENERGY,
+    .field = PB_TracePacket_android_energy_estimation_breakdown,
     .now = energy_now,
     .sorted = energy_sorted,
     .state_size = sizeof(struct descriptions),
     .done = descriptions_done,
 };
 const struct importer importer_entity_state = {
-    .field = PACKET_ENTITY_STATE,
+    .field = PB_TracePacket_entity_state_residency,
     .now = entity_now,
     .sorted = entity_sorted,
     .state_size = sizeof(struct descriptions),

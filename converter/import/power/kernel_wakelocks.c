@@ -7,10 +7,7 @@
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
-
-enum { PACKET_WAKELOCKS = 115 };
-enum { DATA_WAKELOCK = 1, DATA_ID, DATA_HELD_MS, DATA_ERRORS };
-enum { LOCK_ID = 1, LOCK_NAME, LOCK_TYPE };
+#include "protos/fields.h"
 
 #define TYPE_BITS 2
 
@@ -56,13 +53,13 @@ static struct sequence_locks *locks_of(struct wakelocks *all, const struct packe
 static int lock_name(struct import *im, struct sequence_locks *locks,
                      const struct wire_field *message)
 {
-    MESSAGE(lock, LOCK_TYPE, message);
-    const struct wire_field *name = &lock[LOCK_NAME];
+    MESSAGE(lock, KernelWakelockData_Wakelock, message);
+    const struct wire_field *name = &lock.wakelock_name;
     uint64_t string = strset_add(&im->strings, field_text(name), name->size);
-    uint64_t type = field_u64(&lock[LOCK_TYPE]) & ((1 << TYPE_BITS) - 1);
+    uint64_t type = field_u64(&lock.wakelock_type) & ((1 << TYPE_BITS) - 1);
     bool is_new;
     if (string == STRSET_NONE ||
-        !map64_get_or_add(&locks->by_id, (uint32_t)field_u64(&lock[LOCK_ID]),
+        !map64_get_or_add(&locks->by_id, (uint32_t)field_u64(&lock.wakelock_id),
                           string << TYPE_BITS | type, &is_new))
         return -ENOMEM;
     if (!is_new)
@@ -100,7 +97,8 @@ static bool lock_next(struct values *ids, struct values *times, uint64_t *ret_id
 static int held_add(struct import *im, struct sequence_locks *locks,
                     const struct wire_field *message)
 {
-    struct values ids = values_of(message, DATA_ID), times = values_of(message, DATA_HELD_MS);
+    struct values ids = values_of(message, PB_KernelWakelockData_wakelock_id),
+                  times = values_of(message, PB_KernelWakelockData_time_held_millis);
     uint64_t id, ms;
     while (lock_next(&ids, &times, &id, &ms)) {
         const uint64_t *lock = map64_find(&locks->by_id, (uint32_t)id);
@@ -126,15 +124,16 @@ static int wakelocks_sorted(struct import *im, void *state, const struct packet 
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
-        if (field.number == DATA_WAKELOCK)
+        if (field.number == PB_KernelWakelockData_wakelock)
             r = lock_name(im, locks, &field);
     if (r == 0)
         r = held_add(im, locks, message);
-    MESSAGE(data, DATA_ERRORS, message);
+    MESSAGE(data, KernelWakelockData, message);
     for (size_t i = 0; i < ELEMENTS(errors); i++)
-        stats_add(&im->stats, errors[i], field_u64(&data[DATA_ERRORS]) >> i & 1);
+        stats_add(&im->stats, errors[i], field_u64(&data.error_flags) >> i & 1);
     sparse_counters_round(&all->counters, packet->ts);
-    struct values ids = values_of(message, DATA_ID), times = values_of(message, DATA_HELD_MS);
+    struct values ids = values_of(message, PB_KernelWakelockData_wakelock_id),
+                  times = values_of(message, PB_KernelWakelockData_time_held_millis);
     uint64_t id, ms;
     while (r == 0 && lock_next(&ids, &times, &id, &ms)) {
         const uint64_t *lock = map64_find(&locks->by_id, (uint32_t)id);
@@ -156,7 +155,7 @@ static void wakelocks_done(void *state)
 }
 
 const struct importer importer_kernel_wakelocks = {
-    .field = PACKET_WAKELOCKS,
+    .field = PB_TracePacket_kernel_wakelock_data,
     .sorted = wakelocks_sorted,
     .state_size = sizeof(struct wakelocks),
     .done = wakelocks_done,

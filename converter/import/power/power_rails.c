@@ -9,11 +9,7 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_POWER_RAILS = 40 };
-enum { RAILS_DESCRIPTOR = 1, RAILS_ENERGY, RAILS_SESSION };
-enum { DESCRIPTOR_INDEX = 1, DESCRIPTOR_NAME, DESCRIPTOR_SUBSYSTEM };
-enum { ENERGY_INDEX = 1, ENERGY_TIMESTAMP_MS, ENERGY_VALUE };
+#include "protos/fields.h"
 
 #define INDEX_MAX     256 // as Perfetto
 #define INDEX_BITS    9
@@ -94,9 +90,9 @@ static const uint64_t *rail_find(const struct rails *rails, uint64_t session, ui
 static int rail_describe(struct import *im, struct rails *rails, uint64_t session,
                          const struct wire_field *message)
 {
-    MESSAGE(part, DESCRIPTOR_SUBSYSTEM, message);
-    const struct wire_field *raw = &part[DESCRIPTOR_NAME], *system = &part[DESCRIPTOR_SUBSYSTEM];
-    uint32_t index = (uint32_t)field_u64(&part[DESCRIPTOR_INDEX]);
+    MESSAGE(part, PowerRails_RailDescriptor, message);
+    const struct wire_field *raw = &part.rail_name, *system = &part.subsys_name;
+    uint32_t index = (uint32_t)field_u64(&part.index);
     if (index > INDEX_MAX)
         return 0;
     CLEANUP(strbuf_done) struct strbuf name = {0};
@@ -122,48 +118,48 @@ static int rails_now(struct import *im, void *state, const struct packet *packet
                      const struct wire_field *message)
 {
     (void)packet;
-    MESSAGE(part, RAILS_SESSION, message);
+    MESSAGE(part, PowerRails, message);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field))
-        if (field.number == RAILS_DESCRIPTOR)
-            r = rail_describe(im, state, field_u64(&part[RAILS_SESSION]), &field);
+        if (field.number == PB_PowerRails_rail_descriptor)
+            r = rail_describe(im, state, field_u64(&part.session_uuid), &field);
     return r;
 }
 
 static void energy_push(struct import *im, const struct rails *rails, uint64_t session,
                         int64_t packet_ts, const struct wire_field *message)
 {
-    MESSAGE(energy, ENERGY_VALUE, message);
-    const struct wire_field *ms = &energy[ENERGY_TIMESTAMP_MS];
+    MESSAGE(energy, PowerRails_EnergyData, message);
+    const struct wire_field *ms = &energy.timestamp_ms;
     int64_t ts = packet_ts;
     if (field_present(ms)) {
         int64_t boot_ns = (int64_t)(field_u64(ms) * NSEC_PER_MSEC);
         if (!import_time_counted(im, CLOCK_ID_BOOTTIME, boot_ns, &ts))
             return;
     }
-    const uint64_t *track = rail_find(rails, session, (uint32_t)field_u64(&energy[ENERGY_INDEX]));
+    const uint64_t *track = rail_find(rails, session, (uint32_t)field_u64(&energy.index));
     if (!track) {
         stats_add(&im->stats, STAT_power_rail_unknown_index, 1);
         return;
     }
     struct arg arg = arg_uint("packet_ts", (uint64_t)packet_ts);
-    counter_push(im, ts, (uint32_t)*track, (double)field_u64(&energy[ENERGY_VALUE]),
+    counter_push(im, ts, (uint32_t)*track, (double)field_u64(&energy.energy),
                  args_add(&im->args, &arg, 1));
 }
 
 static int rails_sorted(struct import *im, void *state, const struct packet *packet,
                         const struct wire_field *message)
 {
-    MESSAGE(part, RAILS_SESSION, message);
-    if (!field_present(&part[RAILS_ENERGY]))
+    MESSAGE(part, PowerRails, message);
+    if (!field_present(&part.energy_data))
         stats_add(&im->stats, STAT_power_rail_empty_packet, 1);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == RAILS_ENERGY)
-            energy_push(im, state, field_u64(&part[RAILS_SESSION]), packet->ts, &field);
+        if (field.number == PB_PowerRails_energy_data)
+            energy_push(im, state, field_u64(&part.session_uuid), packet->ts, &field);
     }
     return 0;
 }
@@ -176,7 +172,7 @@ static void rails_done(void *state)
 }
 
 const struct importer importer_power_rails = {
-    .field = PACKET_POWER_RAILS,
+    .field = PB_TracePacket_power_rails,
     .now = rails_now,
     .sorted = rails_sorted,
     .state_size = sizeof(struct rails),

@@ -7,19 +7,7 @@
 #include <errno.h>
 
 #include "converter/import/importer.h"
-
-enum {
-    PACKET_TASK_STATE = 117,
-    PACKET_CPU_FREQUENCY = 118,
-    PACKET_TASK_RENAME = 120,
-    PACKET_TREE = 122,
-};
-enum { TASK_CPU = 1, TASK_COMM, TASK_TID, TASK_STATE, TASK_PRIO };
-enum { RENAME_TID = 1, RENAME_COMM };
-enum { TREE_PROCESSES = 1, TREE_THREADS };
-enum { PROCESS_PID = 1, PROCESS_PPID, PROCESS_CMDLINE };
-enum { THREAD_TID = 1, THREAD_PID, THREAD_COMM, THREAD_IS_MAIN, THREAD_IS_IDLE };
-enum { CPU_FREQUENCY_CPU = 1, CPU_FREQUENCY_HZ };
+#include "protos/fields.h"
 
 enum state { UNKNOWN, CREATED, RUNNABLE, RUNNING, SLEEPING, WAITING, STOPPED, DEAD, DESTROYED };
 
@@ -191,23 +179,22 @@ static int task_sorted(struct import *im, void *state, const struct packet *pack
                        const struct wire_field *message)
 {
     struct tasks *tasks = state;
-    MESSAGE(event, TASK_PRIO, message);
+    MESSAGE(event, GenericKernelTaskStateEvent, message);
     struct task task = {
         .ts = packet->ts,
-        .tid = field_i64(&event[TASK_TID]),
-        .cpu = (uint32_t)field_u64(&event[TASK_CPU]),
-        .priority = (int32_t)field_i64(&event[TASK_PRIO]),
-        .state = (enum state)field_u64(&event[TASK_STATE]),
+        .tid = field_i64(&event.tid),
+        .cpu = (uint32_t)field_u64(&event.cpu),
+        .priority = (int32_t)field_i64(&event.prio),
+        .state = (enum state)field_u64(&event.state),
     };
-    if (field_u64(&event[TASK_STATE]) > DESTROYED || task.state == UNKNOWN ||
-        task.cpu >= CPUS_MAX) {
+    if (field_u64(&event.state) > DESTROYED || task.state == UNKNOWN || task.cpu >= CPUS_MAX) {
         stats_add(&im->stats, STAT_task_state_invalid, 1);
         return 0;
     }
     while (tasks->cpus.n <= task.cpu)
         if (sched_cpu_vec_push(&tasks->cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0)
             return -ENOMEM;
-    task.utid = task_thread(im, &task, name_of(im, &event[TASK_COMM]));
+    task.utid = task_thread(im, &task, name_of(im, &event.comm));
     if (task.utid == UTID_NONE)
         return 0;
     if (task.state == RUNNING)
@@ -240,23 +227,23 @@ static int rename_sorted(struct import *im, void *state, const struct packet *pa
 {
     (void)state;
     (void)packet;
-    MESSAGE(event, RENAME_COMM, message);
-    int64_t utid = processes_thread(&im->processes, field_i64(&event[RENAME_TID]));
-    processes_rename(&im->processes, utid, name_of(im, &event[RENAME_COMM]));
+    MESSAGE(event, GenericKernelTaskRenameEvent, message);
+    int64_t utid = processes_thread(&im->processes, field_i64(&event.tid));
+    processes_rename(&im->processes, utid, name_of(im, &event.comm));
     return 0;
 }
 
 static void process_read(struct import *im, const struct wire_field *message)
 {
-    MESSAGE(part, PROCESS_CMDLINE, message);
-    const struct wire_field *cmdline = &part[PROCESS_CMDLINE];
+    MESSAGE(part, GenericKernelProcessTree_Process, message);
+    const struct wire_field *cmdline = &part.cmdline;
     if (!field_present(cmdline))
         return;
     const char *text = field_text(cmdline), *space = memchr(text, ' ', cmdline->size);
     size_t name_size = space ? (size_t)(space - text) : cmdline->size;
     struct processes *processes = &im->processes;
-    int64_t parent = processes_without_thread(processes, field_i64(&part[PROCESS_PPID]));
-    int64_t upid = processes_without_thread(processes, field_i64(&part[PROCESS_PID]));
+    int64_t parent = processes_without_thread(processes, field_i64(&part.ppid));
+    int64_t upid = processes_without_thread(processes, field_i64(&part.pid));
     if (!processes_set_parent(processes, upid, parent))
         stats_add(&im->stats, STAT_process_tracker_parent_pid_changed, 1);
     processes_name(processes, upid, strset_add(&im->strings, text, name_size), PROCESS_NAME_SYSTEM);
@@ -265,15 +252,15 @@ static void process_read(struct import *im, const struct wire_field *message)
 
 static void thread_read(struct import *im, const struct wire_field *message)
 {
-    MESSAGE(part, THREAD_IS_IDLE, message);
+    MESSAGE(part, GenericKernelProcessTree_Thread, message);
     struct processes *processes = &im->processes;
-    int64_t upid = processes_without_thread(processes, field_i64(&part[THREAD_PID]));
-    int64_t utid = processes_thread_of(processes, field_i64(&part[THREAD_TID]), upid);
+    int64_t upid = processes_without_thread(processes, field_i64(&part.pid));
+    int64_t utid = processes_thread_of(processes, field_i64(&part.tid), upid);
     struct thread *thread = processes_thread_at(processes, utid);
     thread->has_main = true;
-    thread->is_main = field_u64(&part[THREAD_IS_MAIN]) != 0;
-    thread->is_idle = field_u64(&part[THREAD_IS_IDLE]) != 0;
-    processes_name_thread(processes, utid, name_of(im, &part[THREAD_COMM]), NAME_PROCESS_TREE);
+    thread->is_main = field_u64(&part.is_main_thread) != 0;
+    thread->is_idle = field_u64(&part.is_idle) != 0;
+    processes_name_thread(processes, utid, name_of(im, &part.comm), NAME_PROCESS_TREE);
 }
 
 static int tree_sorted(struct import *im, void *state, const struct packet *packet,
@@ -281,11 +268,12 @@ static int tree_sorted(struct import *im, void *state, const struct packet *pack
 {
     (void)state;
     (void)packet;
-    for (uint32_t part = TREE_PROCESSES; part <= TREE_THREADS; part++) {
+    for (uint32_t part = PB_GenericKernelProcessTree_processes;
+         part <= PB_GenericKernelProcessTree_threads; part++) {
         struct wire_reader reader = wire_sub(message);
         struct wire_field field;
         wire_foreach(&reader, &field) {
-            if (field.number == part && part == TREE_PROCESSES)
+            if (field.number == part && part == PB_GenericKernelProcessTree_processes)
                 process_read(im, &field);
             else if (field.number == part)
                 thread_read(im, &field);
@@ -298,8 +286,8 @@ static int cpu_frequency_sorted(struct import *im, void *state, const struct pac
                                 const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(event, CPU_FREQUENCY_HZ, message);
-    int32_t cpu = (int32_t)field_i64(&event[CPU_FREQUENCY_CPU]);
+    MESSAGE(event, GenericKernelCpuFrequencyEvent, message);
+    int32_t cpu = (int32_t)field_i64(&event.cpu);
     struct track_spec spec = {
         .type = "cpu_frequency",
         .counter = true,
@@ -308,26 +296,26 @@ static int cpu_frequency_sorted(struct import *im, void *state, const struct pac
         .name_size = 7,
     };
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
-                 (double)field_i64(&event[CPU_FREQUENCY_HZ]) / 1000, ARG_SET_NONE);
+                 (double)field_i64(&event.freq_hz) / 1000, ARG_SET_NONE);
     return 0;
 }
 
 const struct importer importer_generic_task_state = {
-    .field = PACKET_TASK_STATE,
+    .field = PB_TracePacket_generic_kernel_task_state_event,
     .sorted = task_sorted,
     .state_size = sizeof(struct tasks),
     .finish = tasks_finish,
     .done = tasks_done,
 };
 const struct importer importer_generic_task_rename = {
-    .field = PACKET_TASK_RENAME,
+    .field = PB_TracePacket_generic_kernel_task_rename_event,
     .sorted = rename_sorted,
 };
 const struct importer importer_generic_process_tree = {
-    .field = PACKET_TREE,
+    .field = PB_TracePacket_generic_kernel_process_tree,
     .sorted = tree_sorted,
 };
 const struct importer importer_generic_cpu_frequency = {
-    .field = PACKET_CPU_FREQUENCY,
+    .field = PB_TracePacket_generic_kernel_cpu_freq_event,
     .sorted = cpu_frequency_sorted,
 };

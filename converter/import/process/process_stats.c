@@ -83,10 +83,10 @@ static bool counter_read(struct import *im, int64_t ts, int64_t upid,
 
 static void file_read(struct import *im, int64_t ts, int64_t upid, const struct wire_field *field)
 {
-    MESSAGE(file, PB_ProcessStats_FDInfo_path, field);
-    const struct wire_field *path = &file[PB_ProcessStats_FDInfo_path];
+    MESSAGE(file, ProcessStats_FDInfo, field);
+    const struct wire_field *path = &file.path;
     struct cell *row = database_row(im->db, TABLE_filedescriptor, NULL);
-    cell_int(row, COL_filedescriptor_fd, field_i64(&file[PB_ProcessStats_FDInfo_fd]));
+    cell_int(row, COL_filedescriptor_fd, field_i64(&file.fd));
     cell_int(row, COL_filedescriptor_ts, ts);
     cell_int(row, COL_filedescriptor_upid, upid);
     if (field_present(path))
@@ -95,8 +95,8 @@ static void file_read(struct import *im, int64_t ts, int64_t upid, const struct 
 
 static void process_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(process, PB_ProcessStats_Process_pid, message);
-    uint32_t pid = (uint32_t)field_u64(&process[PB_ProcessStats_Process_pid]);
+    MESSAGE(process, ProcessStats_Process, message);
+    uint32_t pid = (uint32_t)field_u64(&process.pid);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     struct process *known = processes_find(&im->processes, pid);
@@ -106,8 +106,8 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
         if (field.number == PB_ProcessStats_Process_pid)
             continue;
         if (field.number == PB_ProcessStats_Process_threads) {
-            MESSAGE(thread, PB_ProcessStats_Thread_tid, &field);
-            uint32_t tid = (uint32_t)field_u64(&thread[PB_ProcessStats_Thread_tid]);
+            MESSAGE(thread, ProcessStats_Thread, &field);
+            uint32_t tid = (uint32_t)field_u64(&thread.tid);
             processes_update_thread(&im->processes, tid, pid);
             continue;
         }
@@ -127,9 +127,9 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
 // process since.
 static void ended_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(ended, PB_ProcessStats_Ended_last_seen, message);
-    uint32_t pid = (uint32_t)field_u64(&ended[PB_ProcessStats_Ended_pid]);
-    int64_t last_seen = field_i64(&ended[PB_ProcessStats_Ended_last_seen]);
+    MESSAGE(ended, ProcessStats_Ended, message);
+    uint32_t pid = (uint32_t)field_u64(&ended.pid);
+    int64_t last_seen = field_i64(&ended.last_seen);
     struct process *process = processes_find(&im->processes, pid);
     if (!process || (process->has_start && process->start_ts > last_seen))
         return;

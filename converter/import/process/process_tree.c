@@ -60,12 +60,12 @@ static void cmdline_read(const struct wire_field *process, int32_t ppid, struct 
 static int process_read(struct import *im, int64_t ts, const struct wire_field *field,
                         struct map64 *kernel_threads)
 {
-    MESSAGE(process, PB_ProcessTree_Process_cmdline_is_comm, field);
-    if (!field_present(&process[PB_ProcessTree_Process_cmdline]))
+    MESSAGE(process, ProcessTree_Process, field);
+    if (!field_present(&process.cmdline))
         return 0;
     struct processes *processes = &im->processes;
-    uint32_t pid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_pid]);
-    uint32_t ppid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_ppid]);
+    uint32_t pid = (uint32_t)field_u64(&process.pid);
+    uint32_t ppid = (uint32_t)field_u64(&process.ppid);
     struct process_text text = {0};
     cmdline_read(field, (int32_t)ppid, &text);
     const char *cmdline = text.cmdline.text ? text.cmdline.text : "";
@@ -83,22 +83,22 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     if (!processes_set_parent(processes, upid, parent))
         stats_add(&im->stats, STAT_process_tracker_parent_pid_changed, 1);
     processes_name(processes, upid, name, PROCESS_NAME_SYSTEM);
-    if (field_u64(&process[PB_ProcessTree_Process_cmdline_is_comm]))
+    if (field_u64(&process.cmdline_is_comm))
         processes_name_thread(processes, processes_thread(processes, pid), all, NAME_PROCESS_TREE);
     struct process *row = processes_at(processes, upid);
     row->cmdline = all;
-    if (field_present(&process[PB_ProcessTree_Process_uid])) {
-        row->uid = (uint32_t)field_u64(&process[PB_ProcessTree_Process_uid]);
+    if (field_present(&process.uid)) {
+        row->uid = (uint32_t)field_u64(&process.uid);
         row->has_uid = true;
     }
-    const struct wire_field *start = &process[PB_ProcessTree_Process_process_start_from_boot];
+    const struct wire_field *start = &process.process_start_from_boot;
     int64_t start_ts;
     if (field_present(start) && !row->has_start &&
         import_time(im, CLOCK_ID_BOOTTIME, field_i64(start), &start_ts)) {
         row->start_ts = start_ts;
         row->has_start = true;
     }
-    const struct wire_field *is_kthread = &process[PB_ProcessTree_Process_is_kthread];
+    const struct wire_field *is_kthread = &process.is_kthread;
     if (field_present(is_kthread))
         row->is_kthread = field_u64(is_kthread) ? FACT_TRUE : FACT_FALSE;
     (void)ts;
@@ -108,10 +108,10 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
 static int thread_read(struct import *im, const struct wire_field *field,
                        const struct map64 *kernel_threads)
 {
-    MESSAGE(thread, PB_ProcessTree_Thread_tgid, field);
-    uint32_t tid = (uint32_t)field_u64(&thread[PB_ProcessTree_Thread_tid]);
-    uint32_t tgid = (uint32_t)field_u64(&thread[PB_ProcessTree_Thread_tgid]);
-    const struct wire_field *name = &thread[PB_ProcessTree_Thread_name];
+    MESSAGE(thread, ProcessTree_Thread, field);
+    uint32_t tid = (uint32_t)field_u64(&thread.tid);
+    uint32_t tgid = (uint32_t)field_u64(&thread.tgid);
+    const struct wire_field *name = &thread.name;
     processes_update_thread(&im->processes, tid, tgid);
     int r = pid_namespaces_thread(&im->machine->pid_namespaces, tgid, tid, field,
                                   PB_ProcessTree_Thread_nstid);

@@ -44,17 +44,17 @@ static void entry_read(struct import *im, int64_t ts, int64_t upid,
         {PB_SmapsEntry_proportional_resident_kb, COL_profiler_smaps_proportional_resident_kb,
          false},
     };
-    MESSAGE(part, PB_SmapsEntry_proportional_resident_kb, message);
+    MESSAGE(part, SmapsEntry, message);
     struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
     cell_int(row, COL_profiler_smaps_upid, upid);
     cell_int(row, COL_profiler_smaps_ts, ts);
-    if (field_present(&part[PB_SmapsEntry_path]))
-        path_cells(row, field_text(&part[PB_SmapsEntry_path]), part[PB_SmapsEntry_path].size);
+    if (field_present(&part.path))
+        path_cells(row, field_text(&part.path), part.path.size);
     else
         cell_int(row, COL_profiler_smaps_is_deleted, false);
     cell_int(row, COL_profiler_smaps_aggregate_count, 1);
     for (size_t i = 0; i < ELEMENTS(columns); i++) {
-        const struct wire_field *field = &part[columns[i].field];
+        const struct wire_field *field = &part.at[columns[i].field];
         if (!field_present(field))
             continue;
         if (columns[i].is_text)
@@ -148,10 +148,9 @@ static int smaps_sorted(struct import *im, void *state, const struct packet *pac
                         const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(head, PB_SmapsPacket_recording_type, message);
-    int64_t upid =
-        processes_process(&im->processes, (uint32_t)field_u64(&head[PB_SmapsPacket_pid]));
-    const struct wire_field *packed = &head[PB_SmapsPacket_packed_entries];
+    MESSAGE(head, SmapsPacket, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head.pid));
+    const struct wire_field *packed = &head.packed_entries;
     struct wire_reader reader = wire_sub(field_present(packed) ? packed : message);
     struct wire_field field;
     struct name_vec names = {0};

@@ -79,12 +79,12 @@ static void class_add(struct deobfuscation *all, struct obfuscated_class added)
 static void field_add(struct deobfuscation *all, const struct obfuscated_class *of,
                       const struct wire_field *message, struct strbuf *full)
 {
-    MESSAGE(part, PB_ObfuscatedMember_deobfuscated_name, message);
+    MESSAGE(part, ObfuscatedMember, message);
     struct obfuscated_field added = {
         .class_name = of->name,
         .real_class_name = of->real_name,
-        .name = text_of(&part[PB_ObfuscatedMember_obfuscated_name]),
-        .real_name = text_of(&part[PB_ObfuscatedMember_deobfuscated_name]),
+        .name = text_of(&part.obfuscated_name),
+        .real_name = text_of(&part.deobfuscated_name),
     };
     strbuf_clear(full);
     strbuf_add(full, added.class_name.text, added.class_name.size);
@@ -102,18 +102,18 @@ static void field_add(struct deobfuscation *all, const struct obfuscated_class *
 static void mapping_index(struct import *im, const struct wire_field *mapping)
 {
     struct deobfuscation *all = &im->deobfuscation;
-    MESSAGE(head, PB_DeobfuscationMapping_package_name, mapping);
-    const struct wire_field *package = &head[PB_DeobfuscationMapping_package_name];
+    MESSAGE(head, DeobfuscationMapping, mapping);
+    const struct wire_field *package = &head.package_name;
     CLEANUP(strbuf_done) struct strbuf full = {0};
     struct wire_reader reader = wire_sub(mapping);
     struct wire_field field, member;
     while (all->failure == 0 && wire_next(&reader, &field)) {
         if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
             continue;
-        MESSAGE(part, PB_ObfuscatedClass_deobfuscated_name, &field);
+        MESSAGE(part, ObfuscatedClass, &field);
         struct obfuscated_class added = {
-            .name = text_of(&part[PB_ObfuscatedClass_obfuscated_name]),
-            .real_name = text_of(&part[PB_ObfuscatedClass_deobfuscated_name]),
+            .name = text_of(&part.obfuscated_name),
+            .real_name = text_of(&part.deobfuscated_name),
             .package = STRSET_NONE,
         };
         if (added.name.size > CLASS_NAME_MAX || added.real_name.size > CLASS_NAME_MAX)

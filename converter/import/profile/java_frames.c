@@ -62,12 +62,13 @@ static uint32_t joined_name(struct import *im, const struct wire_field *class_na
 }
 
 static void method_add(struct import *im, struct methods *methods, uint32_t package,
-                       const struct wire_field *class_part, const struct wire_field *message)
+                       const union message_ObfuscatedClass *class_part,
+                       const struct wire_field *message)
 {
-    MESSAGE(part, PB_ObfuscatedMember_source_line_end, message);
+    MESSAGE(part, ObfuscatedMember, message);
     CLEANUP(strbuf_done) struct strbuf key = {0};
-    const struct wire_field *class_name = &class_part[PB_ObfuscatedClass_obfuscated_name];
-    const struct wire_field *own = &part[PB_ObfuscatedMember_obfuscated_name];
+    const struct wire_field *class_name = &class_part->obfuscated_name;
+    const struct wire_field *own = &part.obfuscated_name;
     strbuf_add(&key, field_text(class_name), class_name->size);
     strbuf_add_char(&key, '.');
     strbuf_add(&key, field_text(own), own->size);
@@ -81,14 +82,13 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
     uint64_t in_package = package_key(name, package);
     struct method method = {
         .package = package,
-        .name = joined_name(im, &class_part[PB_ObfuscatedClass_deobfuscated_name],
-                            &part[PB_ObfuscatedMember_deobfuscated_name]),
-        .from = (uint32_t)field_u64(&part[PB_ObfuscatedMember_obfuscated_line_start]),
-        .to = (uint32_t)field_u64(&part[PB_ObfuscatedMember_obfuscated_line_end]),
-        .line = (uint32_t)field_u64(&part[PB_ObfuscatedMember_source_line_start]),
-        .has_from = field_present(&part[PB_ObfuscatedMember_obfuscated_line_start]),
-        .has_to = field_present(&part[PB_ObfuscatedMember_obfuscated_line_end]),
-        .has_line = field_present(&part[PB_ObfuscatedMember_source_line_start]),
+        .name = joined_name(im, &class_part->deobfuscated_name, &part.deobfuscated_name),
+        .from = (uint32_t)field_u64(&part.obfuscated_line_start),
+        .to = (uint32_t)field_u64(&part.obfuscated_line_end),
+        .line = (uint32_t)field_u64(&part.source_line_start),
+        .has_from = field_present(&part.obfuscated_line_start),
+        .has_to = field_present(&part.obfuscated_line_end),
+        .has_line = field_present(&part.source_line_start),
         .next = newest_of(&methods->by_name, name),
         .next_in_package = newest_of(&methods->in_package, in_package),
     };
@@ -103,24 +103,24 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
 static void methods_read(struct import *im, struct methods *methods,
                          const struct wire_field *message)
 {
-    MESSAGE(head, PB_DeobfuscationMapping_package_name, message);
-    const struct wire_field *package = &head[PB_DeobfuscationMapping_package_name];
+    MESSAGE(head, DeobfuscationMapping, message);
+    const struct wire_field *package = &head.package_name;
     uint32_t package_name = strset_add(&im->strings, field_text(package), package->size);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field, member;
     wire_foreach(&reader, &field) {
         if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
             continue;
-        MESSAGE(part, PB_ObfuscatedClass_deobfuscated_name, &field);
+        MESSAGE(part, ObfuscatedClass, &field);
         struct wire_reader members = wire_sub(&field);
-        if (part[PB_ObfuscatedClass_obfuscated_name].size > CLASS_NAME_MAX ||
-            part[PB_ObfuscatedClass_deobfuscated_name].size > CLASS_NAME_MAX) {
+        if (part.obfuscated_name.size > CLASS_NAME_MAX ||
+            part.deobfuscated_name.size > CLASS_NAME_MAX) {
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             continue;
         }
         wire_foreach(&members, &member) {
             if (member.number == PB_ObfuscatedClass_obfuscated_methods)
-                method_add(im, methods, package_name, part, &member);
+                method_add(im, methods, package_name, &part, &member);
         }
     }
 }

@@ -17,7 +17,7 @@ static struct cell *begin_row(struct import *im, int64_t ts, int64_t upid)
 static void arena_read(struct import *im, int64_t ts, int64_t upid,
                        const struct wire_field *message)
 {
-    MESSAGE(arena, PB_MallocInfo_Arena_fast_chunks, message);
+    MESSAGE(arena, MallocInfo_Arena, message);
     static const struct {
         uint32_t field, column;
     } columns[] = {
@@ -29,28 +29,28 @@ static void arena_read(struct import *im, int64_t ts, int64_t upid,
         {PB_MallocInfo_Arena_fast_chunks, COL_malloc_arena_fast_chunks},
     };
     struct cell *row = begin_row(im, ts, upid);
-    cell_int(row, COL_malloc_arena_arena, field_i64(&arena[PB_MallocInfo_Arena_index]));
+    cell_int(row, COL_malloc_arena_arena, field_i64(&arena.index));
     for (size_t i = 0; i < ELEMENTS(columns); i++)
-        if (field_present(&arena[columns[i].field]))
-            cell_int(row, columns[i].column, field_i64(&arena[columns[i].field]));
+        if (field_present(&arena.at[columns[i].field]))
+            cell_int(row, columns[i].column, field_i64(&arena.at[columns[i].field]));
 }
 
 static int malloc_info_sorted(struct import *im, void *state, const struct packet *packet,
                               const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(info, PB_MallocInfo_mapped_chunks, message);
-    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info[PB_MallocInfo_pid]));
+    MESSAGE(info, MallocInfo, message);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info.pid));
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (wire_next(&reader, &field))
         if (field.number == PB_MallocInfo_arenas)
             arena_read(im, packet->ts, upid, &field);
     struct cell *row = begin_row(im, packet->ts, upid);
-    cell_int(row, COL_malloc_arena_system_bytes, field_i64(&info[PB_MallocInfo_mapped_bytes]));
+    cell_int(row, COL_malloc_arena_system_bytes, field_i64(&info.mapped_bytes));
     cell_int(row, COL_malloc_arena_free_bytes, 0);
     cell_int(row, COL_malloc_arena_fast_bytes, 0);
-    cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info[PB_MallocInfo_mapped_chunks]));
+    cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info.mapped_chunks));
     import_bounds(im, packet->ts);
     return 0;
 }

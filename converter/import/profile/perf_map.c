@@ -24,17 +24,17 @@ struct traced_maps {
 };
 
 static struct traced_map *map_of(struct import *im, struct traced_maps *maps, uint32_t sequence_id,
-                                 const struct wire_field *head)
+                                 const union message_PerfMap *head)
 {
-    uint64_t key[] = {im->machine->number, sequence_id, field_u64(&head[PB_PerfMap_map_id])};
+    uint64_t key[] = {im->machine->number, sequence_id, field_u64(&head->map_id)};
     uint32_t index = strset_add(&maps->keys, (const char *)key, sizeof(key));
     if (index < maps->items.n)
         return &maps->items.items[index];
     struct traced_map map = {
         .id = database_reserve_id(im->db, TABLE_perf_map),
-        .pid = (uint32_t)field_u64(&head[PB_PerfMap_pid]),
-        .path = head[PB_PerfMap_path].data,
-        .path_size = head[PB_PerfMap_path].size,
+        .pid = (uint32_t)field_u64(&head->pid),
+        .path = head->path.data,
+        .path_size = head->path.size,
     };
     map.upid = processes_process(&im->processes, map.pid);
     if (index != maps->items.n || traced_map_vec_push(&maps->items, map) < 0)
@@ -112,10 +112,10 @@ static void piece_follow(struct import *im, uint64_t *next, const struct wire_fi
 }
 
 // What the recorder could not read. True: the packet has nothing else.
-static bool ends_tell(struct import *im, const struct wire_field *head)
+static bool ends_tell(struct import *im, const union message_PerfMap *head)
 {
-    const struct wire_field *unread = &head[PB_PerfMap_unread_bytes];
-    if (field_u64(&head[PB_PerfMap_refused])) {
+    const struct wire_field *unread = &head->unread_bytes;
+    if (field_u64(&head->refused)) {
         stats_add(&im->stats, STAT_mmsql_perf_map_refused, 1);
         return true;
     }
@@ -129,21 +129,21 @@ static bool ends_tell(struct import *im, const struct wire_field *head)
 static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
                            const struct wire_field *message)
 {
-    MESSAGE(head, PB_LAST_PerfMap, message);
-    const struct wire_field *text = &head[PB_PerfMap_text], *times = &head[PB_PerfMap_times];
-    if (ends_tell(im, head))
+    MESSAGE(head, PerfMap, message);
+    const struct wire_field *text = &head.text, *times = &head.times;
+    if (ends_tell(im, &head))
         return 0;
-    struct traced_map *map = map_of(im, userdata, packet->sequence_id, head);
+    struct traced_map *map = map_of(im, userdata, packet->sequence_id, &head);
     if (!map)
         return -ENOMEM;
-    if (field_u64(&head[PB_PerfMap_cut]))
+    if (field_u64(&head.cut))
         stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
     if (text->size) {
-        piece_follow(im, &map->next, &head[PB_PerfMap_offset], text);
+        piece_follow(im, &map->next, &head.offset, text);
         symbols_read(im, map, packet->ts, text);
     }
     if (times->size) {
-        piece_follow(im, &map->next_time, &head[PB_PerfMap_times_offset], times);
+        piece_follow(im, &map->next_time, &head.times_offset, times);
         times_read(im, map, times);
     }
     return 0;

@@ -83,16 +83,14 @@ static void counter_name(const struct counter_event *event, struct strbuf *ret)
     } else if (field_present(&event->counter)) {
         strbuf_add_str(ret, counter_text(field_u64(&event->counter)));
     } else if (field_present(&event->tracepoint)) {
-        MESSAGE(tracepoint, PB_PerfEvents_Tracepoint_name, &event->tracepoint);
-        strbuf_add(ret, field_text(&tracepoint[PB_PerfEvents_Tracepoint_name]),
-                   tracepoint[PB_PerfEvents_Tracepoint_name].size);
+        MESSAGE(tracepoint, PerfEvents_Tracepoint, &event->tracepoint);
+        strbuf_add(ret, field_text(&tracepoint.name), tracepoint.name.size);
     } else if (field_present(&event->raw)) {
-        MESSAGE(raw, PB_PerfEvents_RawEvent_config2, &event->raw);
-        strbuf_addf(ret, "raw.0x%x.0x%llx.0x%llx.0x%llx",
-                    (uint32_t)field_u64(&raw[PB_PerfEvents_RawEvent_type]),
-                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config]),
-                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config1]),
-                    (unsigned long long)field_u64(&raw[PB_PerfEvents_RawEvent_config2]));
+        MESSAGE(raw, PerfEvents_RawEvent, &event->raw);
+        strbuf_addf(ret, "raw.0x%x.0x%llx.0x%llx.0x%llx", (uint32_t)field_u64(&raw.type),
+                    (unsigned long long)field_u64(&raw.config),
+                    (unsigned long long)field_u64(&raw.config1),
+                    (unsigned long long)field_u64(&raw.config2));
     } else {
         strbuf_add_str(ret, "unknown");
     }
@@ -118,12 +116,12 @@ static void modifiers_read(const struct wire_field *message, uint32_t number,
 
 static struct counter_event timebase_read(const struct wire_field *message)
 {
-    MESSAGE(part, PB_PerfEvents_Timebase_name, message);
+    MESSAGE(part, PerfEvents_Timebase, message);
     struct counter_event event = {
-        .name = part[PB_PerfEvents_Timebase_name],
-        .counter = part[PB_PerfEvents_Timebase_counter],
-        .tracepoint = part[PB_PerfEvents_Timebase_tracepoint],
-        .raw = part[PB_PerfEvents_Timebase_raw_event],
+        .name = part.name,
+        .counter = part.counter,
+        .tracepoint = part.tracepoint,
+        .raw = part.raw_event,
     };
     modifiers_read(message, PB_PerfEvents_Timebase_modifiers, &event);
     return event;
@@ -131,12 +129,12 @@ static struct counter_event timebase_read(const struct wire_field *message)
 
 static struct counter_event follower_read(const struct wire_field *message)
 {
-    MESSAGE(part, PB_FollowerEvent_name, message);
+    MESSAGE(part, FollowerEvent, message);
     struct counter_event event = {
-        .name = part[PB_FollowerEvent_name],
-        .counter = part[PB_FollowerEvent_counter],
-        .tracepoint = part[PB_FollowerEvent_tracepoint],
-        .raw = part[PB_FollowerEvent_raw_event],
+        .name = part.name,
+        .counter = part.counter,
+        .tracepoint = part.tracepoint,
+        .raw = part.raw_event,
     };
     modifiers_read(message, PB_FollowerEvent_modifiers, &event);
     return event;
@@ -174,8 +172,8 @@ static void tracks_make(struct import *im, struct perf_cpu *perf, uint32_t cpu, 
         samples_set_unit(im, session, "ns");
         return;
     }
-    MESSAGE(part, PB_PerfSampleDefaults_chosen_process_shard, defaults);
-    struct counter_event timebase = timebase_read(&part[PB_PerfSampleDefaults_timebase]);
+    MESSAGE(part, PerfSampleDefaults, defaults);
+    struct counter_event timebase = timebase_read(&part.timebase);
     track_add(im, perf, cpu, session, &timebase);
     samples_set_unit(im, session, timebase_unit(&timebase));
     struct wire_reader reader = wire_sub(defaults);
@@ -186,12 +184,12 @@ static void tracks_make(struct import *im, struct perf_cpu *perf, uint32_t cpu, 
         struct counter_event follower = follower_read(&field);
         track_add(im, perf, cpu, session, &follower);
     }
-    uint64_t n_shards = field_u64(&part[PB_PerfSampleDefaults_process_shard_count]);
+    uint64_t n_shards = field_u64(&part.process_shard_count);
     if (!n_shards)
         return;
     stats_set_at(&im->stats, STAT_perf_process_shard_count, (uint32_t)session, (int64_t)n_shards);
     stats_set_at(&im->stats, STAT_perf_chosen_process_shard, (uint32_t)session,
-                 field_i64(&part[PB_PerfSampleDefaults_chosen_process_shard]));
+                 field_i64(&part.chosen_process_shard));
 }
 
 static const struct perf_cpu *cpu_get(struct import *im, struct perf *state,
@@ -201,11 +199,10 @@ static const struct perf_cpu *cpu_get(struct import *im, struct perf *state,
     const uint64_t *known = map64_find(&state->by_cpu, key);
     if (known)
         return &state->cpus.items[*known];
-    struct wire_field defaults[PB_TracePacketDefaults_perf_sample_defaults + 1];
-    message_read(packet->state->defaults, defaults,
-                 PB_TracePacketDefaults_perf_sample_defaults + 1);
+    struct wire_field defaults =
+        message_field(packet->state->defaults, PB_TracePacketDefaults_perf_sample_defaults);
     struct perf_cpu made = {0};
-    tracks_make(im, &made, cpu, session, &defaults[PB_TracePacketDefaults_perf_sample_defaults]);
+    tracks_make(im, &made, cpu, session, &defaults);
     if (perf_cpu_vec_push(&state->cpus, made) < 0 ||
         map64_set(&state->by_cpu, key, state->cpus.n - 1) < 0)
         return NULL;
@@ -240,21 +237,21 @@ static const char *unwind_error_text(const struct wire_field *field)
 }
 
 // True: the packet is about the recorder and no sample.
-static bool event_read(struct import *im, int64_t ts, const struct wire_field *sample,
+static bool event_read(struct import *im, int64_t ts, const union message_PerfSample *sample,
                        int64_t session)
 {
     enum { STOP_GUARDRAIL = 1 };
-    const struct wire_field *lost = &sample[PB_PerfSample_kernel_records_lost];
+    const struct wire_field *lost = &sample->kernel_records_lost;
     if (field_u64(lost)) {
-        stats_add_at(&im->stats, STAT_perf_cpu_lost_records,
-                     (uint32_t)field_u64(&sample[PB_PerfSample_cpu]), field_i64(lost));
+        stats_add_at(&im->stats, STAT_perf_cpu_lost_records, (uint32_t)field_u64(&sample->cpu),
+                     field_i64(lost));
         return true;
     }
-    const struct wire_field *producer = &sample[PB_PerfSample_producer_event];
+    const struct wire_field *producer = &sample->producer_event;
     if (!field_present(producer))
         return false;
-    MESSAGE(event, PB_PerfSample_ProducerEvent_source_stop_reason, producer);
-    if (field_u64(&event[PB_PerfSample_ProducerEvent_source_stop_reason]) == STOP_GUARDRAIL)
+    MESSAGE(event, PerfSample_ProducerEvent, producer);
+    if (field_u64(&event.source_stop_reason) == STOP_GUARDRAIL)
         stats_set_at(&im->stats, STAT_perf_guardrail_stop_ts, (uint32_t)session, ts);
     return true;
 }
@@ -298,10 +295,10 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
                               const struct wire_field *message)
 {
     struct perf *state = userdata;
-    MESSAGE(part, PB_PerfSample_producer_event, message);
+    MESSAGE(part, PerfSample, message);
     bool is_new;
     int64_t session = samples_session(im, source_perf, packet->sequence_id, &is_new);
-    uint32_t cpu = (uint32_t)field_u64(&part[PB_PerfSample_cpu]);
+    uint32_t cpu = (uint32_t)field_u64(&part.cpu);
     if (cpu >= CPUS_MAX) {
         stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
         return 0;
@@ -310,29 +307,27 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
         session == SAMPLE_NONE ? NULL : cpu_get(im, state, packet, cpu, session);
     if (!perf)
         return -ENOMEM;
-    if (event_read(im, packet->ts, part, session))
+    if (event_read(im, packet->ts, &part, session))
         return 0;
-    if (field_present(&part[PB_PerfSample_sample_skipped_reason]))
-        skip_count(im, &part[PB_PerfSample_sample_skipped_reason]);
+    if (field_present(&part.sample_skipped_reason))
+        skip_count(im, &part.sample_skipped_reason);
     struct sample sample = {
         .ts = packet->ts,
         .source = source_perf,
         .async = SAMPLE_NONE,
-        .cpu = field_present(&part[PB_PerfSample_cpu]) ? (int64_t)cpu : SAMPLE_NONE,
-        .cpu_mode = cpu_mode_text(&part[PB_PerfSample_cpu_mode]),
+        .cpu = field_present(&part.cpu) ? (int64_t)cpu : SAMPLE_NONE,
+        .cpu_mode = cpu_mode_text(&part.cpu_mode),
         .callsite = SAMPLE_NONE,
         .session = session,
-        .unwind_error = unwind_error_text(&part[PB_PerfSample_unwind_error]),
+        .unwind_error = unwind_error_text(&part.unwind_error),
     };
-    counters_read(im, message, &part[PB_PerfSample_timebase_count], perf, &sample);
-    uint32_t pid = (uint32_t)field_u64(&part[PB_PerfSample_pid]);
-    sample.utid =
-        processes_update_thread(&im->processes, (uint32_t)field_u64(&part[PB_PerfSample_tid]), pid);
+    counters_read(im, message, &part.timebase_count, perf, &sample);
+    uint32_t pid = (uint32_t)field_u64(&part.pid);
+    sample.utid = processes_update_thread(&im->processes, (uint32_t)field_u64(&part.tid), pid);
     sample.upid = processes_process(&im->processes, pid);
-    if (field_present(&part[PB_PerfSample_callstack_iid])) {
+    if (field_present(&part.callstack_iid)) {
         struct stack_source source = stack_source_interned(packet->state);
-        sample.callsite =
-            stacks_callsite(im, &source, field_u64(&part[PB_PerfSample_callstack_iid]));
+        sample.callsite = stacks_callsite(im, &source, field_u64(&part.callstack_iid));
     }
     sample_write(im, &sample);
     return im->samples.failure;

@@ -111,26 +111,27 @@ static struct heap_site *site_get(struct profile *profile, struct heap_sequence 
     return found;
 }
 
-static void sample_count(struct totals *now, const struct wire_field *sample, bool counts_at_max)
+static void sample_count(struct totals *now, const union message_ProfilePacket_HeapSample *sample,
+                         bool counts_at_max)
 {
-    if (field_present(&sample[PB_ProfilePacket_HeapSample_self_max])) {
-        now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max]);
+    if (field_present(&sample->self_max)) {
+        now->allocated += field_u64(&sample->self_max);
         if (counts_at_max)
-            now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_self_max_count]);
+            now->n_allocs += field_u64(&sample->self_max_count);
         return;
     }
-    now->allocated += field_u64(&sample[PB_ProfilePacket_HeapSample_self_allocated]);
-    now->freed += field_u64(&sample[PB_ProfilePacket_HeapSample_self_freed]);
-    now->n_allocs += field_u64(&sample[PB_ProfilePacket_HeapSample_alloc_count]);
-    now->n_frees += field_u64(&sample[PB_ProfilePacket_HeapSample_free_count]);
+    now->allocated += field_u64(&sample->self_allocated);
+    now->freed += field_u64(&sample->self_freed);
+    now->n_allocs += field_u64(&sample->alloc_count);
+    now->n_frees += field_u64(&sample->free_count);
 }
 
 // `is_last`: nothing that the sample refers to is still to come.
 static int sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
                        const struct dump *dump, const struct wire_field *message, bool is_last)
 {
-    MESSAGE(sample, PB_ProfilePacket_HeapSample_self_max_count, message);
-    uint64_t callstack = field_u64(&sample[PB_ProfilePacket_HeapSample_callstack_id]);
+    MESSAGE(sample, ProfilePacket_HeapSample, message);
+    uint64_t callstack = field_u64(&sample.callstack_id);
     struct generation with_own = {.interned = &sequence->own};
     struct stack_source own = stack_source_profile_packet(&with_own),
                         interned = stack_source_interned(&sequence->state);
@@ -143,7 +144,7 @@ static int sample_read(struct import *im, struct profile *profile, struct heap_s
     struct heap_site *site = site_get(profile, sequence, dump, callsite);
     if (!site)
         return -ENOMEM;
-    sample_count(&site->now, sample, dump->counts_at_max);
+    sample_count(&site->now, &sample, dump->counts_at_max);
     return 0;
 }
 
@@ -265,7 +266,8 @@ static void loss_stats(struct import *im, struct profile *profile, const struct 
 }
 
 static void dump_stats(struct import *im, struct profile *profile, const struct dump *dump,
-                       const struct wire_field *head, uint32_t pid, int64_t ts)
+                       const union message_ProfilePacket_ProcessHeapSamples *head, uint32_t pid,
+                       int64_t ts)
 {
     enum { ERROR_HIT_TIMEOUT = 1 };
     static const struct {
@@ -281,54 +283,47 @@ static void dump_stats(struct import *im, struct profile *profile, const struct 
     struct stats *stats = &im->stats;
     stats_set_at(stats, STAT_heapprofd_last_profile_timestamp, pid, ts);
     for (size_t i = 0; i < ELEMENTS(flags); i++)
-        if (field_u64(&head[flags[i].field]))
+        if (field_u64(&head->at[flags[i].field]))
             stats_add_at(stats, flags[i].stat, pid, 1);
-    int64_t error = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_client_error]);
-    if (error == ERROR_HIT_TIMEOUT ||
-        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_buffer_overran]))
+    int64_t error = field_i64(&head->client_error);
+    if (error == ERROR_HIT_TIMEOUT || field_u64(&head->buffer_overran))
         stats_add_at(stats, STAT_heapprofd_buffer_overran, pid, 1);
     if (error)
         stats_set_at(stats, STAT_heapprofd_client_error, pid, error);
-    uint64_t asked =
-        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]);
-    uint64_t interval =
-        field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_sampling_interval_bytes]);
+    uint64_t asked = field_u64(&head->orig_sampling_interval_bytes);
+    uint64_t interval = field_u64(&head->sampling_interval_bytes);
     if (asked)
         stats_set_at(stats, STAT_heapprofd_sampling_interval_adjusted, pid,
                      (int64_t)(interval - asked));
-    loss_stats(im, profile, dump, pid, &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
-    MESSAGE(own, PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us,
-            &head[PB_ProfilePacket_ProcessHeapSamples_stats]);
+    loss_stats(im, profile, dump, pid, &head->stats);
+    MESSAGE(own, ProfilePacket_ProcessStats, &head->stats);
     stats_add_at(stats, STAT_heapprofd_unwind_time_us, pid,
-                 field_i64(&own[PB_ProfilePacket_ProcessStats_total_unwinding_time_us]));
-    stats_add_at(stats, STAT_heapprofd_unwind_samples, pid,
-                 field_i64(&own[PB_ProfilePacket_ProcessStats_heap_samples]));
+                 field_i64(&own.total_unwinding_time_us));
+    stats_add_at(stats, STAT_heapprofd_unwind_samples, pid, field_i64(&own.heap_samples));
     stats_add_at(stats, STAT_heapprofd_client_spinlock_blocked, pid,
-                 field_i64(&own[PB_ProfilePacket_ProcessStats_client_spinlock_blocked_us]));
+                 field_i64(&own.client_spinlock_blocked_us));
 }
 
 static int dump_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
                      const struct packet *packet, const struct wire_field *message)
 {
-    MESSAGE(head, PB_ProfilePacket_ProcessHeapSamples_start_timestamp, message);
-    const struct wire_field *heap = &head[PB_ProfilePacket_ProcessHeapSamples_heap_name];
-    const struct wire_field *timestamp = &head[PB_ProfilePacket_ProcessHeapSamples_timestamp];
-    uint32_t pid = (uint32_t)field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_pid]);
+    MESSAGE(head, ProfilePacket_ProcessHeapSamples, message);
+    const struct wire_field *heap = &head.heap_name;
+    const struct wire_field *timestamp = &head.timestamp;
+    uint32_t pid = (uint32_t)field_u64(&head.pid);
     struct dump dump = {
         .ts = packet->ts,
-        .start = field_i64(&head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp]),
+        .start = field_i64(&head.start_timestamp),
         .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
                            : strset_add(&im->strings, "unknown", 7),
-        .counts_at_max =
-            field_u64(&head[PB_ProfilePacket_ProcessHeapSamples_orig_sampling_interval_bytes]) != 0,
+        .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
     if (field_present(timestamp) &&
         !import_time_counted(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts))
         return 0;
     dump.upid = processes_process(&im->processes, pid);
-    header_write(im, profile, &dump, &head[PB_ProfilePacket_ProcessHeapSamples_start_timestamp],
-                 heap->size != 0);
-    dump_stats(im, profile, &dump, head, pid, packet->ts);
+    header_write(im, profile, &dump, &head.start_timestamp, heap->size != 0);
+    dump_stats(im, profile, &dump, &head, pid, packet->ts);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;
@@ -358,19 +353,17 @@ static int profile_packet_sorted(struct import *im, void *state, const struct pa
     if (!sequence)
         return -ENOMEM;
     sequence->state = *packet->state;
-    MESSAGE(head, PB_ProfilePacket_index, message);
-    bool has_own = field_present(&head[PB_ProfilePacket_strings]) ||
-                   field_present(&head[PB_ProfilePacket_mappings]) ||
-                   field_present(&head[PB_ProfilePacket_frames]) ||
-                   field_present(&head[PB_ProfilePacket_callstacks]);
+    MESSAGE(head, ProfilePacket, message);
+    bool has_own = field_present(&head.strings) || field_present(&head.mappings) ||
+                   field_present(&head.frames) || field_present(&head.callstacks);
     int r = has_own ? interned_table_read(&sequence->own, wire_sub(message), NULL) : 0;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_process_dumps)
             r = dump_read(im, profile, sequence, packet, &field);
-    index_check(im, sequence, &head[PB_ProfilePacket_index]);
-    sequence->is_open = field_u64(&head[PB_ProfilePacket_continued]) != 0;
+    index_check(im, sequence, &head.index);
+    sequence->is_open = field_u64(&head.continued) != 0;
     if (r == 0 && !sequence->is_open)
         r = dump_finish(im, profile, sequence);
     return r < 0 ? r : im->stacks.failure;

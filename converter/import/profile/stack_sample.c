@@ -50,17 +50,16 @@ static int64_t async_get(struct import *im, struct stack_samples *state,
             ends = chain[i].data == chain[n].data;
         if (ends)
             break;
-        MESSAGE(part, PB_StackSample_AsyncContextDescriptor_parent_iid, &chain[n]);
-        iid = field_u64(&part[PB_StackSample_AsyncContextDescriptor_parent_iid]);
+        MESSAGE(part, StackSample_AsyncContextDescriptor, &chain[n]);
+        iid = field_u64(&part.parent_iid);
         n++;
     }
     int64_t parent = SAMPLE_NONE;
     while (n-- > 0) {
-        MESSAGE(part, PB_StackSample_AsyncContextDescriptor_parent_iid, &chain[n]);
-        const struct wire_field *name = &part[PB_StackSample_AsyncContextDescriptor_name];
-        const struct wire_field *kind = &part[PB_StackSample_AsyncContextDescriptor_kind];
-        int64_t key[] = {parent, text_keep(im, name), text_keep(im, kind),
-                         field_i64(&part[PB_StackSample_AsyncContextDescriptor_iid]),
+        MESSAGE(part, StackSample_AsyncContextDescriptor, &chain[n]);
+        const struct wire_field *name = &part.name;
+        const struct wire_field *kind = &part.kind;
+        int64_t key[] = {parent, text_keep(im, name), text_keep(im, kind), field_i64(&part.iid),
                          packet->state->epoch};
         size_t n_before = state->async.n;
         uint32_t id = strset_add(&state->async, (const char *)key, sizeof(key));
@@ -81,9 +80,9 @@ static int64_t async_get(struct import *im, struct stack_samples *state,
 static void task_read(struct import *im, struct stack_samples *state, const struct packet *packet,
                       const struct wire_field *message, struct sample *sample)
 {
-    MESSAGE(task, PB_StackSample_TaskContext_async_id, message);
-    const struct wire_field *pid = &task[PB_StackSample_TaskContext_pid];
-    const struct wire_field *tid = &task[PB_StackSample_TaskContext_tid];
+    MESSAGE(task, StackSample_TaskContext, message);
+    const struct wire_field *pid = &task.pid;
+    const struct wire_field *tid = &task.tid;
     if (field_present(pid))
         sample->upid = processes_process(&im->processes, (uint32_t)field_u64(pid));
     if (field_present(tid))
@@ -91,9 +90,8 @@ static void task_read(struct import *im, struct stack_samples *state, const stru
                            ? processes_update_thread(&im->processes, (uint32_t)field_u64(tid),
                                                      (uint32_t)field_u64(pid))
                            : processes_thread(&im->processes, (uint32_t)field_u64(tid));
-    if (field_present(&task[PB_StackSample_TaskContext_async_id]))
-        sample->async =
-            async_get(im, state, packet, field_u64(&task[PB_StackSample_TaskContext_async_id]));
+    if (field_present(&task.async_id))
+        sample->async = async_get(im, state, packet, field_u64(&task.async_id));
 }
 
 static void execution_read(const struct wire_field *message, struct sample *sample)
@@ -101,41 +99,42 @@ static void execution_read(const struct wire_field *message, struct sample *samp
     static const char *const modes[] = {
         NULL, "user", "kernel", "hypervisor", "guest_user", "guest_kernel",
     };
-    MESSAGE(part, PB_StackSample_ExecutionContext_mode, message);
-    if (field_present(&part[PB_StackSample_ExecutionContext_cpu]))
-        sample->cpu = (uint32_t)field_u64(&part[PB_StackSample_ExecutionContext_cpu]);
+    MESSAGE(part, StackSample_ExecutionContext, message);
+    if (field_present(&part.cpu))
+        sample->cpu = (uint32_t)field_u64(&part.cpu);
     if (sample->cpu >= CPUS_MAX)
         sample->cpu = SAMPLE_NONE;
-    uint64_t mode = field_u64(&part[PB_StackSample_ExecutionContext_mode]);
+    uint64_t mode = field_u64(&part.mode);
     if (mode < ELEMENTS(modes))
         sample->cpu_mode = modes[mode];
 }
 
-static const char *unit_text(struct import *im, const struct wire_field *part)
+static const char *unit_text(struct import *im,
+                             const union message_StackSample_CounterDescriptor *part)
 {
     static const char *const units[] = {
         NULL,          "ns",           "cycles",           "instructions",  "bytes",
         "page-faults", "cache-misses", "cache-references", "branch-misses", "count",
     };
-    uint64_t unit = field_u64(&part[PB_StackSample_CounterDescriptor_unit]);
+    uint64_t unit = field_u64(&part->unit);
     if (unit)
         return unit < ELEMENTS(units) ? units[unit] : NULL;
-    return text_kept(im, &part[PB_StackSample_CounterDescriptor_unit_str]);
+    return text_kept(im, &part->unit_str);
 }
 
 // False: the counter is of a processor, and which one is not known.
 static bool counter_track(struct import *im, const struct sample *sample,
                           const struct wire_field *descriptor, bool is_timebase, uint32_t *ret)
 {
-    MESSAGE(part, PB_StackSample_CounterDescriptor_scope, descriptor);
-    const struct wire_field *name = &part[PB_StackSample_CounterDescriptor_name];
-    bool of_cpu = field_u64(&part[PB_StackSample_CounterDescriptor_scope]) == PB_SCOPE_CPU;
+    MESSAGE(part, StackSample_CounterDescriptor, descriptor);
+    const struct wire_field *name = &part.name;
+    bool of_cpu = field_u64(&part.scope) == PB_SCOPE_CPU;
     if (of_cpu && sample->cpu == SAMPLE_NONE)
         return false;
     const char *source = sample->source ? sample->source : "";
     struct track_spec spec = {
         .type = of_cpu ? "stack_sample_cpu_counter" : "stack_sample_session_counter",
-        .unit = unit_text(im, part),
+        .unit = unit_text(im, &part),
         .counter = true,
         .name = field_text(name),
         .name_size = name->size,
@@ -151,8 +150,8 @@ static bool counter_track(struct import *im, const struct sample *sample,
         samples_set_unit(im, sample->session, spec.unit);
     if (*ret >= im->tracks.items.n || im->tracks.items.items[*ret].source_set != ARG_SET_NONE)
         return true;
-    const struct wire_field *text = &part[PB_StackSample_CounterDescriptor_description];
-    const struct wire_field *multiplier = &part[PB_StackSample_CounterDescriptor_unit_multiplier];
+    const struct wire_field *text = &part.description;
+    const struct wire_field *multiplier = &part.unit_multiplier;
     struct arg args[3] = {{.key = "is_timebase", .integer = is_timebase, .type = ARG_BOOL}};
     n = 1;
     if (field_present(multiplier))
@@ -206,17 +205,16 @@ static size_t followers_read(const struct packet *packet, const struct wire_fiel
 }
 
 static void counters_read(struct import *im, const struct packet *packet,
-                          const struct wire_field *message, const struct wire_field *part,
+                          const struct wire_field *message, const union message_StackSample *part,
                           const struct wire_field *defaults, struct sample *sample)
 {
-    MESSAGE(common, PB_StackSampleDefaults_primary_descriptor, defaults);
+    MESSAGE(common, StackSampleDefaults, defaults);
     struct wire_field primary;
-    if (!either(packet, &part[PB_StackSample_primary_descriptor],
-                &part[PB_StackSample_primary_descriptor_iid],
+    if (!either(packet, &part->primary_descriptor, &part->primary_descriptor_iid,
                 PB_InternedData_stack_sample_counter_descriptors, &primary))
-        primary = common[PB_StackSampleDefaults_primary_descriptor];
-    if (field_present(&primary) && field_present(&part[PB_StackSample_primary_weight]))
-        counter_add(im, sample, &primary, true, field_u64(&part[PB_StackSample_primary_weight]));
+        primary = common.primary_descriptor;
+    if (field_present(&primary) && field_present(&part->primary_weight))
+        counter_add(im, sample, &primary, true, field_u64(&part->primary_weight));
     struct wire_field followers[SAMPLE_COUNTERS_MAX];
     size_t n = followers_read(packet, message, defaults, followers), next = 0;
     struct wire_reader reader = wire_sub(message);
@@ -244,13 +242,12 @@ int64_t stacks_inline(struct import *im, const struct wire_field *message, const
     while (depth < FRAMES_MAX && wire_next(&reader, &field)) {
         if (field.number != PB_InlineCallstack_frames)
             continue;
-        MESSAGE(part, PB_InlineCallstack_Frame_line_number, &field);
-        const struct wire_field *file = &part[PB_InlineCallstack_Frame_source_file];
-        int64_t frame = stacks_frame(
-            im, stacks_mapping(im, name, empty, numbers), 0,
-            text_keep(im, &part[PB_InlineCallstack_Frame_function_name]),
-            field_present(file) ? text_keep(im, file) : STRSET_NONE,
-            (uint32_t)field_u64(&part[PB_InlineCallstack_Frame_line_number]), STRSET_NONE);
+        MESSAGE(part, InlineCallstack_Frame, &field);
+        const struct wire_field *file = &part.source_file;
+        int64_t frame = stacks_frame(im, stacks_mapping(im, name, empty, numbers), 0,
+                                     text_keep(im, &part.function_name),
+                                     field_present(file) ? text_keep(im, file) : STRSET_NONE,
+                                     (uint32_t)field_u64(&part.line_number), STRSET_NONE);
         if (frame < 0)
             return CALLSITE_NONE;
         callsite = stacks_child(im, callsite, frame, depth++);
@@ -261,38 +258,33 @@ int64_t stacks_inline(struct import *im, const struct wire_field *message, const
 static int stack_sample_sorted(struct import *im, void *userdata, const struct packet *packet,
                                const struct wire_field *message)
 {
-    struct wire_field packet_defaults[PB_TracePacketDefaults_stack_sample_defaults + 1], found;
-    message_read(packet->state->defaults, packet_defaults,
-                 PB_TracePacketDefaults_stack_sample_defaults + 1);
-    const struct wire_field *defaults =
-        &packet_defaults[PB_TracePacketDefaults_stack_sample_defaults];
-    MESSAGE(common, PB_StackSampleDefaults_primary_descriptor, defaults);
-    MESSAGE(part, PB_StackSample_follower_weights, message);
+    struct wire_field found, defaults = message_field(packet->state->defaults,
+                                                      PB_TracePacketDefaults_stack_sample_defaults);
+    MESSAGE(common, StackSampleDefaults, &defaults);
+    MESSAGE(part, StackSample, message);
     struct sample sample = {
         .ts = packet->ts,
-        .source = text_kept(im, &common[PB_StackSampleDefaults_source]),
+        .source = text_kept(im, &common.source),
         .utid = SAMPLE_NONE,
         .upid = SAMPLE_NONE,
         .async = SAMPLE_NONE,
         .cpu = SAMPLE_NONE,
         .callsite = SAMPLE_NONE,
     };
-    if (either(packet, &part[PB_StackSample_task_context], &part[PB_StackSample_task_context_iid],
+    if (either(packet, &part.task_context, &part.task_context_iid,
                PB_InternedData_stack_sample_task_contexts, &found))
         task_read(im, userdata, packet, &found, &sample);
-    if (either(packet, &part[PB_StackSample_execution_context],
-               &part[PB_StackSample_execution_context_iid],
+    if (either(packet, &part.execution_context, &part.execution_context_iid,
                PB_InternedData_stack_sample_execution_contexts, &found))
         execution_read(&found, &sample);
     bool is_new;
     sample.session = samples_session(im, sample.source, packet->sequence_id, &is_new);
-    counters_read(im, packet, message, part, defaults, &sample);
+    counters_read(im, packet, message, &part, &defaults, &sample);
     struct stack_source source = stack_source_interned(packet->state);
-    if (field_present(&part[PB_StackSample_callstack_iid]))
-        sample.callsite =
-            stacks_callsite(im, &source, field_u64(&part[PB_StackSample_callstack_iid]));
-    else if (field_present(&part[PB_StackSample_callstack]))
-        sample.callsite = stacks_inline(im, &part[PB_StackSample_callstack], "stack_sample_inline");
+    if (field_present(&part.callstack_iid))
+        sample.callsite = stacks_callsite(im, &source, field_u64(&part.callstack_iid));
+    else if (field_present(&part.callstack))
+        sample.callsite = stacks_inline(im, &part.callstack, "stack_sample_inline");
     sample_write(im, &sample);
     return im->samples.failure;
 }

@@ -173,17 +173,16 @@ static int64_t mapping_read(struct import *im, const struct stack_source *source
                             struct interned *entry)
 {
     struct wire_field whole = interned_message(entry);
-    MESSAGE(part, PB_Mapping_exact_offset, &whole);
-    uint64_t iid = field_u64(&part[PB_Mapping_build_id]);
+    MESSAGE(part, Mapping, &whole);
+    uint64_t iid = field_u64(&part.build_id);
     uint32_t build_id = interned_string(im, source, source->build_ids, iid);
     if (build_id == STRSET_NONE) {
         lacks(&im->stacks, entry, iid);
         return STACK_NONE;
     }
     int64_t numbers[] = {
-        field_i64(&part[PB_Mapping_exact_offset]), field_i64(&part[PB_Mapping_start_offset]),
-        field_i64(&part[PB_Mapping_start]),        field_i64(&part[PB_Mapping_end]),
-        field_i64(&part[PB_Mapping_load_bias]),
+        field_i64(&part.exact_offset), field_i64(&part.start_offset), field_i64(&part.start),
+        field_i64(&part.end),          field_i64(&part.load_bias),
     };
     uint32_t path = path_read(im, source, &whole);
     return stacks_mapping(im, path, build_id_hex(im, &im->strings.entries[build_id]), numbers);
@@ -272,15 +271,15 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
     return stacks->failure < 0 ? STACK_NONE : id;
 }
 
-static uint32_t frame_type(struct import *im, const struct wire_field *part)
+static uint32_t frame_type(struct import *im, const union message_Frame *part)
 {
     static const char *const kinds[] = {
         NULL, "native", "kernel", "interpreted", "jit", "gc", "runtime",
     };
-    const struct wire_field *text = &part[PB_Frame_kind_str];
+    const struct wire_field *text = &part->kind_str;
     if (field_present(text))
         return text_keep(im, field_text(text), text->size);
-    uint64_t kind = field_u64(&part[PB_Frame_kind]);
+    uint64_t kind = field_u64(&part->kind);
     if (!kind || kind >= ELEMENTS(kinds))
         return STRSET_NONE;
     return text_keep(im, kinds[kind], strlen(kinds[kind]));
@@ -290,22 +289,21 @@ static int64_t frame_read(struct import *im, const struct stack_source *source,
                           struct interned *entry)
 {
     struct wire_field whole = interned_message(entry);
-    MESSAGE(part, PB_Frame_kind_str, &whole);
-    uint64_t mapping_iid = field_u64(&part[PB_Frame_mapping_id]);
+    MESSAGE(part, Frame, &whole);
+    uint64_t mapping_iid = field_u64(&part.mapping_id);
     int64_t mapping = mapping_get(im, source, mapping_iid);
     if (mapping < 0) {
         lacks(&im->stacks, entry, mapping_iid);
         return STACK_NONE;
     }
     // Without its name a frame still has its address.
-    uint32_t name = interned_string(im, source, source->function_names,
-                                    field_u64(&part[PB_Frame_function_name_id]));
-    uint64_t file_iid = field_u64(&part[PB_Frame_source_path_iid]);
-    return stacks_frame(im, mapping, field_i64(&part[PB_Frame_rel_pc]),
-                        name == STRSET_NONE ? text_keep(im, "", 0) : name,
-                        file_iid ? interned_string(im, source, source->files, file_iid)
-                                 : STRSET_NONE,
-                        (uint32_t)field_u64(&part[PB_Frame_line_number]), frame_type(im, part));
+    uint32_t name =
+        interned_string(im, source, source->function_names, field_u64(&part.function_name_id));
+    uint64_t file_iid = field_u64(&part.source_path_iid);
+    return stacks_frame(
+        im, mapping, field_i64(&part.rel_pc), name == STRSET_NONE ? text_keep(im, "", 0) : name,
+        file_iid ? interned_string(im, source, source->files, file_iid) : STRSET_NONE,
+        (uint32_t)field_u64(&part.line_number), frame_type(im, &part));
 }
 
 static int64_t frame_get(struct import *im, const struct stack_source *source, uint64_t iid)

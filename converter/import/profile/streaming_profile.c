@@ -11,7 +11,7 @@ static int streaming_profile_sorted(struct import *im, void *state, const struct
                                     const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(head, PB_StreamingProfilePacket_process_priority, message);
+    MESSAGE(head, StreamingProfilePacket, message);
     uint32_t pid = 0, tid = 0;
     bool has_thread = sequence_thread(im, packet->state, &pid, &tid);
     struct sample sample = {
@@ -22,7 +22,7 @@ static int streaming_profile_sorted(struct import *im, void *state, const struct
         .async = SAMPLE_NONE,
         .cpu = SAMPLE_NONE,
         .session = SAMPLE_NONE,
-        .priority = (int32_t)field_u64(&head[PB_StreamingProfilePacket_process_priority]),
+        .priority = (int32_t)field_u64(&head.process_priority),
     };
     struct stack_source source = stack_source_interned(packet->state);
     struct values callstacks = values_of(message, PB_StreamingProfilePacket_callstack_iid);

@@ -80,23 +80,23 @@ static int64_t lines_write(struct import *im, const struct wire_field *message)
     wire_foreach(&reader, &field) {
         if (field.number != PB_AddressSymbols_lines)
             continue;
-        MESSAGE(line, PB_Line_line_number, &field);
-        const struct wire_field *name = &line[PB_Line_function_name];
-        const struct wire_field *file = &line[PB_Line_source_file_name];
-        bool has_line = file->size && field_present(&line[PB_Line_line_number]);
+        MESSAGE(line, Line, &field);
+        const struct wire_field *name = &line.function_name;
+        const struct wire_field *file = &line.source_file_name;
+        bool has_line = file->size && field_present(&line.line_number);
         set = stacks_symbol(im, set, strset_add(&im->strings, field_text(name), name->size),
                             file->size ? strset_add(&im->strings, field_text(file), file->size)
                                        : STRSET_NONE,
-                            has_line ? (uint32_t)field_u64(&line[PB_Line_line_number]) : -1LL, -1);
+                            has_line ? (uint32_t)field_u64(&line.line_number) : -1LL, -1);
     }
     return set;
 }
 
 static void symbols_read(struct import *im, struct places *places, const struct wire_field *message)
 {
-    MESSAGE(head, PB_ModuleSymbols_build_id, message);
-    const struct wire_field *path = &head[PB_ModuleSymbols_path];
-    const struct wire_field *id = &head[PB_ModuleSymbols_build_id];
+    MESSAGE(head, ModuleSymbols, message);
+    const struct wire_field *path = &head.path;
+    const struct wire_field *id = &head.build_id;
     CLEANUP(strbuf_done) struct strbuf hex = {0};
     for (size_t i = 0; i < id->size && i < 64; i++)
         strbuf_addf(&hex, "%02x", id->data[i]);
@@ -112,8 +112,8 @@ static void symbols_read(struct import *im, struct places *places, const struct 
     wire_foreach(&reader, &field) {
         if (field.number != PB_ModuleSymbols_address_symbols)
             continue;
-        MESSAGE(part, PB_AddressSymbols_address, &field);
-        uint64_t key[] = {file_key(name, build_id), field_u64(&part[PB_AddressSymbols_address])};
+        MESSAGE(part, AddressSymbols, &field);
+        uint64_t key[] = {file_key(name, build_id), field_u64(&part.address)};
         uint32_t place = strset_find(&places->keys, (const char *)key, sizeof(key));
         int64_t set = lines_write(im, &field);
         if (set >= 0 && place != STRSET_NONE)

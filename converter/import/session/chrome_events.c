@@ -25,16 +25,16 @@ static void raw_write(struct import *im, int64_t ts, const char *name, const str
 }
 
 // The fact's value; false: it has none.
-static bool value_read(const struct wire_field *part, struct arg *ret)
+static bool value_read(const union message_ChromeMetadata *part, struct arg *ret)
 {
-    const struct wire_field *text = &part[PB_ChromeMetadata_string_value];
-    const struct wire_field *json = &part[PB_ChromeMetadata_json_value];
+    const struct wire_field *text = &part->string_value;
+    const struct wire_field *json = &part->json_value;
     if (field_present(text))
         *ret = arg_text(NULL, text->data, text->size);
-    else if (field_present(&part[PB_ChromeMetadata_int_value]))
-        *ret = arg_int(NULL, field_i64(&part[PB_ChromeMetadata_int_value]));
-    else if (field_present(&part[PB_ChromeMetadata_bool_value]))
-        *ret = arg_int(NULL, field_u64(&part[PB_ChromeMetadata_bool_value]) != 0);
+    else if (field_present(&part->int_value))
+        *ret = arg_int(NULL, field_i64(&part->int_value));
+    else if (field_present(&part->bool_value))
+        *ret = arg_int(NULL, field_u64(&part->bool_value) != 0);
     else if (field_present(json))
         *ret =
             (struct arg){.text = field_text(json), .size = (uint32_t)json->size, .type = ARG_JSON};
@@ -46,10 +46,10 @@ static bool value_read(const struct wire_field *part, struct arg *ret)
 static int fact_read(struct import *im, uint32_t bundle, const struct wire_field *message,
                      struct arg_vec *args)
 {
-    MESSAGE(part, PB_ChromeMetadata_json_value, message);
-    const struct wire_field *name = &part[PB_ChromeMetadata_name];
+    MESSAGE(part, ChromeMetadata, message);
+    const struct wire_field *name = &part.name;
     struct arg arg;
-    if (!value_read(part, &arg)) {
+    if (!value_read(&part, &arg)) {
         stats_add(&im->stats, STAT_empty_chrome_metadata, 1);
         return 0;
     }
@@ -114,24 +114,23 @@ static int kernel_text_read(struct import *im, int64_t ts, const struct wire_fie
 
 static void json_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(part, PB_ChromeLegacyJsonTrace_data, message);
-    const struct wire_field *data = &part[PB_ChromeLegacyJsonTrace_data];
+    MESSAGE(part, ChromeLegacyJsonTrace, message);
+    const struct wire_field *data = &part.data;
     struct arg arg = arg_text("data", data->data, data->size);
     raw_write(im, ts,
-              field_u64(&part[PB_ChromeLegacyJsonTrace_type]) == PB_USER_TRACE
-                  ? "chrome_event.legacy_user_trace"
-                  : "chrome_event.legacy_system_trace",
+              field_u64(&part.type) == PB_USER_TRACE ? "chrome_event.legacy_user_trace"
+                                                     : "chrome_event.legacy_system_trace",
               &arg, 1);
 }
 
 static int bundle_sorted(struct import *im, void *userdata, const struct packet *packet,
                          const struct wire_field *message)
 {
-    MESSAGE(bundle, PB_ChromeEventBundle_legacy_json_trace, message);
+    MESSAGE(bundle, ChromeEventBundle, message);
     int r = 0;
-    if (field_present(&bundle[PB_ChromeEventBundle_metadata]))
+    if (field_present(&bundle.metadata))
         r = facts_read(im, userdata, packet->ts, message);
-    if (r == 0 && field_present(&bundle[PB_ChromeEventBundle_legacy_ftrace_output]))
+    if (r == 0 && field_present(&bundle.legacy_ftrace_output))
         r = kernel_text_read(im, packet->ts, message);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;

@@ -11,16 +11,6 @@
 #include "converter/import/session/attributes.h"
 #include "protos/fields.h"
 
-enum {
-    PACKET_CHROME_BENCHMARK = 48,
-    PACKET_CHROME_METADATA = 51,
-    PACKET_UI_STATE = 78,
-    PACKET_RANGE_OF_INTEREST = 90,
-};
-enum { CHROME_BACKGROUND = 1, CHROME_TRIALS = 4, CHROME_LAST = 8 };
-enum { TRIAL_NAME = 1, TRIAL_GROUP };
-enum { BACKGROUND_SCENARIO_HASH = 3 };
-
 struct fact_field {
     uint32_t number;
     const char *name;
@@ -100,10 +90,10 @@ void attributes_read(struct import *im, const struct wire_field *message)
     wire_foreach(&reader, &field) {
         if (field.number != PB_TraceAttributes_attribute)
             continue;
-        MESSAGE(part, PB_TraceAttributes_Attribute_string_value, &field);
-        const struct wire_field *key = &part[PB_TraceAttributes_Attribute_key];
-        const struct wire_field *number = &part[PB_TraceAttributes_Attribute_long_value];
-        const struct wire_field *text = &part[PB_TraceAttributes_Attribute_string_value];
+        MESSAGE(part, TraceAttributes_Attribute, &field);
+        const struct wire_field *key = &part.key;
+        const struct wire_field *number = &part.long_value;
+        const struct wire_field *text = &part.string_value;
         const struct wire_field *value = field_present(number) ? number : text;
         if (field_present(value))
             fact_set(im, metadata_name(&im->metadata, "trace_attribute.", key->data, key->size),
@@ -138,14 +128,14 @@ static void trials_read(struct import *im, char letter, const struct wire_field 
     struct wire_field field;
     size_t on_line = 0;
     wire_foreach(&reader, &field) {
-        if (field.number != CHROME_TRIALS)
+        if (field.number != PB_ChromeMetadataPacket_field_trial_hashes)
             continue;
-        MESSAGE(trial, TRIAL_GROUP, &field);
+        MESSAGE(trial, ChromeMetadataPacket_FinchHash, &field);
         if (on_line == 2)
             strbuf_add_char(&text, '\n');
         on_line = on_line == 2 ? 1 : on_line + 1;
-        strbuf_addf(&text, "{ name: %u, group: %u } ", (uint32_t)field_u64(&trial[TRIAL_NAME]),
-                    (uint32_t)field_u64(&trial[TRIAL_GROUP]));
+        strbuf_addf(&text, "{ name: %u, group: %u } ", (uint32_t)field_u64(&trial.name),
+                    (uint32_t)field_u64(&trial.group));
     }
     if (text.size && !text.failed)
         metadata_add_text(&im->metadata, chrome_name(im, letter, "field_trial_hashes"), text.text,
@@ -166,12 +156,12 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
     };
     struct chromes *chromes = state;
     char letter = (char)('a' + chromes->n++ % 26);
-    MESSAGE(part, CHROME_LAST, message);
+    MESSAGE(part, ChromeMetadataPacket, message);
     for (size_t i = 0; i < ELEMENTS(known); i++)
-        if (field_present(&part[known[i].number]))
-            fact_add(im, chrome_name(im, letter, known[i].name), &part[known[i].number]);
+        if (field_present(&part.at[known[i].number]))
+            fact_add(im, chrome_name(im, letter, known[i].name), &part.at[known[i].number]);
     trials_read(im, letter, message);
-    const struct wire_field *background = &part[CHROME_BACKGROUND];
+    const struct wire_field *background = &part.background_tracing_metadata;
     if (!field_present(background))
         return 0;
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -179,23 +169,23 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
     if (!text.failed)
         metadata_add_text(&im->metadata, "cr-background_tracing_metadata",
                           text.text ? text.text : "", text.size);
-    MESSAGE(inner, BACKGROUND_SCENARIO_HASH, background);
-    if (field_present(&inner[BACKGROUND_SCENARIO_HASH]))
-        fact_add(im, "cr-scenario_name_hash", &inner[BACKGROUND_SCENARIO_HASH]);
+    MESSAGE(inner, BackgroundTracingMetadata, background);
+    if (field_present(&inner.scenario_name_hash))
+        fact_add(im, "cr-scenario_name_hash", &inner.scenario_name_hash);
     return 0;
 }
 
 const struct importer importer_chrome_benchmark = {
-    .field = PACKET_CHROME_BENCHMARK,
+    .field = PB_TracePacket_chrome_benchmark_metadata,
     .now = benchmark_now,
 };
 const struct importer importer_chrome_metadata = {
-    .field = PACKET_CHROME_METADATA,
+    .field = PB_TracePacket_chrome_metadata,
     .now = chrome_now,
     .state_size = sizeof(struct chromes),
 };
 const struct importer importer_range_of_interest = {
-    .field = PACKET_RANGE_OF_INTEREST,
+    .field = PB_TracePacket_track_event_range_of_interest,
     .now = range_now,
 };
 const struct importer importer_trace_attributes = {
@@ -203,6 +193,6 @@ const struct importer importer_trace_attributes = {
     .now = attributes_now,
 };
 const struct importer importer_ui_state = {
-    .field = PACKET_UI_STATE,
+    .field = PB_TracePacket_ui_state,
     .now = ui_state_now,
 };

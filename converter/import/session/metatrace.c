@@ -100,14 +100,12 @@ static int texts_read(struct import *im, struct metatrace *state, const struct w
     wire_foreach(&reader, &field) {
         if (field.number != PB_PerfettoMetatrace_interned_strings)
             continue;
-        MESSAGE(part, PB_PerfettoMetatrace_InternedString_value, &field);
-        const struct wire_field *value = &part[PB_PerfettoMetatrace_InternedString_value];
+        MESSAGE(part, PerfettoMetatrace_InternedString, &field);
+        const struct wire_field *value = &part.value;
         uint32_t text = strset_add(&im->strings, field_text(value), value->size);
         bool is_new; // the first text of a number stays
         if (text == STRSET_NONE ||
-            !map64_get_or_add(&state->texts,
-                              field_u64(&part[PB_PerfettoMetatrace_InternedString_iid]), text,
-                              &is_new))
+            !map64_get_or_add(&state->texts, field_u64(&part.iid), text, &is_new))
             return -ENOMEM;
     }
     return 0;
@@ -178,14 +176,13 @@ static int args_read(struct import *im, struct metatrace *state, const struct wi
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             break;
         }
-        MESSAGE(part, PB_PerfettoMetatrace_Arg_value_iid, &field);
-        const struct wire_field *key_iid = &part[PB_PerfettoMetatrace_Arg_key_iid];
-        const struct wire_field *value_iid = &part[PB_PerfettoMetatrace_Arg_value_iid];
+        MESSAGE(part, PerfettoMetatrace_Arg, &field);
+        const struct wire_field *key_iid = &part.key_iid;
+        const struct wire_field *value_iid = &part.value_iid;
         struct pair pair = {
-            .key = field_present(key_iid) ? interned(im, state, key_iid)
-                                          : text_of(&part[PB_PerfettoMetatrace_Arg_key]),
-            .value = field_present(value_iid) ? interned(im, state, value_iid)
-                                              : text_of(&part[PB_PerfettoMetatrace_Arg_value]),
+            .key = field_present(key_iid) ? interned(im, state, key_iid) : text_of(&part.key),
+            .value =
+                field_present(value_iid) ? interned(im, state, value_iid) : text_of(&part.value),
             .place = pairs.n,
         };
         if (pair_vec_push(&pairs, pair) < 0)
@@ -205,15 +202,14 @@ static struct slice_name known_name(struct import *im, const struct wire_field *
 }
 
 static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
-                        const struct wire_field *event, const struct arg_vec *args)
+                        const union message_PerfettoMetatrace *event, const struct arg_vec *args)
 {
-    const struct wire_field *id = &event[PB_PerfettoMetatrace_event_id];
-    const struct wire_field *iid = &event[PB_PerfettoMetatrace_event_name_iid];
-    int64_t utid = processes_thread(&im->processes,
-                                    (uint32_t)field_u64(&event[PB_PerfettoMetatrace_thread_id]));
+    const struct wire_field *id = &event->event_id;
+    const struct wire_field *iid = &event->event_name_iid;
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&event->thread_id));
     struct slice_spec spec = {
         .ts = ts,
-        .dur = field_i64(&event[PB_PerfettoMetatrace_event_duration_ns]),
+        .dur = field_i64(&event->event_duration_ns),
         .track = ftrace_thread_track(im, utid),
         .category = slice_name("metatrace"),
         .args = args->items,
@@ -222,20 +218,18 @@ static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
     if (field_present(id))
         spec.name = known_name(im, id, "Event", event_names, ELEMENTS(event_names));
     else
-        spec.name = field_present(iid) ? interned(im, state, iid)
-                                       : text_of(&event[PB_PerfettoMetatrace_event_name]);
+        spec.name = field_present(iid) ? interned(im, state, iid) : text_of(&event->event_name);
     slice_add(&im->slices, &spec);
 }
 
-static void counter_write(struct import *im, int64_t ts, const struct wire_field *event,
-                          const struct arg_vec *args)
+static void counter_write(struct import *im, int64_t ts,
+                          const union message_PerfettoMetatrace *event, const struct arg_vec *args)
 {
-    const struct wire_field *id = &event[PB_PerfettoMetatrace_counter_id];
-    struct slice_name name = text_of(&event[PB_PerfettoMetatrace_counter_name]);
+    const struct wire_field *id = &event->counter_id;
+    struct slice_name name = text_of(&event->counter_name);
     if (field_present(id))
         name = known_name(im, id, "Counter", counter_names, ELEMENTS(counter_names));
-    int64_t utid = processes_thread(&im->processes,
-                                    (uint32_t)field_u64(&event[PB_PerfettoMetatrace_thread_id]));
+    int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&event->thread_id));
     struct track_spec track = {
         .type = "metatrace_counter",
         .counter = true,
@@ -244,8 +238,7 @@ static void counter_write(struct import *im, int64_t ts, const struct wire_field
         .name = name.text,
         .name_size = name.size,
     };
-    counter_push(im, ts, tracks_get(&im->tracks, &track),
-                 (int32_t)field_u64(&event[PB_PerfettoMetatrace_counter_value]),
+    counter_push(im, ts, tracks_get(&im->tracks, &track), (int32_t)field_u64(&event->counter_value),
                  args_add(&im->args, args->items, args->n));
 }
 
@@ -254,20 +247,18 @@ static int metatrace_sorted(struct import *im, void *userdata, const struct pack
 {
     struct metatrace *state = userdata;
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
-    MESSAGE(event, PB_PerfettoMetatrace_event_name_iid, message);
+    MESSAGE(event, PerfettoMetatrace, message);
     int r = texts_read(im, state, message);
     if (r == 0)
         r = args_read(im, state, message, &args);
     if (r < 0)
         return r;
-    if (field_present(&event[PB_PerfettoMetatrace_event_id]) ||
-        field_present(&event[PB_PerfettoMetatrace_event_name]) ||
-        field_present(&event[PB_PerfettoMetatrace_event_name_iid]))
-        slice_write(im, state, packet->ts, event, &args);
-    else if (field_present(&event[PB_PerfettoMetatrace_counter_id]) ||
-             field_present(&event[PB_PerfettoMetatrace_counter_name]))
-        counter_write(im, packet->ts, event, &args);
-    if (field_present(&event[PB_PerfettoMetatrace_has_overruns]))
+    if (field_present(&event.event_id) || field_present(&event.event_name) ||
+        field_present(&event.event_name_iid))
+        slice_write(im, state, packet->ts, &event, &args);
+    else if (field_present(&event.counter_id) || field_present(&event.counter_name))
+        counter_write(im, packet->ts, &event, &args);
+    if (field_present(&event.has_overruns))
         stats_add(&im->stats, STAT_metatrace_overruns, 1);
     return 0;
 }

@@ -15,9 +15,9 @@ struct provenance {
 static int sequence_read(struct import *im, struct provenance *state, uint32_t buffer,
                          const struct wire_field *message)
 {
-    MESSAGE(part, PB_TraceProvenance_Sequence_producer_id, message);
-    const struct wire_field *producer = &part[PB_TraceProvenance_Sequence_producer_id];
-    uint32_t sequence = (uint32_t)field_u64(&part[PB_TraceProvenance_Sequence_id]);
+    MESSAGE(part, TraceProvenance_Sequence, message);
+    const struct wire_field *producer = &part.producer_id;
+    uint32_t sequence = (uint32_t)field_u64(&part.id);
     bool is_new;
     if (!map64_get_or_add(&state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new))
         return -ENOMEM;

@@ -11,11 +11,9 @@ static void slow_sources(struct import *im, const struct wire_field *message)
     wire_foreach(&reader, &field) {
         if (field.number != PB_TracingServiceEvent_DataSources_data_source)
             continue;
-        MESSAGE(source, PB_TracingServiceEvent_DataSources_DataSource_data_source_name, &field);
-        const struct wire_field *producer =
-            &source[PB_TracingServiceEvent_DataSources_DataSource_producer_name];
-        const struct wire_field *name =
-            &source[PB_TracingServiceEvent_DataSources_DataSource_data_source_name];
+        MESSAGE(source, TracingServiceEvent_DataSources_DataSource, &field);
+        const struct wire_field *producer = &source.producer_name;
+        const struct wire_field *name = &source.data_source_name;
         struct strbuf text = {0};
         strbuf_add(&text, field_text(producer), producer->size);
         strbuf_add_char(&text, ' ');
@@ -30,22 +28,22 @@ static int service_event_now(struct import *im, void *state, const struct packet
 {
     (void)state;
     struct metadata *metadata = &im->metadata;
-    MESSAGE(event, PB_TracingServiceEvent_buffer_cloned, message);
-    if (field_u64(&event[PB_TracingServiceEvent_tracing_started]))
+    MESSAGE(event, TracingServiceEvent, message);
+    if (field_u64(&event.tracing_started))
         metadata_set_int(metadata, "tracing_started_ns", packet->ts);
-    if (field_u64(&event[PB_TracingServiceEvent_tracing_disabled]))
+    if (field_u64(&event.tracing_disabled))
         metadata_set_int(metadata, "tracing_disabled_ns", packet->ts);
-    if (field_u64(&event[PB_TracingServiceEvent_all_data_sources_started]))
+    if (field_u64(&event.all_data_sources_started))
         metadata_set_int(metadata, "all_data_source_started_ns", packet->ts);
-    if (field_u64(&event[PB_TracingServiceEvent_all_data_sources_flushed]))
+    if (field_u64(&event.all_data_sources_flushed))
         metadata_add_int(metadata, "all_data_source_flushed_ns", packet->ts);
-    if (field_present(&event[PB_TracingServiceEvent_slow_starting_data_sources]))
-        slow_sources(im, &event[PB_TracingServiceEvent_slow_starting_data_sources]);
-    if (field_present(&event[PB_TracingServiceEvent_clone_started]))
+    if (field_present(&event.slow_starting_data_sources))
+        slow_sources(im, &event.slow_starting_data_sources);
+    if (field_present(&event.clone_started))
         stats_set(&im->stats, STAT_traced_clone_started_timestamp_ns, packet->ts);
-    if (field_present(&event[PB_TracingServiceEvent_buffer_cloned]))
+    if (field_present(&event.buffer_cloned))
         stats_set_at(&im->stats, STAT_traced_buf_clone_done_timestamp_ns,
-                     (uint32_t)field_u64(&event[PB_TracingServiceEvent_buffer_cloned]), packet->ts);
+                     (uint32_t)field_u64(&event.buffer_cloned), packet->ts);
     return 0;
 }
 

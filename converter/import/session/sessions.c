@@ -16,10 +16,11 @@ struct sessions {
     struct map64 states; // session -> the state it is in
 };
 
-static uint32_t session_track(struct import *im, const struct wire_field *event, bool is_clone)
+static uint32_t session_track(struct import *im, const union message_ConcurrentSessionEvent *event,
+                              bool is_clone)
 {
-    const struct wire_field *text = &event[PB_ConcurrentSessionEvent_session_name];
-    int64_t id = field_i64(&event[PB_ConcurrentSessionEvent_session_id]);
+    const struct wire_field *text = &event->session_name;
+    int64_t id = field_i64(&event->session_id);
     // A clone has the name of what it was cloned from.
     const char *more = is_clone ? " (clone)" : "";
     struct slice_name name =
@@ -45,27 +46,25 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
                                         "DISABLING_WAITING_STOP_ACKS",
                                         "CLONED_READ_ONLY"};
     struct sessions *sessions = userdata;
-    MESSAGE(event, PB_ConcurrentSessionEvent_num_data_sources, message);
-    uint64_t state = field_u64(&event[PB_ConcurrentSessionEvent_state]);
+    MESSAGE(event, ConcurrentSessionEvent, message);
+    uint64_t state = field_u64(&event.state);
     if (state < STATE_DISABLED || state > STATE_CLONED) {
         stats_add(&im->stats, STAT_concurrent_session_event_unknown_state, 1);
         return 0;
     }
     struct arg args[] = {
-        arg_int("consumer_uid", (int32_t)field_u64(&event[PB_ConcurrentSessionEvent_consumer_uid])),
-        arg_int("num_data_sources",
-                (uint32_t)field_u64(&event[PB_ConcurrentSessionEvent_num_data_sources])),
+        arg_int("consumer_uid", (int32_t)field_u64(&event.consumer_uid)),
+        arg_int("num_data_sources", (uint32_t)field_u64(&event.num_data_sources)),
     };
     struct slice_spec spec = {
         .ts = packet->ts,
-        .track = session_track(im, event, state == STATE_CLONED),
+        .track = session_track(im, &event, state == STATE_CLONED),
         .name = slice_name(names[state]),
         .args = args,
         .n_args = ELEMENTS(args),
     };
     bool is_new;
-    uint64_t *now = map64_get_or_add(
-        &sessions->states, field_u64(&event[PB_ConcurrentSessionEvent_session_id]), 0, &is_new);
+    uint64_t *now = map64_get_or_add(&sessions->states, field_u64(&event.session_id), 0, &is_new);
     if (!now)
         return -ENOMEM;
     if (*now == state && state != STATE_DISABLED) {

@@ -57,18 +57,18 @@ static void written_read(struct import *im, struct written *written,
                          const struct wire_field *message)
 {
     enum { DISCARD = 2 };
-    MESSAGE(config, PB_TraceConfig_flush_period_ms, message);
-    if (!field_u64(&config[PB_TraceConfig_write_into_file]))
+    MESSAGE(config, TraceConfig, message);
+    if (!field_u64(&config.write_into_file))
         return;
-    written->without_flush = !field_u64(&config[PB_TraceConfig_flush_period_ms]);
+    written->without_flush = !field_u64(&config.flush_period_ms);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     uint32_t n = 0;
     wire_foreach(&reader, &field) {
         if (field.number != PB_TraceConfig_buffers)
             continue;
-        MESSAGE(buffer, PB_TraceConfig_BufferConfig_fill_policy, &field);
-        if (field_u64(&buffer[PB_TraceConfig_BufferConfig_fill_policy]) == DISCARD)
+        MESSAGE(buffer, TraceConfig_BufferConfig, &field);
+        if (field_u64(&buffer.fill_policy) == DISCARD)
             stats_add_at(&im->stats, STAT_config_write_into_file_discard, n, 1);
         n++;
     }

@@ -62,10 +62,10 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
     (void)state;
     (void)packet;
     struct stats *stats = &im->stats;
-    MESSAGE(all, PB_TraceStats_final_flush_outcome, message);
+    MESSAGE(all, TraceStats, message);
     for (size_t i = 0; i < ELEMENTS(totals); i++)
-        stats_set(stats, totals[i].stat, field_i64(&all[totals[i].field]));
-    uint64_t outcome = field_u64(&all[PB_TraceStats_final_flush_outcome]);
+        stats_set(stats, totals[i].stat, field_i64(&all.at[totals[i].field]));
+    uint64_t outcome = field_u64(&all.final_flush_outcome);
     if (outcome == PB_FINAL_FLUSH_SUCCEEDED)
         stats_add(stats, STAT_traced_final_flush_succeeded, 1);
     if (outcome == PB_FINAL_FLUSH_FAILED)
@@ -75,15 +75,15 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_TraceStats_buffer_stats) {
-            MESSAGE(buffer, PB_TraceStats_BufferStats_chunks_relocated, &field);
+            MESSAGE(buffer, TraceStats_BufferStats, &field);
             for (size_t i = 0; i < ELEMENTS(of_buffer); i++)
                 stats_set_at(stats, of_buffer[i].stat, index,
-                             field_i64(&buffer[of_buffer[i].field]));
+                             field_i64(&buffer.at[of_buffer[i].field]));
             index++;
         } else if (field.number == PB_TraceStats_filter_stats) {
-            MESSAGE(filter, PB_TraceStats_FilterStats_time_taken_ns, &field);
+            MESSAGE(filter, TraceStats_FilterStats, &field);
             for (size_t i = 0; i < ELEMENTS(of_filter); i++)
-                stats_set(stats, of_filter[i].stat, field_i64(&filter[of_filter[i].field]));
+                stats_set(stats, of_filter[i].stat, field_i64(&filter.at[of_filter[i].field]));
         }
     }
     return 0;

@@ -38,8 +38,8 @@ static int trace_uuid_now(struct import *im, void *state, const struct packet *p
 {
     (void)state;
     (void)packet;
-    MESSAGE(uuid, PB_TraceUuid_lsb, message);
-    trace_uuid_set(im, field_u64(&uuid[PB_TraceUuid_msb]), field_u64(&uuid[PB_TraceUuid_lsb]));
+    MESSAGE(uuid, TraceUuid, message);
+    trace_uuid_set(im, field_u64(&uuid.msb), field_u64(&uuid.lsb));
     return 0;
 }
 

@@ -5,9 +5,6 @@
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
-enum { PACKET_CHROME_TRIGGER = 109 };
-enum { CHROME_NAME = 1, CHROME_NAME_HASH, CHROME_FLOW };
-
 static int64_t moment_add(struct import *im, int64_t ts, struct slice_name name,
                           const struct arg *args, size_t n)
 {
@@ -26,10 +23,10 @@ static int64_t moment_add(struct import *im, int64_t ts, struct slice_name name,
 
 static void trigger_add(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    MESSAGE(trigger, PB_Trigger_trusted_producer_uid, message);
-    const struct wire_field *name = &trigger[PB_Trigger_trigger_name];
-    const struct wire_field *producer = &trigger[PB_Trigger_producer_name];
-    const struct wire_field *uid = &trigger[PB_Trigger_trusted_producer_uid];
+    MESSAGE(trigger, Trigger, message);
+    const struct wire_field *name = &trigger.trigger_name;
+    const struct wire_field *producer = &trigger.producer_name;
+    const struct wire_field *uid = &trigger.trusted_producer_uid;
     struct arg args[2];
     size_t n = 0;
     if (field_present(producer))
@@ -43,8 +40,8 @@ static int chrome_trigger_sorted(struct import *im, void *state, const struct pa
                                  const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(trigger, CHROME_FLOW, message);
-    const struct wire_field *name = &trigger[CHROME_NAME], *hash = &trigger[CHROME_NAME_HASH];
+    MESSAGE(trigger, ChromeTrigger, message);
+    const struct wire_field *name = &trigger.trigger_name, *hash = &trigger.trigger_name_hash;
     struct arg args[2] = {arg_uint("chrome_trigger.name_hash", field_u64(hash))};
     size_t n = 1;
     struct slice_name text = {.text = "chrome_trigger", .size = 14};
@@ -54,8 +51,8 @@ static int chrome_trigger_sorted(struct import *im, void *state, const struct pa
     }
     int64_t slice = moment_add(im, packet->ts, text, args, n);
     struct event event = {.im = im, .packet = packet};
-    if (slice != SLICE_NONE && field_present(&trigger[CHROME_FLOW]))
-        event_flow(&event, field_u64(&trigger[CHROME_FLOW]), (struct flow_end){slice, packet->ts},
+    if (slice != SLICE_NONE && field_present(&trigger.flow_id))
+        event_flow(&event, field_u64(&trigger.flow_id), (struct flow_end){slice, packet->ts},
                    FLOW_CLOSE);
     metadata_add_int(&im->metadata, "cr-triggered_rule_name_hash", field_i64(hash));
     return 0;
@@ -63,8 +60,8 @@ static int chrome_trigger_sorted(struct import *im, void *state, const struct pa
 
 static void fact_set(struct import *im, const struct wire_field *message)
 {
-    MESSAGE(trigger, PB_Trigger_trigger_name, message);
-    const struct wire_field *name = &trigger[PB_Trigger_trigger_name];
+    MESSAGE(trigger, Trigger, message);
+    const struct wire_field *name = &trigger.trigger_name;
     metadata_set_text(&im->metadata, "trace_trigger", name->data, name->size);
 }
 
@@ -100,6 +97,6 @@ const struct importer importer_clone_trigger = {
 };
 
 const struct importer importer_chrome_trigger = {
-    .field = PACKET_CHROME_TRIGGER,
+    .field = PB_TracePacket_chrome_trigger,
     .sorted = chrome_trigger_sorted,
 };

@@ -21,7 +21,7 @@ struct cpus {
     size_t n;
 };
 
-static int64_t cpu_args(struct import *im, const struct wire_field *part)
+static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part)
 {
     static const char *const keys[] = {
         NULL,           "arm_cpu_implementer", "arm_cpu_architecture", "arm_cpu_variant",
@@ -29,26 +29,26 @@ static int64_t cpu_args(struct import *im, const struct wire_field *part)
     };
     struct arg args[8];
     size_t n = 0;
-    const struct wire_field *identifier = &part[PB_CpuInfo_Cpu_arm_identifier];
+    const struct wire_field *identifier = &part->arm_identifier;
     if (field_present(identifier)) {
-        MESSAGE(arm, PB_CpuInfo_ArmCpuIdentifier_revision, identifier);
+        MESSAGE(arm, CpuInfo_ArmCpuIdentifier, identifier);
         for (uint32_t i = 1; i < ELEMENTS(keys); i++)
-            args[n++] = arg_uint(keys[i], (uint32_t)field_u64(&arm[i]));
+            args[n++] = arg_uint(keys[i], (uint32_t)field_u64(&arm.at[i]));
     }
-    if (field_u64(&part[PB_CpuInfo_Cpu_features]))
-        args[n++] = arg_uint("features_raw", field_u64(&part[PB_CpuInfo_Cpu_features]));
+    if (field_u64(&part->features))
+        args[n++] = arg_uint("features_raw", field_u64(&part->features));
     return args_add(&im->args, args, n);
 }
 
 static void cpu_read(struct import *im, struct cpu_facts *cpu, const struct wire_field *message)
 {
-    MESSAGE(part, PB_CpuInfo_Cpu_features, message);
+    MESSAGE(part, CpuInfo_Cpu, message);
     *cpu = (struct cpu_facts){
-        .processor = part[PB_CpuInfo_Cpu_processor],
-        .capacity = (uint32_t)field_u64(&part[PB_CpuInfo_Cpu_capacity]),
-        .has_capacity = field_present(&part[PB_CpuInfo_Cpu_capacity]),
+        .processor = part.processor,
+        .capacity = (uint32_t)field_u64(&part.capacity),
+        .has_capacity = field_present(&part.capacity),
         .is_known = true,
-        .arg_set = cpu_args(im, part),
+        .arg_set = cpu_args(im, &part),
     };
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;

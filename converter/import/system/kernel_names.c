@@ -24,9 +24,9 @@ static int interrupts_now(struct import *im, void *userdata, const struct packet
     wire_foreach(&reader, &field) {
         if (field.number != PB_InterruptInfo_irq_mapping)
             continue;
-        MESSAGE(part, PB_InterruptInfo_InterruptMapping_name, &field);
-        const struct wire_field *irq = &part[PB_InterruptInfo_InterruptMapping_irq_id];
-        const struct wire_field *name = &part[PB_InterruptInfo_InterruptMapping_name];
+        MESSAGE(part, InterruptInfo_InterruptMapping, &field);
+        const struct wire_field *irq = &part.irq_id;
+        const struct wire_field *name = &part.name;
         if (!field_present(irq) || !field_present(name))
             continue;
         bool is_new;
@@ -81,11 +81,11 @@ static int mount_add(struct import *im, struct inodes *state, uint64_t device,
 }
 
 static int path_add(struct import *im, struct inodes *state, uint64_t device,
-                    const struct wire_field *entry, const struct wire_field *path)
+                    const union message_InodeFileMap_Entry *entry, const struct wire_field *path)
 {
     static const char *const types[] = {[PB_FILE] = "FILE", [PB_DIRECTORY] = "DIRECTORY"};
-    uint64_t inode = field_u64(&entry[PB_InodeFileMap_Entry_inode_number]);
-    uint64_t type = field_u64(&entry[PB_InodeFileMap_Entry_type]);
+    uint64_t inode = field_u64(&entry->inode_number);
+    uint64_t type = field_u64(&entry->type);
     int r = name_add(&state->paths, &state->key, (uint64_t[]){device, inode}, path);
     if (r <= 0)
         return r;
@@ -102,18 +102,18 @@ static int path_add(struct import *im, struct inodes *state, uint64_t device,
 static int entry_read(struct import *im, struct inodes *state, uint64_t device,
                       const struct wire_field *message)
 {
-    MESSAGE(entry, PB_InodeFileMap_Entry_type, message);
+    MESSAGE(entry, InodeFileMap_Entry, message);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     size_t n_paths = 0;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_InodeFileMap_Entry_paths && field.type == WIRE_BYTES) {
-            r = path_add(im, state, device, entry, &field);
+            r = path_add(im, state, device, &entry, &field);
             n_paths++;
         }
     if (r == 0 && !n_paths)
-        r = path_add(im, state, device, entry, &(struct wire_field){0});
+        r = path_add(im, state, device, &entry, &(struct wire_field){0});
     return r;
 }
 
@@ -122,8 +122,8 @@ static int inodes_now(struct import *im, void *userdata, const struct packet *pa
 {
     (void)packet;
     struct inodes *state = userdata;
-    MESSAGE(map, PB_InodeFileMap_block_device_id, message);
-    uint64_t device = field_u64(&map[PB_InodeFileMap_block_device_id]);
+    MESSAGE(map, InodeFileMap, message);
+    uint64_t device = field_u64(&map.block_device_id);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;

@@ -24,7 +24,6 @@ struct live_run {
 };
 VEC_DEFINE(live_runs, struct live_run);
 
-#define N_SAMPLE_FIELDS (PB_PageResidency_Sample_first_page + 1)
 
 // A sample that is being put together from its parts. The first part has the counts; whether the
 // list is whole is known at the last.
@@ -35,7 +34,7 @@ struct gathering {
     uint64_t next_part;
     int64_t sample, ts;
     uint64_t dur;
-    struct wire_field head[N_SAMPLE_FIELDS]; // of part 0; borrowed from the trace
+    union message_PageResidency_Sample head; // of part 0; borrowed from the trace
     struct page_ranges runs;
 };
 
@@ -207,39 +206,36 @@ static void cell_page_bytes(struct cell *row, size_t column, const struct wire_f
         cell_int(row, column, (int64_t)bytes);
 }
 
-static const char *detail_of(const struct wire_field *sample, bool exact)
+static const char *detail_of(const union message_PageResidency_Sample *sample, bool exact)
 {
-    if (field_u64(&sample[PB_PageResidency_Sample_gone]))
+    if (field_u64(&sample->gone))
         return "gone";
-    if (field_present(&sample[PB_PageResidency_Sample_error]))
+    if (field_present(&sample->error))
         return "error";
-    if (field_u64(&sample[PB_PageResidency_Sample_unknown]))
+    if (field_u64(&sample->unknown))
         return "unknown";
     return exact ? "exact" : "counts";
 }
 
 static void write_sample(struct import *im, const struct residency_file *file, int64_t id,
-                         int64_t ts, uint64_t dur, const struct wire_field *sample, bool exact)
+                         int64_t ts, uint64_t dur, const union message_PageResidency_Sample *sample,
+                         bool exact)
 {
     struct cell *row = database_row_with_id(im->db, TABLE_page_residency_sample, id);
     cell_int(row, COL_page_residency_sample_ts, ts);
     cell_int(row, COL_page_residency_sample_dur, dur <= INT64_MAX ? (int64_t)dur : 0);
     cell_int(row, COL_page_residency_sample_file_id, file->id);
     cell_text(row, COL_page_residency_sample_detail, detail_of(sample, exact));
-    cell_pages(row, COL_page_residency_sample_pages, &sample[PB_PageResidency_Sample_pages]);
-    cell_pages(row, COL_page_residency_sample_resident_pages,
-               &sample[PB_PageResidency_Sample_resident_pages]);
-    cell_page_bytes(row, COL_page_residency_sample_resident_bytes,
-                    &sample[PB_PageResidency_Sample_resident_pages], file->page_size);
-    cell_pages(row, COL_page_residency_sample_dirty_pages,
-               &sample[PB_PageResidency_Sample_dirty_pages]);
-    cell_pages(row, COL_page_residency_sample_writeback_pages,
-               &sample[PB_PageResidency_Sample_writeback_pages]);
-    cell_pages(row, COL_page_residency_sample_evicted_pages,
-               &sample[PB_PageResidency_Sample_evicted_pages]);
+    cell_pages(row, COL_page_residency_sample_pages, &sample->pages);
+    cell_pages(row, COL_page_residency_sample_resident_pages, &sample->resident_pages);
+    cell_page_bytes(row, COL_page_residency_sample_resident_bytes, &sample->resident_pages,
+                    file->page_size);
+    cell_pages(row, COL_page_residency_sample_dirty_pages, &sample->dirty_pages);
+    cell_pages(row, COL_page_residency_sample_writeback_pages, &sample->writeback_pages);
+    cell_pages(row, COL_page_residency_sample_evicted_pages, &sample->evicted_pages);
     cell_pages(row, COL_page_residency_sample_recently_evicted_pages,
-               &sample[PB_PageResidency_Sample_recently_evicted_pages]);
-    cell_pages(row, COL_page_residency_sample_error, &sample[PB_PageResidency_Sample_error]);
+               &sample->recently_evicted_pages);
+    cell_pages(row, COL_page_residency_sample_error, &sample->error);
 }
 
 // Writes the row of the gathered sample, if that was not done yet.
@@ -247,7 +243,7 @@ static void finish_gathering(struct import *im, struct residency_file *file, boo
 {
     struct gathering *g = &file->gathering;
     if (g->has_row)
-        write_sample(im, file, g->sample, g->ts, g->dur, g->head, exact);
+        write_sample(im, file, g->sample, g->ts, g->dur, &g->head, exact);
     g->has_row = g->active = false;
 }
 
@@ -261,26 +257,26 @@ static void give_up(struct import *im, struct residency_file *file, int64_t ts)
 
 // One part of a list.
 static int gather(struct import *im, struct residency_file *file, int64_t ts,
-                  const struct wire_field *sample)
+                  const union message_PageResidency_Sample *sample)
 {
     struct gathering *g = &file->gathering;
-    uint64_t revision = field_u64(&sample[PB_PageResidency_Sample_revision]);
-    bool complete = field_u64(&sample[PB_PageResidency_Sample_complete]) != 0;
+    uint64_t revision = field_u64(&sample->revision);
+    bool complete = field_u64(&sample->complete) != 0;
     if (!g->active || g->revision != revision || g->complete != complete ||
-        g->next_part != field_u64(&sample[PB_PageResidency_Sample_part])) {
+        g->next_part != field_u64(&sample->part)) {
         give_up(im, file, ts);
         return 0;
     }
     g->next_part++;
-    const struct wire_field *runs = &sample[complete ? PB_PageResidency_Sample_resident_runs
-                                                     : PB_PageResidency_Sample_changed_runs];
+    const struct wire_field *runs = &sample->at[complete ? PB_PageResidency_Sample_resident_runs
+                                                         : PB_PageResidency_Sample_changed_runs];
     int r = page_runs_read(runs->data, runs->type == WIRE_BYTES ? runs->size : 0,
-                           field_u64(&sample[PB_PageResidency_Sample_first_page]), &g->runs);
+                           field_u64(&sample->first_page), &g->runs);
     if (r == -EBADMSG) {
         give_up(im, file, ts);
         return 0;
     }
-    if (r < 0 || field_u64(&sample[PB_PageResidency_Sample_more]))
+    if (r < 0 || field_u64(&sample->more))
         return r;
     bool exact;
     r = apply(im, file, &exact);
@@ -290,12 +286,11 @@ static int gather(struct import *im, struct residency_file *file, int64_t ts,
 
 // What a sample without runs says.
 static void read_plain(struct import *im, struct residency_file *file, int64_t ts,
-                       const struct wire_field *sample)
+                       const union message_PageResidency_Sample *sample)
 {
     finish_gathering(im, file, false);
-    bool gone = field_u64(&sample[PB_PageResidency_Sample_gone]) != 0;
-    if (gone || field_u64(&sample[PB_PageResidency_Sample_unknown]) ||
-        field_present(&sample[PB_PageResidency_Sample_error]))
+    bool gone = field_u64(&sample->gone) != 0;
+    if (gone || field_u64(&sample->unknown) || field_present(&sample->error))
         end_runs(im, file, ts);
     file->is_gone |= gone;
     if (gone)
@@ -303,33 +298,32 @@ static void read_plain(struct import *im, struct residency_file *file, int64_t t
 }
 
 static void begin_gathering(struct import *im, struct residency_file *file, int64_t ts,
-                            uint64_t dur, const struct wire_field *sample)
+                            uint64_t dur, const union message_PageResidency_Sample *sample)
 {
     struct gathering *g = &file->gathering;
     finish_gathering(im, file, false); // parts of the one before are missing
     page_ranges_clear(&g->runs);
     g->active = g->has_row = true;
-    g->complete = field_u64(&sample[PB_PageResidency_Sample_complete]) != 0;
-    g->revision = field_u64(&sample[PB_PageResidency_Sample_revision]);
+    g->complete = field_u64(&sample->complete) != 0;
+    g->revision = field_u64(&sample->revision);
     g->next_part = 0;
     g->sample = database_reserve_id(im->db, TABLE_page_residency_sample);
     g->ts = ts;
     g->dur = dur;
-    memcpy(g->head, sample, sizeof(g->head));
+    g->head = *sample;
 }
 
 static int read_sample(struct import *im, struct page_residency *state, const struct packet *packet,
                        uint64_t dur, const struct wire_field *field)
 {
-    MESSAGE(sample, PB_PageResidency_Sample_first_page, field);
-    struct residency_file *file =
-        find_file(state, packet->sequence_id, field_u64(&sample[PB_PageResidency_Sample_file_id]));
+    MESSAGE(sample, PageResidency_Sample, field);
+    struct residency_file *file = find_file(state, packet->sequence_id, field_u64(&sample.file_id));
     if (!file) {
         stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
         return 0;
     }
-    bool has_runs = field_present(&sample[PB_PageResidency_Sample_revision]);
-    bool first = field_u64(&sample[PB_PageResidency_Sample_part]) == 0;
+    bool has_runs = field_present(&sample.revision);
+    bool first = field_u64(&sample.part) == 0;
     if (first) {
         if (!file->has_sample)
             file->first_ts = packet->ts;
@@ -337,14 +331,14 @@ static int read_sample(struct import *im, struct page_residency *state, const st
         file->last_ts = packet->ts;
         import_bounds(im, packet->ts);
         if (has_runs) {
-            begin_gathering(im, file, packet->ts, dur, sample);
+            begin_gathering(im, file, packet->ts, dur, &sample);
         } else {
-            read_plain(im, file, packet->ts, sample);
+            read_plain(im, file, packet->ts, &sample);
             int64_t id = database_reserve_id(im->db, TABLE_page_residency_sample);
-            write_sample(im, file, id, packet->ts, dur, sample, false);
+            write_sample(im, file, id, packet->ts, dur, &sample, false);
         }
     }
-    return has_runs ? gather(im, file, packet->ts, sample) : 0;
+    return has_runs ? gather(im, file, packet->ts, &sample) : 0;
 }
 
 static bool same_file(const struct residency_file *a, const struct residency_file *b)
@@ -356,20 +350,20 @@ static bool same_file(const struct residency_file *a, const struct residency_fil
 static int read_file(struct import *im, struct page_residency *state, const struct packet *packet,
                      const struct wire_field *field)
 {
-    MESSAGE(info, PB_PageResidency_File_ended, field);
-    uint64_t id = field_u64(&info[PB_PageResidency_File_id]);
-    if (id > UINT32_MAX || field_u64(&info[PB_PageResidency_File_ended]))
+    MESSAGE(info, PageResidency_File, field);
+    uint64_t id = field_u64(&info.id);
+    if (id > UINT32_MAX || field_u64(&info.ended))
         return 0;
-    const struct wire_field *path = &info[PB_PageResidency_File_path];
+    const struct wire_field *path = &info.path;
     struct residency_file file = {
         .sequence_id = packet->sequence_id,
         .file_id = (uint32_t)id,
         .machine = im->machine->number,
         .path = (const uint8_t *)field_text(path),
         .path_size = path->size,
-        .device = field_u64(&info[PB_PageResidency_File_device]),
-        .inode = field_u64(&info[PB_PageResidency_File_inode]),
-        .page_size = field_u64(&info[PB_PageResidency_File_page_size_bytes]),
+        .device = field_u64(&info.device),
+        .inode = field_u64(&info.inode),
+        .page_size = field_u64(&info.page_size_bytes),
     };
     if (!file.page_size)
         file.page_size = PAGE_SIZE_DEFAULT;
@@ -393,15 +387,13 @@ static int read_file(struct import *im, struct page_residency *state, const stru
 static void read_round(struct import *im, const struct packet *packet, uint64_t dur,
                        const struct wire_field *field)
 {
-    MESSAGE(round, PB_PageResidency_Round_missed, field);
+    MESSAGE(round, PageResidency_Round, field);
     struct cell *row = database_row(im->db, TABLE_page_residency_round, NULL);
     cell_int(row, COL_page_residency_round_ts, packet->ts);
     cell_int(row, COL_page_residency_round_dur, dur <= INT64_MAX ? (int64_t)dur : 0);
-    cell_int(row, COL_page_residency_round_files, field_i64(&round[PB_PageResidency_Round_files]));
-    cell_int(row, COL_page_residency_round_changed,
-             field_i64(&round[PB_PageResidency_Round_changed]));
-    cell_int(row, COL_page_residency_round_missed,
-             field_i64(&round[PB_PageResidency_Round_missed]));
+    cell_int(row, COL_page_residency_round_files, field_i64(&round.files));
+    cell_int(row, COL_page_residency_round_changed, field_i64(&round.changed));
+    cell_int(row, COL_page_residency_round_missed, field_i64(&round.missed));
     import_bounds(im, packet->ts);
 }
 
@@ -409,8 +401,8 @@ static int page_residency_now(struct import *im, void *userdata, const struct pa
                               const struct wire_field *message)
 {
     struct page_residency *state = userdata;
-    MESSAGE(whole, PB_PageResidency_round, message);
-    uint64_t dur = field_u64(&whole[PB_PageResidency_duration_ns]);
+    MESSAGE(whole, PageResidency, message);
+    uint64_t dur = field_u64(&whole.duration_ns);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     int r = 0;

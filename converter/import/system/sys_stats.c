@@ -105,14 +105,14 @@ static int text_width(const struct wire_field *field)
 
 static void meminfo(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(value, PB_SysStats_MeminfoValue_value, field);
-    uint64_t key = field_u64(&value[PB_SysStats_MeminfoValue_key]);
+    MESSAGE(value, SysStats_MeminfoValue, field);
+    uint64_t key = field_u64(&value.key);
     if (key >= ELEMENTS(meminfo_names) || !meminfo_names[key]) {
         stats_add(&im->stats, STAT_meminfo_unknown_keys, 1);
         return;
     }
     const char *name = meminfo_names[key];
-    double bytes = (double)field_u64(&value[PB_SysStats_MeminfoValue_value]) * 1024;
+    double bytes = (double)field_u64(&value.value) * 1024;
     struct track_spec spec = {
         .type = "meminfo",
         .unit = "bytes",
@@ -141,8 +141,8 @@ static const char *vmstat_name(struct sys_stats *state, uint64_t key)
 static void vmstat(struct import *im, struct sys_stats *state, int64_t ts,
                    const struct wire_field *field)
 {
-    MESSAGE(value, PB_SysStats_VmstatValue_value, field);
-    const char *name = vmstat_name(state, field_u64(&value[PB_SysStats_VmstatValue_key]));
+    MESSAGE(value, SysStats_VmstatValue, field);
+    const char *name = vmstat_name(state, field_u64(&value.key));
     if (!name) {
         stats_add(&im->stats, STAT_vmstat_unknown_keys, 1);
         return;
@@ -151,8 +151,7 @@ static void vmstat(struct import *im, struct sys_stats *state, int64_t ts,
         .type = "vmstat",
         .dimensions = {dimension_text("vmstat_key", name, strlen(name))},
     };
-    push(im, ts, (double)field_u64(&value[PB_SysStats_VmstatValue_value]), spec, ARG_SET_NONE, "%s",
-         name);
+    push(im, ts, (double)field_u64(&value.value), spec, ARG_SET_NONE, "%s", name);
 }
 
 static void cpu_times(struct import *im, int64_t ts, const struct wire_field *field)
@@ -170,31 +169,30 @@ static void cpu_times(struct import *im, int64_t ts, const struct wire_field *fi
         {PB_SysStats_CpuTimes_softirq_ns, "softirq_ns"},
         {PB_SysStats_CpuTimes_steal_ns, "steal_ns"},
     };
-    MESSAGE(value, PB_SysStats_CpuTimes_steal_ns, field);
-    if (!field_present(&value[PB_SysStats_CpuTimes_cpu_id])) {
+    MESSAGE(value, SysStats_CpuTimes, field);
+    if (!field_present(&value.cpu_id)) {
         stats_add(&im->stats, STAT_invalid_cpu_times, 1);
         return;
     }
-    uint32_t cpu = (uint32_t)field_u64(&value[PB_SysStats_CpuTimes_cpu_id]);
+    uint32_t cpu = (uint32_t)field_u64(&value.cpu_id);
     for (size_t i = 0; i < ELEMENTS(times); i++) {
         struct track_spec spec = {
             .type = "cpustat",
             .dimensions = {dimension_int("cpu", cpu),
                            dimension_text("cpustat_key", times[i].key, strlen(times[i].key))},
         };
-        push(im, ts, (double)field_u64(&value[times[i].field]), spec, ARG_SET_NONE, "cpu.times.%s",
-             times[i].key);
+        push(im, ts, (double)field_u64(&value.at[times[i].field]), spec, ARG_SET_NONE,
+             "cpu.times.%s", times[i].key);
     }
 }
 
 static void interrupts(struct import *im, int64_t ts, const struct wire_field *field,
                        const char *type)
 {
-    MESSAGE(value, PB_SysStats_InterruptCount_count, field);
-    uint32_t irq = (uint32_t)field_u64(&value[PB_SysStats_InterruptCount_irq]);
+    MESSAGE(value, SysStats_InterruptCount, field);
+    uint32_t irq = (uint32_t)field_u64(&value.irq);
     struct track_spec spec = {.type = type, .dimensions = {dimension_int("irq", irq)}};
-    push(im, ts, (double)field_u64(&value[PB_SysStats_InterruptCount_count]), spec, ARG_SET_NONE,
-         "%s (id: %u)", type, irq);
+    push(im, ts, (double)field_u64(&value.count), spec, ARG_SET_NONE, "%s (id: %u)", type, irq);
 }
 
 static void total(struct import *im, int64_t ts, const struct wire_field *field, const char *type)
@@ -205,12 +203,12 @@ static void total(struct import *im, int64_t ts, const struct wire_field *field,
 
 static void devfreq(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(value, PB_SysStats_DevfreqValue_value, field);
-    const struct wire_field *key = &value[PB_SysStats_DevfreqValue_key];
+    MESSAGE(value, SysStats_DevfreqValue, field);
+    const struct wire_field *key = &value.key;
     struct track_spec spec = {.type = "clock_frequency",
                               .dimensions = {text_dimension("linux_device", key)}};
-    push(im, ts, (double)field_u64(&value[PB_SysStats_DevfreqValue_value]), spec, ARG_SET_NONE,
-         "%.*s Frequency", text_width(key), field_text(key));
+    push(im, ts, (double)field_u64(&value.value), spec, ARG_SET_NONE, "%.*s Frequency",
+         text_width(key), field_text(key));
 }
 
 static void cpufreq(struct import *im, int64_t ts, const struct wire_field *field, uint32_t *cpu)
@@ -240,9 +238,9 @@ static void gpufreq(struct import *im, int64_t ts, const struct wire_field *fiel
 
 static void buddyinfo(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(zone, PB_SysStats_BuddyInfo_zone, field);
-    const struct wire_field *node_name = &zone[PB_SysStats_BuddyInfo_node];
-    const struct wire_field *zone_name = &zone[PB_SysStats_BuddyInfo_zone];
+    MESSAGE(zone, SysStats_BuddyInfo, field);
+    const struct wire_field *node_name = &zone.node;
+    const struct wire_field *zone_name = &zone.zone;
     struct wire_reader reader = wire_sub(field);
     struct wire_field inner;
     unsigned order = 0;
@@ -310,17 +308,17 @@ static void disk_differences(struct import *im, int64_t ts, const struct wire_fi
 static int diskstat(struct import *im, struct sys_stats *state, int64_t ts,
                     const struct wire_field *field)
 {
-    MESSAGE(value, PB_SysStats_DiskStat_flush_time_ms, field);
-    const struct wire_field *device = &value[PB_SysStats_DiskStat_device_name];
+    MESSAGE(value, SysStats_DiskStat, field);
+    const struct wire_field *device = &value.device_name;
     struct disk now = {
-        .read_sectors = field_i64(&value[PB_SysStats_DiskStat_read_sectors]),
-        .read_ms = field_i64(&value[PB_SysStats_DiskStat_read_time_ms]),
-        .write_sectors = field_i64(&value[PB_SysStats_DiskStat_write_sectors]),
-        .write_ms = field_i64(&value[PB_SysStats_DiskStat_write_time_ms]),
-        .discard_sectors = field_i64(&value[PB_SysStats_DiskStat_discard_sectors]),
-        .discard_ms = field_i64(&value[PB_SysStats_DiskStat_discard_time_ms]),
-        .flushes = field_i64(&value[PB_SysStats_DiskStat_flush_count]),
-        .flush_ms = field_i64(&value[PB_SysStats_DiskStat_flush_time_ms]),
+        .read_sectors = field_i64(&value.read_sectors),
+        .read_ms = field_i64(&value.read_time_ms),
+        .write_sectors = field_i64(&value.write_sectors),
+        .write_ms = field_i64(&value.write_time_ms),
+        .discard_sectors = field_i64(&value.discard_sectors),
+        .discard_ms = field_i64(&value.discard_time_ms),
+        .flushes = field_i64(&value.flush_count),
+        .flush_ms = field_i64(&value.flush_time_ms),
     };
     uint32_t id = strset_add(&state->disk_names, field_text(device), device->size);
     if (id == STRSET_NONE)
@@ -343,8 +341,8 @@ static void psi(struct import *im, int64_t ts, const struct wire_field *field)
         "mem.some",
         "mem.full",
     };
-    MESSAGE(sample, PB_SysStats_PsiSample_total_ns, field);
-    uint64_t resource = field_u64(&sample[PB_SysStats_PsiSample_resource]);
+    MESSAGE(sample, SysStats_PsiSample, field);
+    uint64_t resource = field_u64(&sample.resource);
     if (resource >= ELEMENTS(resources)) {
         stats_add(&im->stats, STAT_psi_unknown_resource, 1);
         return;
@@ -352,48 +350,47 @@ static void psi(struct import *im, int64_t ts, const struct wire_field *field)
     const char *key = resources[resource];
     struct track_spec spec = {.type = "psi",
                               .dimensions = {dimension_text("psi_resource", key, strlen(key))}};
-    push(im, ts, (double)field_u64(&sample[PB_SysStats_PsiSample_total_ns]), spec, ARG_SET_NONE,
-         "psi.%s", key);
+    push(im, ts, (double)field_u64(&sample.total_ns), spec, ARG_SET_NONE, "psi.%s", key);
 }
 
 static void thermal(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(zone, PB_SysStats_ThermalZone_type, field);
-    const struct wire_field *type = &zone[PB_SysStats_ThermalZone_type];
+    MESSAGE(zone, SysStats_ThermalZone, field);
+    const struct wire_field *type = &zone.type;
     struct track_spec spec = {.type = "thermal_temperature_sys",
                               .unit = "C",
                               .dimensions = {text_dimension("thermal_zone", type)}};
-    push(im, ts, (double)field_u64(&zone[PB_SysStats_ThermalZone_temp]), spec, ARG_SET_NONE, "%.*s",
-         text_width(type), field_text(type));
+    push(im, ts, (double)field_u64(&zone.temp), spec, ARG_SET_NONE, "%.*s", text_width(type),
+         field_text(type));
 }
 
 static void cpuidle(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(states, PB_SysStats_CpuIdleState_cpu_id, field);
-    uint32_t cpu = (uint32_t)field_u64(&states[PB_SysStats_CpuIdleState_cpu_id]);
+    MESSAGE(states, SysStats_CpuIdleState, field);
+    uint32_t cpu = (uint32_t)field_u64(&states.cpu_id);
     struct wire_reader reader = wire_sub(field);
     struct wire_field inner;
     wire_foreach(&reader, &inner) {
         if (inner.number != PB_SysStats_CpuIdleState_cpuidle_state_entry)
             continue;
-        MESSAGE(entry, PB_SysStats_CpuIdleStateEntry_duration_us, &inner);
-        const struct wire_field *name = &entry[PB_SysStats_CpuIdleStateEntry_state];
+        MESSAGE(entry, SysStats_CpuIdleStateEntry, &inner);
+        const struct wire_field *name = &entry.state;
         struct track_spec spec = {
             .type = "cpu_idle_state",
             .unit = "us",
             .dimensions = {dimension_int("cpu", cpu), text_dimension("state", name)},
         };
-        push(im, ts, (double)field_u64(&entry[PB_SysStats_CpuIdleStateEntry_duration_us]), spec,
-             ARG_SET_NONE, "cpuidle%u.%.*s", cpu, text_width(name), field_text(name));
+        push(im, ts, (double)field_u64(&entry.duration_us), spec, ARG_SET_NONE, "cpuidle%u.%.*s",
+             cpu, text_width(name), field_text(name));
     }
 }
 
 static void slab(struct import *im, int64_t ts, const struct wire_field *field)
 {
-    MESSAGE(value, PB_SysStats_SlabInfo_num_slabs, field);
-    const struct wire_field *name = &value[PB_SysStats_SlabInfo_name];
-    uint64_t n_pages = field_u64(&value[PB_SysStats_SlabInfo_pages_per_slab]);
-    uint64_t n_slabs = field_u64(&value[PB_SysStats_SlabInfo_num_slabs]);
+    MESSAGE(value, SysStats_SlabInfo, field);
+    const struct wire_field *name = &value.name;
+    uint64_t n_pages = field_u64(&value.pages_per_slab);
+    uint64_t n_slabs = field_u64(&value.num_slabs);
     struct arg set[] = {arg_uint("pages_per_slab", n_pages), arg_uint("num_slabs", n_slabs)};
     struct track_spec spec = {
         .type = "slabinfo", .unit = "bytes", .dimensions = {text_dimension("slab_name", name)}};

@@ -10,8 +10,8 @@
 #define GB                1000000000.0
 
 struct system_info {
-    struct wire_field utsname[PB_Utsname_machine + 1];
-    struct wire_field info[PB_SystemInfo_machine_name + 1];
+    union message_Utsname utsname;
+    union message_SystemInfo info;
 };
 
 static void text_fact(struct import *im, const char *name, const struct wire_field *field)
@@ -45,33 +45,33 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
 {
     (void)packet;
     struct system_info *state = userdata;
-    struct wire_field *info = state->info, *utsname = state->utsname;
-    message_read(wire_sub(message), info, ELEMENTS(state->info));
-    message_read(wire_sub(&info[PB_SystemInfo_utsname]), utsname, ELEMENTS(state->utsname));
-    text_fact(im, "system_name", &utsname[PB_Utsname_sysname]);
-    text_fact(im, "system_version", &utsname[PB_Utsname_version]);
-    text_fact(im, "system_release", &utsname[PB_Utsname_release]);
-    text_fact(im, "system_machine", &utsname[PB_Utsname_machine]);
-    const struct wire_field *release = &utsname[PB_Utsname_release];
-    if (utsname[PB_Utsname_sysname].size == 5 &&
-        memcmp(field_text(&utsname[PB_Utsname_sysname]), "Linux", 5) == 0)
+    union message_SystemInfo *info = &state->info;
+    union message_Utsname *utsname = &state->utsname;
+    message_read(wire_sub(message), info->at, ELEMENTS(info->at));
+    message_read(wire_sub(&info->utsname), utsname->at, ELEMENTS(utsname->at));
+    text_fact(im, "system_name", &utsname->sysname);
+    text_fact(im, "system_version", &utsname->version);
+    text_fact(im, "system_release", &utsname->release);
+    text_fact(im, "system_machine", &utsname->machine);
+    const struct wire_field *release = &utsname->release;
+    if (utsname->sysname.size == 5 && memcmp(field_text(&utsname->sysname), "Linux", 5) == 0)
         sched_set_release(&im->machine->sched, field_text(release), release->size);
-    const struct wire_field *machine = &utsname[PB_Utsname_machine];
+    const struct wire_field *machine = &utsname->machine;
     im->machine->syscall_names = syscall_names_of(field_text(machine), machine->size);
     for (size_t i = 0; i < ELEMENTS(texts); i++)
-        text_fact(im, texts[i].name, &info[texts[i].field]);
-    if (field_present(&info[PB_SystemInfo_timezone_off_mins]))
+        text_fact(im, texts[i].name, &info->at[texts[i].field]);
+    if (field_present(&info->timezone_off_mins))
         metadata_set_int(&im->metadata, "timezone_off_mins",
-                         (int32_t)field_i64(&info[PB_SystemInfo_timezone_off_mins]));
-    if (field_present(&info[PB_SystemInfo_android_sdk_version]))
+                         (int32_t)field_i64(&info->timezone_off_mins));
+    if (field_present(&info->android_sdk_version))
         metadata_set_int(&im->metadata, "android_sdk_version",
-                         field_i64(&info[PB_SystemInfo_android_sdk_version]));
-    if (field_present(&info[PB_SystemInfo_system_ram_bytes])) {
-        int64_t bytes = field_i64(&info[PB_SystemInfo_system_ram_bytes]);
+                         field_i64(&info->android_sdk_version));
+    if (field_present(&info->system_ram_bytes)) {
+        int64_t bytes = field_i64(&info->system_ram_bytes);
         metadata_set_int(&im->metadata, "system_ram_bytes", bytes);
         metadata_set_int(&im->metadata, "system_ram_gb", ram_gb(bytes));
     }
-    uint32_t page_size = (uint32_t)field_u64(&info[PB_SystemInfo_page_size]);
+    uint32_t page_size = (uint32_t)field_u64(&info->page_size);
     im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
     if (im->machine->page_size != PAGE_SIZE_DEFAULT) // counters in pages are of these
         metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
@@ -103,24 +103,22 @@ static int64_t label_index(const struct import *im)
 static int system_info_finish(struct import *im, void *userdata)
 {
     const struct system_info *state = userdata;
-    const struct wire_field *info = state->info, *utsname = state->utsname;
+    const union message_SystemInfo *info = &state->info;
+    const union message_Utsname *utsname = &state->utsname;
     struct cell *row = database_row_with_id(im->db, TABLE_machine, im->machine->number);
     cell_int(row, COL_machine_raw_id, im->machine->raw_id);
-    text_cell(row, COL_machine_name, &info[PB_SystemInfo_machine_name]);
-    text_cell(row, COL_machine_sysname, &utsname[PB_Utsname_sysname]);
-    text_cell(row, COL_machine_release, &utsname[PB_Utsname_release]);
-    text_cell(row, COL_machine_version, &utsname[PB_Utsname_version]);
-    text_cell(row, COL_machine_arch, &utsname[PB_Utsname_machine]);
-    int_cell(row, COL_machine_num_cpus, &info[PB_SystemInfo_num_cpus]);
-    text_cell(row, COL_machine_android_build_fingerprint,
-              &info[PB_SystemInfo_android_build_fingerprint]);
-    text_cell(row, COL_machine_android_device_manufacturer,
-              &info[PB_SystemInfo_android_device_manufacturer]);
-    int_cell(row, COL_machine_android_sdk_version, &info[PB_SystemInfo_android_sdk_version]);
-    int_cell(row, COL_machine_system_ram_bytes, &info[PB_SystemInfo_system_ram_bytes]);
-    if (field_present(&info[PB_SystemInfo_system_ram_bytes]))
-        cell_int(row, COL_machine_system_ram_gb,
-                 ram_gb(field_i64(&info[PB_SystemInfo_system_ram_bytes])));
+    text_cell(row, COL_machine_name, &info->machine_name);
+    text_cell(row, COL_machine_sysname, &utsname->sysname);
+    text_cell(row, COL_machine_release, &utsname->release);
+    text_cell(row, COL_machine_version, &utsname->version);
+    text_cell(row, COL_machine_arch, &utsname->machine);
+    int_cell(row, COL_machine_num_cpus, &info->num_cpus);
+    text_cell(row, COL_machine_android_build_fingerprint, &info->android_build_fingerprint);
+    text_cell(row, COL_machine_android_device_manufacturer, &info->android_device_manufacturer);
+    int_cell(row, COL_machine_android_sdk_version, &info->android_sdk_version);
+    int_cell(row, COL_machine_system_ram_bytes, &info->system_ram_bytes);
+    if (field_present(&info->system_ram_bytes))
+        cell_int(row, COL_machine_system_ram_gb, ram_gb(field_i64(&info->system_ram_bytes)));
     cell_int(row, COL_machine_label_index, im->machine->raw_id ? label_index(im) : 0);
     return 0;
 }

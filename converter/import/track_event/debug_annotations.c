@@ -33,9 +33,9 @@ static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
 static bool annotation_enter(struct arg_writer *writer, const struct wire_field *annotation,
                              struct arg_place *ret)
 {
-    MESSAGE(part, PB_DebugAnnotation_name, annotation);
-    const struct wire_field *iid = &part[PB_DebugAnnotation_name_iid];
-    struct wire_field name = part[PB_DebugAnnotation_name];
+    MESSAGE(part, DebugAnnotation, annotation);
+    const struct wire_field *iid = &part.name_iid;
+    struct wire_field name = part.name;
     bool known = field_u64(iid)
                      ? interned_text(writer->state, PB_InternedData_debug_annotation_names,
                                      field_u64(iid), &name)
@@ -114,12 +114,12 @@ static void nested_dict(struct arg_writer *writer, const struct wire_field *mess
 // The older form of dictionaries and lists.
 static void nested_read(struct arg_writer *writer, const struct wire_field *message)
 {
-    MESSAGE(part, PB_DebugAnnotation_NestedValue_string_value, message);
-    uint64_t type = field_u64(&part[PB_DebugAnnotation_NestedValue_nested_type]);
-    const struct wire_field *integer = &part[PB_DebugAnnotation_NestedValue_int_value];
-    const struct wire_field *real = &part[PB_DebugAnnotation_NestedValue_double_value];
-    const struct wire_field *truth = &part[PB_DebugAnnotation_NestedValue_bool_value];
-    const struct wire_field *text = &part[PB_DebugAnnotation_NestedValue_string_value];
+    MESSAGE(part, DebugAnnotation_NestedValue, message);
+    uint64_t type = field_u64(&part.nested_type);
+    const struct wire_field *integer = &part.int_value;
+    const struct wire_field *real = &part.double_value;
+    const struct wire_field *truth = &part.bool_value;
+    const struct wire_field *text = &part.string_value;
     if (type == NESTED_DICT)
         nested_dict(writer, message);
     else if (type == NESTED_ARRAY)
@@ -134,11 +134,11 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
         arg_put_text(writer, text->data, text->size);
 }
 
-static void proto_read(struct arg_writer *writer, const struct wire_field *part)
+static void proto_read(struct arg_writer *writer, const union message_DebugAnnotation *part)
 {
-    struct wire_field name = part[PB_DebugAnnotation_proto_type_name];
-    const struct wire_field *iid = &part[PB_DebugAnnotation_proto_type_name_iid];
-    const struct wire_field *value = &part[PB_DebugAnnotation_proto_value];
+    struct wire_field name = part->proto_type_name;
+    const struct wire_field *iid = &part->proto_type_name_iid;
+    const struct wire_field *value = &part->proto_value;
     if (!field_present(&name) && field_present(iid))
         interned_text(writer->state, PB_InternedData_debug_annotation_value_type_names,
                       field_u64(iid), &name);
@@ -156,32 +156,32 @@ void debug_value_read(struct arg_writer *writer, const struct wire_field *annota
     if (dict_read(writer, annotation) ||
         list_read(writer, annotation, PB_DebugAnnotation_array_values, debug_value_read))
         return;
-    MESSAGE(part, PB_DebugAnnotation_string_value_iid, annotation);
+    MESSAGE(part, DebugAnnotation, annotation);
     const struct wire_field *value;
     struct wire_field text;
-    if (field_present(value = &part[PB_DebugAnnotation_bool_value]))
+    if (field_present(value = &part.bool_value))
         arg_put(writer, (struct arg){.integer = field_u64(value) != 0, .type = ARG_BOOL});
-    else if (field_present(value = &part[PB_DebugAnnotation_uint_value]))
+    else if (field_present(value = &part.uint_value))
         arg_put(writer, arg_uint(NULL, field_u64(value)));
-    else if (field_present(value = &part[PB_DebugAnnotation_int_value]))
+    else if (field_present(value = &part.int_value))
         arg_put(writer, arg_int(NULL, field_i64(value)));
-    else if (field_present(value = &part[PB_DebugAnnotation_double_value]))
+    else if (field_present(value = &part.double_value))
         arg_put(writer, (struct arg){.real = field_double(value), .type = ARG_REAL});
-    else if (field_present(value = &part[PB_DebugAnnotation_string_value]))
+    else if (field_present(value = &part.string_value))
         arg_put_text(writer, value->data, value->size);
-    else if (field_present(value = &part[PB_DebugAnnotation_string_value_iid])) {
+    else if (field_present(value = &part.string_value_iid)) {
         if (interned_text(writer->state, PB_InternedData_debug_annotation_string_values,
                           field_u64(value), &text))
             arg_put_text(writer, text.data, text.size);
         else
             writer->failed = true;
-    } else if (field_present(value = &part[PB_DebugAnnotation_pointer_value]))
+    } else if (field_present(value = &part.pointer_value))
         arg_put(writer, (struct arg){.integer = field_i64(value), .type = ARG_POINTER});
-    else if (field_present(value = &part[PB_DebugAnnotation_legacy_json_value]))
+    else if (field_present(value = &part.legacy_json_value))
         json_args_read(writer, value->data, value->size);
-    else if (field_present(&part[PB_DebugAnnotation_proto_value]))
-        proto_read(writer, part);
-    else if (field_present(value = &part[PB_DebugAnnotation_nested_value]))
+    else if (field_present(&part.proto_value))
+        proto_read(writer, &part);
+    else if (field_present(value = &part.nested_value))
         nested_read(writer, value);
 }
 

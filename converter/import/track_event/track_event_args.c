@@ -40,13 +40,13 @@ static bool location_find(const struct event *event, uint64_t iid, struct wire_f
 static void location_put(struct arg_writer *writer, const char *prefix,
                          const struct wire_field *message, bool line_is_signed)
 {
-    MESSAGE(part, PB_SourceLocation_line_number, message);
+    MESSAGE(part, SourceLocation, message);
     struct arg_place place;
     if (!arg_enter(writer, prefix, strlen(prefix), &place))
         return;
-    const struct wire_field *function = &part[PB_SourceLocation_function_name];
-    uint32_t line = (uint32_t)field_u64(&part[PB_SourceLocation_line_number]);
-    named_put(writer, "file_name", path_arg(writer->im, &part[PB_SourceLocation_file_name]));
+    const struct wire_field *function = &part.function_name;
+    uint32_t line = (uint32_t)field_u64(&part.line_number);
+    named_put(writer, "file_name", path_arg(writer->im, &part.file_name));
     named_put(writer, "function_name", arg_text(NULL, function->data, function->size));
     named_put(writer, "line_number", line_is_signed ? arg_int(NULL, line) : arg_uint(NULL, line));
     arg_leave(writer, place);
@@ -81,16 +81,16 @@ static void log_message(struct event *event, struct arg_writer *writer)
 {
     enum { PRIORITY_INFO = 4, PRIORITY_MAX = 7 };
     struct import *im = event->im;
-    MESSAGE(part, PB_LogMessage_prio, &event->fields[PB_TrackEvent_log_message]);
+    MESSAGE(part, LogMessage, &event->fields[PB_TrackEvent_log_message]);
     struct wire_field body, location;
     if (event->utid == UTID_NONE ||
         !interned_text(event->packet->state, PB_InternedData_log_message_body,
-                       field_u64(&part[PB_LogMessage_body_iid]), &body)) {
+                       field_u64(&part.body_iid), &body)) {
         writer->failed = true;
         return;
     }
-    const struct wire_field *priority = &part[PB_LogMessage_prio];
-    const struct wire_field *iid = &part[PB_LogMessage_source_location_iid];
+    const struct wire_field *priority = &part.prio;
+    const struct wire_field *iid = &part.source_location_iid;
     struct arg_place track_event, message;
     uint32_t tag = STRSET_NONE;
     if (!arg_enter(writer, "track_event", 11, &track_event))
@@ -101,10 +101,9 @@ static void log_message(struct event *event, struct arg_writer *writer)
     }
     if (field_present(iid) && location_find(event, field_u64(iid), &location)) {
         CLEANUP(strbuf_done) struct strbuf text = {0};
-        MESSAGE(place, PB_SourceLocation_line_number, &location);
-        strbuf_add(&text, field_text(&place[PB_SourceLocation_file_name]),
-                   place[PB_SourceLocation_file_name].size);
-        strbuf_addf(&text, ":%u", (uint32_t)field_u64(&place[PB_SourceLocation_line_number]));
+        MESSAGE(place, SourceLocation, &location);
+        strbuf_add(&text, field_text(&place.file_name), place.file_name.size);
+        strbuf_addf(&text, ":%u", (uint32_t)field_u64(&place.line_number));
         tag = strset_add(&im->strings, text.text ? text.text : "", text.size);
         location_put(writer, "log_message", &location, true);
     }
@@ -186,9 +185,8 @@ void event_args(struct event *event, struct arg_vec *ret)
         interned_location(event, &writer, "source",
                           field_u64(&fields[PB_TrackEvent_source_location_iid]));
     if (field_present(&fields[PB_TrackEvent_task_execution])) {
-        MESSAGE(task, PB_TaskExecution_posted_from_iid, &fields[PB_TrackEvent_task_execution]);
-        interned_location(event, &writer, "task.posted_from",
-                          field_u64(&task[PB_TaskExecution_posted_from_iid]));
+        MESSAGE(task, TaskExecution, &fields[PB_TrackEvent_task_execution]);
+        interned_location(event, &writer, "task.posted_from", field_u64(&task.posted_from_iid));
     }
     if (field_present(&fields[PB_TrackEvent_log_message]))
         log_message(event, &writer);

@@ -280,9 +280,8 @@ static void name_event(struct event *event)
 {
     struct import *im = event->im;
     struct slice_name what = event_string(event, event->name);
-    MESSAGE(annotation, PB_DebugAnnotation_string_value,
-            &event->fields[PB_TrackEvent_debug_annotations]);
-    const struct wire_field *value = &annotation[PB_DebugAnnotation_string_value];
+    MESSAGE(annotation, DebugAnnotation, &event->fields[PB_TrackEvent_debug_annotations]);
+    const struct wire_field *value = &annotation.string_value;
     if (!what.text || !value->size)
         return;
     uint32_t name = strset_add(&im->strings, field_text(value), value->size);

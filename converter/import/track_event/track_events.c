@@ -86,14 +86,14 @@ static void counter_read(struct import *im, struct described_track *track,
         [UNIT_COUNT] = "count",
         [UNIT_SIZE_BYTES] = "bytes",
     };
-    MESSAGE(counter, PB_CounterDescriptor_y_axis_share_key, field);
+    MESSAGE(counter, CounterDescriptor, field);
     track->is_counter = true;
-    track->is_incremental = field_u64(&counter[PB_CounterDescriptor_is_incremental]) != 0;
-    int64_t multiplier = field_i64(&counter[PB_CounterDescriptor_unit_multiplier]);
+    track->is_incremental = field_u64(&counter.is_incremental) != 0;
+    int64_t multiplier = field_i64(&counter.unit_multiplier);
     track->multiplier = multiplier > 0 ? multiplier : 1;
-    uint64_t unit = field_u64(&counter[PB_CounterDescriptor_unit]);
-    uint64_t type = field_u64(&counter[PB_CounterDescriptor_type]);
-    const struct wire_field *unit_name = &counter[PB_CounterDescriptor_unit_name];
+    uint64_t unit = field_u64(&counter.unit);
+    uint64_t type = field_u64(&counter.type);
+    const struct wire_field *unit_name = &counter.unit_name;
     if (type == PB_COUNTER_THREAD_TIME_NS) {
         unit = UNIT_TIME_NS;
         track->builtin_type = thread_time_name;
@@ -108,17 +108,17 @@ static void counter_read(struct import *im, struct described_track *track,
         track->unit = units[unit];
     else if (field_present(unit_name))
         track->unit = strset_text(&im->strings, text_keep(im, unit_name));
-    if (field_present(&counter[PB_CounterDescriptor_y_axis_share_key]))
-        track->share_key = text_keep(im, &counter[PB_CounterDescriptor_y_axis_share_key]);
+    if (field_present(&counter.y_axis_share_key))
+        track->share_key = text_keep(im, &counter.y_axis_share_key);
     categories_read(im, track, field);
 }
 
 static void merge_read(struct import *im, struct described_track *track,
-                       const struct wire_field *part)
+                       const union message_TrackDescriptor *part)
 {
-    const struct wire_field *key = &part[PB_TrackDescriptor_sibling_merge_key];
-    const struct wire_field *number = &part[PB_TrackDescriptor_sibling_merge_key_int];
-    switch (field_u64(&part[PB_TrackDescriptor_sibling_merge_behavior])) {
+    const struct wire_field *key = &part->sibling_merge_key;
+    const struct wire_field *number = &part->sibling_merge_key_int;
+    switch (field_u64(&part->sibling_merge_behavior)) {
     case PB_SIBLING_MERGE_BEHAVIOR_NONE:
         track->merge = MERGE_NEVER;
         break;
@@ -138,16 +138,16 @@ static void merge_read(struct import *im, struct described_track *track,
     }
 }
 
-static void place_read(struct described_track *track, const struct wire_field *part)
+static void place_read(struct described_track *track, const union message_TrackDescriptor *part)
 {
-    if (field_present(&part[PB_TrackDescriptor_thread])) {
-        MESSAGE(thread, PB_ThreadDescriptor_tid, &part[PB_TrackDescriptor_thread]);
-        track->pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
-        track->tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
+    if (field_present(&part->thread)) {
+        MESSAGE(thread, ThreadDescriptor, &part->thread);
+        track->pid = (uint32_t)field_u64(&thread.pid);
+        track->tid = (uint32_t)field_u64(&thread.tid);
         track->has_tid = track->has_pid = true;
-    } else if (field_present(&part[PB_TrackDescriptor_process])) {
-        MESSAGE(process, PB_ProcessDescriptor_pid, &part[PB_TrackDescriptor_process]);
-        track->pid = (uint32_t)field_u64(&process[PB_ProcessDescriptor_pid]);
+    } else if (field_present(&part->process)) {
+        MESSAGE(process, ProcessDescriptor, &part->process);
+        track->pid = (uint32_t)field_u64(&process.pid);
         track->has_pid = true;
     }
 }
@@ -155,40 +155,39 @@ static void place_read(struct described_track *track, const struct wire_field *p
 void described_track_read(struct import *im, const struct wire_field *descriptor,
                           uint32_t trusted_pid)
 {
-    MESSAGE(part, PB_TrackDescriptor_thread_ordering, descriptor);
-    if (!field_present(&part[PB_TrackDescriptor_uuid])) {
+    MESSAGE(part, TrackDescriptor, descriptor);
+    if (!field_present(&part.uuid)) {
         stats_add(&im->stats, STAT_track_descriptor_missing_uuid, 1);
         return;
     }
-    struct described_track *track = item_get(im, field_u64(&part[PB_TrackDescriptor_uuid]));
+    struct described_track *track = item_get(im, field_u64(&part.uuid));
     if (!track)
         return;
-    const struct wire_field *name = &part[PB_TrackDescriptor_name];
+    const struct wire_field *name = &part.name;
     if (!field_present(name))
-        name = &part[PB_TrackDescriptor_static_name];
+        name = &part.static_name;
     if (!field_present(name))
-        name = &part[PB_TrackDescriptor_atrace_name];
-    merge_read(im, track, part);
+        name = &part.atrace_name;
+    merge_read(im, track, &part);
     if (field_present(name) && (track->name == STRSET_NONE || track->merge == MERGE_NEVER ||
                                 track->is_counter || !track->uuid))
         track->name = text_keep(im, name);
-    if (field_present(&part[PB_TrackDescriptor_parent_uuid]))
-        track->parent_uuid = field_u64(&part[PB_TrackDescriptor_parent_uuid]);
-    if (field_present(&part[PB_TrackDescriptor_description]))
-        track->description = text_keep(im, &part[PB_TrackDescriptor_description]);
-    if (field_present(&part[PB_TrackDescriptor_child_ordering]))
-        track->child_ordering = (uint8_t)field_u64(&part[PB_TrackDescriptor_child_ordering]);
-    if (field_present(&part[PB_TrackDescriptor_sibling_order_rank])) {
+    if (field_present(&part.parent_uuid))
+        track->parent_uuid = field_u64(&part.parent_uuid);
+    if (field_present(&part.description))
+        track->description = text_keep(im, &part.description);
+    if (field_present(&part.child_ordering))
+        track->child_ordering = (uint8_t)field_u64(&part.child_ordering);
+    if (field_present(&part.sibling_order_rank)) {
         track->has_rank = true;
-        track->rank = (int32_t)field_u64(&part[PB_TrackDescriptor_sibling_order_rank]);
+        track->rank = (int32_t)field_u64(&part.sibling_order_rank);
     }
-    track->is_separate |=
-        field_u64(&part[PB_TrackDescriptor_disallow_merging_with_system_tracks]) != 0;
-    place_read(track, part);
+    track->is_separate |= field_u64(&part.disallow_merging_with_system_tracks) != 0;
+    place_read(track, &part);
     if (trusted_pid)
         track->trusted_pid = trusted_pid;
-    if (field_present(&part[PB_TrackDescriptor_counter]))
-        counter_read(im, track, &part[PB_TrackDescriptor_counter]);
+    if (field_present(&part.counter))
+        counter_read(im, track, &part.counter);
 }
 
 static bool ancestors_fit(struct import *im, const struct described_track *track)
@@ -492,13 +491,12 @@ static void sequence_thread_now(struct import *im, const struct packet *packet,
     struct track_events *events = &im->machine->track_events;
     if (!packet->sequence_id)
         return;
-    MESSAGE(thread, PB_ThreadDescriptor_reference_thread_instruction_count, message);
+    MESSAGE(thread, ThreadDescriptor, message);
     struct epoch_thread found = {
-        .pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]),
-        .tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]),
-        .thread_ts =
-            nsec_after_usec(0, field_i64(&thread[PB_ThreadDescriptor_reference_thread_time_us])),
-        .instructions = field_i64(&thread[PB_ThreadDescriptor_reference_thread_instruction_count]),
+        .pid = (uint32_t)field_u64(&thread.pid),
+        .tid = (uint32_t)field_u64(&thread.tid),
+        .thread_ts = nsec_after_usec(0, field_i64(&thread.reference_thread_time_us)),
+        .instructions = field_i64(&thread.reference_thread_instruction_count),
     };
     bool is_new;
     uint64_t *index =
@@ -512,9 +510,9 @@ static void sequence_thread_now(struct import *im, const struct packet *packet,
 static void sequence_thread_sorted(struct import *im, const struct packet *packet,
                                    const struct wire_field *message)
 {
-    MESSAGE(thread, PB_ThreadDescriptor_tid, message);
-    uint64_t pid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid]);
-    uint64_t tid = (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]);
+    MESSAGE(thread, ThreadDescriptor, message);
+    uint64_t pid = (uint32_t)field_u64(&thread.pid);
+    uint64_t tid = (uint32_t)field_u64(&thread.tid);
     if (packet->sequence_id &&
         map64_set(&im->machine->track_events.threads, packet->sequence_id, pid << 32 | tid) < 0)
         im->machine->track_events.failure = -ENOMEM;
@@ -536,31 +534,31 @@ static int track_descriptor_now(struct import *im, void *state, const struct pac
                                 const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, PB_TrackDescriptor_thread, message);
-    if (field_present(&part[PB_TrackDescriptor_thread]))
-        sequence_thread_now(im, packet, &part[PB_TrackDescriptor_thread]);
+    MESSAGE(part, TrackDescriptor, message);
+    if (field_present(&part.thread))
+        sequence_thread_now(im, packet, &part.thread);
     described_track_read(im, message, packet_trusted_pid(packet));
     return im->machine->track_events.failure;
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
 {
-    MESSAGE(thread, PB_ThreadDescriptor_thread_name, message);
-    const struct wire_field *name = &thread[PB_ThreadDescriptor_thread_name];
+    MESSAGE(thread, ThreadDescriptor, message);
+    const struct wire_field *name = &thread.thread_name;
     if (name->size)
         processes_name_thread(&im->processes, utid, text_keep(im, name), NAME_TRACK);
 }
 
 static void process_describe(struct import *im, int64_t upid, const struct wire_field *message)
 {
-    MESSAGE(process, PB_ProcessDescriptor_start_timestamp_ns, message);
-    int64_t start_ts = field_i64(&process[PB_ProcessDescriptor_start_timestamp_ns]);
+    MESSAGE(process, ProcessDescriptor, message);
+    int64_t start_ts = field_i64(&process.start_timestamp_ns);
     struct process *row = processes_at(&im->processes, upid);
     if (start_ts > 0 && !row->has_start) {
         row->start_ts = start_ts;
         row->has_start = true;
     }
-    const struct wire_field *name = &process[PB_ProcessDescriptor_process_name];
+    const struct wire_field *name = &process.process_name;
     if (name->size)
         processes_name(&im->processes, upid, text_keep(im, name), PROCESS_NAME_TRACK);
 }
@@ -570,18 +568,16 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
                                    const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, PB_TrackDescriptor_parent_uuid, message);
-    if (field_present(&part[PB_TrackDescriptor_thread]))
-        sequence_thread_sorted(im, packet, &part[PB_TrackDescriptor_thread]);
-    if (!field_present(&part[PB_TrackDescriptor_uuid]))
+    MESSAGE(part, TrackDescriptor, message);
+    if (field_present(&part.thread))
+        sequence_thread_sorted(im, packet, &part.thread);
+    if (!field_present(&part.uuid))
         return 0;
-    const struct described_track *track =
-        described_track_get(im, field_u64(&part[PB_TrackDescriptor_uuid]));
-    if (track && field_present(&part[PB_TrackDescriptor_thread]) && track->place == PLACE_THREAD)
-        thread_name(im, track->place_id, &part[PB_TrackDescriptor_thread]);
-    else if (track && field_present(&part[PB_TrackDescriptor_process]) &&
-             track->place == PLACE_PROCESS)
-        process_describe(im, track->place_id, &part[PB_TrackDescriptor_process]);
+    const struct described_track *track = described_track_get(im, field_u64(&part.uuid));
+    if (track && field_present(&part.thread) && track->place == PLACE_THREAD)
+        thread_name(im, track->place_id, &part.thread);
+    else if (track && field_present(&part.process) && track->place == PLACE_PROCESS)
+        process_describe(im, track->place_id, &part.process);
     return im->machine->track_events.failure;
 }
 
@@ -600,12 +596,11 @@ static int thread_descriptor_sorted(struct import *im, void *state, const struct
                                     const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(thread, PB_ThreadDescriptor_tid, message);
+    MESSAGE(thread, ThreadDescriptor, message);
     sequence_thread_sorted(im, packet, message);
     thread_name(im,
-                processes_update_thread(&im->processes,
-                                        (uint32_t)field_u64(&thread[PB_ThreadDescriptor_tid]),
-                                        (uint32_t)field_u64(&thread[PB_ThreadDescriptor_pid])),
+                processes_update_thread(&im->processes, (uint32_t)field_u64(&thread.tid),
+                                        (uint32_t)field_u64(&thread.pid)),
                 message);
     return 0;
 }
@@ -615,11 +610,9 @@ static int process_descriptor_sorted(struct import *im, void *state, const struc
 {
     (void)state;
     (void)packet;
-    MESSAGE(process, PB_ProcessDescriptor_pid, message);
-    process_describe(
-        im,
-        processes_process(&im->processes, (uint32_t)field_u64(&process[PB_ProcessDescriptor_pid])),
-        message);
+    MESSAGE(process, ProcessDescriptor, message);
+    process_describe(im, processes_process(&im->processes, (uint32_t)field_u64(&process.pid)),
+                     message);
     return 0;
 }
 

@@ -8,19 +8,7 @@
 
 #include "common/str.h"
 #include "converter/import/importer.h"
-
-enum { PACKET_TRANSLATION_TABLE = 82 };
-enum { ENTRY_KEY = 1, ENTRY_VALUE };
-enum {
-    TABLE_HISTOGRAM = 1,
-    TABLE_USER_EVENT,
-    TABLE_MARK,
-    TABLE_SLICE_NAME,
-    TABLE_PROCESS_TRACK_NAME,
-    TABLE_STUDY,
-    N_TABLE_KINDS
-};
-enum { MARK_SITES = 1, MARK_MARKS };
+#include "protos/fields.h"
 
 static const struct {
     const char *key, *name;
@@ -94,27 +82,28 @@ static int hashes_read(struct translations *all, const struct wire_field *table,
     while (r == 0 && wire_next(&reader, &field)) {
         if (field.number != number)
             continue;
-        MESSAGE(entry, ENTRY_VALUE, &field);
-        uint32_t name = text_add(all, &entry[ENTRY_VALUE]);
+        MESSAGE(entry, ChromeHistorgramTranslationTable_HashToNameEntry, &field);
+        uint32_t name = text_add(all, &entry.value);
         bool is_new;
         if (name == STRSET_NONE ||
-            !map64_get_or_add(&all->hashes[kind], field_u64(&entry[ENTRY_KEY]), name, &is_new))
+            !map64_get_or_add(&all->hashes[kind], field_u64(&entry.key), name, &is_new))
             r = -ENOMEM;
         all->has_hashes = true;
     }
     return r;
 }
 
-static int names_read(struct translations *all, const struct wire_field *table, struct map64 *rules)
+static int names_read(struct translations *all, const struct wire_field *table, uint32_t number,
+                      struct map64 *rules)
 {
     struct wire_reader reader = wire_sub(table);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number != 1)
+        if (field.number != number)
             continue;
-        MESSAGE(entry, ENTRY_VALUE, &field);
-        uint32_t key = text_add(all, &entry[ENTRY_KEY]), name = text_add(all, &entry[ENTRY_VALUE]);
+        MESSAGE(entry, SliceNameTranslationTable_RawToDeobfuscatedNameEntry, &field);
+        uint32_t key = text_add(all, &entry.key), name = text_add(all, &entry.value);
         r = key == STRSET_NONE || name == STRSET_NONE ? -ENOMEM : map64_set(rules, key, name);
     }
     return r;
@@ -126,28 +115,31 @@ static int table_now(struct import *im, void *state, const struct packet *packet
     (void)state;
     (void)packet;
     struct translations *all = &im->translations;
-    MESSAGE(table, N_TABLE_KINDS - 1, message);
-    for (uint32_t i = 1; i < N_TABLE_KINDS; i++) {
-        if (!field_present(&table[i]))
-            continue;
-        int r = 0;
-        switch (i) {
-        case TABLE_HISTOGRAM:
-            return hashes_read(all, &table[i], 1, HASH_HISTOGRAM);
-        case TABLE_USER_EVENT:
-            return hashes_read(all, &table[i], 1, HASH_USER_EVENT);
-        case TABLE_MARK:
-            r = hashes_read(all, &table[i], MARK_SITES, HASH_MARK_SITE);
-            return r < 0 ? r : hashes_read(all, &table[i], MARK_MARKS, HASH_MARK);
-        case TABLE_SLICE_NAME:
-            return names_read(all, &table[i], &all->slices);
-        case TABLE_PROCESS_TRACK_NAME:
-            return names_read(all, &table[i], &all->process_tracks);
-        default:
-            return hashes_read(all, &table[i], 1, HASH_STUDY);
-        }
+    MESSAGE(table, TranslationTable, message);
+    const struct wire_field *marks = &table.chrome_performance_mark;
+    if (field_present(&table.chrome_histogram))
+        return hashes_read(all, &table.chrome_histogram,
+                           PB_ChromeHistorgramTranslationTable_hash_to_name, HASH_HISTOGRAM);
+    if (field_present(&table.chrome_user_event))
+        return hashes_read(all, &table.chrome_user_event,
+                           PB_ChromeUserEventTranslationTable_action_hash_to_name, HASH_USER_EVENT);
+    if (field_present(marks)) {
+        int r = hashes_read(all, marks, PB_ChromePerformanceMarkTranslationTable_site_hash_to_name,
+                            HASH_MARK_SITE);
+        return r < 0 ? r
+                     : hashes_read(all, marks,
+                                   PB_ChromePerformanceMarkTranslationTable_mark_hash_to_name,
+                                   HASH_MARK);
     }
-    return 0;
+    if (field_present(&table.slice_name))
+        return names_read(all, &table.slice_name,
+                          PB_SliceNameTranslationTable_raw_to_deobfuscated_name, &all->slices);
+    if (field_present(&table.process_track_name))
+        return names_read(all, &table.process_track_name,
+                          PB_ProcessTrackNameTranslationTable_raw_to_deobfuscated_name,
+                          &all->process_tracks);
+    return hashes_read(all, &table.chrome_study, PB_ChromeStudyTranslationTable_hash_to_name,
+                       HASH_STUDY);
 }
 
 void translations_done(struct translations *all)
@@ -159,6 +151,6 @@ void translations_done(struct translations *all)
 }
 
 const struct importer importer_translation_table = {
-    .field = PACKET_TRANSLATION_TABLE,
+    .field = PB_TracePacket_translation_table,
     .now = table_now,
 };

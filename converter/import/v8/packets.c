@@ -20,15 +20,13 @@ struct code_packet {
 // The thread that made the code: the packet's, or the one that its sequence has for all packets.
 static bool thread_find(struct code_packet *code, const struct wire_field *tid)
 {
-    struct wire_field defaults[PB_TracePacketDefaults_v8_code_defaults + 1];
-    struct wire_field part[PB_V8CodeDefaults_tid + 1];
+    struct wire_field defaults;
     struct import *im = code->im;
     if (!field_present(tid)) {
-        message_read(code->packet->state->defaults, defaults,
-                     PB_TracePacketDefaults_v8_code_defaults + 1);
-        message_read(wire_sub(&defaults[PB_TracePacketDefaults_v8_code_defaults]), part,
-                     PB_V8CodeDefaults_tid + 1);
-        tid = &part[PB_V8CodeDefaults_tid];
+        defaults =
+            message_field(code->packet->state->defaults, PB_TracePacketDefaults_v8_code_defaults);
+        defaults = message_field(wire_sub(&defaults), PB_V8CodeDefaults_tid);
+        tid = &defaults;
     }
     if (!field_present(tid)) {
         stats_add(&im->stats, STAT_v8_no_defaults, 1);
@@ -89,16 +87,16 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
     (void)state;
     static const char *const tiers[] = {"UNKNOWN", "IGNITION",   "SPARKPLUG",
                                         "MAGLEV",  "TURBOSHAFT", "TURBOFAN"};
-    MESSAGE(part, PB_V8JsCode_bytecode, message);
-    const struct wire_field *start = &part[PB_V8JsCode_instruction_start];
-    const struct wire_field *size = &part[PB_V8JsCode_instruction_size_bytes];
-    uint64_t tier = field_u64(&part[PB_V8JsCode_tier]);
+    MESSAGE(part, V8JsCode, message);
+    const struct wire_field *start = &part.instruction_start;
+    const struct wire_field *size = &part.instruction_size_bytes;
+    uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
     struct slice_name name;
-    if (!packet_begin(&code, im, packet, &part[PB_V8JsCode_v8_isolate_iid], &part[PB_V8JsCode_tid]))
+    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t function = v8_js_function(im, code.v8, packet, code.isolate,
-                                      field_u64(&part[PB_V8JsCode_v8_js_function_iid]), &name);
+                                      field_u64(&part.v8_js_function_iid), &name);
     if (function == V8_NONE)
         return 0;
     if (tier == TIER_UNKNOWN || tier > TIER_LAST) {
@@ -113,14 +111,14 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
         return 0;
     int64_t row_id = V8_NONE;
     if (space != V8_NONE)
-        row_id = native_put(&code, space, start, size, name, &part[PB_V8JsCode_machine_code]);
+        row_id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_js_code, NULL);
     cell_int(row, COL_v8_js_code_v8_js_function_id, function);
     cell_text(row, COL_v8_js_code_tier, tiers[tier]);
     if (row_id != V8_NONE)
         cell_int(row, COL_v8_js_code_jit_code_id, row_id);
     else
-        v8_cell_base64(im, row, COL_v8_js_code_bytecode_base64, &part[PB_V8JsCode_bytecode]);
+        v8_cell_base64(im, row, COL_v8_js_code_bytecode_base64, &part.bytecode);
     return 0;
 }
 
@@ -133,19 +131,18 @@ static int internal_sorted(struct import *im, void *state, const struct packet *
         "WASM_FUNCTION",     "WASM_TO_CAPI_FUNCTION", "WASM_TO_JS_FUNCTION", "JS_TO_WASM_FUNCTION",
         "JS_TO_JS_FUNCTION", "C_WASM_ENTRY",
     };
-    MESSAGE(part, PB_V8InternalCode_machine_code, message);
-    const struct wire_field *start = &part[PB_V8InternalCode_instruction_start];
-    const struct wire_field *size = &part[PB_V8InternalCode_instruction_size_bytes];
-    struct slice_name name = text_of(&part[PB_V8InternalCode_name]);
-    uint64_t type = field_u64(&part[PB_V8InternalCode_type]);
+    MESSAGE(part, V8InternalCode, message);
+    const struct wire_field *start = &part.instruction_start;
+    const struct wire_field *size = &part.instruction_size_bytes;
+    struct slice_name name = text_of(&part.name);
+    uint64_t type = field_u64(&part.type);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part[PB_V8InternalCode_v8_isolate_iid],
-                      &part[PB_V8InternalCode_tid]))
+    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
         return 0;
-    int64_t id = native_put(&code, space, start, size, name, &part[PB_V8InternalCode_machine_code]);
+    int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_internal_code, NULL);
     cell_int(row, COL_v8_internal_code_jit_code_id, id);
     cell_int(row, COL_v8_internal_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
@@ -159,22 +156,21 @@ static int wasm_sorted(struct import *im, void *state, const struct packet *pack
 {
     (void)state;
     static const char *const tiers[] = {"UNKNOWN", "LIFTOFF", "TURBOFAN"};
-    MESSAGE(part, PB_V8WasmCode_machine_code, message);
-    const struct wire_field *start = &part[PB_V8WasmCode_instruction_start];
-    const struct wire_field *size = &part[PB_V8WasmCode_instruction_size_bytes];
-    const struct wire_field *offset = &part[PB_V8WasmCode_code_offset_in_module];
-    struct slice_name name = text_of(&part[PB_V8WasmCode_function_name]);
-    uint64_t tier = field_u64(&part[PB_V8WasmCode_tier]);
+    MESSAGE(part, V8WasmCode, message);
+    const struct wire_field *start = &part.instruction_start;
+    const struct wire_field *size = &part.instruction_size_bytes;
+    const struct wire_field *offset = &part.code_offset_in_module;
+    struct slice_name name = text_of(&part.function_name);
+    uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part[PB_V8WasmCode_v8_isolate_iid],
-                      &part[PB_V8WasmCode_tid]))
+    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
-    int64_t script = v8_wasm_script(im, code.v8, packet, code.isolate,
-                                    field_u64(&part[PB_V8WasmCode_v8_wasm_script_iid]));
+    int64_t script =
+        v8_wasm_script(im, code.v8, packet, code.isolate, field_u64(&part.v8_wasm_script_iid));
     int64_t space = script == V8_NONE ? V8_NONE : space_of(&code, start, size);
     if (space == V8_NONE)
         return 0;
-    int64_t id = native_put(&code, space, start, size, name, &part[PB_V8WasmCode_machine_code]);
+    int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_wasm_code, NULL);
     cell_int(row, COL_v8_wasm_code_jit_code_id, id);
     cell_int(row, COL_v8_wasm_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
@@ -190,22 +186,20 @@ static int regexp_sorted(struct import *im, void *state, const struct packet *pa
                          const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, PB_V8RegExpCode_machine_code, message);
-    const struct wire_field *start = &part[PB_V8RegExpCode_instruction_start];
-    const struct wire_field *size = &part[PB_V8RegExpCode_instruction_size_bytes];
+    MESSAGE(part, V8RegExpCode, message);
+    const struct wire_field *start = &part.instruction_start;
+    const struct wire_field *size = &part.instruction_size_bytes;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part[PB_V8RegExpCode_v8_isolate_iid],
-                      &part[PB_V8RegExpCode_tid]))
+    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
         return 0;
-    int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"),
-                            &part[PB_V8RegExpCode_machine_code]);
+    int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"), &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_regexp_code, NULL);
     cell_int(row, COL_v8_regexp_code_jit_code_id, id);
     cell_int(row, COL_v8_regexp_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
-    v8_cell_text(im, row, COL_v8_regexp_code_pattern, &part[PB_V8RegExpCode_pattern]);
+    v8_cell_text(im, row, COL_v8_regexp_code_pattern, &part.pattern);
     return 0;
 }
 
@@ -213,17 +207,15 @@ static int move_sorted(struct import *im, void *state, const struct packet *pack
                        const struct wire_field *message)
 {
     (void)state;
-    MESSAGE(part, PB_V8CodeMove_instruction_size_bytes, message);
-    const struct wire_field *from = &part[PB_V8CodeMove_from_instruction_start_address];
+    MESSAGE(part, V8CodeMove, message);
+    const struct wire_field *from = &part.from_instruction_start_address;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part[PB_V8CodeMove_isolate_iid],
-                      &part[PB_V8CodeMove_tid]) ||
-        !field_present(from))
+    if (!packet_begin(&code, im, packet, &part.isolate_iid, &part.tid) || !field_present(from))
         return 0;
-    int64_t space = space_of(&code, from, &part[PB_V8CodeMove_instruction_size_bytes]);
+    int64_t space = space_of(&code, from, &part.instruction_size_bytes);
     if (space != V8_NONE)
         code_move(im, code.v8, space, packet->ts, field_u64(from),
-                  field_u64(&part[PB_V8CodeMove_to_instruction_start_address]));
+                  field_u64(&part.to_instruction_start_address));
     return 0;
 }
 

@@ -50,21 +50,21 @@ static void utf16_add(struct strbuf *text, const struct wire_field *field, bool 
     }
 }
 
-static void text_add(struct strbuf *text, const struct wire_field fields[3])
+static void text_add(struct strbuf *text, const union message_V8String *string)
 {
-    if (field_present(&fields[0]) && fields[0].data)
-        latin1_add(text, &fields[0]);
-    else if (field_present(&fields[1]) && fields[1].data)
-        utf16_add(text, &fields[1], false);
-    else if (field_present(&fields[2]) && fields[2].data)
-        utf16_add(text, &fields[2], true);
+    if (string->latin1.data)
+        latin1_add(text, &string->latin1);
+    else if (string->utf16_le.data)
+        utf16_add(text, &string->utf16_le, false);
+    else if (string->utf16_be.data)
+        utf16_add(text, &string->utf16_be, true);
 }
 
 // A text that is kept, in strings; STRSET_NONE: no memory.
-static uint32_t v8_text(struct import *im, const struct wire_field fields[3])
+static uint32_t v8_text(struct import *im, const union message_V8String *string)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    text_add(&text, fields);
+    text_add(&text, string);
     uint32_t id =
         text.failed ? STRSET_NONE : strset_add(&im->strings, text.text ? text.text : "", text.size);
     if (id == STRSET_NONE)
@@ -76,8 +76,8 @@ void v8_cell_text(struct import *im, struct cell *row, size_t column,
                   const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    MESSAGE(part, PB_V8String_utf16_be, message);
-    text_add(&text, &part[PB_V8String_latin1]);
+    MESSAGE(part, V8String, message);
+    text_add(&text, &part);
     if (text.failed)
         im->processes.failure = -ENOMEM;
     else
@@ -130,12 +130,13 @@ static uint64_t end_of(uint64_t start, uint64_t size)
 
 // The range for code, without the built-in code, which may be in it, and that. Isolates that share
 // a range have the one that was told of first.
-static int spaces_make(struct v8 *v8, struct isolate *isolate, const struct wire_field *entry,
-                       const struct wire_field *range)
+static int spaces_make(struct v8 *v8, struct isolate *isolate,
+                       const union message_InternedV8Isolate *entry,
+                       const union message_InternedV8Isolate_CodeRange *range)
 {
     uint64_t index = v8->isolates.n;
     bool is_new = true;
-    if (field_u64(&range[PB_InternedV8Isolate_CodeRange_is_process_wide])) {
+    if (field_u64(&range->is_process_wide)) {
         const uint64_t *first =
             map64_get_or_add(&v8->shared_by, (uint64_t)isolate->upid, index, &is_new);
         if (!first)
@@ -148,12 +149,11 @@ static int spaces_make(struct v8 *v8, struct isolate *isolate, const struct wire
         isolate->n_spaces = of->n_spaces;
         return 0;
     }
-    uint64_t start = field_u64(&range[PB_InternedV8Isolate_CodeRange_base_address]);
-    uint64_t end = end_of(start, field_u64(&range[PB_InternedV8Isolate_CodeRange_size]));
-    const struct wire_field *blob = &entry[PB_InternedV8Isolate_embedded_blob_code_start_address];
+    uint64_t start = field_u64(&range->base_address);
+    uint64_t end = end_of(start, field_u64(&range->size));
+    const struct wire_field *blob = &entry->embedded_blob_code_start_address;
     uint64_t blob_start = field_u64(blob);
-    uint64_t blob_end =
-        end_of(blob_start, field_u64(&entry[PB_InternedV8Isolate_embedded_blob_code_size]));
+    uint64_t blob_end = end_of(blob_start, field_u64(&entry->embedded_blob_code_size));
     if (!field_present(blob) || blob_start >= blob_end)
         return space_add(v8, isolate, start, end);
     int r = space_add(v8, isolate, start, end < blob_start ? end : blob_start);
@@ -163,40 +163,36 @@ static int spaces_make(struct v8 *v8, struct isolate *isolate, const struct wire
 }
 
 static void isolate_write(struct import *im, const struct isolate *isolate,
-                          const struct wire_field *entry, const struct wire_field *range)
+                          const union message_InternedV8Isolate *entry,
+                          const union message_InternedV8Isolate_CodeRange *range)
 {
-    const struct wire_field *copy =
-        &range[PB_InternedV8Isolate_CodeRange_embedded_blob_code_copy_start_address];
+    const struct wire_field *copy = &range->embedded_blob_code_copy_start_address;
     struct cell *row = database_row_with_id(im->db, TABLE_v8_isolate, isolate->id);
     cell_int(row, COL_v8_isolate_upid, isolate->upid);
-    cell_int(row, COL_v8_isolate_internal_isolate_id,
-             (int32_t)field_u64(&entry[PB_InternedV8Isolate_isolate_id]));
+    cell_int(row, COL_v8_isolate_internal_isolate_id, (int32_t)field_u64(&entry->isolate_id));
     cell_int(row, COL_v8_isolate_embedded_blob_code_start_address,
-             field_i64(&entry[PB_InternedV8Isolate_embedded_blob_code_start_address]));
+             field_i64(&entry->embedded_blob_code_start_address));
     cell_int(row, COL_v8_isolate_embedded_blob_code_size,
-             field_i64(&entry[PB_InternedV8Isolate_embedded_blob_code_size]));
-    cell_int(row, COL_v8_isolate_code_range_base_address,
-             field_i64(&range[PB_InternedV8Isolate_CodeRange_base_address]));
-    cell_int(row, COL_v8_isolate_code_range_size,
-             field_i64(&range[PB_InternedV8Isolate_CodeRange_size]));
-    cell_int(row, COL_v8_isolate_shared_code_range,
-             field_u64(&range[PB_InternedV8Isolate_CodeRange_is_process_wide]) != 0);
+             field_i64(&entry->embedded_blob_code_size));
+    cell_int(row, COL_v8_isolate_code_range_base_address, field_i64(&range->base_address));
+    cell_int(row, COL_v8_isolate_code_range_size, field_i64(&range->size));
+    cell_int(row, COL_v8_isolate_shared_code_range, field_u64(&range->is_process_wide) != 0);
     if (field_present(copy))
         cell_int(row, COL_v8_isolate_embedded_blob_code_copy_start_address, field_i64(copy));
 }
 
 static int isolate_add(struct import *im, struct v8 *v8, int64_t upid,
-                       const struct wire_field *entry)
+                       const union message_InternedV8Isolate *entry)
 {
     struct isolate isolate = {.id = V8_NONE, .upid = upid};
-    const struct wire_field *message = &entry[PB_InternedV8Isolate_code_range];
+    const struct wire_field *message = &entry->code_range;
     int r = 0;
     if (field_present(message)) {
-        MESSAGE(range, PB_InternedV8Isolate_CodeRange_is_process_wide, message);
+        MESSAGE(range, InternedV8Isolate_CodeRange, message);
         isolate.id = database_reserve_id(im->db, TABLE_v8_isolate);
         isolate.map = database_reserve_id(im->db, TABLE_perf_map);
-        r = spaces_make(v8, &isolate, entry, range);
-        isolate_write(im, &isolate, entry, range);
+        r = spaces_make(v8, &isolate, entry, &range);
+        isolate_write(im, &isolate, entry, &range);
     } else {
         stats_add(&im->stats, STAT_v8_isolate_has_no_code_range, 1);
     }
@@ -210,19 +206,17 @@ static int64_t isolate_if_usable(const struct v8 *v8, int64_t index)
 
 int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid)
 {
-    struct wire_field entry[PB_InternedV8Isolate_embedded_blob_code_size + 1];
+    union message_InternedV8Isolate entry;
     struct interned *known =
-        interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry, ELEMENTS(entry));
+        interned_read(im, packet, PB_InternedData_v8_isolate, iid, entry.at, ELEMENTS(entry.at));
     if (!known || known->made)
         return known ? isolate_if_usable(v8, known->made - 1) : V8_NONE;
-    int64_t upid =
-        processes_process(&im->processes, (uint32_t)field_u64(&entry[PB_InternedV8Isolate_pid]));
-    uint64_t key =
-        (uint64_t)upid << 32 | (uint32_t)field_u64(&entry[PB_InternedV8Isolate_isolate_id]);
+    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&entry.pid));
+    uint64_t key = (uint64_t)upid << 32 | (uint32_t)field_u64(&entry.isolate_id);
     bool is_new;
     const uint64_t *index =
         map64_get_or_add(&v8->isolate_of, key, (uint64_t)v8->isolates.n, &is_new);
-    if (!index || (is_new && isolate_add(im, v8, upid, entry) < 0)) {
+    if (!index || (is_new && isolate_add(im, v8, upid, &entry) < 0)) {
         im->processes.failure = -ENOMEM;
         return V8_NONE;
     }
@@ -251,24 +245,24 @@ static int64_t js_script(struct import *im, struct v8 *v8, const struct packet *
 {
     static const char *const types[] = {"UNKNOWN", "NORMAL",    "EVAL",     "MODULE",
                                         "NATIVE",  "EXTENSION", "INSPECTOR"};
-    struct wire_field entry[PB_InternedV8JsScript_source + 1];
+    union message_InternedV8JsScript entry;
     struct interned *known =
-        interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry, ELEMENTS(entry));
+        interned_read(im, packet, PB_InternedData_v8_js_script, iid, entry.at, ELEMENTS(entry.at));
     if (!known || known->made)
         return known ? known->made - 1 : V8_NONE;
-    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8JsScript_script_id])};
+    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry.script_id)};
     bool is_new =
         row_of(im, &v8->js_scripts, &v8->rows_of[0], key, sizeof(key), TABLE_v8_js_script, &id);
     known->made = id + 1;
     if (!is_new)
         return id;
-    uint64_t type = field_u64(&entry[PB_InternedV8JsScript_type]);
+    uint64_t type = field_u64(&entry.type);
     struct cell *row = database_row_with_id(im->db, TABLE_v8_js_script, id);
     cell_int(row, COL_v8_js_script_v8_isolate_id, v8->isolates.items[isolate].id);
     cell_int(row, COL_v8_js_script_internal_script_id, key[1]);
     cell_text(row, COL_v8_js_script_script_type, NAMED(types, type));
-    v8_cell_text(im, row, COL_v8_js_script_name, &entry[PB_InternedV8JsScript_name]);
-    v8_cell_text(im, row, COL_v8_js_script_source, &entry[PB_InternedV8JsScript_source]);
+    v8_cell_text(im, row, COL_v8_js_script_name, &entry.name);
+    v8_cell_text(im, row, COL_v8_js_script_source, &entry.source);
     return id;
 }
 
@@ -311,22 +305,23 @@ struct place {
     int64_t line, column; // 0: not known
 };
 
-static struct place function_place(const struct wire_field *entry)
+static struct place function_place(const union message_InternedV8JsFunction *entry)
 {
-    const struct wire_field *line = &entry[PB_InternedV8JsFunction_line];
-    const struct wire_field *column = &entry[PB_InternedV8JsFunction_column];
-    const struct wire_field *offset = &entry[PB_InternedV8JsFunction_byte_offset];
+    const struct wire_field *line = &entry->line;
+    const struct wire_field *column = &entry->column;
+    const struct wire_field *offset = &entry->byte_offset;
     if (field_present(line) && field_present(column))
         return (struct place){(uint32_t)field_u64(line), (uint32_t)field_u64(column)};
     return (struct place){field_present(offset), (uint32_t)field_u64(offset)};
 }
 
-static int64_t function_write(struct import *im, struct v8 *v8, const struct wire_field *entry,
-                              int64_t script, struct slice_name name)
+static int64_t function_write(struct import *im, struct v8 *v8,
+                              const union message_InternedV8JsFunction *entry, int64_t script,
+                              struct slice_name name)
 {
     struct place place = function_place(entry);
-    uint64_t kind = field_u64(&entry[PB_InternedV8JsFunction_kind]);
-    bool is_toplevel = field_u64(&entry[PB_InternedV8JsFunction_is_toplevel]) != 0;
+    uint64_t kind = field_u64(&entry->kind);
+    bool is_toplevel = field_u64(&entry->is_toplevel) != 0;
     // Equal names are one text.
     int64_t id,
         key[] = {script,      (int64_t)(uintptr_t)name.text, is_toplevel, (int64_t)kind, place.line,
@@ -349,13 +344,15 @@ static int64_t function_write(struct import *im, struct v8 *v8, const struct wir
 // The name of a function, in strings; STRSET_NONE: the trace lacks it.
 static uint32_t function_name(struct import *im, const struct packet *packet, uint64_t iid)
 {
-    struct wire_field entry[PB_InternedV8String_utf16_be + 1];
-    struct interned *known =
-        interned_read(im, packet, PB_InternedData_v8_js_function_name, iid, entry, ELEMENTS(entry));
+    union message_InternedV8String entry;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function_name, iid,
+                                           entry.at, ELEMENTS(entry.at));
     if (!known)
         return STRSET_NONE;
+    union message_V8String text = {
+        .latin1 = entry.latin1, .utf16_le = entry.utf16_le, .utf16_be = entry.utf16_be};
     if (!known->made)
-        known->made = (int64_t)v8_text(im, &entry[PB_InternedV8String_latin1]) + 1;
+        known->made = (int64_t)v8_text(im, &text) + 1;
     return (uint32_t)(known->made - 1);
 }
 
@@ -368,9 +365,9 @@ static struct slice_name text_at(const struct import *im, uint32_t id)
 int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name)
 {
-    struct wire_field entry[PB_InternedV8JsFunction_column + 1];
-    struct interned *known =
-        interned_read(im, packet, PB_InternedData_v8_js_function, iid, entry, ELEMENTS(entry));
+    union message_InternedV8JsFunction entry;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_js_function, iid,
+                                           entry.at, ELEMENTS(entry.at));
     if (!known)
         return V8_NONE;
     if (known->made) {
@@ -378,17 +375,14 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
         *ret_name = text_at(im, function->name);
         return function->row;
     }
-    int64_t script = js_script(im, v8, packet, isolate,
-                               field_u64(&entry[PB_InternedV8JsFunction_v8_js_script_iid]));
-    uint32_t name =
-        script == V8_NONE
-            ? STRSET_NONE
-            : function_name(im, packet,
-                            field_u64(&entry[PB_InternedV8JsFunction_v8_js_function_name_iid]));
+    int64_t script = js_script(im, v8, packet, isolate, field_u64(&entry.v8_js_script_iid));
+    uint32_t name = script == V8_NONE
+                        ? STRSET_NONE
+                        : function_name(im, packet, field_u64(&entry.v8_js_function_name_iid));
     if (name == STRSET_NONE)
         return V8_NONE;
     *ret_name = text_at(im, name);
-    struct v8_function function = {.row = function_write(im, v8, entry, script, *ret_name),
+    struct v8_function function = {.row = function_write(im, v8, &entry, script, *ret_name),
                                    .name = name};
     if (function.row != V8_NONE && v8_function_vec_push(&v8->functions, function) < 0)
         im->processes.failure = -ENOMEM;
@@ -400,23 +394,22 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
 int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid)
 {
-    struct wire_field entry[PB_InternedV8WasmScript_wire_bytes + 1];
-    struct interned *known =
-        interned_read(im, packet, PB_InternedData_v8_wasm_script, iid, entry, ELEMENTS(entry));
+    union message_InternedV8WasmScript entry;
+    struct interned *known = interned_read(im, packet, PB_InternedData_v8_wasm_script, iid,
+                                           entry.at, ELEMENTS(entry.at));
     if (!known || known->made)
         return known ? known->made - 1 : V8_NONE;
-    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry[PB_InternedV8WasmScript_script_id])};
+    int64_t id, key[] = {isolate, (int32_t)field_u64(&entry.script_id)};
     bool is_new =
         row_of(im, &v8->wasm_scripts, &v8->rows_of[2], key, sizeof(key), TABLE_v8_wasm_script, &id);
     known->made = id + 1;
     if (!is_new)
         return id;
-    const struct wire_field *url = &entry[PB_InternedV8WasmScript_url];
+    const struct wire_field *url = &entry.url;
     struct cell *row = database_row_with_id(im->db, TABLE_v8_wasm_script, id);
     cell_int(row, COL_v8_wasm_script_v8_isolate_id, v8->isolates.items[isolate].id);
     cell_int(row, COL_v8_wasm_script_internal_script_id, key[1]);
     cell_bytes(row, COL_v8_wasm_script_url, url->data, url->data ? url->size : 0);
-    v8_cell_base64(im, row, COL_v8_wasm_script_wire_bytes_base64,
-                   &entry[PB_InternedV8WasmScript_wire_bytes]);
+    v8_cell_base64(im, row, COL_v8_wasm_script_wire_bytes_base64, &entry.wire_bytes);
     return id;
 }
