@@ -79,6 +79,11 @@ bool sandbox_is_wanted(void)
     return !setting || strcmp(setting, "off") != 0;
 }
 
+bool sandbox_is_unavailable(int r)
+{
+    return r == -EOPNOTSUPP || r == -EPERM;
+}
+
 #ifdef OWN_ARCH
 
 #define CODE_MAX 512
@@ -408,33 +413,16 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-static bool path_add(const char **paths, size_t *n, const char *path)
-{
-    if (!path)
-        return true;
-    if (*n == SANDBOX_PATHS_MAX)
-        return false;
-    paths[(*n)++] = path;
-    return true;
-}
-
-bool sandbox_add_read(struct sandbox_paths *paths, const char *path)
-{
-    return path_add(paths->reads, &paths->n_reads, path);
-}
-
-bool sandbox_add_write(struct sandbox_paths *paths, const char *path)
-{
-    return path_add(paths->writes, &paths->n_writes, path);
-}
-
-// What is not there, and what no rule can be about (a pipe), is left out.
+// A file that cannot be opened now cannot be opened later either, unless only descriptors or memory
+// are short. No rule can be about a pipe.
 static int rule_add(int ruleset, const char *path, uint64_t allowed)
 {
     struct stat st;
     CLEANUP(close_fdp) int fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return 0;
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+    if (fstat(fd, &st) < 0)
+        return -errno;
     if (!S_ISDIR(st.st_mode))
         allowed &= ACCESS_READ_FILE | FILE_WRITES;
     struct path_rule rule = {.allowed = allowed, .folder = fd};
@@ -453,10 +441,10 @@ int sandbox_files(const struct sandbox_paths *paths)
     CLEANUP(close_fdp)
     int fd = (int)syscall(NR_LANDLOCK_CREATE_RULESET, &set, sizeof(set), 0);
     int r = fd < 0 ? -errno : 0;
-    for (size_t i = 0; i < paths->n_reads && r == 0; i++)
-        r = rule_add(fd, paths->reads[i], READS & handled);
-    for (size_t i = 0; i < paths->n_writes && r == 0; i++)
-        r = rule_add(fd, paths->writes[i], WRITES & handled);
+    for (size_t i = 0; i < paths->reads.n && r == 0; i++)
+        r = rule_add(fd, paths->reads.items[i], READS & handled);
+    for (size_t i = 0; i < paths->writes.n && r == 0; i++)
+        r = rule_add(fd, paths->writes.items[i], WRITES & handled);
     if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = -errno;
     if (r == 0 && syscall(NR_LANDLOCK_RESTRICT_SELF, fd, 0) < 0)

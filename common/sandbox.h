@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SANDBOX_PATHS_MAX 1024
+#include "common/vec.h"
 
 enum {
     SANDBOX_RUNS_PROGRAMS = 1, // it starts other programs, and signals them
@@ -17,6 +17,11 @@ enum {
 
 // Whether the user wants one: MMTRACE_SANDBOX=off in the environment switches it off.
 bool sandbox_is_wanted(void);
+
+// Whether a function below failed because the kernel does not have it, or because the surroundings
+// (a container) forbid it: then the program goes on without. Any other failure, for want of memory
+// or descriptors, is a reason to end: its caller must not go on unguarded in silence.
+bool sandbox_is_unavailable(int r);
 
 // From here on these calls fail with EPERM: those that run programs, make processes, trace or write
 // to others, open sockets, mount, load modules, change user or namespaces, set clocks, put
@@ -41,18 +46,15 @@ int sandbox_shuffles(void);
 // under sanitizers nothing is changed.
 uint64_t sandbox_data(uint64_t max_bytes);
 
+VEC_DEFINE(sandbox_path_vec, const char *);
+
+// Borrowed: files, and folders with all that is in them.
 struct sandbox_paths {
-    const char *reads[SANDBOX_PATHS_MAX]; // borrowed: files, and folders with all that is in them
-    const char *writes[SANDBOX_PATHS_MAX];
-    size_t n_reads, n_writes;
+    struct sandbox_path_vec reads, writes;
 };
 
-// NULL or a path too many is passed over; the latter false.
-bool sandbox_add_read(struct sandbox_paths *paths, const char *path);
-bool sandbox_add_write(struct sandbox_paths *paths, const char *path);
-
 // From here on only those files and folders can be opened: `reads` for reading, `writes` also for
-// writing, making, renaming and removing. A path that does not exist is left out. What is open
+// writing, making, renaming and removing. A path that cannot be opened is left out. What is open
 // stays open. 0, or a negative errno: -EOPNOTSUPP where the kernel has no Landlock that knows
 // renaming from one folder into another (5.19).
 int sandbox_files(const struct sandbox_paths *paths);

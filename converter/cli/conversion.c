@@ -949,9 +949,11 @@ static void summary_print(const struct run *run, nsec_t took)
 }
 
 // Reading ends before the limit. What grows without being asked for, between two questions, meets
-// the kernel's limit: then nothing is converted.
-static void memory_bound(const struct budget *budget)
+// the kernel's limit: then nothing is converted. *ret_before holds for what follows: statements,
+// and the prompt's pager.
+static void memory_bound(const struct budget *budget, struct rlimit *ret_before)
 {
+    getrlimit(RLIMIT_DATA, ret_before);
     if (budget->memory_max < UINT64_MAX - BUDGET_MEMORY_OWN)
         sandbox_data(budget->memory_max + BUDGET_MEMORY_OWN);
 }
@@ -984,7 +986,8 @@ int conversion_run(const struct conversion *conversion, struct conversion_result
     run.progress_shown = !conversion->quiet && isatty(STDERR_FILENO);
     nsec_t start = nsec_now(CLOCK_MONOTONIC);
     budget_open(&run.budget, conversion->limits.memory, conversion->limits.output, run.folder);
-    memory_bound(&run.budget);
+    struct rlimit data_before;
+    memory_bound(&run.budget, &data_before);
     int r = everything_convert(&run);
     progress_wipe(&run);
     if (r == 0 && conversion->opened)
@@ -995,6 +998,7 @@ int conversion_run(const struct conversion *conversion, struct conversion_result
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");
     memory_hint(&run.budget, r, err);
+    setrlimit(RLIMIT_DATA, &data_before);
     budget_close(&run.budget);
     if (run.unchanged)
         say("%s: unchanged, because all files were left out", conversion->output);

@@ -253,13 +253,13 @@ static int output_resolve(struct conversion *conversion, char **ret, struct err 
 }
 
 // With --symbols, files are read where the processes of the trace had mapped them.
-static void sandbox_enter(const struct conversion *conversion)
+static bool sandbox_enter(const struct conversion *conversion)
 {
     struct own_sandbox sandbox = {.reads_all = conversion->symbolize};
     vec_foreach(&conversion->files, file)
         own_sandbox_input(&sandbox, file->path);
     own_sandbox_output(&sandbox, conversion->output);
-    own_sandbox_enter(&sandbox);
+    return own_sandbox_enter(&sandbox);
 }
 
 static int run_convert(int argc, char **argv)
@@ -283,7 +283,8 @@ static int run_convert(int argc, char **argv)
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
-    sandbox_enter(&conversion);
+    if (!sandbox_enter(&conversion))
+        return EXIT_FAILED;
     interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
     if (convert(&conversion, &result, &err) < 0) {

@@ -266,8 +266,8 @@ static int flamegraph_run(struct options *options)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
     bool is_cut;
-    question_sandbox(options->path, options->output);
-    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, options->output) ||
+        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (stacks_read(handle, options, &flame) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));

@@ -146,8 +146,8 @@ static int memory_run(const struct options *options)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     struct place place = {.upid = -1};
     bool is_cut;
-    question_sandbox(options->path, NULL);
-    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, NULL) ||
+        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (memory_print(handle, options, &place) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));

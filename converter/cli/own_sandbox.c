@@ -18,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "converter/cli/say.h"
 #include "converter/cli/working_file.h"
 #include "converter/input/budget.h"
 #include "converter/input/spill.h"
@@ -36,22 +37,24 @@ __attribute__((format(printf, 2, 3))) static const char *make(struct own_sandbox
     char *path = NULL;
     va_list args;
     va_start(args, format);
-    int n = sandbox->n_made < SANDBOX_PATHS_MAX ? vasprintf(&path, format, args) : -1;
+    int n = vasprintf(&path, format, args);
     va_end(args);
+    if (n >= 0 && made_vec_push(&sandbox->made, path) == 0)
+        return path;
     if (n >= 0)
-        return sandbox->made[sandbox->n_made++] = path;
+        free(path);
     sandbox->failed = true;
     return NULL;
 }
 
 static void read_add(struct own_sandbox *sandbox, const char *path)
 {
-    sandbox->failed |= !sandbox_add_read(&sandbox->paths, path);
+    sandbox->failed |= path && sandbox_path_vec_push(&sandbox->paths.reads, path) < 0;
 }
 
 static void write_add(struct own_sandbox *sandbox, const char *path)
 {
-    sandbox->failed |= !sandbox_add_write(&sandbox->paths, path);
+    sandbox->failed |= path && sandbox_path_vec_push(&sandbox->paths.writes, path) < 0;
 }
 
 static const char *folder_make_of(struct own_sandbox *sandbox, const char *path)
@@ -114,28 +117,41 @@ static void temporary_add(struct own_sandbox *sandbox)
     write_add(sandbox, temporary_folder(NULL));
 }
 
-static void files_guard(struct own_sandbox *sandbox)
+static int files_guard(struct own_sandbox *sandbox)
 {
     for (size_t i = 0; i < ELEMENTS(system_reads); i++)
         read_add(sandbox, system_reads[i]);
     temporary_add(sandbox);
     if (sandbox->reads_all)
         read_add(sandbox, "/");
-    if (!sandbox->failed)
-        sandbox_files(&sandbox->paths);
+    return sandbox->failed ? -ENOMEM : sandbox_files(&sandbox->paths);
 }
 
-void own_sandbox_enter(struct own_sandbox *sandbox)
+static void sandbox_done(struct own_sandbox *sandbox)
 {
+    vec_foreach(&sandbox->made, path)
+        free(*path);
+    made_vec_done(&sandbox->made);
+    sandbox_path_vec_done(&sandbox->paths.reads);
+    sandbox_path_vec_done(&sandbox->paths.writes);
+    *sandbox = (struct own_sandbox){0};
+}
+
+bool own_sandbox_enter(struct own_sandbox *sandbox)
+{
+    int r = 0;
     if (sandbox_is_wanted()) {
         uint64_t available = sandbox->bounds_data ? memory_available() : UINT64_MAX;
         if (!sandbox->writes_all)
-            files_guard(sandbox);
+            r = files_guard(sandbox);
         if (sandbox->bounds_data && available != UINT64_MAX)
             sandbox_data(available / 2 + BUDGET_MEMORY_OWN);
-        sandbox_calls(sandbox->runs_programs ? SANDBOX_RUNS_PROGRAMS : 0);
+        if (r == 0 || sandbox_is_unavailable(r))
+            r = sandbox_calls(sandbox->runs_programs ? SANDBOX_RUNS_PROGRAMS : 0);
     }
-    for (size_t i = 0; i < sandbox->n_made; i++)
-        free(sandbox->made[i]);
-    *sandbox = (struct own_sandbox){0};
+    sandbox_done(sandbox);
+    if (r == 0 || sandbox_is_unavailable(r))
+        return true;
+    say("the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off goes without)", strerror(-r));
+    return false;
 }

@@ -8,16 +8,17 @@
 
 #include "common/sandbox.h"
 
+VEC_DEFINE(made_vec, char *); // owned
+
 // Grows by the functions below; all zero is empty.
 struct own_sandbox {
     struct sandbox_paths paths;
-    char *made[SANDBOX_PATHS_MAX]; // owned
-    size_t n_made;
+    struct made_vec made;
     bool reads_all;     // any file may be read
     bool writes_all;    // no files are guarded
     bool runs_programs; // a pager
     bool bounds_data;   // to half of what memory is available
-    bool failed;        // memory, or too many paths: then files are not guarded
+    bool failed;        // no memory
 };
 
 // A file to be read, and those that belong to it: journals of a database, times of a perf map. A
@@ -31,5 +32,6 @@ void own_sandbox_read(struct own_sandbox *sandbox, const char *path);
 void own_sandbox_output(struct own_sandbox *sandbox, const char *path);
 
 // Enters it, unless the environment says MMTRACE_SANDBOX=off. What the kernel does not have is left
-// out; temporary files can be written. Empties `sandbox`.
-void own_sandbox_enter(struct own_sandbox *sandbox);
+// out; temporary files can be written. Empties `sandbox`. False: it failed for another reason,
+// which is on stderr, and the program must not go on.
+bool own_sandbox_enter(struct own_sandbox *sandbox);

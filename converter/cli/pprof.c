@@ -309,8 +309,8 @@ static int pprof_run(const struct options *options)
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
     bool is_cut;
-    question_sandbox(options->path, options->output);
-    if (question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, options->output) ||
+        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     int r = output_file_open(&file, options->output, &err);
     if (r == 0 && profile_run(handle, options, &file) != EXIT_DONE)

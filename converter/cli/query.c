@@ -184,12 +184,12 @@ bool question_is_database(const char *path)
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
 }
 
-void question_sandbox(const char *path, const char *output)
+bool question_sandbox(const char *path, const char *output)
 {
     struct own_sandbox sandbox = {.bounds_data = true};
     own_sandbox_input(&sandbox, path);
     own_sandbox_output(&sandbox, output);
-    own_sandbox_enter(&sandbox);
+    return own_sandbox_enter(&sandbox);
 }
 
 int question_open(const char *path, const struct limits *limits, sqlite3 **ret, bool *ret_is_cut)
@@ -201,18 +201,19 @@ int question_open(const char *path, const struct limits *limits, sqlite3 **ret, 
 }
 
 // The question may attach other databases; the prompt runs a pager and keeps a history.
-static void query_sandbox(const struct query *query)
+static bool query_sandbox(const struct query *query)
 {
     bool asks = !query->sql && !query->file;
     struct own_sandbox sandbox = {
         .reads_all = true, .writes_all = asks, .runs_programs = asks, .bounds_data = !asks};
     own_sandbox_input(&sandbox, query->path);
-    own_sandbox_enter(&sandbox);
+    return own_sandbox_enter(&sandbox);
 }
 
 static int query_run(const struct query *query)
 {
-    query_sandbox(query);
+    if (!query_sandbox(query))
+        return EXIT_FAILED;
     CLEANUP(freep) char *read = NULL;
     if (query->file && !(read = text_read(query->file))) {
         say("%s: %s", query->file, strerror(errno));

@@ -14,8 +14,8 @@ struct sqlite3_stmt;
 bool question_is_database(const char *path);
 
 // Enters the sandbox of a verb that reads `path` and writes `output` (NULL or "-": standard
-// output).
-void question_sandbox(const char *path, const char *output);
+// output). False: the program must not go on; the reason is on stderr.
+bool question_sandbox(const char *path, const char *output);
 
 // Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
 // wrong is on stderr. The caller closes *ret, also on failure. *ret_is_cut: a part of the trace is

@@ -93,7 +93,8 @@ static int run_verdict(int argc, char **argv)
     struct own_sandbox sandbox = {.bounds_data = true};
     for (int i = optind; i < argc; i++)
         own_sandbox_input(&sandbox, argv[i]);
-    own_sandbox_enter(&sandbox);
+    if (!own_sandbox_enter(&sandbox))
+        return EXIT_FAILED;
     for (int i = optind; i < argc; i++)
         if (verdict_run(argv[i], argc - optind > 1, quiet) != EXIT_DONE)
             code = EXIT_FAILED;

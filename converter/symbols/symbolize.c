@@ -240,8 +240,11 @@ struct work {
 static void *work_run(void *userdata)
 {
     struct work *work = userdata;
-    if (sandbox_is_wanted())
-        sandbox_opens();
+    int r = sandbox_is_wanted() ? sandbox_opens() : 0;
+    if (r < 0 && !sandbox_is_unavailable(r)) {
+        work->r = err_errno(work->err, r, "symbols: the sandbox cannot be entered");
+        return NULL;
+    }
     work->r = frames_symbolize(work->handle, work->folders, work->n_folders, work->goes_on,
                                work->userdata, work->err);
     return NULL;

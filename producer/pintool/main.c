@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pintool: its modes. Without one it explains itself and is content, as the tool has always done.
+#include <stdio.h>
+#include <string.h>
+
 #include "common/elements.h"
 #include "common/program.h"
 #include "common/sandbox.h"
@@ -24,12 +27,13 @@ static const struct program_verb modes[] = {
 
 // The command that is measured is the user's, and runs as it would without pintool. Rights that are
 // given up before a list is read: all that neither the mode nor a parser needs.
-static void sandbox_enter(const char *mode)
+static int sandbox_enter(const char *mode)
 {
     if (str_eq(mode, "measure") || !sandbox_is_wanted())
-        return;
+        return 0;
     sandbox_data(DATA_BYTES_MAX);
-    sandbox_calls(str_eq(mode, "suggest") ? SANDBOX_RUNS_PROGRAMS : 0);
+    int r = sandbox_calls(str_eq(mode, "suggest") ? SANDBOX_RUNS_PROGRAMS : 0);
+    return sandbox_is_unavailable(r) ? 0 : r;
 }
 
 int main(int argc, char **argv)
@@ -43,7 +47,11 @@ int main(int argc, char **argv)
         .n_verbs = ELEMENTS(modes),
         .bare_is_help = true,
     };
-    if (argc > 1)
-        sandbox_enter(argv[1]);
-    return program_main(&program, argc, argv);
+    int r = argc > 1 ? sandbox_enter(argv[1]) : 0;
+    if (r == 0)
+        return program_main(&program, argc, argv);
+    fprintf(stderr,
+            PINTOOL ": the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off goes without)\n",
+            strerror(-r));
+    return PROGRAM_FAILED;
 }

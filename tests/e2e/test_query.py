@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -310,7 +311,7 @@ class Terminal:
         self.said = ""
         self.pid, self.fd = pty.fork()
         if not self.pid:
-            os.execve(argv[0], [str(a) for a in argv], dict(os.environ, TERM="vt100", PAGER="cat", **env))
+            os.execve(argv[0], [str(a) for a in argv], {**os.environ, "TERM": "vt100", "PAGER": "cat", **env})
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -441,6 +442,19 @@ class Shell(Case):
         shell.until("mmsql> ")
         shell.type("SELECT 40 + 2;\n")
         shell.until("42")
+        shell.type(".quit\n")
+        self.assertEqual(shell.end(), 0)
+
+    def test_the_pager_has_the_limits_of_the_user(self):
+        """The bound on data is that of the conversion."""
+        trace = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
+        shell = Terminal(lib.MMSQL, "query", "-q", "--max-memory", "64m", trace, XDG_STATE_HOME=str(self.dir / "state"),
+                         PAGER="echo data $(ulimit -d); cat")
+        shell.until("mmsql> ")
+        shell.type("SELECT 'se' || 'ven';\n")
+        own = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        self.assertIn("data " + ("unlimited" if own < 0 else str(own >> 10)), shell.until("seven"))
+        shell.until("mmsql> ")
         shell.type(".quit\n")
         self.assertEqual(shell.end(), 0)
 

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -145,6 +146,33 @@ class TakenOver(Untrusted):
                 told, _ = self.attack(lib.MMSQL, *argv)
                 self.refused(told)
                 self.assertNotEqual(told["memory"], "worked")
+
+    def test_many_files(self):
+        """However many files the command line names, the others are closed."""
+        maps = [self.here / f"perf-{i}.map" for i in range(1, 1101)]
+        for path in maps:
+            path.write_text("1000 10 f\n")
+        told, done = self.attack(lib.MMSQL, "convert", "-q", *maps, "-o", self.db)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(told)
+
+    def test_few_descriptors(self):
+        """A sandbox that cannot be made is no reason to go on without, or to be taken for a wrong file."""
+        self.convert(TRACE)
+        codes = set()
+        for n in range(4, 24):
+            bound = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+            for argv in (("convert", "-q", TRACE, "-o", self.here / "new.db"), ("memory", self.db),
+                         ("query", "-q", self.db, "SELECT 1"), ("verdict", self.db)):
+                with self.subTest(n=n, verb=argv[0]):
+                    env = dict(os.environ, TMPDIR=str(self.here))
+                    done = lib.run(lib.MMSQL, *argv, preexec_fn=bound, env=env)
+                    codes.add(done.returncode)
+                    self.assertNotIn("ermission denied", done.stderr)
+                    if n == 4 and HAS_LANDLOCK:
+                        self.assertIn("mmsql: the sandbox cannot be entered: Too many open files "
+                                      "(MMTRACE_SANDBOX=off goes without)", done.stderr)
+        self.assertEqual(codes, {0, 1})
 
     def test_query(self):
         """It reads what the question attaches, and at a prompt it runs a pager."""

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -152,9 +153,22 @@ static void files(void)
     snprintf(in, sizeof(in), "%s/in", top);
     snprintf(out, sizeof(out), "%s/out", top);
     struct sandbox_paths paths = {0};
-    CHECK(sandbox_add_read(&paths, in) && sandbox_add_read(&paths, "/nonexistent") &&
-          sandbox_add_read(&paths, NULL) && sandbox_add_write(&paths, out));
+    CHECK(sandbox_path_vec_push(&paths.reads, in) == 0 &&
+          sandbox_path_vec_push(&paths.reads, "/nonexistent") == 0 &&
+          sandbox_path_vec_push(&paths.writes, out) == 0);
+    struct rlimit old, none = {0};
+    int next = dup(0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0 && next >= 0 && close(next) == 0);
+    none.rlim_max = old.rlim_max;
+    for (none.rlim_cur = (rlim_t)next; none.rlim_cur < (rlim_t)next + 2; none.rlim_cur++) {
+        CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+        int r = sandbox_files(&paths);
+        CHECK(r == -EMFILE || sandbox_is_unavailable(r));
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
     enter(sandbox_files(&paths));
+    sandbox_path_vec_done(&paths.reads);
+    sandbox_path_vec_done(&paths.writes);
     CHECK(open(below("in"), O_RDONLY | O_CLOEXEC) >= 0);
     FAILS_WITH(EACCES, open(below("in"), O_WRONLY | O_CLOEXEC));
     FAILS_WITH(EACCES, open(below("other"), O_RDONLY | O_CLOEXEC));

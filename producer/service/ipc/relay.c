@@ -237,7 +237,9 @@ static _Noreturn void relay_main(int client_fd, int service_fd)
     sigaddset(&alarms, SIGALRM);
     sigprocmask(SIG_UNBLOCK, &alarms, NULL); // the others stay with the service
     keep_only(&client_fd, &service_fd);
-    sandbox_shuffles();
+    int r = sandbox_shuffles();
+    if (r < 0 && !sandbox_is_unavailable(r))
+        _exit(0);
     work.in = (struct way){.from = client_fd, .to = service_fd};
     work.out = (struct way){.from = service_fd, .to = client_fd};
     work.pipe_fd = work.file_fd = work.passed_fd = -1;
