@@ -402,11 +402,14 @@ def step_producer_only(step, only):
 
 
 def step_fallback(step, only):
-    """-Dwrap_mode=forcefallback from subprojects/packagecache: protobuf-c, sqlite3 and zlib built here."""
+    """-Dwrap_mode=forcefallback: protobuf-c, sqlite3 and zlib are built here, from subprojects/."""
     code, output = run([ROOT / "scripts" / "fill-package-cache"])
-    if code == 77 and not CI:
-        step.skip("fallback", tail(output, 1))
-        return
+    if code == 77:
+        code, downloads = run(["meson", "subprojects", "download"])
+        if code != 0 and not CI:
+            step.skip("fallback", tail(output, 1) + "; upstream is not reached")
+            return
+        output += downloads
     if code != 0:
         step.fail("scripts/fill-package-cache", tail(output))
         return
