@@ -463,6 +463,9 @@ class PassedDescriptorsBefore616(PassedDescriptors):
         self.assertEqual(stranger.hear(), "there")
         lib.wait_for(lambda: "a connection was refused: relays of user" in self.daemon.said(), self.daemon.said)
         self.daemon.status()
+        # Consumers have relays of their own, also those of the same user.
+        done = lib.run(lib.MMTRACE, "status", env=self.daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @lib.needs_root

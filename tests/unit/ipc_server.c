@@ -654,6 +654,32 @@ static void paths_are_taken_from_the_dead_only(void **state)
     assert_false(ipc_socket_list_get(list, 0, path, sizeof(path)));
 }
 
+// Producers of many uids, on a kernel that cannot refuse descriptors.
+static void producers_leave_connections_to_consumers(void **state)
+{
+    enum { FIRST_UID = 40000, N_TRIED = 24 };
+    struct fixture *f = *state;
+    struct ipc_port producers = f->port;
+    int fds[N_TRIED + 1][2], n_in = 0;
+    if (geteuid() != 0)
+        skip();
+    producers.takes_fds = false;
+    for (int i = 0; i <= N_TRIED; i++) {
+        assert_int_equal(seteuid(FIRST_UID + (uid_t)i), 0); // whom the socket then names
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]),
+                         0);
+        assert_int_equal(seteuid(0), 0);
+        struct ipc_port *port = i < N_TRIED ? &producers : &f->port;
+        int r = ipc_server_adopt(f->server, fds[i][1], &for_all, port);
+        assert_true(r == 0 || (r == -EMFILE && i < N_TRIED));
+        n_in += r == 0;
+    }
+    // Of 40 connections 16 are for root, of the others three quarters for producers.
+    assert_int_equal(n_in, 18 + 1);
+    for (int i = 0; i <= N_TRIED; i++)
+        close(fds[i][0]);
+}
+
 static void only_root_the_owner_and_the_group_may_enter(void **state)
 {
     (void)state;
@@ -687,6 +713,7 @@ int main(void)
         WITH_SERVER(a_slow_reader_gets_the_whole_stream),
         WITH_SERVER(tiny_frames_do_not_starve_others),
         WITH_SERVER(thousands_of_connections_leave_room_for_others),
+        WITH_SERVER(producers_leave_connections_to_consumers),
         WITH_SERVER(the_client_library_speaks_the_same),
         cmocka_unit_test(paths_are_taken_from_the_dead_only),
         cmocka_unit_test(only_root_the_owner_and_the_group_may_enter),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who may come in is decided before anything is read: by what the kernel says of the other side,
-// and by how many there are. Those who are too many are closed at once, so that a listening socket
-// never stays readable without being served. Where accept() itself fails for want of descriptors or
+// and by how many there are. Anybody may be a producer, and one user may have many uids. So
+// producers have relays of their own, and three quarters of the connections at most: the rest is
+// for consumers. Those who are too many are closed at once, so that a listening socket never stays
+// readable without being served. Where accept() itself fails for want of descriptors or
 // memory, listening pauses instead of spinning.
 #include "producer/service/ipc/server.h"
 
@@ -42,11 +44,11 @@ struct ipc_server {
     struct listener *listeners; // owned
     struct ipc_peer *peers;     // owned
     size_t n_peers;
-    nsec_t complained;     // CLOCK_MONOTONIC
-    uint64_t n_silent;     // complaints since then
-    struct relays *relays; // owned
-    nsec_t frames_told;    // CLOCK_MONOTONIC, 0: never
-    struct budget frames;  // of users who are not trusted
+    nsec_t complained;        // CLOCK_MONOTONIC
+    uint64_t n_silent;        // complaints since then
+    struct relays *relays[2]; // owned; of ports that take no descriptors, and of those that do
+    nsec_t frames_told;       // CLOCK_MONOTONIC, 0: never
+    struct budget frames;     // of users who are not trusted
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -75,8 +77,11 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
                                      .each_burst = FRAMES_AT_ONCE,
                                      .each_per_minute = FRAMES_A_MINUTE,
                                  });
-    int r = relays_new(env->loop, &server->relays);
+    int r = relays_new(env->loop, &server->relays[false]);
+    if (r == 0)
+        r = relays_new(env->loop, &server->relays[true]);
     if (r < 0) {
+        relays_free(server->relays[false]);
         free(server);
         return r;
     }
@@ -103,7 +108,8 @@ struct ipc_server *ipc_server_free(struct ipc_server *server)
         server->listeners = listener->next;
         free_listener(listener);
     }
-    relays_free(server->relays);
+    relays_free(server->relays[false]);
+    relays_free(server->relays[true]);
     budget_done(&server->frames);
     free(server);
     return NULL;
@@ -117,19 +123,30 @@ static size_t count_uid(const struct ipc_server *server, uid_t uid)
     return n;
 }
 
-static bool too_many(const struct ipc_server *server, uid_t uid)
-{
-    const struct ipc_server_limits *limits = &server->env.limits;
-    if (uid == 0)
-        return server->n_peers >= limits->max_peers;
-    return server->n_peers + PEERS_FOR_ROOT >= limits->max_peers ||
-           count_uid(server, uid) >= limits->max_peers_per_uid;
-}
-
 // Root, and the user whose rights this process has, may pass descriptors to this process itself.
 static bool is_trusted(uid_t uid)
 {
     return uid == 0 || uid == geteuid();
+}
+
+static size_t count_port(const struct ipc_server *server, const struct ipc_port *port)
+{
+    size_t n = 0;
+    for (const struct ipc_peer *peer = server->peers; peer; peer = peer->next)
+        n += peer->port == port;
+    return n;
+}
+
+static bool too_many(const struct ipc_server *server, const struct ipc_port *port, uid_t uid)
+{
+    const struct ipc_server_limits *limits = &server->env.limits;
+    if (uid == 0)
+        return server->n_peers >= limits->max_peers;
+    if (server->n_peers + PEERS_FOR_ROOT >= limits->max_peers ||
+        count_uid(server, uid) >= limits->max_peers_per_uid)
+        return true;
+    return !port->takes_fds && !is_trusted(uid) &&
+           count_port(server, port) >= (limits->max_peers - PEERS_FOR_ROOT) * 3 / 4;
 }
 
 static void refuse_connection(int fd, uid_t uid)
@@ -153,7 +170,7 @@ static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, 
         return 0;
     if (port->takes_fds)
         unix_socket_refuse_fds(*fd, false);
-    return relays_start(server->relays, *fd, uid, fd);
+    return relays_start(server->relays[port->takes_fds], *fd, uid, fd);
 }
 
 int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
@@ -163,7 +180,7 @@ int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access 
     int r = ipc_socket_credentials(fd, &credentials);
     if (r == 0 && !ipc_socket_allows(fd, access, &credentials))
         r = -EACCES;
-    if (r == 0 && too_many(server, credentials.uid))
+    if (r == 0 && too_many(server, port, credentials.uid))
         r = -EMFILE;
     if (r < 0) {
         refuse_connection(fd, credentials.uid);
