@@ -56,20 +56,24 @@ static int remove_left_over(const char *name, int type, const struct sockaddr_un
     return unlink(name) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+// UNIX_SOCKET_E_NO_GROUP: the path is its owner's alone.
 static int set_owner(const char *name, mode_t mode, gid_t group)
 {
+    int r = 0;
     if (group != UNIX_GROUP_NONE) {
         // A file's owner may give it to a group of its own, so CAP_SETGID does in place of
         // CAP_CHOWN.
         int own = setfsgid(group);
-        int r = chown(name, (uid_t)-1, group) < 0 ? -errno : 0;
+        r = chown(name, (uid_t)-1, group) < 0 ? -errno : 0;
         setfsgid((gid_t)own);
         if (r < 0 && r != -EPERM)
             return r;
-        if (r < 0)
-            mode |= mode >> 3 & 06;
+        if (r < 0) {
+            mode &= 0700;
+            r = UNIX_SOCKET_E_NO_GROUP;
+        }
     }
-    return chmod(name, mode) < 0 ? -errno : 0;
+    return chmod(name, mode) < 0 ? -errno : r;
 }
 
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd)
@@ -87,9 +91,9 @@ int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int
         r = -errno;
     if (r == 0 && is_path)
         r = set_owner(name, mode, group);
-    if (r == 0 && listen(fd, LISTEN_BACKLOG_MAX) < 0)
+    if (r >= 0 && listen(fd, LISTEN_BACKLOG_MAX) < 0)
         r = -errno;
-    if (r == 0)
+    if (r >= 0)
         *ret_fd = steal_fd(&fd);
     return r;
 }

@@ -11,7 +11,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define UNIX_GROUP_NONE ((gid_t)-1)
+#define UNIX_GROUP_NONE        ((gid_t)-1)
+#define UNIX_SOCKET_E_NO_GROUP 1
 
 // -EINVAL: not a name.
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size);
@@ -20,9 +21,9 @@ int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *re
 int unix_socket_new(int type, int *ret_fd);
 
 // A listening socket. One that is left over from a dead process is replaced; with a live one it is
-// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path. Where this
-// process may not give the path to the group, everybody gets the rights of the group: whoever names
-// one asks each client who it is.
+// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path.
+// UNIX_SOCKET_E_NO_GROUP: this process may not give the path to the group; the socket listens, and
+// its owner alone has rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
 // Whether the kernel lets nobody pass descriptors to this socket, and to those that a listening

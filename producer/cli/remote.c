@@ -70,10 +70,16 @@ static int connect_to_control(const struct kind *kind, struct ipc_client **ret, 
 int remote_connect_consumer(struct ipc_client **ret, struct err *err)
 {
     bool only;
+    struct err other = {0};
     int r = connect_to_control(&consumer_kind, ret, &only, err);
-    return only || !remote_nobody_there(r)
-               ? r
-               : connect_to(&consumer_kind, ipc_consumer_socket_name(), ret, err);
+    if (only || (r != -EACCES && !remote_nobody_there(r)))
+        return r;
+    int r_other = connect_to(&consumer_kind, ipc_consumer_socket_name(), ret, &other);
+    // Nobody at the other place says less than one who does not let this user in.
+    if (r == -EACCES && remote_nobody_there(r_other))
+        return r;
+    *err = other;
+    return r_other;
 }
 
 // -- triggers --

@@ -676,9 +676,10 @@ class Rights(unittest.TestCase):
             if number not in capabilities:
                 libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
 
-    def start_with(self, capabilities):
+    def start_with(self, capabilities, **popen):
         """A daemon that root starts with no more than these capabilities, as a service manager does."""
-        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=lambda: self.bound(capabilities)).ready()
+        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=lambda: self.bound(capabilities),
+                      **popen).ready()
 
     def record_heap(self, daemon):
         """A profile of a running program of another user."""
@@ -703,9 +704,21 @@ class Rights(unittest.TestCase):
         config.write_text((lib.ROOT / "configs" / "full.cfg").read_text())
         done = lib.run(lib.MMTRACE, "record", "-c", config, "-t", "1s", "-o", daemon.root / "trace", env=daemon.env)
         self.assertEqual(done.returncode, 0, done.stderr)
-        # Members of the group get in although the path could not be given to it.
-        done = lib.run(lib.MMTRACE, "status", env=daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
-        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    def test_group_of_the_socket(self):
+        """Where the socket cannot be given to the group, it is the owner's alone, and the log says so."""
+        capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
+        for groups, mode, gid, code in (([], 0o600, 0, 1), ([strangers.UID], 0o660, strangers.UID, 0)):
+            with self.subTest(groups):
+                daemon = self.start_with(capabilities, extra_groups=groups)
+                status = (daemon.run_dir / "consumer.sock").stat()
+                self.assertEqual((status.st_mode & 0o777, status.st_gid), (mode, gid))
+                line = f"consumer.sock': it cannot be given to group {strangers.UID}: its owner alone may connect (run the daemon with this group"
+                self.assertEqual(line in daemon.said(), mode == 0o600, daemon.said())
+                done = lib.run(lib.MMTRACE, "status", env=daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+                self.assertEqual(done.returncode, code, done.stderr)
+                daemon.status()
 
     @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
     def test_unit_with_its_addition(self):

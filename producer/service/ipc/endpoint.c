@@ -82,6 +82,10 @@ static int make_socket(struct ipc_endpoint *endpoint, const struct kind *kind, c
         free(copy);
         return r;
     }
+    if (r == UNIX_SOCKET_E_NO_GROUP) {
+        log_warning(endpoint->check.log, "%s (%s)", err->text, err->hint);
+        *err = (struct err){0};
+    }
     endpoint->made[endpoint->n_made++] = copy;
     return serve(endpoint, kind, fd, err);
 }

@@ -130,6 +130,15 @@ int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, s
     if (r < 0)
         return r;
     r = unix_socket_listen(name, SOCK_STREAM, mode, group, ret_fd);
+    if (r == UNIX_SOCKET_E_NO_GROUP) {
+        err_set(err, r, "socket '%s': it cannot be given to group %u: its owner alone may connect",
+                name, (unsigned)group);
+        err_hint(
+            err, r,
+            "run the daemon with this group, such as SupplementaryGroups= of the systemd unit, "
+            "or with CAP_SETGID");
+        return r;
+    }
     if (r == -EADDRINUSE && *name != '@') {
         err_set(err, r, "socket '%s': another service listens there", name);
         return err_hint(err, r,

@@ -49,6 +49,7 @@ bool ipc_socket_list_get(const char *names, size_t index, char *ret, size_t ret_
 
 // A listening socket, non-blocking. One that is left over from a dead process is replaced; with a
 // live one it is -EADDRINUSE. `mode` and `group` (IPC_GROUP_NONE: as it comes) are of the path.
+// UNIX_SOCKET_E_NO_GROUP: it listens, for the path's owner alone; `err` says why.
 int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, struct err *err);
 
 // Non-blocking when connected. -ECONNREFUSED, -ENOENT: nobody is there.
