@@ -4,7 +4,7 @@
 #pragma once
 
 #include "converter/decode/clock_packets.h"
-#include "converter/decode/machines.h"
+#include "converter/decode/machine_numbers.h"
 #include "converter/decode/sequence.h"
 #include "converter/decode/timeline.h"
 #include "converter/decode/trace.h"

@@ -96,7 +96,7 @@ const char *trace_problem_text(enum trace_problem problem);
 
 struct trace_handler {
     void *userdata; // borrowed
-    // What follows, in both walks, is of this machine; see machines.h. At the start it is 0.
+    // What follows, in both walks, is of this machine; see machine_numbers.h. At the start it is 0.
     // `raw_id` is its number in the trace. Returns 0 or a negative errno.
     int (*machine)(void *userdata, uint32_t machine, uint32_t raw_id);
     enum field_interest (*interest)(void *userdata, uint32_t field);

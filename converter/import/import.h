@@ -14,7 +14,7 @@
 #include "converter/import/args.h"
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
-#include "converter/import/ftrace/rows.h"
+#include "converter/import/ftrace/ftrace_rows.h"
 #include "converter/import/machines.h"
 #include "converter/import/process/process_counters.h"
 #include "converter/import/process/processes.h"

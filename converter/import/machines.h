@@ -12,7 +12,7 @@
 #include "common/vec.h"
 #include "converter/import/gpu/events.h"
 #include "converter/import/process/pid_namespaces.h"
-#include "converter/import/process/sched.h"
+#include "converter/import/process/sched_slices.h"
 #include "converter/import/track_event/track_events.h"
 
 struct import;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "converter/input/scratch.h"
-#include "converter/tables/record.h"
+#include "converter/tables/record_format.h"
 
 // All zero is empty.
 struct backlog {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "converter/tables/pages.h"
-#include "converter/tables/record.h"
+#include "converter/tables/record_format.h"
 
 #define BTREE_LEVELS_MAX 12 // above the leaves; thousands of pages to a page make this plenty
 #define BTREE_ENTRY_MAX  72 // bytes of an index's entry

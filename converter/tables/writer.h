@@ -10,7 +10,7 @@
 
 #include "common/arena.h"
 #include "converter/tables/database.h"
-#include "converter/tables/record.h"
+#include "converter/tables/record_format.h"
 #include "converter/tables/row_index.h"
 
 #define BATCH_ROWS    1024

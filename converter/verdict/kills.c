@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "common/cleanup.h"
-#include "converter/verdict/counters.h"
+#include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
 
 #define NAMED_MAX 3

@@ -11,7 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "converter/verdict/counters.h"
+#include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
 
 #define STALL_SHARE 0.02 // of the time between two readings; less is noise of a healthy machine

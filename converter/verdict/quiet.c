@@ -3,7 +3,7 @@
 // Nothing happened, as far as this trace can tell: what it did not record it cannot rule out, and
 // says so.
 #include "common/cleanup.h"
-#include "converter/verdict/counters.h"
+#include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
 
 static const char query[] = "SELECT name, severity, value FROM stats WHERE value != 0";

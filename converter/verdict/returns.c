@@ -3,7 +3,7 @@
 // What was evicted and came back: pages that were reclaimed, and those of them that were wanted
 // again (refaults); where the page cache was watched, of which file.
 #include "common/cleanup.h"
-#include "converter/verdict/counters.h"
+#include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
 
 #define WORTH_TELLING ((double)(4 << 20)) // bytes that came back

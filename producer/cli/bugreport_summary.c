@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each trace gets its verdict from `mmsql verdict` (verdict.h). A report is asked for on a machine
-// that has trouble, so all of them together have a bounded time: what comes too late is said to be
-// missing.
+// Each trace gets its verdict from `mmsql verdict` (verdict_child.h). A report is asked for on a
+// machine that has trouble, so all of them together have a bounded time: what comes too late is
+// said to be missing.
 #include "producer/cli/bugreport_summary.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "producer/cli/verdict.h"
+#include "producer/cli/verdict_child.h"
 
 #define TIME_OF_ONE (10 * NSEC_PER_SEC)
 #define TIME_OF_ALL (20 * NSEC_PER_SEC)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
-#include "producer/service/armed/bugreport.h"
+#include "producer/service/armed/bugreport_zip.h"
 #include "producer/service/armed/trace_history.h"
 
 #define REPORTED_SESSIONS_MAX 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands. The table of all of them is verbs[] in main.c.
+// The commands. The table of all of them is verbs[] in mmtrace.c.
 #pragma once
 
 #define CLI_PROGRAM "mmtrace"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "producer/service/ipc/client.h"
+#include "producer/service/ipc/ipc_client.h"
 
 // Reads the buffers of this connection's session and writes them to `fd`, which is closed in every
 // case. `name` is for messages. With `deflate` the packets are compressed, unless the service did

@@ -36,7 +36,7 @@
 #include "producer/cli/record_remote.h"
 #include "producer/cli/remote.h"
 #include "producer/cli/trigger.h"
-#include "producer/cli/verdict.h"
+#include "producer/cli/verdict_child.h"
 #include "producer/foreign/helper.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/roots.h"

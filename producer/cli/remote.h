@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/err.h"
-#include "producer/service/ipc/client.h"
+#include "producer/service/ipc/ipc_client.h"
 
 #define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC)  // for what a service answers at once
 #define REMOTE_CLONE_TIMEOUT (600 * NSEC_PER_SEC) // the copy of a large file on a slow disk

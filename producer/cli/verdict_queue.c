@@ -20,7 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/thread.h"
-#include "producer/cli/verdict.h"
+#include "producer/cli/verdict_child.h"
 
 #define TIMEOUT    (60 * NSEC_PER_SEC)
 #define STACK_SIZE ((size_t)128 << 10)

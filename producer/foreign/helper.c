@@ -29,7 +29,7 @@
 
 #include "common/cleanup.h"
 #include "common/vec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/worker.h"
 #include "producer/service/self_guard.h"
 #include "producer/sources/proc_text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The modes. The table of all of them is modes[] in main.c.
+// The modes. The table of all of them is modes[] in pintool.c.
 #pragma once
 
 #define PINTOOL "pintool"

@@ -10,7 +10,7 @@
 #include "common/pinlist.h"
 #include "common/str.h"
 #include "producer/pintool/json.h"
-#include "producer/pintool/subject.h"
+#include "producer/pintool/pin_subject.h"
 
 // What every report may want to know.
 struct report_options {

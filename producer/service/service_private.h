@@ -10,7 +10,7 @@
 
 #include "common/str.h"
 #include "common/vec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/service/service.h"
 #include "producer/service/triggers/trigger_history.h"
 #include "producer/service/triggers/trigger_rules.h"

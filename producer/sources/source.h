@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A data source: turns something that the kernel knows into packets. Each is one file (or folder)
-// here that defines a `const struct source_class`, and one row in source_classes[] (sources.c).
+// here that defines a `const struct source_class`, and one row in source_classes[] (registry.c).
 // Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
 // config.
 //

@@ -36,7 +36,7 @@
 
 #include "common/cleanup.h"
 #include "common/memory.h"
-#include "common/pages.h"
+#include "common/page_release.h"
 #include "producer/trace/retained_store.h"
 
 #define ALIGNMENT     16

@@ -31,7 +31,7 @@
 
 #include "common/cleanup.h"
 #include "common/memory.h"
-#include "common/pages.h"
+#include "common/page_release.h"
 #include "common/str.h"
 #include "common/wire.h"
 #include "producer/trace/disk.h"

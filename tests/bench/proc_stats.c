@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "producer/service/loop.h"
 #include "producer/sources/source.h"
-#include "producer/sources/sys_stats/counters.h"
+#include "producer/sources/sys_stats/counter_keys.h"
 #include "producer/trace/packet_buffer.h"
 #include "protos/fields.h"
 

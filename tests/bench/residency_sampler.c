@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/elements.h"
-#include "producer/sources/residency/sampler.h"
+#include "producer/sources/residency/residency_sampler.h"
 
 #define PAGES  64
 #define ROUNDS 100

@@ -65,9 +65,9 @@ ALLOWED = {
     "producer/service/roots.c": ("mount statfs", KERNEL),
     "producer/sources/ftrace/": (None, KERNEL),
     "producer/sources/sys_stats/": (None, KERNEL),
-    "producer/sources/sys_stats.c": ("text_file_open", PROC),
-    "producer/sources/system_info.c": ("text_file_read_once", PROC),
-    "producer/sources/process_stats.c": ("opendir text_file_open text_file_read_once", PROC),
+    "producer/sources/sys_stats/sys_stats_source.c": ("text_file_open", PROC),
+    "producer/sources/system_info/system_info_source.c": ("text_file_read_once", PROC),
+    "producer/sources/process_stats/process_stats_source.c": ("opendir text_file_open text_file_read_once", PROC),
     "producer/sources/process_stats/": (None, PROC),
     "producer/sources/process_life.c": ("fopen", PROC),
     "producer/sources/proc_text.c": ("open text_file_open text_file_read_once", PROC),
@@ -82,7 +82,7 @@ ALLOWED = {
     "producer/sources/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_source.c": ("text_file_read_once", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_read_once", PROC),
-    "producer/sources/heap/smaps.c": ("open", PROC),
+    "producer/sources/heap/heap_smaps.c": ("open", PROC),
 }
 
 
@@ -137,12 +137,20 @@ class Includes(unittest.TestCase):
         self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
 
 
-SOURCES = ("common", "producer", "converter", "tests")
+PROGRAMS = ("common", "producer", "converter")
+SOURCES = (*PROGRAMS, "tests")
 # sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros
 COUNTED_BY_HAND = re.compile(r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
 
 
 class Texts(unittest.TestCase):
+    def test_a_name_of_a_source_is_there_once(self):
+        paths = collections.defaultdict(list)
+        for path in [path for folder in PROGRAMS for path in ROOT.glob(f"{folder}/**/*.c")]:
+            paths[path.name].append(str(path.relative_to(ROOT)))
+        twice = {name: found for name, found in paths.items() if len(found) > 1}
+        self.assertEqual(twice, {}, "rename one: debuggers and messages of compilers show the name alone")
+
     def test_elements_are_counted_by_one_macro(self):
         files = [f for folder in SOURCES for f in ROOT.glob(f"{folder}/**/*.[ch]")]
         found = [str(f.relative_to(ROOT)) for f in files if COUNTED_BY_HAND.search(TEXTS.sub(" ", f.read_text()))]
@@ -158,6 +166,15 @@ class Build(unittest.TestCase):
         self.assertGreater(len(commands), 100)
         again = {file for file, found in commands.items() if len(set(found)) < len(found)}
         self.assertEqual(again, set(), "link a static library instead")
+
+    def test_every_source_is_compiled(self):
+        compiled = {pathlib.Path(unit["directory"], unit["file"]).resolve()
+                    for unit in json.loads((lib.BUILD / "compile_commands.json").read_text())}
+        needs_libraries = ("producer/agents/", "producer/cli/bugreport", "producer/service/armed/bugreport")
+        for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.c"))]:
+            name = str(path.relative_to(ROOT))
+            if not name.startswith(needs_libraries):
+                self.assertIn(path, compiled, f"{name}: add it to the meson.build of its folder")
 
     def test_each_folder_lists_its_own_sources(self):
         for path in [*ROOT.glob("*/**/meson.build")]:

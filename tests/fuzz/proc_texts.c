@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/sources/process_stats/texts.h"
-#include "producer/sources/sys_stats/counters.h"
+#include "producer/sources/process_stats/process_stats_texts.h"
+#include "producer/sources/sys_stats/counter_keys.h"
+#include "producer/sources/sys_stats/sys_stats_texts.h"
 #include "producer/sources/sys_stats/sysfs.h"
-#include "producer/sources/sys_stats/texts.h"
-#include "producer/sources/system_info/texts.h"
+#include "producer/sources/system_info/system_info_texts.h"
 #include "protos/fields.h"
 
 #define WIRE_BYTES_MAX 4096

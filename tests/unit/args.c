@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/elements.h"
-#include "converter/import/ftrace/rows.h"
+#include "converter/import/ftrace/ftrace_rows.h"
 #include "converter/tables/database.h"
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is written with one library is read by another: Python's zipfile.
-#include "producer/service/armed/bugreport.h"
+#include "producer/service/armed/bugreport_zip.h"
 
 #include <errno.h>
 #include <stdio.h>

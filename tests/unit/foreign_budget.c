@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/setup.h"
-#include "producer/sources/ftrace/syscalls.h"
+#include "producer/sources/ftrace/syscall_numbers.h"
 #include "producer/sources/process_life.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/sources/heap/smaps.h"
+#include "producer/sources/heap/heap_smaps.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,10 +14,10 @@
 
 #include "common/elements.h"
 #include "common/str.h"
-#include "producer/service/ipc/client.h"
 #include "producer/service/ipc/consumer_port.h"
 #include "producer/service/ipc/decode.h"
 #include "producer/service/ipc/frame.h"
+#include "producer/service/ipc/ipc_client.h"
 #include "producer/service/ipc/producer_port.h"
 #include "tests/unit/fake_service.h"
 

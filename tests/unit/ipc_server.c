@@ -16,8 +16,8 @@
 
 #include "common/elements.h"
 #include "common/str.h"
-#include "producer/service/ipc/client.h"
 #include "producer/service/ipc/frame.h"
+#include "producer/service/ipc/ipc_client.h"
 #include "tests/unit/unit.h"
 
 struct fixture {

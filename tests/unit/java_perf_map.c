@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
+#include "producer/agents/jvm/java_perf_map.h"
 #include "producer/agents/jvm/line_file.h"
-#include "producer/agents/jvm/perf_map.h"
 
 static char path[PERF_MAP_PATH_MAX], times_path[PERF_MAP_PATH_MAX + 8];
 

@@ -12,7 +12,7 @@
 #include "producer/pintool/density.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/json.h"
-#include "producer/pintool/subject.h"
+#include "producer/pintool/pin_subject.h"
 #include "tests/unit/unit.h"
 
 static struct page_ranges make(size_t n, const uint64_t (*pairs)[2])

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "common/elements.h"
-#include "producer/sources/process_stats/texts.h"
-#include "producer/sources/system_info/texts.h"
+#include "producer/sources/process_stats/process_stats_texts.h"
+#include "producer/sources/system_info/system_info_texts.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"
 

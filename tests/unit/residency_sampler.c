@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/page_runs.h"
 #include "producer/sources/residency/probe.h"
-#include "producer/sources/residency/sampler.h"
+#include "producer/sources/residency/residency_sampler.h"
 #include "protos/fields.h"
 #include "tests/unit/ask_mincore.h"
 #include "tests/unit/grid_span.h"

@@ -5,9 +5,9 @@
 
 #include "common/elements.h"
 #include "producer/sources/proc_text.h"
-#include "producer/sources/sys_stats/counters.h"
+#include "producer/sources/sys_stats/counter_keys.h"
+#include "producer/sources/sys_stats/sys_stats_texts.h"
 #include "producer/sources/sys_stats/sysfs.h"
-#include "producer/sources/sys_stats/texts.h"
 #include "protos/config/sys_stats_config.pb-c.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"

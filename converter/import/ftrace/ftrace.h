@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ftrace events. Each becomes a row (see rows.h); what else an event means (a slice, a counter, a
-// new process) is up to its subject: binder, interrupts, memory and so on.
+// ftrace events. Each becomes a row (see ftrace_rows.h); what else an event means (a slice, a
+// counter, a new process) is up to its subject: binder, interrupts, memory and so on.
 //
 // A subject is one file with one const struct ftrace_subject, and one row in meson.build of this
 // folder. Nothing else knows the subject. An event belongs to one subject, which has a handler for

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "common/vec.h"
-#include "converter/import/files/perf_map.h"
+#include "converter/import/files/perf_map_lines.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

@@ -20,7 +20,7 @@
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
-#include "common/pages.h"
+#include "common/page_release.h"
 #include "producer/agents/heap/client_state.h"
 #include "producer/agents/heap/dormant.h"
 #include "producer/agents/heap/first_objects.h"

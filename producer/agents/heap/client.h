@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "producer/agents/heap/ring_writer.h"
+#include "producer/agents/heap/sample_table.h"
 #include "producer/agents/heap/sampler.h"
-#include "producer/agents/heap/table.h"
 
 // All zero before the thread's first allocation: that one is looked at and finds out.
 struct thread_state {

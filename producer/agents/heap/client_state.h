@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What client.c (the life of a profile), samples.c and room.c share.
+// What client.c (the life of a profile), sample_records.c and room.c share.
 #pragma once
 
 #include <link.h>
@@ -101,7 +101,7 @@ static inline void client_leave(const struct thread_state *thread)
     atomic_fetch_sub_explicit(client_present_of(thread), 1, memory_order_release);
 }
 
-// client.c, for samples.c.
+// client.c, for sample_records.c.
 
 // Of malloc, from now on.
 void client_set_interval(uint64_t interval);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the recorder and libmmheap.so say to each other: one memfd, made and sealed by the recorder,
-// that holds a header page, a ring of records, and the table of live samples (table.h). There is
-// one ring for the whole process, so its order is the order in which things happened: a free is
-// reserved before the address can be given out again, an allocation before the program has seen its
-// address.
+// that holds a header page, a ring of records, and the table of live samples (sample_table.h).
+// There is one ring for the whole process, so its order is the order in which things happened: a
+// free is reserved before the address can be given out again, an allocation before the program has
+// seen its address.
 //
 // The table says which samples live, whatever was lost: an address is in it before its ALLOC is
 // complete, and leaves it before its FREE is reserved. So a sample that the recorder has read and

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "producer/agents/heap/ring_writer.h"
-#include "producer/agents/heap/table.h"
+#include "producer/agents/heap/sample_table.h"
 
 struct window {
     struct ring_writer ring;

@@ -22,7 +22,7 @@
 
 #include "common/unix_socket.h"
 #include "producer/agents/heap/ring_writer.h"
-#include "producer/agents/heap/table.h"
+#include "producer/agents/heap/sample_table.h"
 #include "producer/agents/jvm/byte_table.h"
 
 #define ANSWER_SECONDS 2

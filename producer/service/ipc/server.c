@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/service/ipc/peer.h"
 #include "producer/service/ipc/relay.h"
 

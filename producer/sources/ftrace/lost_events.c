@@ -22,7 +22,7 @@
 #include "common/map.h"
 #include "common/memory.h"
 #include "common/str.h"
-#include "producer/sources/ftrace/bundle.h"
+#include "producer/sources/ftrace/bundle_writer.h"
 #include "protos/fields.h"
 
 #define N_TASKS        256 // told apart; a power of two

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "producer/sources/ftrace/bundle.h"
+#include "producer/sources/ftrace/bundle_writer.h"
 #include "producer/sources/ftrace/format.h"
 #include "producer/sources/ftrace/page.h"
 #include "protos/config/ftrace_config.pb-c.h"

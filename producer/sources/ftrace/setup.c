@@ -22,7 +22,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-#include "producer/sources/ftrace/syscalls.h"
+#include "producer/sources/ftrace/syscall_numbers.h"
 
 #define RAM_HIGH_BYTES    (UINT64_C(7) << 30)
 #define BUFFER_HIGH_KB    (8u << 10)

@@ -13,10 +13,10 @@
 #include "common/nsec.h"
 #include "common/vec.h"
 #include "producer/sources/heap/heap_book.h"
+#include "producer/sources/heap/heap_malloc_info.h"
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_shares.h"
-#include "producer/sources/heap/malloc_info.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/heap/ring_reader.h"
 

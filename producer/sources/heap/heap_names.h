@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/map.h"
 #include "common/vec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/helper.h"
 #include "producer/foreign/ids.h"
 #include "producer/sources/heap/heap_book.h"

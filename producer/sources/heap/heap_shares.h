@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 
 #define SHARES_LIVING_EACH   512
 #define SHARES_LIVING_ALL    4096

@@ -25,11 +25,11 @@
 #include "producer/sources/heap/heap_host.h"
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/heap_smaps.h"
 #include "producer/sources/heap/heap_targets.h"
 #include "producer/sources/heap/heap_vms.h"
 #include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
-#include "producer/sources/heap/smaps.h"
 #include "producer/sources/proc_text.h"
 #include "producer/sources/requester.h"
 

@@ -22,7 +22,7 @@
 #include "common/cleanup.h"
 #include "common/map.h"
 #include "common/vec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
 #include "producer/sources/heap/elf_symbols.h"

@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/nsec.h"
 #include "producer/agents/heap/heap_abi.h"
-#include "producer/agents/heap/table.h"
+#include "producer/agents/heap/sample_table.h"
 
 struct ring_reader {
     int fd;                     // owned: what the client is given

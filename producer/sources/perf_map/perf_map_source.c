@@ -20,7 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/vec.h"
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/helper.h"
 #include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"

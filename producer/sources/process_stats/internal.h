@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of linux.process_stats share: the table of known processes (table.c), names
-// (tree.c), and polled counters (poll.c). process_stats.c ties them to a session.
+// What the parts of linux.process_stats share: the table of known processes (process_table.c),
+// names (tree.c), and polled counters (poll.c). process_stats_source.c ties them to a session.
 #pragma once
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
-#include "producer/sources/process_stats/texts.h"
+#include "producer/sources/process_stats/process_stats_texts.h"
 #include "producer/sources/source.h"
 
 #define STATUS_BYTES_MAX  (16u << 10) // the list of groups may be long
@@ -92,7 +92,7 @@ static inline uint64_t process_mark(const struct process *process)
 // Not part of a mark: its lower half is a pid.
 #define MARK_STALE (UINT64_C(1) << 31)
 
-// table.c
+// process_table.c
 
 // The process that process_mark() was taken of, or NULL if it has ended or the mark is stale.
 const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark);

@@ -6,11 +6,11 @@
 #include "producer/sources/ftrace/ftrace_source.h"
 #include "producer/sources/heap/heap_source.h"
 #include "producer/sources/perf_map/perf_map_source.h"
-#include "producer/sources/process_stats.h"
-#include "producer/sources/residency/sampler.h"
+#include "producer/sources/process_stats/process_stats_source.h"
+#include "producer/sources/residency/residency_sampler.h"
 #include "producer/sources/source.h"
-#include "producer/sources/sys_stats.h"
-#include "producer/sources/system_info.h"
+#include "producer/sources/sys_stats/sys_stats_source.h"
+#include "producer/sources/system_info/system_info_source.h"
 
 const struct source_class *const source_classes[] = {
     // clang-format off

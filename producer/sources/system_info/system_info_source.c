@@ -2,7 +2,7 @@
 //
 // Written once when the session starts, and again when readers are told to forget: the packets
 // outlive the ring.
-#include "producer/sources/system_info.h"
+#include "producer/sources/system_info/system_info_source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/memory.h"
 #include "common/vec.h"
 #include "producer/sources/proc_text.h"
-#include "producer/sources/system_info/texts.h"
+#include "producer/sources/system_info/system_info_texts.h"
 #include "protos/fields.h"
 
 #define TEXT_BYTES       (1u << 20) // cpuinfo of a thousand cpus takes 1.5 KB each

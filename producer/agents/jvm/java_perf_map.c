@@ -7,7 +7,7 @@
 //
 // A VM that compiles without end would fill the disk, in most places that of /tmp: there is a
 // limit, and what is there at the limit stays whole.
-#include "producer/agents/jvm/perf_map.h"
+#include "producer/agents/jvm/java_perf_map.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 //
 // The first part of a list replaces, further parts append under the same key: parts travel
 // together.
-#include "producer/sources/residency/packets.h"
+#include "producer/sources/residency/residency_packets.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 // moves the guess for what follows; the name must stand at the guessed place, at the beginning of a
 // line and with its separator behind it, or the lines are searched. Nothing is ever taken for a
 // counter without its name having been compared.
-#include "producer/sources/sys_stats/counters.h"
+#include "producer/sources/sys_stats/counter_keys.h"
 
 #include <ctype.h>
 #include <errno.h>

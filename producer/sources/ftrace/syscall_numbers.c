@@ -2,7 +2,7 @@
 //
 // The table is the compiler's own view of <sys/syscall.h> (gen_syscalls.py), so it is right for
 // whatever machine the program is built for.
-#include "producer/sources/ftrace/syscalls.h"
+#include "producer/sources/ftrace/syscall_numbers.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 //
 // Numbers take the least bytes that hold them. A REAL that is a whole number is stored as one, as
 // SQLite does itself in columns of that type.
-#include "converter/tables/record.h"
+#include "converter/tables/record_format.h"
 
 #include <endian.h>
 #include <math.h>

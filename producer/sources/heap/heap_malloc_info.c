@@ -2,7 +2,7 @@
 //
 // A process is asked about once a second, and only the last answer before a dump goes into the
 // trace, at the time when it came.
-#include "producer/sources/heap/malloc_info.h"
+#include "producer/sources/heap/heap_malloc_info.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // A protobuf message is a concatenation of its fields in any order, so each part is compressed away
 // when it is known, and the texts, which all refer to by number, come last. The room that a message
 // may need is reserved before it is written.
-#include "converter/profile/pprof.h"
+#include "converter/profile/pprof_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 //
 // Locked memory (mlockall) is given back by a call of its own only; kernels before 5.18 have none,
 // there it is unlocked first.
-#include "common/pages.h"
+#include "common/page_release.h"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
 //
 // First and last values are found through the index on track and time, so they cost the same in a
 // trace of any length.
-#include "converter/verdict/counters.h"
+#include "converter/verdict/counter_values.h"
 
 #include "common/cleanup.h"
 

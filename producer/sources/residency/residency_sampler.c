@@ -8,7 +8,7 @@
 //
 // What a reader knows is tracked per file: whether it was introduced, and whether the chain of
 // differences is whole. Whenever a packet was refused, the next sample with runs is complete.
-#include "producer/sources/residency/sampler.h"
+#include "producer/sources/residency/residency_sampler.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "common/page_runs.h"
 #include "producer/sources/residency/file_set.h"
 #include "producer/sources/residency/look.h"
-#include "producer/sources/residency/packets.h"
 #include "producer/sources/residency/probe.h"
+#include "producer/sources/residency/residency_packets.h"
 
 #define PERIOD_MS         1000
 #define RESCAN_PERIOD_MS  10000

@@ -4,7 +4,7 @@
 //
 // All ranges are bytes from here on, clipped to the file, so that its last page counts for as many
 // bytes as the file has there, and nothing is ever more than 100 %.
-#include "producer/pintool/subject.h"
+#include "producer/pintool/pin_subject.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 //
 // A line of /proc/interrupts has no fixed columns behind the counts: the chip's name may hold
 // blanks. What the handlers are called comes after the word for the trigger.
-#include "producer/sources/system_info/texts.h"
+#include "producer/sources/system_info/system_info_texts.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 // this program, where it has to belong to root or to whoever owns this program, in a folder of
 // theirs that nobody else can write into; and in the folders of the system. The file that was
 // looked at is the one that runs.
-#include "producer/cli/verdict.h"
+#include "producer/cli/verdict_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

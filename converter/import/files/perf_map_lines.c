@@ -8,7 +8,7 @@
 //
 // The pid is in the file's name. Where the trace has several processes with it, the map is the last
 // one's: a runtime that starts writes its map anew.
-#include "converter/import/files/perf_map.h"
+#include "converter/import/files/perf_map_lines.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 // Two kinds of failure must not be mixed: a source that cannot be read costs its own entry and a
 // line in the index; the zip that cannot be written ends the report. minizip says only that its
 // output failed, so write_failed keeps the errno.
-#include "producer/service/armed/bugreport.h"
+#include "producer/service/armed/bugreport_zip.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 //
 // The text can be long and the kernel makes it line by line: it is read in pieces, and nothing but
 // the sums is kept.
-#include "producer/sources/heap/smaps.h"
+#include "producer/sources/heap/heap_smaps.h"
 
 #include <errno.h>
 #include <fcntl.h>

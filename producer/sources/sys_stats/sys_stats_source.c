@@ -8,7 +8,7 @@
 // A sample reads into one buffer and writes straight into the trace. The room that each kind takes
 // is learned: when a packet overflows, nothing of it is kept and the same kinds are sampled again
 // with twice the room.
-#include "producer/sources/sys_stats.h"
+#include "producer/sources/sys_stats/sys_stats_source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "producer/sources/proc_text.h"
-#include "producer/sources/sys_stats/counters.h"
+#include "producer/sources/sys_stats/counter_keys.h"
+#include "producer/sources/sys_stats/sys_stats_texts.h"
 #include "producer/sources/sys_stats/sysfs.h"
-#include "producer/sources/sys_stats/texts.h"
 #include "protos/fields.h"
 
 #define BUFFER_BYTES_MIN (32u << 10)

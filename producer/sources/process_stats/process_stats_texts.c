@@ -3,7 +3,7 @@
 // Names of processes are chosen by the processes: stat's may hold blanks and parentheses, so its
 // fields are counted from the last ')'. status escapes newlines and backslashes in names, so its
 // lines can be trusted to be lines; names are given out as they are.
-#include "producer/sources/process_stats/texts.h"
+#include "producer/sources/process_stats/process_stats_texts.h"
 
 #include "protos/fields.h"
 

@@ -10,7 +10,7 @@
 // Each bundle carries the descriptors of the unknown events in it, so that it can be read when a
 // ring has passed over all before. Symbol names are sent once, in the packet where their number
 // first appears, and once more in a packet that outlives the ring.
-#include "producer/sources/ftrace/bundle.h"
+#include "producer/sources/ftrace/bundle_writer.h"
 
 #include <errno.h>
 #include <stdlib.h>

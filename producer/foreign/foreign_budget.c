@@ -3,7 +3,7 @@
 // A payer that holds nothing and has its whole burst again needs no account, so its place goes to
 // the next one that comes. When all places are taken, newcomers share one account: many users that
 // misbehave at once hinder each other, and not those that were there before them.
-#include "producer/foreign/budget.h"
+#include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 // ever grow at the end of a line, so every line is read by position and what is behind the known
 // fields is ignored. A message that cannot be completed is rolled back: no half entries in the
 // trace.
-#include "producer/sources/sys_stats/texts.h"
+#include "producer/sources/sys_stats/sys_stats_texts.h"
 
 #include "common/elements.h"
 #include "protos/fields.h"

@@ -4,7 +4,7 @@
 // each kind with columns of its own, and fields as args. A table for each kind would be no smaller,
 // and args would have to look into each of them for every event: SQLite puts together all rows of
 // such a view before it joins it.
-#include "converter/import/ftrace/rows.h"
+#include "converter/import/ftrace/ftrace_rows.h"
 
 #include <errno.h>
 #include <string.h>

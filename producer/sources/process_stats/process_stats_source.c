@@ -3,7 +3,7 @@
 // Ties names and counters of processes to a session. Other sources publish the thread ids that they
 // meet; here they are only queued, and looked up a batch at a time from the loop, so that draining
 // ftrace is never held up by /proc. What does not fit into the queue is left to be published again.
-#include "producer/sources/process_stats.h"
+#include "producer/sources/process_stats/process_stats_source.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 //
 // Each machine costs memory wherever state is kept, so there is a limit that no sane trace meets.
 // What a processor's first bundle says counts, and 4096 bytes remember who had one.
-#include "converter/decode/machines.h"
+#include "converter/decode/machine_numbers.h"
 #include "common/memory.h"
 
 #include <stdlib.h>

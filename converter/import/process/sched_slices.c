@@ -3,7 +3,7 @@
 // A slice is known in full when its thread is switched out, so one per processor is held. The
 // letters of a state are the kernel's own; their bits have moved over time, so the kernel's version
 // is needed.
-#include "converter/import/process/sched.h"
+#include "converter/import/process/sched_slices.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 //
 // Method ids are the service's own, by the names that it told when it was bound: an older or newer
 // service may have others.
-#include "producer/service/ipc/client.h"
+#include "producer/service/ipc/ipc_client.h"
 
 #include <poll.h>
 #include <stdlib.h>
