@@ -589,6 +589,16 @@ static struct input_needs needs_of(struct run *run)
                                 .userdata = run};
 }
 
+static void left_out_tell(struct run *run, const struct archive_left_out *left_out)
+{
+    for (size_t i = 0; i < LEFT_OUT_TEXTS && left_out->texts[i]; i++)
+        say("%s; left out", left_out->texts[i]);
+    if (left_out->n > LEFT_OUT_TEXTS)
+        say("and %zu further files in it; left out", left_out->n - LEFT_OUT_TEXTS);
+    run->result.is_partial |= left_out->damaged;
+    run->result.is_cut |= left_out->is_cut;
+}
+
 static int archive_take(struct run *run, struct input *archive, const struct conversion_file *file,
                         const char *name)
 {
@@ -597,16 +607,14 @@ static int archive_take(struct run *run, struct input *archive, const struct con
     source.format = (char *)(uintptr_t)SOURCE_ARCHIVE;
     if (source_skips(run, &source, NULL))
         return 0;
-    struct archive_left_out left_out;
+    CLEANUP(archive_left_out_free) struct archive_left_out left_out = {0};
     const struct input_needs needs = needs_of(run);
     int r = archive_read(archive, name, &needs, archive_wants, run->err, &files, &left_out);
     if (r == -EDQUOT && run->n_bytes)
         return left_out_print(run);
-    if (r == 0 && *left_out.text) {
-        say("%s; left out", left_out.text);
-        run->result.is_partial |= left_out.damaged;
-        run->result.is_cut |= left_out.is_cut;
-    }
+    if (r == 0)
+        left_out_tell(run, &left_out);
+    size_t n_taken = 0;
     vec_foreach(&files, entry) {
         struct content content = {.input = STEAL(entry->input), .argument = file->argument};
         if (r == 0 && asprintf(&content.name, "%s!%s", name, entry->name) < 0) {
@@ -619,6 +627,14 @@ static int archive_take(struct run *run, struct input *archive, const struct con
             r = content_take(run, content);
         else
             content_done(&content);
+        n_taken += r == 0;
+        if (r == -EBADMSG &&
+            (n_taken || entry + 1 < files.items + files.n)) { // the others may be good
+            say(*run->err->hint ? "%s (%s); left out" : "%s; left out", run->err->text,
+                run->err->hint);
+            run->result.is_partial = true;
+            r = 0;
+        }
     }
     return r < 0 ? r : source_taken(run, &source);
 }

@@ -5,10 +5,14 @@
 // into files without a name, as other inputs are.
 //
 // A zip may promise little and inflate to anything, or name the same bytes many times. All that is
-// inflated counts against one limit, which depends on the size of the archive.
+// kept counts against one limit, which depends on the size of the archive. An entry that is too
+// much is left out and gives back what it took, so that small ones behind it are read. To inflate
+// costs time, also in vain: a second limit, twice the first, counts all of it.
 #include "converter/input/archive.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -42,6 +46,13 @@ void archive_files_free(struct archive_files *files)
     archive_files_done(files);
 }
 
+void archive_left_out_free(struct archive_left_out *left_out)
+{
+    for (size_t i = 0; i < LEFT_OUT_TEXTS; i++)
+        free(left_out->texts[i]);
+    *left_out = (struct archive_left_out){0};
+}
+
 #ifdef HAVE_MINIZIP
 
 struct archive {
@@ -51,9 +62,10 @@ struct archive {
     bool (*wanted)(const char *name, const uint8_t *head, size_t size);
     unzFile zip;
     uint64_t at;   // of the reading position
-    uint64_t left; // that may still be inflated
+    uint64_t left; // that may still be inflated and kept
+    uint64_t work; // that may still be inflated
     bool only_bugreport;
-    struct archive_left_out *left_out; // about the first entry that was left out
+    struct archive_left_out *left_out;
     struct archive_files *files;
 };
 
@@ -143,7 +155,9 @@ static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *e
     int n = unzReadCurrentFile(archive->zip, buffer, (unsigned)size);
     if (n < 0)
         return err_set(err, -EBADMSG, "the data is damaged (zip error %d)", n);
-    if ((uint64_t)n > archive->left) {
+    bool is_much = (uint64_t)n > archive->left || (uint64_t)n > archive->work;
+    archive->work -= (uint64_t)n > archive->work ? archive->work : (uint64_t)n;
+    if (is_much) {
         err_set(err, -EFBIG, "it inflates to far more than an archive of %zu bytes should hold",
                 input_size(archive->input));
         return err_hint(err, -EFBIG, "unpack it yourself if you trust it");
@@ -156,13 +170,15 @@ static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *e
 
 static void problem_note(struct archive *archive, const char *name, bool damaged, const char *why)
 {
-    char printable[160];
-    if (*archive->left_out->text)
+    char printable[160], *text;
+    struct archive_left_out *left_out = archive->left_out;
+    left_out->damaged |= damaged;
+    if (left_out->n++ >= LEFT_OUT_TEXTS)
         return;
     str_printable(printable, sizeof(printable), name, strlen(name));
-    snprintf(archive->left_out->text, sizeof(archive->left_out->text), "%s!%s: %s", archive->path,
-             printable, why);
-    archive->left_out->damaged = damaged;
+    if (asprintf(&text, "%s!%s: %s", archive->path, printable, why) < 0)
+        text = NULL;
+    left_out->texts[left_out->n - 1] = text;
 }
 
 static bool is_without_memory(int code)
@@ -190,6 +206,15 @@ static int entry_head(struct archive *archive, const char *name, uint8_t *head)
     return n < 0 ? -EBADMSG : n;
 }
 
+// What is wrong with it is in `err`, which is free again.
+static void entry_leave_out(struct archive *archive, const char *name, struct err *err)
+{
+    char why[sizeof(err->text) + sizeof(err->hint) + 4];
+    snprintf(why, sizeof(why), *err->hint ? "%s (%s)" : "%s", err->text, err->hint);
+    problem_note(archive, name, true, why);
+    *err = (struct err){0};
+}
+
 static int entry_take(struct archive *archive, const char *name, struct err *err)
 {
     if (archive->files->n == FILES_MAX)
@@ -200,6 +225,7 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     if (code != UNZ_OK)
         return 0;
     struct archive_file file = {.name = strdup(name)};
+    uint64_t left = archive->left;
     int r = file.name ? input_from_reader(archive->needs, entry_read, archive, err, &file.input)
                       : err_errno(err, -ENOMEM, "archive");
     unzCloseCurrentFile(archive->zip);
@@ -209,6 +235,11 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
         return 0;
     free(file.name);
     input_free(file.input);
+    if (r == -EFBIG || r == -EBADMSG) {
+        entry_leave_out(archive, name, err);
+        archive->left = left;
+        return 0;
+    }
     return r == -ECANCELED ? r : err_prefix(err, r, "%s!%s", archive->path, name);
 }
 
@@ -217,6 +248,18 @@ static bool is_of_bugreport(const char *name)
 {
     return str_starts_with(name, BUGREPORT_FOLDER) || str_starts_with(name, PROC_FOLDER) ||
            str_eq(name, "index.txt") || str_eq(name, "kernel.log");
+}
+
+// The entries that were left out are all that would be of use.
+static int nothing_taken(const struct archive *archive, int r, struct err *err)
+{
+    const struct archive_left_out *left_out = archive->left_out;
+    if (!left_out->texts[0])
+        return err_errno(err, -ENOMEM, "%s", archive->path);
+    if (left_out->n > 1)
+        return err_set(err, r, "%s; nor can %zu further files in it be read", left_out->texts[0],
+                       left_out->n - 1);
+    return err_set(err, r, "%s", left_out->texts[0]);
 }
 
 static int entry_visit(struct archive *archive, struct err *err)
@@ -241,7 +284,7 @@ static int entry_visit(struct archive *archive, struct err *err)
         problem_note(archive, name, true,
                      budget_text(archive->needs->budget, stopped, why, sizeof(why)));
         archive->left_out->is_cut = true;
-        return archive->files->n ? 1 : err_set(err, -EDQUOT, "%s", archive->left_out->text);
+        return archive->files->n ? 1 : nothing_taken(archive, -EDQUOT, err);
     }
     int n = entry_head(archive, name, head);
     if (n == -ENOMEM)
@@ -285,8 +328,8 @@ static int entries_take(struct archive *archive, struct err *err)
     r = entries_walk(archive, entry_visit, err);
     if (r < 0 || archive->files->n)
         return r < 0 ? r : 0;
-    if (*archive->left_out->text)
-        return err_set(err, -EBADMSG, "%s", archive->left_out->text);
+    if (archive->left_out->n)
+        return nothing_taken(archive, -EBADMSG, err);
     err_set(err, -ENOENT, "%s: no trace in this archive", archive->path);
     return err_hint(err, -ENOENT, "nor another file that mmsql reads");
 }
@@ -302,6 +345,7 @@ int archive_read(struct input *input, const char *path, const struct input_needs
         .needs = needs ? needs : &no_needs,
         .wanted = wanted,
         .left = input_inflated_max(input_size(input)),
+        .work = 2 * input_inflated_max(input_size(input)),
         .files = ret,
         .left_out = ret_left_out,
     };

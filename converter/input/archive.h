@@ -16,22 +16,27 @@ struct archive_file {
 };
 VEC_DEFINE(archive_files, struct archive_file);
 
-// The first entry that could not be looked at, if there is one.
+#define LEFT_OUT_TEXTS 16
+
+// Entries that could not be read.
 struct archive_left_out {
-    char text[1024]; // "report.zip!entry: why"; empty: none
-    bool damaged;    // and not only in a form that is not supported
-    bool is_cut;     // a limit was reached
+    char *texts[LEFT_OUT_TEXTS]; // owned: of the first ones, "report.zip!entry: why"
+    size_t n;                    // of all
+    bool damaged;                // and not only in a form that is not supported
+    bool is_cut;                 // a limit was reached
 };
 
 bool archive_recognise(const struct input *input);
 
 // Inflates what is of use here: traces, and other files that `wanted` takes for its name and the
 // first bytes. In a bugreport only the folder of its traces, FS/proc, index.txt and kernel.log are
-// looked at. `path` is for people. `needs` as for input_open(); an archive that grows
-// beyond all measure is refused (-EFBIG). -ENOENT: nothing of use in it. Entries that cannot be
-// looked at are passed over, and *ret_left_out names the first.
+// looked at. `path` is for people. `needs` as for input_open(). -ENOENT: nothing of use in it.
+// Entries that cannot be read, or with which the whole inflates beyond all measure, are passed
+// over, and *ret_left_out names them; the caller frees it. If nothing else is of use, that is the
+// error.
 int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
                  struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out);
 
-void archive_files_free(struct archive_files *files); // fit for CLEANUP()
+void archive_left_out_free(struct archive_left_out *left_out); // fit for CLEANUP()
+void archive_files_free(struct archive_files *files);          // fit for CLEANUP()

@@ -28,14 +28,56 @@ class HostileArchives(Case):
         packer = zlib.compressobj(9, zlib.DEFLATED, -15)
         return packer.compress(content) + packer.flush()
 
+    def bomb(self, size):
+        """An entry that begins as a trace and inflates to `size` bytes of zeros."""
+        packer, chunk = zlib.compressobj(9, zlib.DEFLATED, -15), bytes(1 << 20)
+        head = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8])
+        crc, packed = zlib.crc32(head), [packer.compress(head)]
+        for _ in range(size >> 20):
+            packed.append(packer.compress(chunk))
+            crc = zlib.crc32(chunk, crc)
+        return (b"bomb", 8, 0, crc, b"".join(packed) + packer.flush(), size + len(head), None)
+
+    def test_bomb(self):
+        """It costs no other entry, before it or behind it."""
+        bomb, other = self.bomb(2 << 30), PRESSURE.read_bytes()
+        path = self.write("bomb.zip", self.entries_archive([bomb]))
+        self.assertLess(path.stat().st_size, 4 << 20)
+        self.assertIn("bomb.zip!bomb: it inflates to far more", self.convert(path, code=1))
+        self.nothing_left("bomb.zip")
+        good = (b"good", 0, 0, zlib.crc32(other), other, len(other), None)
+        for entries in ((bomb, good), (good, bomb)):
+            said = self.convert(self.write("bomb.zip", self.entries_archive(entries)), code=1)
+            self.assertRegex(said, r"bomb.zip!bomb: it inflates to far more .*\(unpack it yourself if you trust it\); left out")
+            self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
+
+    def test_an_entry_that_is_no_trace(self):
+        """It begins as one."""
+        content, other = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(1000), PRESSURE.read_bytes()
+        bad = (b"bad", 0, 0, zlib.crc32(content), content, len(content), None)
+        good = (b"good", 0, 0, zlib.crc32(other), other, len(other), None)
+        path = self.dir / "a.zip"
+        for entries in ((bad, good), (good, bad)):
+            said = self.convert(self.write("a.zip", self.entries_archive(entries)), code=1)
+            self.assertIn("a.zip!bad: not a Perfetto trace (it does not begin with a packet); left out\n", said)
+            self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
+        self.db.unlink()
+        self.assertIn("a.zip!bad: not a Perfetto trace", self.convert(self.write("a.zip", self.entries_archive([bad])), code=1))
+        self.nothing_left("a.zip")
+
     def test_entries_that_share_their_bytes(self):
         """However often an archive names the same bytes, what they inflate to counts each time."""
         content = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(64 << 20)
         packed, crc = self.deflated(content), zlib.crc32(content)
         one = (b"t", 8, 0, crc, packed, len(content))
-        path = self.write("overlap.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 40))
-        self.assertIn("overlap.zip!t: it inflates to far more", self.convert(path, code=1))
-        self.nothing_left("overlap.zip")
+        small = SCHED.read_bytes()
+        trace = (b"good", 0, 0, zlib.crc32(small), small, len(small), None)
+        path = self.write("overlap.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 40 + [trace]))
+        said = self.convert(path, code=1)
+        self.assertIn("overlap.zip!t: not a Perfetto trace", said)
+        self.assertIn("overlap.zip!t: it inflates to far more than an archive of ", said)
+        self.assertIn("and 9 further files in it; left out", said)
+        self.assertEqual(self.query("SELECT path FROM trace "), [(f"{path}!good",)])
 
     def test_archives_in_archives(self):
         """An archive is no trace: what is in one within it is not looked for."""
@@ -89,6 +131,17 @@ class HostileArchives(Case):
         damaged = (b"bad", 8, 0, 0, b"\xff" * 50, 50, None)
         self.assertIn("a.zip!bad: the data is damaged; left out\n",
                       self.convert(self.write("a.zip", self.entries_archive([damaged, trace])), code=1))
+        other = PRESSURE.read_bytes()
+        packed, crc = self.deflated(other), zlib.crc32(other)
+        wrong = [(b"sum", 8, 0, crc ^ 1, packed, len(other), None),
+                 (b"half", 8, 0, crc, packed[:len(packed) // 2], len(other), None)]
+        for bad in (wrong, wrong[:1] * 20, [damaged] * 20):
+            said = self.convert(self.write("a.zip", self.entries_archive([*bad, trace])), code=1)
+            self.assertEqual(said.count("; left out\n"), min(len(bad), 17))
+            self.assertEqual("a.zip!half: the data is damaged" in said, bad is wrong)
+            self.assertEqual("and 4 further files in it; left out" in said, len(bad) == 20)
+            self.assertEqual(self.query("SELECT path FROM trace"), [(f"{self.dir}/a.zip!t",)])
+            self.assertEqual(self.query("SELECT count(*) > 100 FROM sched_slice"), [(1,)])
 
     def test_sizes_that_lie(self):
         content = PRESSURE.read_bytes()

@@ -2,7 +2,6 @@
 """mmsql convert on everything that is not one plain trace: several, archives, other files, old databases."""
 import contextlib
 import gzip
-import io
 import os
 import pathlib
 import shutil
@@ -14,7 +13,6 @@ import tempfile
 import time
 import unittest
 import zipfile
-import zlib
 
 import lib
 
@@ -458,29 +456,6 @@ class Archives(Case):
         whole[6] |= 1
         whole[whole.rindex(b"PK\x01\x02") + 8] |= 1
         self.assertIn("c.zip!t: encrypted", self.convert(self.write("c.zip", bytes(whole)), code=1))
-
-    def bomb(self, size):
-        """A zip of one entry that begins as a trace and inflates to `size` bytes of zeros."""
-        packer, out = zlib.compressobj(9, zlib.DEFLATED, -15), io.BytesIO()
-        head = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8])
-        crc, chunk = zlib.crc32(head), bytes(1 << 20)
-        out.write(packer.compress(head))
-        for _ in range(size >> 20):
-            out.write(packer.compress(chunk))
-            crc = zlib.crc32(chunk, crc)
-        out.write(packer.flush())
-        data, size = out.getvalue(), size + len(head)
-        common = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, crc, len(data), size & 0xffffffff, 1, 0)
-        directory = b"PK\x01\x02\x14\x00" + common + struct.pack("<HHHII", 0, 0, 0, 0, 0) + b"t"
-        local = b"PK\x03\x04" + common + b"t"
-        end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(directory), len(local) + len(data), 0)
-        return local + data + directory + end
-
-    def test_bomb(self):
-        path = self.write("bomb.zip", self.bomb(2 << 30))
-        self.assertLess(path.stat().st_size, 4 << 20)
-        self.assertIn("bomb.zip!t: it inflates to far more", self.convert(path, code=1))
-        self.nothing_left("bomb.zip")
 
 
 class Files(Case):

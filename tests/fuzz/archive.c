@@ -18,7 +18,7 @@ static bool wanted(const char *name, const uint8_t *head, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err err = {0};
-    struct archive_left_out left_out;
+    struct archive_left_out left_out = {0};
     struct input *input = NULL;
     struct archive_files files = {0};
     if (input_from_memory(data, size, &err, &input) < 0)
@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "it failed without a word\n");
         abort();
     }
+    archive_left_out_free(&left_out);
     archive_files_free(&files);
     input_free(input);
     return 0;
