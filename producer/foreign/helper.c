@@ -38,7 +38,6 @@ extern char **environ;
 
 #define START_MAX  (20 * NSEC_PER_SEC) // that a process may need to begin
 #define RUN_MAX    (30 * NSEC_PER_SEC) // that a job may take that waits for a processor
-#define FREE_MS    100                 // of a job, that are not counted
 #define STARTS_MAX 3                   // of a helper in a row that does not do a single job
 
 // A process that is to end and may not have done so.
@@ -63,7 +62,7 @@ struct foreign {
     struct foreign_options options;
     struct left_vec left; // owned
     struct refused_vec refused;
-    struct budget time; // milliseconds of helpers
+    struct budget time; // microseconds of helpers
 };
 
 struct foreign_call {
@@ -101,9 +100,9 @@ int foreign_new(const struct foreign_options *options, struct foreign **ret)
     if (!foreign)
         return -ENOMEM;
     foreign->options = *options;
-    budget_init(&foreign->time, &(struct budget_limits){.what = "milliseconds of helpers",
-                                                        .each_burst = FOREIGN_SHARE_MS,
-                                                        .each_per_minute = FOREIGN_SHARE_MS});
+    budget_init(&foreign->time, &(struct budget_limits){.what = "microseconds of helpers",
+                                                        .each_burst = FOREIGN_SHARE,
+                                                        .each_per_minute = FOREIGN_SHARE});
     if (!options->jobs)
         foreign->options.jobs = foreign_jobs;
     *ret = foreign;
@@ -318,19 +317,23 @@ static struct foreign_call *call_free(struct foreign_call *call)
     return NULL;
 }
 
-static void count_time(struct foreign_helper *helper, const struct foreign_call *call)
+// What the job says that it took, or, where it killed its helper, all the time since.
+static void count_time(struct foreign_helper *helper, uint64_t payer, uint64_t taken_us)
 {
     struct foreign *foreign = helper->foreign;
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    if (!call->begun || is_refused(foreign, call->payer) ||
-        budget_spend(&foreign->time, call->payer, (uint64_t)((now - call->begun) / NSEC_PER_MSEC),
-                     now))
+    if (is_refused(foreign, payer) ||
+        budget_spend(&foreign->time, payer, taken_us, nsec_now(CLOCK_BOOTTIME)))
         return;
     log_warning(foreign->options.log,
                 "files of user %" PRIu64 " have taken %d s of helpers in a minute: they are left "
                 "alone for %d s",
-                call->payer, FOREIGN_SHARE_MS / 1000, (int)(FOREIGN_REST / NSEC_PER_SEC));
-    refuse_payer(foreign, call->payer);
+                payer, FOREIGN_SHARE / 1000000, (int)(FOREIGN_REST / NSEC_PER_SEC));
+    refuse_payer(foreign, payer);
+}
+
+uint64_t foreign_time_left(struct foreign *foreign, uint64_t payer)
+{
+    return budget_left(&foreign->time, payer, nsec_now(CLOCK_BOOTTIME));
 }
 
 static void call_end(struct foreign_helper *helper, struct foreign_call *call, int result,
@@ -338,7 +341,6 @@ static void call_end(struct foreign_helper *helper, struct foreign_call *call, i
 {
     bool outer = !helper->in_callback;
     helper->in_callback = true;
-    count_time(helper, call);
     if (call->done)
         call->done(call->userdata, result, answer, size, fd);
     else
@@ -506,8 +508,11 @@ static bool take_answer(struct foreign_helper *helper)
         return false;
     if (n < 0) { // it has died of what it did
         end_process(helper, helper->current ? helper->current->payer : 0);
-        if (helper->current)
+        if (helper->current) {
+            nsec_t time = nsec_now(CLOCK_BOOTTIME) - helper->current->begun;
+            count_time(helper, helper->current->payer, (uint64_t)(time / NSEC_PER_USEC));
             fail_current(helper, -EPIPE);
+        }
         return true;
     }
     struct foreign_call *call = helper->current;
@@ -524,6 +529,7 @@ static bool take_answer(struct foreign_helper *helper)
         return true;
     }
     helper->current = NULL;
+    count_time(helper, call->payer, head.taken / NSEC_PER_USEC);
     call_end(helper, call, head.result, answer, (size_t)n, fd);
     return true;
 }

@@ -33,7 +33,7 @@
 #include "producer/service/loop.h"
 
 #define FOREIGN_TIME      (2 * NSEC_PER_SEC) // that a job may take, or stand still
-#define FOREIGN_SHARE_MS  30000 // of helpers that one payer may have at once, and each minute
+#define FOREIGN_SHARE     30000000 // microseconds that one payer may have at once, and each minute
 #define FOREIGN_REST      (60 * NSEC_PER_SEC)   // for which a payer is refused after a late job
 #define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // of helpers that nobody needs any more
 #define FOREIGN_WAITING   1024                  // jobs of one payer that may wait, in one session
@@ -61,6 +61,10 @@ int foreign_new(const struct foreign_options *options, struct foreign **ret);
 // After all its helpers, which end in good order within FOREIGN_GRACE or are killed. Does not wait
 // for those that hang.
 struct foreign *foreign_free(struct foreign *foreign);
+
+// Microseconds that jobs for `payer` may still take at once; UINT64_MAX: any time. What jobs spend
+// is the time in which they run or are blocked, not that in which others have the processor.
+uint64_t foreign_time_left(struct foreign *foreign, uint64_t payer);
 
 // For other children of the recorder that may hang in a file system of `payer`: takes over to reap
 // the process, which is killed now (`is_killed`) or ends by itself within FOREIGN_GRACE. Does not

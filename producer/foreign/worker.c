@@ -4,6 +4,9 @@
 // memory, no supplementary groups. So it may be killed at any moment, and whatever it holds of
 // somebody else's (a root folder, a file) ends with it, in its own process.
 //
+// It measures its jobs itself. Whoever waits for the answer would count how busy the machine is: a
+// job waits for a processor, and so does its answer.
+//
 // The recorder's death ends the socket. PR_SET_PDEATHSIG would not do: the kernel forgets it when
 // file-system ids change (ids.h).
 #include "producer/foreign/worker.h"
@@ -13,6 +16,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/nsec.h"
 
 #define DESCRIPTORS_MAX 4096
 
@@ -105,7 +110,18 @@ struct bench {
     struct foreign_worker worker;
     const struct foreign_job *jobs;
     void *states[FOREIGN_N_GROUPS];
+    int schedstat_fd; // owned; -1: the kernel does not tell
 };
+
+// Nanoseconds for which this process has waited for a processor.
+static nsec_t time_queued(const struct bench *bench)
+{
+    char text[96];
+    long long queued;
+    ssize_t n = pread(bench->schedstat_fd, text, sizeof(text) - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*u %lld", &queued) == 1 ? queued : 0;
+}
 
 static int do_job(struct bench *bench, const struct foreign_message *head,
                   struct foreign_request *request, uint8_t *room)
@@ -115,9 +131,15 @@ static int do_job(struct bench *bench, const struct foreign_message *head,
         return -EPROTO;
     const struct foreign_job *job = &bench->jobs[head->job];
     bench->worker.state = &bench->states[job->group];
+    nsec_t begun = nsec_now(CLOCK_MONOTONIC), queued = time_queued(bench);
     job->run(&bench->worker, request, &answer);
     request->fd = close_fd(request->fd);
-    struct foreign_message reply = {.number = head->number, .result = answer.result};
+    nsec_t taken = nsec_now(CLOCK_MONOTONIC) - begun - (time_queued(bench) - queued);
+    struct foreign_message reply = {
+        .number = head->number,
+        .result = answer.result,
+        .taken = taken > 0 ? (uint64_t)taken : 0,
+    };
     int r = foreign_message_send(FOREIGN_SOCKET_FD, &reply, answer.bytes, answer.size, answer.fd);
     close_fd(answer.fd);
     return r;
@@ -128,6 +150,7 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     static alignas(max_align_t) uint8_t asked[FOREIGN_MESSAGE_MAX], room[FOREIGN_MESSAGE_MAX];
     struct bench bench = {.worker = {.proc = proc}, .jobs = jobs};
     become_nobodys();
+    bench.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     // Its time begins now: a busy machine may have taken long to start it.
     const struct foreign_message hello = {.number = FOREIGN_HELLO};
     foreign_message_send(FOREIGN_SOCKET_FD, &hello, NULL, 0, -1);
@@ -144,5 +167,6 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     for (size_t i = 0; i < FOREIGN_JOBS_MAX; i++)
         if (jobs[i].end && bench.states[jobs[i].group])
             jobs[i].end(bench.states[jobs[i].group]);
+    close_fd(bench.schedstat_fd);
     return 0;
 }

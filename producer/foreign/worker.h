@@ -18,6 +18,9 @@ struct foreign_message {
     uint32_t job;    // of a request
     int32_t result;  // of an answer
     uint64_t number; // the same of both
+    // Of an answer: nanoseconds of the job, without those in which its process could have run and
+    // others had the processor.
+    uint64_t taken;
 };
 
 // One message with its bytes, and perhaps a descriptor (borrowed, -1: none). 0 or a negative errno.

@@ -6,16 +6,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "tests/unit/unit.h"
 
-enum { ANSWER, HANG, DIE };
+enum { ANSWER, HANG, DIE, COMPUTE, BLOCK };
+
+#define WORK_MS 100
 
 // The text, the helper's number of jobs so far, and a descriptor of its own.
 static void answer(struct foreign_worker *worker, struct foreign_request *request,
@@ -45,10 +50,25 @@ static void die(struct foreign_worker *worker, struct foreign_request *request,
     kill(getpid(), SIGKILL);
 }
 
+static void compute(struct foreign_worker *worker, struct foreign_request *request,
+                    struct foreign_answer *ret)
+{
+    nsec_t end = nsec_now(CLOCK_PROCESS_CPUTIME_ID) + WORK_MS * NSEC_PER_MSEC;
+    (void)worker, (void)request, (void)ret;
+    while (nsec_now(CLOCK_PROCESS_CPUTIME_ID) < end)
+        ;
+}
+
+static void block(struct foreign_worker *worker, struct foreign_request *request,
+                  struct foreign_answer *ret)
+{
+    (void)worker, (void)request, (void)ret;
+    nanosleep(&(struct timespec){.tv_nsec = WORK_MS * NSEC_PER_MSEC}, NULL);
+}
+
 static const struct foreign_job jobs[FOREIGN_JOBS_MAX] = {
-    [ANSWER] = {"answer", answer, 0},
-    [HANG] = {"hang", hang, 0},
-    [DIE] = {"die", die, 0},
+    [ANSWER] = {"answer", answer, 0},    [HANG] = {"hang", hang, 0},    [DIE] = {"die", die, 0},
+    [COMPUTE] = {"compute", compute, 0}, [BLOCK] = {"block", block, 0},
 };
 
 struct fixture {
@@ -95,7 +115,7 @@ static int ask(struct fixture *f, unsigned job, uint64_t payer, const char *text
                                 .size = strlen(text),
                                 .fd = -1,
                                 .time_max = 100 * NSEC_PER_MSEC};
-    if (job == ANSWER) // the machine may be busy
+    if (job != HANG) // the machine may be busy
         asked.time_max = 60 * NSEC_PER_SEC;
     return foreign_helper_ask(f->helper, &asked, done, f, ret, err);
 }
@@ -230,6 +250,63 @@ static void the_end_of_a_call_may_free_the_helper(void **state)
     teardown(&f);
 }
 
+// Milliseconds that a job for payer 1 has cost that payer.
+static uint64_t cost_ms(struct fixture *f, unsigned job)
+{
+    assert_int_equal(ask(f, job, 1, "", NULL, NULL), 0);
+    run_until_done(f);
+    return (FOREIGN_SHARE - foreign_time_left(f->foreign, 1)) / 1000;
+}
+
+// In a session of its own, which the kernel may weigh as a whole.
+static void compute_for_ever(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    for (;;)
+        ;
+}
+
+// One processor for the helper and three others who want all of it.
+static void waiting_for_a_processor_costs_nothing(void **state)
+{
+    enum { N_OTHERS = 3 };
+    (void)state;
+    struct fixture f;
+    cpu_set_t all, one;
+    pid_t others[N_OTHERS];
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    for (int i = 0; i < N_OTHERS; i++)
+        if ((others[i] = fork()) == 0)
+            compute_for_ever();
+    setup(&f);
+    nsec_t begun = nsec_now(CLOCK_MONOTONIC);
+    uint64_t ms = cost_ms(&f, COMPUTE);
+    nsec_t took_ms = (nsec_now(CLOCK_MONOTONIC) - begun) / NSEC_PER_MSEC;
+    assert_true(took_ms > 2 * WORK_MS);
+    assert_in_range(ms, WORK_MS - 10, WORK_MS * 3 / 2);
+    for (int i = 0; i < N_OTHERS; i++) {
+        kill(others[i], SIGKILL);
+        waitpid(others[i], NULL, 0);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    teardown(&f);
+}
+
+static void blocking_costs_its_time(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    assert_true(cost_ms(&f, BLOCK) >= WORK_MS / 2);
+    teardown(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +318,8 @@ int main(void)
         cmocka_unit_test(a_helper_that_dies_is_replaced),
         cmocka_unit_test(what_is_cancelled_is_not_told),
         cmocka_unit_test(the_end_of_a_call_may_free_the_helper),
+        cmocka_unit_test(waiting_for_a_processor_costs_nothing),
+        cmocka_unit_test(blocking_costs_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
