@@ -19,6 +19,7 @@
 
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/service/loop.h"
+#include "producer/sources/heap/wake_job.h"
 #include "tests/unit/unit.h"
 
 static void take_nothing(int number)
@@ -236,6 +237,40 @@ static void nothing_is_left_of_one_that_is_freed(void **state)
     assert_int_equal(n_summons(), n);
 }
 
+static int *n_sent; // shared with the helper
+
+static void send_late(struct foreign_worker *worker, struct foreign_request *request,
+                      struct foreign_answer *ret)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 300 * NSEC_PER_MSEC}, NULL);
+    wake_send_job(worker, request, ret);
+    __atomic_add_fetch(n_sent, 1, __ATOMIC_SEQ_CST);
+}
+
+// The process has its time from the moment when the signal is sent.
+static void a_signal_that_is_sent_late_has_its_time(void **state)
+{
+    (void)state;
+    static struct foreign_job jobs[FOREIGN_JOBS_MAX];
+    struct recorder r;
+    setup(&r);
+    n_sent = mmap(NULL, sizeof(*n_sent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(n_sent, MAP_FAILED);
+    memcpy(jobs, foreign_jobs, sizeof(jobs));
+    jobs[FOREIGN_WAKE_SEND].run = send_late;
+    foreign_helper_free(r.helper);
+    foreign_free(r.foreign);
+    struct foreign_options options = {.loop = r.loop, .log = &r.log, .proc = "/proc", .jobs = jobs};
+    assert_int_equal(foreign_new(&options, &r.foreign), 0);
+    assert_int_equal(foreign_helper_new(r.foreign, &r.helper), 0);
+    pid_t pid = start_dormant_now(false);
+    expect(&r, pid, -ETIMEDOUT);
+    assert_int_equal(__atomic_load_n(n_sent, __ATOMIC_SEQ_CST), 2);
+    end(pid);
+    munmap(n_sent, sizeof(*n_sent));
+    teardown(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +279,7 @@ int main(void)
         cmocka_unit_test(one_that_shows_no_mark_is_none),
         cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
         cmocka_unit_test(nothing_is_left_of_one_that_is_freed),
+        cmocka_unit_test(a_signal_that_is_sent_late_has_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
 //
 // What is to be known of the process, and the signal, is the helper's work (wake_job.h). The
 // signal is sent once more: a process that is just taking its hooks out cannot follow.
+//
+// A helper with much to do sends late. So the time that a process has begins when the signal is
+// sent, not when the helper is asked to.
 #include "producer/sources/heap/heap_wake.h"
 
 #include <errno.h>
@@ -18,8 +21,7 @@
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
 
-#define AGAIN_AFTER (80 * NSEC_PER_MSEC)
-#define TIME_MAX    (160 * NSEC_PER_MSEC)
+#define TIME_MAX (80 * NSEC_PER_MSEC) // from each of the signals on
 
 struct heap_wake {
     int32_t pid;
@@ -70,6 +72,8 @@ static void signal_sent(void *userdata, int result, const void *answer, size_t s
     // The second of them tells nothing: the first has come through.
     if (result < 0 && !wake->sent_again)
         tell_failure(wake, result);
+    else
+        loop_set_timer(wake->timer, nsec_now(CLOCK_BOOTTIME) + TIME_MAX, 0);
 }
 
 static int ask_for_signal(struct heap_wake *wake)
@@ -115,14 +119,14 @@ static void listen_ready(void *userdata, uint32_t events)
 static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct heap_wake *wake = userdata;
+    (void)due;
     (void)n_due;
     if (wake->fd >= 0)
         return;
     if (!wake->sent_again) {
         wake->sent_again = true;
-        ask_for_signal(wake);
-        loop_set_timer(wake->timer, due + TIME_MAX - AGAIN_AFTER, 0);
-        return;
+        if (ask_for_signal(wake) == 0)
+            return;
     }
     wake->done(wake->userdata, wake, wake->pid, -ETIMEDOUT, -1);
 }
@@ -137,14 +141,13 @@ static void process_ended(void *userdata, uint32_t events)
 
 static int watch(struct heap_wake *wake)
 {
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
     int r = loop_add_io(wake->loop, wake->summons.listen_fd, EPOLLIN, listen_ready, wake,
                         &wake->listen_io);
     wake->pidfd = (int)syscall(SYS_pidfd_open, wake->pid, 0);
     if (r == 0 && wake->pidfd >= 0)
         r = loop_add_io(wake->loop, wake->pidfd, EPOLLIN, process_ended, wake, &wake->end_io);
     if (r == 0)
-        r = loop_add_timer(wake->loop, now + AGAIN_AFTER, 0, time_passed, wake, &wake->timer);
+        r = loop_add_timer(wake->loop, NSEC_MAX, 0, time_passed, wake, &wake->timer);
     return r == 0 ? ask_for_signal(wake) : r;
 }
 
