@@ -29,7 +29,7 @@
 #include "converter/cli/sources.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/cli/working_file.h"
-#include "converter/import/import.h"
+#include "converter/import/import_trace.h"
 #include "converter/input/archive.h"
 #include "converter/input/content_hash.h"
 #include "converter/input/input.h"

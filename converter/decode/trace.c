@@ -307,7 +307,8 @@ static int ftrace_starts_tell(struct reader *reader)
             continue;
         r = reader_enter(reader, i);
         if (r == 0)
-            handler->ftrace_started(handler->userdata, machine->ftrace_start);
+            r = handler->complete(handler->userdata, PB_TracePacket_ftrace_events,
+                                  machine->ftrace_start);
     }
     return r < 0 ? r : reader_enter(reader, 0);
 }
@@ -326,7 +327,7 @@ static int bundle_describe(struct reader *reader, const struct wire_field *bundl
     int r = 0;
     while (r == 0 && wire_next(&fields, &field))
         if (field.number == PB_FtraceEventBundle_generic_event_descriptors)
-            r = handler->describe(handler->userdata, &field);
+            r = handler->describe(handler->userdata, PB_TracePacket_ftrace_events, &field);
     return r;
 }
 
@@ -412,11 +413,10 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         const struct wire_field *field = &header->data[i];
         int r = 0;
         switch (header->interest[i]) {
-        case FIELD_BUNDLE:
-            r = bundle_add(reader, field, generation);
-            break;
-        case FIELD_ETW:
-            r = etw_events_place(reader, field, generation);
+        case FIELD_EVENTS:
+            r = field->number == PB_TracePacket_etw_events
+                    ? etw_events_place(reader, field, generation)
+                    : bundle_add(reader, field, generation);
             break;
         case FIELD_NOW:
         case FIELD_BOTH:
@@ -606,21 +606,28 @@ static int packet_sorted(struct reader *reader, const struct timeline_item *item
     return 0;
 }
 
-static int etw_sorted(struct reader *reader, const struct timeline_item *item)
+// `run` is NULL for an event that is an item of its own.
+static int event_sorted(struct reader *reader, const struct timeline_item *item, int64_t ts,
+                        const struct run_record *run)
 {
-    struct etw_record record = {
-        .ts = item->ts,
+    struct run_record single;
+    if (!run)
+        single.event = wire_reader_over(item->data, item->size);
+    struct bundle_event event = {
+        .ts = ts,
         .cpu = item->queue - 1u,
-        .event = wire_reader_over(item->data, item->size),
+        .kind = run ? (enum run_kind)item->kind : RUN_EVENTS,
+        .run = run ? run : &single,
         .state = sequences_generation(&reader->sequences, item->generation),
     };
-    return reader->handler->etw(reader->handler->userdata, &record);
+    return reader->handler->event(reader->handler->userdata,
+                                  run ? PB_TracePacket_ftrace_events : PB_TracePacket_etw_events,
+                                  &event);
 }
 
 static int timeline_walk(struct reader *reader)
 {
     struct timeline *timeline = &reader->timeline;
-    const struct trace_handler *handler = reader->handler;
     const struct timeline_item *item;
     const struct run_record *record;
     int64_t ts;
@@ -655,18 +662,10 @@ static int timeline_walk(struct reader *reader)
             reader->result->stopped_ts = record ? ts : item->ts;
             return 0;
         }
-        if (record) {
-            struct ftrace_record ftrace = {
-                .ts = ts,
-                .cpu = item->queue - 1u,
-                .kind = item->kind,
-                .run = record,
-                .state = sequences_generation(&reader->sequences, item->generation),
-            };
-            r = handler->ftrace(handler->userdata, &ftrace);
-        } else {
-            r = item->kind == TIMELINE_ETW ? etw_sorted(reader, item) : packet_sorted(reader, item);
-        }
+        if (record || item->kind == TIMELINE_ETW)
+            r = event_sorted(reader, item, record ? ts : item->ts, record);
+        else
+            r = packet_sorted(reader, item);
         if (r < 0)
             return r;
     }

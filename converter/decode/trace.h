@@ -22,18 +22,12 @@ struct packet {
     const struct generation *state; // interned data and defaults in force
 };
 
-struct ftrace_record {
+// An event of a bundle: FtraceEvent or one of the compact forms, or EtwTraceEvent.
+struct bundle_event {
     int64_t ts; // trace time
     uint32_t cpu;
-    enum run_kind kind;
+    enum run_kind kind;           // RUN_EVENTS, unless it is a compact form
     const struct run_record *run; // its ts is not trace time
-    const struct generation *state;
-};
-
-struct etw_record {
-    int64_t ts;
-    uint32_t cpu;
-    struct wire_reader event; // EtwTraceEvent
     const struct generation *state;
 };
 
@@ -43,8 +37,7 @@ enum field_interest {
     FIELD_NOW,    // in file order
     FIELD_SORTED, // in order of time
     FIELD_BOTH,   // in file order, then in order of time
-    FIELD_BUNDLE, // FtraceEventBundle: its events in order of time, as ftrace records
-    FIELD_ETW,    // EtwTraceEventBundle: the same, as ETW records
+    FIELD_EVENTS, // a bundle (FtraceEventBundle, EtwTraceEventBundle): its events in order of time
 };
 
 // What goes wrong in a trace without ending it.
@@ -103,13 +96,13 @@ struct trace_handler {
     // Both return 0 or a negative errno that ends the conversion.
     int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
     int (*sorted)(void *userdata, const struct packet *packet, const struct wire_field *field);
-    int (*ftrace)(void *userdata, const struct ftrace_record *record);
-    int (*etw)(void *userdata, const struct etw_record *record);
-    // In file order: a GenericEventDescriptor of a bundle.
-    int (*describe)(void *userdata, const struct wire_field *descriptor);
-    // Before the next, for machines of which it is known: the moment from which all processors'
-    // ftrace data is complete.
-    void (*ftrace_started)(void *userdata, int64_t ts);
+    // The same; `field` of TracePacket is that of the bundle.
+    int (*event)(void *userdata, uint32_t field, const struct bundle_event *event);
+    // The same, in file order: a descriptor of events that the bundle carries.
+    int (*describe)(void *userdata, uint32_t field, const struct wire_field *descriptor);
+    // Before the next, for machines of which it is known: the moment from which the data of all
+    // processors is complete.
+    int (*complete)(void *userdata, uint32_t field, int64_t ts);
     // Between the two: all packets were seen in file order.
     int (*indexed)(void *userdata, const struct trace_result *result);
     // At the end, however it went (0 or a negative errno), while trace bytes can still be read.

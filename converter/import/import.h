@@ -14,7 +14,6 @@
 #include "converter/import/args.h"
 #include "converter/import/async_tracks.h"
 #include "converter/import/descriptors.h"
-#include "converter/import/ftrace/ftrace_rows.h"
 #include "converter/import/machines.h"
 #include "converter/import/process/process_counters.h"
 #include "converter/import/process/processes.h"
@@ -31,9 +30,6 @@
 
 #define CPUS_MAX            4096 // of a machine; see ucpu in schema.h
 #define IMPORTER_FIELDS_MAX 3200 // numbers of importers' fields are below
-
-struct ftrace;
-struct json_reader;
 
 struct import {
     struct database *db;   // borrowed
@@ -54,15 +50,12 @@ struct import {
     struct stacks stacks;
     struct samples samples;
     struct deobfuscation deobfuscation;
-    struct ftrace_rows ftrace_rows;
-    struct ftrace *ftrace;                    // owned
     uint8_t importer_of[IMPORTER_FIELDS_MAX]; // field of TracePacket -> index in importers, + 1
     struct machine_vec machines;              // owned
     struct machine *machine;                  // borrowed: the one at hand
     struct map64 gpus;                        // machine and number of a GPU -> its ugpu
     struct map64 packages;      // user id of an Android package -> its name, in strings
     struct strset package_keys; // name and user id of those that have a row
-    struct json_reader *json;   // owned; NULL: not needed yet
     uint64_t n_packets;
     const struct trace_result *result; // borrowed
     bool has_realtime;
@@ -73,12 +66,6 @@ struct import {
     void *userdata;
     struct err *err;
 };
-
-// Converts the whole of `input` into `db`, which it does not finish. Damage in the trace is no
-// failure: see *ret and the stats table.
-int import_trace(struct database *db, struct input *input, const char *spill_folder,
-                 bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
-                 struct trace_result *ret);
 
 // A row has this time.
 static inline void import_bounds(struct import *im, int64_t ts)
@@ -135,6 +122,17 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
     import_bounds(im, ts);
     return id;
 }
+
+// A text that is made up and outlives its packet.
+__attribute__((format(printf, 2, 3))) struct slice_name import_text(struct import *im,
+                                                                    const char *format, ...);
+struct slice_name import_text_keep(struct import *im, const char *text, size_t size);
+
+// The track of slices of a thread.
+uint32_t thread_track_get(struct import *im, int64_t utid);
+
+// An arrow between slices; none where one of them is not there.
+void flow_row_write(struct import *im, int64_t from, int64_t to);
 
 // The number of a GPU that is unique in the trace.
 int64_t gpus_get(struct import *im, uint32_t gpu);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How packets become rows. An importer takes one field of TracePacket; it is one file with one
-// const struct importer, and one row in importers.c. Nothing else knows it.
+// const struct importer, and one row in importers.c. Nothing else knows it, apart from importers of
+// the same subject, which share a state.
 //
 // An importer sees a packet in file order (now) if later packets depend on it, in order of time
 // (sorted) if it makes rows that belong on the time line, or both. It writes through the modules of
@@ -24,10 +25,21 @@ struct importer {
                const struct wire_field *field);
     int (*sorted)(struct import *im, void *state, const struct packet *packet,
                   const struct wire_field *field);
+    // In place of these two, for a bundle of events: each event in order of time; in file order the
+    // descriptors of events that the bundle carries (may be NULL); and, before the first event, the
+    // moment from which the data of all processors is complete, if that is known (may be NULL).
+    int (*event)(struct import *im, void *state, const struct bundle_event *event);
+    int (*describe)(struct import *im, void *state, const struct wire_field *descriptor);
+    int (*complete)(struct import *im, void *state, int64_t ts);
     size_t state_size; // bytes of state, zeroed at the start
-    // There is one state for all machines of the trace, and one call of finish.
+    // There is one state for all machines of the trace, and one call of each function below.
     bool of_all_machines;
-    // After the last packet: writes what was held back. May be NULL.
+    // The state is that of this importer, which alone has the functions below. NULL: its own.
+    const struct importer *shares;
+    // All of these may be NULL. Once for each machine: before its first packet, between file order
+    // and order of time, and after the last packet, to write what was held back.
+    int (*start)(struct import *im, void *state);
+    int (*indexed)(struct import *im, void *state);
     int (*finish)(struct import *im, void *state);
     // Releases what the state owns. May be NULL.
     void (*done)(void *state);
@@ -42,3 +54,14 @@ static inline void cell_field(struct cell *row, size_t column, const struct wire
 
 extern const struct importer *const importers[];
 extern const size_t n_importers;
+
+static inline size_t importer_index(const struct import *im, const struct importer *importer)
+{
+    return im->importer_of[importer->field] - 1u;
+}
+
+// The state of an importer for the machine at hand.
+static inline void *importer_state(const struct import *im, const struct importer *importer)
+{
+    return im->machine->states[importer_index(im, importer)];
+}

@@ -26,6 +26,7 @@ extern const struct importer importer_entity_state;
 extern const struct importer importer_etw;
 extern const struct importer importer_extension_descriptor;
 extern const struct importer importer_frame_timeline;
+extern const struct importer importer_ftrace;
 extern const struct importer importer_ftrace_stats;
 extern const struct importer importer_game_interventions;
 extern const struct importer importer_gpu_counters;
@@ -95,6 +96,7 @@ const struct importer *const importers[] = {
     &importer_display_state,
     &importer_gpu_memory,
     &importer_clone_trigger,
+    &importer_ftrace,
     &importer_ftrace_stats,
     &importer_process_stats,
     &importer_process_tree,

@@ -8,18 +8,22 @@
 
 #include "common/elements.h"
 #include "common/memory.h"
-#include "converter/import/android/modem.h"
-#include "converter/import/etw/etw.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
-#include "converter/import/v8/v8.h"
 
 #define PAGE_SIZE_DEFAULT 4096
+
+// Its state is of this machine and this importer alone.
+static bool has_own_state(const struct machine *machine, const struct importer *importer)
+{
+    return !importer->shares && !(machine->number && importer->of_all_machines);
+}
 
 static void machine_free(struct machine *machine)
 {
     for (size_t i = 0; machine->states && i < n_importers; i++) {
-        if (machine->states[i] && importers[i]->done)
+        if (!machine->states[i] || !has_own_state(machine, importers[i]))
+            continue;
+        if (importers[i]->done)
             importers[i]->done(machine->states[i]);
         free(machine->states[i]);
     }
@@ -27,28 +31,25 @@ static void machine_free(struct machine *machine)
     free(machine->cpus);
     sched_done(&machine->sched);
     pid_namespaces_done(&machine->pid_namespaces);
-    track_events_done(&machine->track_events);
-    map64_done(&machine->async_names);
-    machine->etw = etw_free(machine->etw);
-    machine->modem = modem_free(machine->modem);
-    machine->v8 = v8_free(machine->v8);
-    gpu_events_done(&machine->gpu_events);
-    for (size_t i = 0; i < ELEMENTS(machine->vulkan_names); i++)
-        map64_done(&machine->vulkan_names[i]);
     free(machine);
 }
 
-static bool states_make(struct machine *machine)
+static bool states_make(const struct import *im, struct machine *machine)
 {
-    machine->states = memory_calloc(n_importers, sizeof(*machine->states));
-    for (size_t i = 0; machine->states && i < n_importers; i++) {
-        if (machine->number && importers[i]->of_all_machines)
+    void **states = machine->states = memory_calloc(n_importers, sizeof(*states));
+    for (size_t i = 0; states && i < n_importers; i++) {
+        if (importers[i]->shares)
             continue;
-        machine->states[i] = memory_calloc(1, importers[i]->state_size + 1);
-        if (!machine->states[i])
+        states[i] = has_own_state(machine, importers[i])
+                        ? memory_calloc(1, importers[i]->state_size + 1)
+                        : im->machines.items[0]->states[i];
+        if (!states[i])
             return false;
     }
-    return machine->states != NULL;
+    for (size_t i = 0; states && i < n_importers; i++)
+        if (importers[i]->shares)
+            states[i] = states[importer_index(im, importers[i]->shares)];
+    return states != NULL;
 }
 
 static int machine_add(struct import *im)
@@ -59,7 +60,8 @@ static int machine_add(struct import *im)
     machine->number = (uint32_t)im->machines.n;
     machine->page_size = PAGE_SIZE_DEFAULT;
     machine->cpus = memory_calloc(CPUS_MAX, sizeof(*machine->cpus));
-    if (!machine->cpus || !states_make(machine) || machine_vec_push(&im->machines, machine) < 0) {
+    if (!machine->cpus || !states_make(im, machine) ||
+        machine_vec_push(&im->machines, machine) < 0) {
         machine_free(machine);
         return -ENOMEM;
     }
@@ -78,13 +80,25 @@ int machines_enter(struct import *im, uint32_t number, uint32_t raw_id)
     im->tracks.machine = im->metadata.machine = number;
     im->thread_states.idle_utid = processes_enter_machine(&im->processes, number);
     r = stats_enter_machine(&im->stats, number);
+    if (r == 0 && !im->machine->is_started) {
+        im->machine->is_started = true;
+        r = machine_call(im, MACHINE_START);
+    }
     return r < 0 ? r : im->processes.failure;
 }
 
-void *machine_state(const struct import *im, size_t importer)
+int machine_call(struct import *im, enum machine_hook hook)
 {
-    void *own = im->machine->states[importer];
-    return own ? own : im->machines.items[0]->states[importer];
+    int r = 0;
+    for (size_t i = 0; i < n_importers && r == 0; i++) {
+        const struct importer *importer = importers[i];
+        int (*function)(struct import *, void *) = hook == MACHINE_START     ? importer->start
+                                                   : hook == MACHINE_INDEXED ? importer->indexed
+                                                                             : importer->finish;
+        if (function && has_own_state(im->machine, importer))
+            r = function(im, im->machine->states[i]);
+    }
+    return r;
 }
 
 int machines_each(struct import *im, int (*each)(struct import *im))

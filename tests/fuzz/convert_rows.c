@@ -7,7 +7,7 @@
 // is made beside it stays empty; where it can be, it is in memory.
 #include <unistd.h>
 
-#include "converter/import/import.h"
+#include "converter/import/import_trace.h"
 #include "converter/input/input.h"
 #include "tests/fuzz/memory_writer.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/elements.h"
-#include "converter/import/import.h"
+#include "converter/import/import_trace.h"
 #include "converter/input/input.h"
 #include "converter/tables/join.h"
 

@@ -12,7 +12,7 @@
 #include "common/map.h"
 #include "common/str.h"
 #include "common/wire.h"
-#include "converter/import/import.h"
+#include "converter/import/import_trace.h"
 #include "tests/unit/unit.h"
 
 #define TRACE_MAX ((size_t)64 << 10)

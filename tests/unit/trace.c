@@ -36,7 +36,7 @@ static enum field_interest interest(void *userdata, uint32_t field)
     (void)userdata;
     switch (field) {
     case PB_TracePacket_ftrace_events:
-        return FIELD_BUNDLE;
+        return FIELD_EVENTS;
     case PB_TracePacket_trace_uuid:
         return FIELD_NOW;
     case PB_TracePacket_sys_stats:
@@ -66,11 +66,11 @@ static int on_sorted(void *userdata, const struct packet *packet, const struct w
     return 0;
 }
 
-static int on_ftrace(void *userdata, const struct ftrace_record *record)
+static int on_event(void *userdata, uint32_t field, const struct bundle_event *event)
 {
     struct seen *seen = userdata;
-    strbuf_addf(&seen->log, "%c%u@%lld ", "swe"[record->kind], record -> cpu,
-                (long long)record -> ts);
+    assert_int_equal(field, PB_TracePacket_ftrace_events);
+    strbuf_addf(&seen->log, "%c%u@%lld ", "swe"[event->kind], event -> cpu, (long long)event -> ts);
     return 0;
 }
 
@@ -80,10 +80,12 @@ static int on_machine(void *userdata, uint32_t machine, uint32_t raw_id)
     return 0;
 }
 
-static void on_ftrace_started(void *userdata, int64_t ts)
+static int on_complete(void *userdata, uint32_t field, int64_t ts)
 {
     (void)userdata;
+    (void)field;
     (void)ts;
+    return 0;
 }
 
 static int on_indexed(void *userdata, const struct trace_result *result)
@@ -99,9 +101,10 @@ static int on_finished(void *userdata, int outcome)
     return outcome;
 }
 
-static int on_describe(void *userdata, const struct wire_field *descriptor)
+static int on_describe(void *userdata, uint32_t field, const struct wire_field *descriptor)
 {
     (void)userdata;
+    (void)field;
     (void)descriptor;
     return 0;
 }
@@ -129,9 +132,9 @@ static struct seen *read_bytes(const void *bytes, size_t size)
         .interest = interest,
         .now = on_now,
         .sorted = on_sorted,
-        .ftrace = on_ftrace,
+        .event = on_event,
         .describe = on_describe,
-        .ftrace_started = on_ftrace_started,
+        .complete = on_complete,
         .indexed = on_indexed,
         .finished = on_finished,
         .snapshot = on_snapshot,

@@ -9,7 +9,6 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -136,7 +135,7 @@ static int64_t frame_begin(struct import *im, const struct frame *frame, bool is
         .ts = frame->ts,
         .track = async_track_begin(im, timeline_tracks(is_actual, frame->upid, &tracks),
                                    frame->cookie, false),
-        .name = ftrace_name(im, "%lld", (long long)frame->token),
+        .name = import_text(im, "%lld", (long long)frame->token),
         .args = args,
         .n_args = n_args,
     };

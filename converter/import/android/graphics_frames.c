@@ -8,7 +8,6 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -134,7 +133,7 @@ static void phase_begin(struct import *im, const struct buffer_event *event, uin
         .ts = event->ts,
         .track = track,
         .name =
-            ftrace_name(im, "%lld", event->frame ? (long long)event->frame : (long long)event->ts),
+            import_text(im, "%lld", event->frame ? (long long)event->frame : (long long)event->ts),
         .args = args,
         .n_args = 2,
     };
@@ -153,7 +152,7 @@ static void app_name(struct import *im, const struct buffer *buffer, uint32_t fr
     struct arg arg = frame_arg(frame);
     struct slice_spec spec = {.track = buffer->track, .args = &arg, .n_args = 1};
     slice_add_args(&im->slices, &spec);
-    slice_rename(&im->slices, buffer->track, ftrace_name(im, "%u", frame));
+    slice_rename(&im->slices, buffer->track, import_text(im, "%u", frame));
 }
 
 static void buffer_dequeued(struct import *im, struct frames *frames,

@@ -6,8 +6,6 @@
 //
 // What must stay true: texts come from the trace. What they ask of printf is taken apart and put
 // together anew here, so that they can ask for nothing but one number in a few characters.
-#include "converter/import/android/modem.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +14,6 @@
 #include "common/map.h"
 #include "common/memory.h"
 #include "common/str.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -79,36 +76,16 @@ static int texts_read(struct modem *modem, const uint8_t *bytes, size_t size)
 static int database_now(struct import *im, void *state, const struct packet *packet,
                         const struct wire_field *message)
 {
-    (void)state;
+    struct modem *modem = state;
     (void)packet;
     MESSAGE(part, PixelModemTokenDatabase, message);
     const struct wire_field *bytes = &part.database;
-    struct modem *modem = modem_get(im);
-    if (!modem)
-        return -ENOMEM;
     map64_clear(&modem->index);
     modem_text_vec_clear(&modem->texts);
     int r = bytes->data ? texts_read(modem, bytes->data, bytes->size) : -EBADMSG;
     if (r == -EBADMSG)
         stats_add(&im->stats, STAT_mmsql_modem_events_damaged, 1);
     return r == -EBADMSG ? 0 : r;
-}
-
-struct modem *modem_get(struct import *im)
-{
-    if (!im->machine->modem)
-        im->machine->modem = memory_calloc(1, sizeof(*im->machine->modem));
-    return im->machine->modem;
-}
-
-struct modem *modem_free(struct modem *modem)
-{
-    if (modem) {
-        map64_done(&modem->index);
-        modem_text_vec_done(&modem->texts);
-    }
-    free(modem);
-    return NULL;
 }
 
 // An event being read.
@@ -216,7 +193,7 @@ static bool directive_complete(struct tokenized *event, struct directive *direct
 static void value_keep(struct tokenized *event, struct arg arg)
 {
     struct slice_name key =
-        ftrace_name(event->im, "pw_token_%u.arg_%zu", event->token, event->n_values++);
+        import_text(event->im, "pw_token_%u.arg_%zu", event->token, event->n_values++);
     arg.key = key.text;
     if (event->n_args < ARGS_MAX)
         event->args[event->n_args++] = arg;
@@ -344,7 +321,7 @@ static struct slice_name text_keep(struct import *im, struct modem *modem,
                                    const struct tokenized *event, const struct modem_text *raw)
 {
     struct slice_name without = {.text = raw->text, .size = raw->size};
-    if (!event->text.size || (modem && modem->n_made_bytes > MADE_BYTES_MAX))
+    if (!event->text.size || modem->n_made_bytes > MADE_BYTES_MAX)
         return without;
     size_t n = im->strings.n;
     uint32_t id = strset_add(&im->strings, event->text.text, event->text.size);
@@ -352,7 +329,7 @@ static struct slice_name text_keep(struct import *im, struct modem *modem,
         im->processes.failure = -ENOMEM;
         return without;
     }
-    if (modem && im->strings.n > n)
+    if (im->strings.n > n)
         modem->n_made_bytes += event->text.size;
     return (struct slice_name){.text = strset_text(&im->strings, id), .size = event->text.size};
 }
@@ -362,7 +339,7 @@ static void event_write(struct import *im, int64_t ts, const struct tokenized *e
 {
     struct slice_name domain = pair_find(all, "domain"), format = pair_find(all, "format");
     struct slice_name name =
-        domain.size ? ftrace_name(im, "Pixel Modem Events: %.*s",
+        domain.size ? import_text(im, "Pixel Modem Events: %.*s",
                                   (int)(domain.size < 400 ? domain.size : 400), domain.text)
                     : slice_name("Pixel Modem Events");
     struct track_spec track = {
@@ -392,9 +369,9 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
     }
     event.token = u32_at(field->data);
     event.payload.pos += TOKEN_SIZE;
-    const uint64_t *index = modem ? map64_find(&modem->index, event.token) : NULL;
+    const uint64_t *index = map64_find(&modem->index, event.token);
     const struct modem_text *raw = index ? &modem->texts.items[*index] : &unknown;
-    struct slice_name hex = ftrace_name(im, "0x%02x", event.token);
+    struct slice_name hex = import_text(im, "0x%02x", event.token);
     event.args[event.n_args++] = arg_text("raw_template", raw->text, raw->size);
     event.args[event.n_args++] = arg_int("token_id", event.token);
     event.args[event.n_args++] = arg_text("token_id_hex", hex.text, hex.size);
@@ -408,7 +385,6 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
 static int events_sorted(struct import *im, void *state, const struct packet *packet,
                          const struct wire_field *message)
 {
-    (void)state;
     struct values times = values_of(message, PB_PixelModemEvents_event_time_nanos);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
@@ -424,16 +400,26 @@ static int events_sorted(struct import *im, void *state, const struct packet *pa
         if (ts > INT64_MAX)
             stats_add(&im->stats, STAT_pixel_modem_negative_timestamp, 1);
         else
-            event_read(im, im->machine->modem, packet, (int64_t)ts, &field);
+            event_read(im, state, packet, (int64_t)ts, &field);
     }
     return 0;
+}
+
+static void modem_done(void *state)
+{
+    struct modem *modem = state;
+    map64_done(&modem->index);
+    modem_text_vec_done(&modem->texts);
 }
 
 const struct importer importer_modem_texts = {
     .field = PB_TracePacket_pixel_modem_token_database,
     .now = database_now,
+    .state_size = sizeof(struct modem),
+    .done = modem_done,
 };
 const struct importer importer_modem_events = {
     .field = PB_TracePacket_pixel_modem_events,
     .sorted = events_sorted,
+    .shares = &importer_modem_texts,
 };

@@ -4,7 +4,6 @@
 // have in common stands in the bundle or is interned.
 #include "common/elements.h"
 #include "common/str.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -39,7 +38,7 @@ static struct slice_name protocol_name(struct import *im, uint32_t protocol)
     case 58:
         return slice_name("IPPROTO_ICMPV6");
     default:
-        return ftrace_name(im, "IPPROTO (%u)", protocol);
+        return import_text(im, "IPPROTO (%u)", protocol);
     }
 }
 
@@ -50,7 +49,7 @@ static struct slice_name tcp_flags_name(struct import *im, uint32_t flags)
     for (size_t i = 0; letters[i]; i++)
         if (!(flags >> i & 1))
             letters[i] = '.';
-    return ftrace_name(im, "%s", letters);
+    return import_text(im, "%s", letters);
 }
 
 static struct slice_name sender_name(struct import *im, uint32_t uid)
@@ -58,7 +57,7 @@ static struct slice_name sender_name(struct import *im, uint32_t uid)
     const uint64_t *package =
         (int32_t)uid > 0 ? map64_find(&im->packages, uid % UIDS_PER_USER) : NULL;
     if (!package)
-        return ftrace_name(im, "uid=%u", uid);
+        return import_text(im, "uid=%u", uid);
     const struct strset_entry *name = &im->strings.entries[*package];
     return (struct slice_name){name->text, name->size};
 }
@@ -67,7 +66,7 @@ static uint32_t traffic_track(struct import *im, const struct wire_field *interf
                               const char *direction, const struct traffic *traffic)
 {
     struct slice_name name =
-        ftrace_name(im, "%.*s %s", (int)(interface->size & 0xff), field_text(interface), direction);
+        import_text(im, "%.*s %s", (int)(interface->size & 0xff), field_text(interface), direction);
     struct track_spec spec = {
         .type = "network_packets",
         .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
@@ -98,7 +97,7 @@ static void traffic_add(struct import *im, struct traffic traffic,
     uint32_t uid = (uint32_t)field_u64(&event->uid);
     uint32_t tag = (uint32_t)field_u64(&event->tag);
     struct slice_name protocol = protocol_name(im, (uint32_t)field_u64(&event->ip_proto));
-    struct slice_name tag_name = ftrace_name(im, "0x%x", tag), flags_name = {0};
+    struct slice_name tag_name = import_text(im, "0x%x", tag), flags_name = {0};
     struct arg args[10] = {name_arg("packet_transport", protocol), arg_int("socket_uid", uid),
                            name_arg("socket_tag", tag_name)};
     size_t n = 3;

@@ -11,7 +11,6 @@
 
 #include "common/cleanup.h"
 #include "converter/import/arg_writer.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -75,7 +74,7 @@ static struct slice_name atom_args(struct import *im, const struct atom *atom,
         wire_foreach(&reader, &field)
             value_put(writer, &field);
     }
-    return ftrace_name(im, "atom_%u", kind.number);
+    return import_text(im, "atom_%u", kind.number);
 }
 
 static void atom_write(struct import *im, const struct packet *packet, const struct atom *atom,

@@ -35,25 +35,6 @@ static const char *const wait_reasons[] = {
     "WrGuardedMutex",   "WrRundown",
 };
 
-struct etw *etw_get(struct import *im)
-{
-    if (!im->machine->etw)
-        im->machine->etw = memory_calloc(1, sizeof(*im->machine->etw));
-    if (!im->machine->etw)
-        im->processes.failure = -ENOMEM;
-    return im->machine->etw;
-}
-
-struct etw *etw_free(struct etw *etw)
-{
-    if (etw) {
-        map64_done(&etw->running);
-        etw_started_vec_done(&etw->started);
-    }
-    free(etw);
-    return NULL;
-}
-
 static uint32_t thread_of(const struct wire_field *tid)
 {
     return field_present(tid) ? (uint32_t)field_u64(tid) : TID_ANONYMOUS;
@@ -80,7 +61,7 @@ static void wait_reason(struct import *im, int64_t utid, const struct wire_field
     thread_states_blocked(&im->thread_states, utid, is_io, text, text ? strlen(text) : 0);
 }
 
-static void switch_handle(struct import *im, const struct etw_record *record,
+static void switch_handle(struct import *im, const struct bundle_event *record,
                           const struct wire_field *message)
 {
     MESSAGE(event, CSwitchEtwEvent, message);
@@ -109,7 +90,7 @@ static void switch_handle(struct import *im, const struct etw_record *record,
         wait_reason(im, change.prev_utid, &event.old_thread_wait_reason_int);
 }
 
-static void ready_handle(struct import *im, const struct etw_record *record, uint32_t waker_tid,
+static void ready_handle(struct import *im, const struct bundle_event *record, uint32_t waker_tid,
                          const struct wire_field *message)
 {
     MESSAGE(event, ReadyThreadEtwEvent, message);
@@ -171,8 +152,8 @@ static void memory_handle(struct import *im, int64_t ts, const struct wire_field
     priorities_push(im, ts, message, PB_MemInfoEtwEvent_repurposed_page_counts, "Repurposed");
 }
 
-static void event_handle(struct import *im, const struct etw_record *record, uint32_t tid,
-                         const struct wire_field *event)
+static void event_handle(struct import *im, struct etw *etw, const struct bundle_event *record,
+                         uint32_t tid, const struct wire_field *event)
 {
     switch (event->number) {
     case PB_EtwTraceEvent_timestamp:
@@ -189,33 +170,41 @@ static void event_handle(struct import *im, const struct etw_record *record, uin
         memory_handle(im, record->ts, event);
         break;
     default:
-        if (!etw_io_handle(im, record->ts, tid, event))
+        if (!etw_io_handle(im, etw, record->ts, tid, event))
             stats_add(&im->stats, STAT_mmsql_etw_events_left_out, 1);
     }
 }
 
-int etw_handle(struct import *im, const struct etw_record *record)
+static int etw_event(struct import *im, void *state, const struct bundle_event *record)
 {
     union message_EtwTraceEvent head;
-    message_read(record->event, head.at, ELEMENTS(head.at));
+    message_read(record->run->event, head.at, ELEMENTS(head.at));
     uint32_t tid = (uint32_t)field_u64(&head.thread_id);
     processes_thread(&im->processes, tid);
-    struct wire_reader reader = record->event;
+    struct wire_reader reader = record->run->event;
     struct wire_field field;
     wire_foreach(&reader, &field)
-        event_handle(im, record, tid, &field);
+        event_handle(im, state, record, tid, &field);
     return 0;
 }
 
 static int etw_finish(struct import *im, void *state)
 {
-    (void)state;
-    etw_io_finish(im);
+    etw_io_finish(im, state);
     return 0;
 }
 
-// Its events come one by one, see import.c.
+static void etw_done(void *state)
+{
+    struct etw *etw = state;
+    map64_done(&etw->running);
+    etw_started_vec_done(&etw->started);
+}
+
 const struct importer importer_etw = {
     .field = PB_TracePacket_etw_events,
+    .event = etw_event,
+    .state_size = sizeof(struct etw),
     .finish = etw_finish,
+    .done = etw_done,
 };

@@ -26,15 +26,10 @@ struct etw {
     uint64_t first_free; // index + 1
 };
 
-// The state of the machine at hand, made if there is none. NULL: no memory, which is noted.
-struct etw *etw_get(struct import *im);
-struct etw *etw_free(struct etw *etw); // NULL
-
-int etw_handle(struct import *im, const struct etw_record *record);
-
 // An operation on a file or a disk; `number` is the event's field of EtwTraceEvent. False: it is
 // something else.
-bool etw_io_handle(struct import *im, int64_t ts, uint32_t tid, const struct wire_field *event);
+bool etw_io_handle(struct import *im, struct etw *etw, int64_t ts, uint32_t tid,
+                   const struct wire_field *event);
 
 // Ends operations whose end the trace lacks.
-void etw_io_finish(struct import *im);
+void etw_io_finish(struct import *im, struct etw *etw);

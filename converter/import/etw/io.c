@@ -396,15 +396,15 @@ static void disk_write(struct io_event *event)
     slice_add(&event->im->slices, &spec);
 }
 
-bool etw_io_handle(struct import *im, int64_t ts, uint32_t tid, const struct wire_field *message)
+bool etw_io_handle(struct import *im, struct etw *etw, int64_t ts, uint32_t tid,
+                   const struct wire_field *message)
 {
     struct io_event event = {.im = im, .ts = ts};
     for (size_t i = 0; i < ELEMENTS(kinds); i++)
         if (kinds[i].event == message->number)
             event.kind = &kinds[i];
-    struct etw *etw = event.kind ? etw_get(im) : NULL;
-    if (!etw)
-        return event.kind != NULL;
+    if (!event.kind)
+        return false;
     message_read(wire_sub(message), event.fields, EVENT_FIELD_LAST + 1);
     event.utid = processes_thread(&im->processes, tid);
     const char *name = event.kind->opcode && event.kind->name
@@ -421,11 +421,8 @@ bool etw_io_handle(struct import *im, int64_t ts, uint32_t tid, const struct wir
     return true;
 }
 
-void etw_io_finish(struct import *im)
+void etw_io_finish(struct import *im, struct etw *etw)
 {
-    struct etw *etw = im->machine->etw;
-    if (!etw)
-        return;
     vec_foreach(&etw->started, started) {
         if (!started->is_over)
             started_drop(im, etw, started->request);

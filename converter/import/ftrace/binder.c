@@ -161,7 +161,7 @@ static bool transaction_take(struct binder *binder, int32_t id, struct transacti
 
 static struct slice_name flags_text(struct import *im, uint32_t flags)
 {
-    return ftrace_name(im, "0x%02x %s%s%s%s%s", flags,
+    return import_text(im, "0x%02x %s%s%s%s%s", flags,
                        flags & FLAG_ONE_WAY ? "this is a one-way call: async, no return; " : "",
                        flags & 0x04 ? "contents are the components root object; " : "",
                        flags & 0x08 ? "contents are a 32-bit status code; " : "",
@@ -175,7 +175,7 @@ static void transaction_args(struct import *im, const struct transaction *transa
                              struct arg args[TRANSACTION_ARGS])
 {
     struct slice_name flags = flags_text(im, transaction->flags);
-    struct slice_name code = ftrace_name(im, "0x%02x Java Layer Dependent", transaction->code);
+    struct slice_name code = import_text(im, "0x%02x Java Layer Dependent", transaction->code);
     args[0] = arg_int("transaction id", transaction->id);
     args[1] = arg_int("destination node", transaction->node);
     args[2] = arg_int("destination process", transaction->to_process);
@@ -303,7 +303,7 @@ static void binder_transaction_received(struct import *im, const struct ftrace_e
         spec.name = slice_name("binder reply");
         slice = slice_begin(&im->slices, &spec);
     }
-    ftrace_flow(im, transaction.slice, slice);
+    flow_row_write(im, transaction.slice, slice);
 }
 
 static void binder_command(struct import *im, const struct ftrace_event *event)

@@ -83,7 +83,7 @@ static void buffer_slice(struct import *im, const struct ftrace_event *event, co
     struct slice_spec spec = {.ts = event->ts};
     if (len > 0) {
         spec.track = async_track_begin(im, &track, cookie, false);
-        spec.name = ftrace_name(im, "%lld kB", (long long)len / 1024);
+        spec.name = import_text(im, "%lld kB", (long long)len / 1024);
         slice_begin(&im->slices, &spec);
     } else {
         spec.track = async_track_end(im, &track, cookie);
@@ -186,9 +186,8 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
         return;
     int64_t utid = own_utid(im, event);
     map64_remove(&buffers->cma_of, (uint64_t)utid);
-    struct slice_spec spec = {.ts = event->ts,
-                              .track = ftrace_thread_track(im, utid),
-                              .name = slice_name("mm_cma_alloc")};
+    struct slice_spec spec = {
+        .ts = event->ts, .track = thread_track_get(im, utid), .name = slice_name("mm_cma_alloc")};
     slice_begin(&im->slices, &spec);
 }
 

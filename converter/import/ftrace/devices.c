@@ -13,7 +13,7 @@ static void sensorhub_data(struct import *im, const struct ftrace_event *event)
 {
     uint32_t sensor = (uint32_t)ftrace_int(event, "ec_sensor_num");
     int64_t sampled = ftrace_int(event, "current_timestamp");
-    struct slice_name name = ftrace_name(im, "cros_ec.cros_ec_sensorhub_data.%u", sensor);
+    struct slice_name name = import_text(im, "cros_ec.cros_ec_sensorhub_data.%u", sensor);
     struct track_spec track = {
         .type = "cros_ec_sensorhub_data",
         .counter = true,
@@ -83,7 +83,7 @@ static void gpu_work_period(struct import *im, const struct ftrace_event *event)
         .ts = ts,
         .dur = dur,
         .track = tracks_get(&im->tracks, &track),
-        .name = ftrace_name(im, "%%%.2f", 100.0 * ((double)active / (double)dur)),
+        .name = import_text(im, "%%%.2f", 100.0 * ((double)active / (double)dur)),
         .has_thread_ts = true,
         .thread_ts = ts,
         .thread_dur = active,
@@ -140,7 +140,7 @@ static void thermal_exynos(struct import *im, const struct ftrace_event *event)
     struct arg arg = arg_int("thermal_zone_id", zone);
     for (size_t i = 0; i < ELEMENTS(counters); i++) {
         struct slice_name name =
-            ftrace_name(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix);
+            import_text(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix);
         struct track_spec track = {
             .type = counters[i].type,
             .counter = true,

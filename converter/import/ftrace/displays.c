@@ -57,7 +57,7 @@ static struct track_spec video_tracks(struct import *im, const struct ftrace_eve
                                       const char *what)
 {
     uint32_t stream = (uint32_t)ftrace_int(event, "stream_id");
-    struct slice_name name = ftrace_name(im, "virtio_video stream #%u %s", stream, what);
+    struct slice_name name = import_text(im, "virtio_video stream #%u %s", stream, what);
     return (struct track_spec){
         .type = type,
         .dimensions = {dimension_int("virtio_stream_id", stream), dimension_int(dimension, key)},
@@ -101,7 +101,7 @@ static void video_queue(struct import *im, const struct ftrace_event *event)
     struct slice_spec spec = {
         .ts = event->ts,
         .track = async_track_begin(im, &tracks, resource, false),
-        .name = ftrace_name(im, "Resource #%d", (int)resource),
+        .name = import_text(im, "Resource #%d", (int)resource),
     };
     slice_begin(&im->slices, &spec);
 }

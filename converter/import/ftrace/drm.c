@@ -117,8 +117,8 @@ static uint32_t line_track(struct import *im, const char *type, const char *pref
 {
     int size = (int)(name.size < 240 ? name.size : 240);
     struct slice_name text =
-        context ? ftrace_name(im, "%s-%.*s-%u", prefix, size, name.text, (uint32_t)*context)
-                : ftrace_name(im, "%s-%.*s", prefix, size, name.text);
+        context ? import_text(im, "%s-%.*s-%u", prefix, size, name.text, (uint32_t)*context)
+                : import_text(im, "%s-%.*s", prefix, size, name.text);
     struct track_spec track = {
         .type = type,
         .dimensions = {dimension_text("name", name.text, name.size)},
@@ -161,7 +161,7 @@ static void ring_begin(struct import *im, struct drm *drm, int64_t ts, const str
     const uint64_t *queued = map64_find(&drm->queued, key);
     if (slice == SLICE_NONE || !queued)
         return;
-    ftrace_flow(im, (int64_t)*queued, slice);
+    flow_row_write(im, (int64_t)*queued, slice);
     map64_remove(&drm->queued, key);
 }
 

@@ -64,8 +64,8 @@ static uint32_t context_name(struct import *im, const struct firmware *firmware,
             process = processes_at(&im->processes, upid)->name;
     }
     struct slice_name name =
-        process == STRSET_NONE ? ftrace_name(im, "GPU (Ctx=%u, Prio=%u)", context, priority)
-                               : ftrace_name(im, "GPU %.400s (Ctx=%u, Prio=%u)",
+        process == STRSET_NONE ? import_text(im, "GPU (Ctx=%u, Prio=%u)", context, priority)
+                               : import_text(im, "GPU %.400s (Ctx=%u, Prio=%u)",
                                              strset_text(&im->strings, process), context, priority);
     return strset_add(&im->strings, name.text, name.size);
 }

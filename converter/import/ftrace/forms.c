@@ -339,7 +339,7 @@ static struct slice_name text_make(struct import *im, const struct forms *forms,
     char text[NAME_MAX_BYTES];
     struct line line = {.text = text, .capacity = sizeof(text)};
     line_fill(im, forms, &line, part, event);
-    return ftrace_name_keep(im, line.text, line.size);
+    return import_text_keep(im, line.text, line.size);
 }
 
 static int64_t thread_of(struct import *im, int64_t tid)
@@ -380,7 +380,7 @@ static uint32_t track_get(struct import *im, const struct forms *forms, const st
 {
     const struct form_item *key = &forms->lists.items[form->key.first];
     if (!form->row->type)
-        return ftrace_thread_track(
+        return thread_track_get(
             im, thread_of(im, form->key.n ? number_of(&key->value, event) : event->pid));
     struct track_spec spec = {.type = form->row->type,
                               .counter = form->row->counts || form->row->action == FORM_COUNTER};

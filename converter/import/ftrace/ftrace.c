@@ -6,14 +6,13 @@
 #include "converter/import/ftrace/ftrace.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/ftrace/ftrace_rows.h"
 #include "converter/import/ftrace/subjects.h"
 #include "protos/fields.h"
 
@@ -58,7 +57,8 @@ struct ftrace {
     struct ftrace_values values; // of the event at hand
     struct map64 generic_by_number;
     struct generic_event_vec generic;
-    struct map64 legacy_kinds;      // of events that bring their names along, by name
+    struct map64 legacy_kinds; // of events that bring their names along, by name
+    struct ftrace_rows rows;
     bool symbols[FTRACE_TYPES_MAX]; // has a field that is the number of a kernel symbol
 };
 
@@ -76,39 +76,64 @@ static const struct {
     {"workqueue_queue_work", "function"},
 };
 #define N_SYMBOL_FIELDS ELEMENTS(symbol_fields)
-int ftrace_init(struct import *im)
+
+static struct ftrace_machine *machine_of(const struct import *im)
 {
-    struct ftrace *ftrace = memory_calloc(1, sizeof(*ftrace));
-    if (!ftrace)
-        return -ENOMEM;
-    im->ftrace = ftrace;
+    return importer_state(im, &importer_ftrace);
+}
+
+static int all_init(struct import *im, struct ftrace *all)
+{
+    all->rows.db = im->db;
     for (size_t i = 0; i < n_ftrace_event_types; i++)
         if (ftrace_event_types[i].number < FTRACE_TYPES_MAX)
-            ftrace->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
+            all->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
     for (size_t i = 0; i < N_SYMBOL_FIELDS; i++) {
         const struct ftrace_event_type *type = ftrace_event_type_by_name(symbol_fields[i].event);
         if (type && type->number < FTRACE_TYPES_MAX)
-            ftrace->symbols[type->number] = true;
+            all->symbols[type->number] = true;
     }
-    return subjects_bind(&ftrace->subjects, &im->strings, im->err);
+    return subjects_bind(&all->subjects, &im->strings, im->err);
 }
 
-int ftrace_begin(struct import *im)
+static int ftrace_start(struct import *im, void *state)
 {
-    int64_t started;
-    if (!im->machine->keep_old_ftrace &&
-        metadata_get_int(&im->metadata, "tracing_started_ns", &started))
-        im->machine->ftrace_drop_before = started;
+    struct ftrace_machine *machine = state;
+    struct ftrace_machine *host =
+        im->machines.items[0]->states[importer_index(im, &importer_ftrace)];
+    int r = 0;
+    machine->own = subject_states_make();
+    if (!machine->own)
+        return -ENOMEM;
+    if (machine == host) {
+        machine->owns_all = true;
+        machine->all = memory_calloc(1, sizeof(*machine->all));
+        r = machine->all ? all_init(im, machine->all) : -ENOMEM;
+    }
+    machine->all = host->all;
+    return r;
+}
+
+static int ftrace_complete(struct import *im, void *state, int64_t ts)
+{
     // Before all processors have data, what begins on one may end on another without being seen.
-    int64_t complete;
-    if (metadata_get_int(&im->metadata, "ftrace_latest_data_start_ns", &complete))
-        im->machine->ftrace_rows_before = complete;
-    return subjects_start(&im->ftrace->subjects, im->machine->number);
+    ((struct ftrace_machine *)state)->rows_before = ts;
+    metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", ts);
+    return 0;
+}
+
+static int ftrace_indexed(struct import *im, void *state)
+{
+    struct ftrace_machine *machine = state;
+    int64_t started;
+    if (!machine->keeps_old && metadata_get_int(&im->metadata, "tracing_started_ns", &started))
+        machine->drop_before = started;
+    return 0;
 }
 
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject)
 {
-    return subject_state(&im->ftrace->subjects, im->machine->number, subject_index(subject));
+    return machine_of(im)->own[subject_index(subject)];
 }
 
 static const char *string_keep(struct import *im, const struct wire_field *text)
@@ -145,9 +170,9 @@ static uint64_t generic_number(const struct import *im, uint64_t number)
     return number ^ (uint64_t)im->machine->number << 40;
 }
 
-int ftrace_describe(struct import *im, const struct wire_field *descriptor)
+static int ftrace_describe(struct import *im, void *state, const struct wire_field *descriptor)
 {
-    struct ftrace *ftrace = im->ftrace;
+    struct ftrace *ftrace = ((struct ftrace_machine *)state)->all;
     MESSAGE(part, FtraceEventBundle_GenericEventDescriptor, descriptor);
     uint64_t number = generic_number(im, field_u64(&part.field_id));
     struct generic_event event = {0};
@@ -170,12 +195,12 @@ struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
     return (struct slice_name){.text = field_text(&text), .size = text.size};
 }
 
-static struct cell *row_add(struct import *im, uint32_t kind, int64_t ts, uint32_t cpu,
-                            int64_t utid)
+static struct cell *row_add(struct import *im, struct ftrace *ftrace, uint32_t kind, int64_t ts,
+                            uint32_t cpu, int64_t utid)
 {
     import_bounds(im, ts);
     cpus_see(im, cpu);
-    return ftrace_row_add(&im->ftrace_rows, kind, ts, ucpu_of(im, cpu), utid);
+    return ftrace_row_add(&ftrace->rows, kind, ts, ucpu_of(im, cpu), utid);
 }
 
 static uint8_t slot_type(const struct ftrace_field_type *field)
@@ -186,14 +211,13 @@ static uint8_t slot_type(const struct ftrace_field_type *field)
 }
 
 // Slots of a kind that the schema knows are the fields in the order of their numbers.
-static uint32_t typed_kind(struct import *im, const struct ftrace_event_type *type)
+static uint32_t typed_kind(struct ftrace *ftrace, const struct ftrace_event_type *type)
 {
-    uint32_t *known = &im->ftrace->kinds[type->number];
+    uint32_t *known = &ftrace->kinds[type->number];
     if (!*known) {
-        uint32_t kind = ftrace_kind_add(&im->ftrace_rows, type->name, strlen(type->name));
+        uint32_t kind = ftrace_kind_add(&ftrace->rows, type->name, strlen(type->name));
         for (size_t i = 0; i < type->n_fields; i++)
-            ftrace_slot_of(&im->ftrace_rows, kind, type->fields[i].name,
-                           slot_type(&type->fields[i]));
+            ftrace_slot_of(&ftrace->rows, kind, type->fields[i].name, slot_type(&type->fields[i]));
         *known = kind + 1;
     }
     return *known - 1;
@@ -203,11 +227,12 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
                                 const struct ftrace_event_type *type, const struct arg *args,
                                 size_t n_args)
 {
-    struct cell *row = row_add(im, typed_kind(im, type), ts, cpu, utid);
+    struct ftrace *ftrace = machine_of(im)->all;
+    struct cell *row = row_add(im, ftrace, typed_kind(ftrace, type), ts, cpu, utid);
     for (size_t i = 0, slot = 0; i < n_args; i++, slot++) {
         while (slot < type->n_fields && !str_eq(type->fields[slot].name, args[i].key))
             slot++;
-        ftrace_row_set(&im->ftrace_rows, row, slot, &args[i]);
+        ftrace_row_set(&ftrace->rows, row, slot, &args[i]);
     }
     return row;
 }
@@ -278,50 +303,17 @@ struct slice_name ftrace_text(const struct ftrace_event *event, const char *name
     return (struct slice_name){.text = field_text(&field), .size = field.size};
 }
 
-struct slice_name ftrace_name(struct import *im, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    size_t size = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
-    return ftrace_name_keep(im, text, size);
-}
-
-struct slice_name ftrace_name_keep(struct import *im, const char *text, size_t size)
-{
-    const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, size));
-    return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
-}
-
 struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
                                   const char *field)
 {
     uint64_t number = (uint64_t)ftrace_int(event, field);
     struct slice_name symbol = ftrace_symbol(event, number);
-    return symbol.text ? symbol : ftrace_name(im, "0x%llx", (unsigned long long)number);
-}
-
-uint32_t ftrace_thread_track(struct import *im, int64_t utid)
-{
-    struct track_spec spec = {.type = "thread_execution",
-                              .dimensions = {dimension_int("utid", utid)}};
-    return tracks_get(&im->tracks, &spec);
-}
-
-void ftrace_flow(struct import *im, int64_t from, int64_t to)
-{
-    if (from == SLICE_NONE || to == SLICE_NONE)
-        return;
-    struct cell *row = database_row(im->db, TABLE_flow, NULL);
-    cell_int(row, COL_flow_slice_out, from);
-    cell_int(row, COL_flow_slice_in, to);
+    return symbol.text ? symbol : import_text(im, "0x%llx", (unsigned long long)number);
 }
 
 uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event)
 {
-    return ftrace_thread_track(im, processes_thread(&im->processes, event->pid));
+    return thread_track_get(im, processes_thread(&im->processes, event->pid));
 }
 
 static bool is_symbol(const struct ftrace_event *event, const struct ftrace_field_type *field)
@@ -363,10 +355,11 @@ static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *ev
     return false;
 }
 
-static void typed_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+static void typed_write(struct import *im, struct ftrace *ftrace, const struct ftrace_event *event,
+                        int64_t utid)
 {
     const struct ftrace_event_type *type = event->type;
-    struct cell *row = row_add(im, typed_kind(im, type), event->ts, event->cpu, utid);
+    struct cell *row = row_add(im, ftrace, typed_kind(ftrace, type), event->ts, event->cpu, utid);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
     struct arg arg;
@@ -376,8 +369,8 @@ static void typed_write(struct import *im, const struct ftrace_event *event, int
         if (slot == SIZE_MAX)
             continue;
         hint = slot + 1;
-        if (typed_arg(im->ftrace, event, &type->fields[slot], &field, &arg))
-            ftrace_row_set(&im->ftrace_rows, row, slot, &arg);
+        if (typed_arg(ftrace, event, &type->fields[slot], &field, &arg))
+            ftrace_row_set(&ftrace->rows, row, slot, &arg);
     }
 }
 
@@ -411,24 +404,24 @@ static uint8_t generic_slot_type(const struct generic_field *type)
     return generic_arg(type, &none).type;
 }
 
-static uint32_t generic_kind(struct import *im, struct generic_event *event)
+static uint32_t generic_kind(struct ftrace *ftrace, struct generic_event *event)
 {
     if (event->kind)
         return event->kind - 1;
-    uint32_t kind = ftrace_kind_add(&im->ftrace_rows, event->name, event->name_size);
+    uint32_t kind = ftrace_kind_add(&ftrace->rows, event->name, event->name_size);
     for (size_t i = 0; i < GENERIC_FIELDS_MAX; i++) {
         struct generic_field *field = &event->fields[i];
         if (field->name)
-            field->slot = (uint8_t)ftrace_slot_of(&im->ftrace_rows, kind, field->name,
-                                                  generic_slot_type(field));
+            field->slot =
+                (uint8_t)ftrace_slot_of(&ftrace->rows, kind, field->name, generic_slot_type(field));
     }
     event->kind = kind + 1;
     return kind;
 }
 
-static void generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+static void generic_write(struct import *im, struct ftrace *ftrace,
+                          const struct ftrace_event *event, int64_t utid)
 {
-    struct ftrace *ftrace = im->ftrace;
     const uint64_t *index =
         map64_find(&ftrace->generic_by_number, generic_number(im, event->message.number));
     if (!index) {
@@ -436,24 +429,24 @@ static void generic_write(struct import *im, const struct ftrace_event *event, i
         return;
     }
     struct generic_event *type = &ftrace->generic.items[*index];
-    struct cell *row = row_add(im, generic_kind(im, type), event->ts, event->cpu, utid);
+    struct cell *row = row_add(im, ftrace, generic_kind(ftrace, type), event->ts, event->cpu, utid);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number >= GENERIC_FIELDS_MAX || !type->fields[field.number].name)
             continue;
         struct arg arg = generic_arg(&type->fields[field.number], &field);
-        ftrace_row_set(&im->ftrace_rows, row, type->fields[field.number].slot, &arg);
+        ftrace_row_set(&ftrace->rows, row, type->fields[field.number].slot, &arg);
     }
 }
 
 // Events of a name share a kind as long as it has room for the fields of all of them.
-static int legacy_kind(struct import *im, const struct wire_field *name, const struct arg *args,
-                       size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
+static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wire_field *name,
+                       const struct arg *args, size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
 {
-    struct ftrace_rows *rows = &im->ftrace_rows;
+    struct ftrace_rows *rows = &ftrace->rows;
     uint32_t id = strset_add(&im->strings, field_text(name), name->size);
-    uint64_t *known = id == STRSET_NONE ? NULL : map64_find(&im->ftrace->legacy_kinds, id);
+    uint64_t *known = id == STRSET_NONE ? NULL : map64_find(&ftrace->legacy_kinds, id);
     bool fits = known != NULL;
     for (size_t i = 0; i < n && fits; i++) {
         slots[i] = (uint8_t)ftrace_slot_of(rows, (uint32_t)*known, args[i].key, args[i].type);
@@ -467,11 +460,12 @@ static int legacy_kind(struct import *im, const struct wire_field *name, const s
     *ret = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
     for (size_t i = 0; i < n; i++)
         slots[i] = (uint8_t)ftrace_slot_of(rows, *ret, args[i].key, args[i].type);
-    return map64_set(&im->ftrace->legacy_kinds, id, *ret);
+    return map64_set(&ftrace->legacy_kinds, id, *ret);
 }
 
 // The form that older Perfetto writes: names and values in every event.
-static int legacy_generic_write(struct import *im, const struct ftrace_event *event, int64_t utid)
+static int legacy_generic_write(struct import *im, struct ftrace *ftrace,
+                                const struct ftrace_event *event, int64_t utid)
 {
     struct wire_field name = {0}, field;
     struct arg args[ARGS_MAX];
@@ -495,33 +489,33 @@ static int legacy_generic_write(struct import *im, const struct ftrace_event *ev
             args[n++] = arg_text(key, text->data, text->size);
     }
     uint32_t kind;
-    int r = legacy_kind(im, &name, args, n, slots, &kind);
+    int r = legacy_kind(im, ftrace, &name, args, n, slots, &kind);
     if (r < 0)
         return r;
-    struct cell *row = row_add(im, kind, event->ts, event->cpu, utid);
+    struct cell *row = row_add(im, ftrace, kind, event->ts, event->cpu, utid);
     for (size_t i = 0; i < n; i++)
-        ftrace_row_set(&im->ftrace_rows, row, slots[i], &args[i]);
+        ftrace_row_set(&ftrace->rows, row, slots[i], &args[i]);
     return 0;
 }
 
 // What follows from an event beyond its row.
-static void event_apply(struct import *im, struct ftrace_event *event,
-                        const struct ftrace_bound *bound)
+static void event_apply(struct import *im, const struct ftrace_machine *machine,
+                        struct ftrace_event *event, const struct ftrace_bound *bound)
 {
-    const struct subjects *subjects = &im->ftrace->subjects;
+    const struct forms *forms = &machine->all->subjects.forms;
     if (bound->handler) {
-        event->own = subject_state(subjects, im->machine->number, bound->subject);
+        event->own = machine->own[bound->subject];
         event->detail = bound->handler->detail;
         bound->handler->handle(im, event);
     }
     for (size_t i = 0; i < bound->n_forms; i++)
-        form_apply(im, &subjects->forms, &subjects->forms.items.items[bound->first_form + i],
-                   event);
+        form_apply(im, forms, &forms->items.items[bound->first_form + i], event);
 }
 
-static void event_handle(struct import *im, const struct ftrace_record *record)
+static void event_handle(struct import *im, const struct ftrace_machine *machine,
+                         const struct bundle_event *record)
 {
-    struct ftrace *ftrace = im->ftrace;
+    struct ftrace *ftrace = machine->all;
     struct ftrace_event event = {
         .ts = record->ts, .cpu = record->cpu, .state = record->state, .values = &ftrace->values};
     struct wire_reader reader = record->run->event;
@@ -546,49 +540,76 @@ static void event_handle(struct import *im, const struct ftrace_record *record)
     uint32_t number = event.message.number;
     event.type = number < FTRACE_TYPES_MAX ? ftrace->types[number] : NULL;
     const struct ftrace_bound *bound = event.type ? &ftrace->subjects.bound[number] : NULL;
-    if (record->ts < im->machine->ftrace_rows_before)
+    if (record->ts < machine->rows_before)
         bound = NULL;
     ftrace->values.is_read = false;
     bool before_row = bound && bound->handler && bound->handler->before_row;
     if (before_row)
-        event_apply(im, &event, bound);
+        event_apply(im, machine, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == PB_FtraceEvent_generic)
-        im->ftrace_rows.failure = legacy_generic_write(im, &event, utid);
+        ftrace->rows.failure = legacy_generic_write(im, ftrace, &event, utid);
     else if (event.type)
-        typed_write(im, &event, utid);
+        typed_write(im, ftrace, &event, utid);
     else
-        generic_write(im, &event, utid);
+        generic_write(im, ftrace, &event, utid);
     if (bound && !before_row)
-        event_apply(im, &event, bound);
+        event_apply(im, machine, &event, bound);
 }
 
-int ftrace_handle(struct import *im, const struct ftrace_record *record)
+static int ftrace_event(struct import *im, void *state, const struct bundle_event *record)
 {
-    if (record->ts < im->machine->ftrace_drop_before)
+    const struct ftrace_machine *machine = state;
+    bool row_only = record->ts < machine->rows_before;
+    if (record->ts < machine->drop_before)
         stats_add(&im->stats, STAT_ftrace_packet_before_tracing_start, 1);
     else if (record->kind == RUN_EVENTS)
-        event_handle(im, record);
+        event_handle(im, machine, record);
     else if (record->kind == RUN_SWITCH)
-        ftrace_compact_switch(im, record, record->ts < im->machine->ftrace_rows_before);
+        ftrace_compact_switch(im, record, row_only);
     else
-        ftrace_compact_waking(im, record, record->ts < im->machine->ftrace_rows_before);
-    return im->ftrace_rows.failure < 0 ? im->ftrace_rows.failure : im->processes.failure;
+        ftrace_compact_waking(im, record, row_only);
+    return machine->all->rows.failure;
 }
 
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
 {
-    return number < FTRACE_TYPES_MAX ? im->ftrace->types[number] : NULL;
+    return number < FTRACE_TYPES_MAX ? machine_of(im)->all->types[number] : NULL;
 }
 
-struct ftrace *ftrace_free(struct ftrace *ftrace)
+static int ftrace_finish(struct import *im, void *state)
 {
-    if (ftrace) {
-        subjects_done(&ftrace->subjects);
-        map64_done(&ftrace->generic_by_number);
-        map64_done(&ftrace->legacy_kinds);
-        generic_event_vec_done(&ftrace->generic);
-        free(ftrace);
-    }
-    return NULL;
+    return subjects_finish(im, ((struct ftrace_machine *)state)->own);
 }
+
+static void all_free(struct ftrace *all)
+{
+    if (!all)
+        return;
+    subjects_done(&all->subjects);
+    ftrace_rows_done(&all->rows);
+    map64_done(&all->generic_by_number);
+    map64_done(&all->legacy_kinds);
+    generic_event_vec_done(&all->generic);
+    free(all);
+}
+
+static void ftrace_done(void *state)
+{
+    struct ftrace_machine *machine = state;
+    subject_states_free(machine->own);
+    if (machine->owns_all)
+        all_free(machine->all);
+}
+
+const struct importer importer_ftrace = {
+    .field = PB_TracePacket_ftrace_events,
+    .event = ftrace_event,
+    .describe = ftrace_describe,
+    .complete = ftrace_complete,
+    .indexed = ftrace_indexed,
+    .state_size = sizeof(struct ftrace_machine),
+    .start = ftrace_start,
+    .finish = ftrace_finish,
+    .done = ftrace_done,
+};

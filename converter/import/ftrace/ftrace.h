@@ -13,7 +13,7 @@
 
 #include "converter/decode/message.h"
 #include "converter/import/ftrace/forms.h"
-#include "converter/import/import.h"
+#include "converter/import/importer.h"
 #include "protos/ftrace_table.h"
 
 #define FTRACE_FIELDS_MAX 64 // of one event
@@ -55,17 +55,17 @@ struct ftrace_subject {
 // The rows of meson.build; the last one is NULL.
 extern const struct ftrace_subject *const ftrace_subjects[];
 
-struct ftrace; // the state, owned by struct import
+// State of the importer for one machine.
+struct ftrace_machine {
+    struct ftrace *all; // what all machines share; owned by the host's
+    bool owns_all;
+    bool keeps_old;      // the recording meant to have events from before its start
+    int64_t drop_before; // events older than this are left over from before
+    int64_t rows_before; // of those older than this only the rows are of use
+    void **own;          // owned: states of subjects
+};
 
-int ftrace_init(struct import *im);
-int ftrace_handle(struct import *im, const struct ftrace_record *record);
-
-// All packets were seen in file order: from here on events come.
-int ftrace_begin(struct import *im);
-struct ftrace *ftrace_free(struct ftrace *ftrace);
-
-// A GenericEventDescriptor: what an event that the schema does not know is made of.
-int ftrace_describe(struct import *im, const struct wire_field *descriptor);
+extern const struct importer importer_ftrace;
 
 // The state of another subject for the machine at hand.
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject);
@@ -82,8 +82,8 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
                                 size_t n_args);
 
 // The compact forms of scheduling events. `row_only`: nothing follows from them but their row.
-void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only);
-void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only);
+void ftrace_compact_switch(struct import *im, const struct bundle_event *record, bool row_only);
+void ftrace_compact_waking(struct import *im, const struct bundle_event *record, bool row_only);
 
 // The fields by slot, which is the place of a field in the event's type. Read when they are asked
 // for; they are those of the event at hand only.
@@ -110,21 +110,12 @@ int64_t ftrace_int(const struct ftrace_event *event, const char *name);
 struct slice_name ftrace_text(const struct ftrace_event *event, const char *name);
 bool ftrace_has(const struct ftrace_event *event, const char *name);
 
-// A text that is made up and outlives its packet.
-__attribute__((format(printf, 2, 3))) struct slice_name ftrace_name(struct import *im,
-                                                                    const char *format, ...);
-struct slice_name ftrace_name_keep(struct import *im, const char *text, size_t size);
-
 // The name of the kernel function behind an interned symbol; where there is none, its number.
 struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
                                   const char *field);
 
-// The track of slices of a thread, or of the thread that the event happened in.
-uint32_t ftrace_thread_track(struct import *im, int64_t utid);
+// The track of slices of the thread that the event happened in.
 uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event);
-
-// An arrow between slices; none where one of them is not there.
-void ftrace_flow(struct import *im, int64_t from, int64_t to);
 
 // The thread writes into trace_marker: its write(2) ends here.
 void ftrace_end_write(struct import *im, const struct ftrace_event *event);

@@ -2,7 +2,7 @@
 //
 // FtraceStats: the kernel's own counts of each processor's buffer, at the start and the end.
 #include "common/elements.h"
-#include "converter/import/importer.h"
+#include "converter/import/ftrace/ftrace.h"
 #include "protos/fields.h"
 
 static int64_t nsec_from_sec(double sec)
@@ -64,7 +64,6 @@ static void kprobes_read(struct import *im, const struct wire_field *field, bool
 static int ftrace_stats_now(struct import *im, void *state, const struct packet *packet,
                             const struct wire_field *message)
 {
-    (void)state;
     (void)packet;
     MESSAGE(head, FtraceStats, message);
     uint64_t phase = field_u64(&head.phase);
@@ -72,7 +71,7 @@ static int ftrace_stats_now(struct import *im, void *state, const struct packet 
         return 0;
     bool is_end = phase == PB_END_OF_TRACE;
     if (!is_end && field_u64(&head.preserve_ftrace_buffer))
-        im->machine->keep_old_ftrace = true;
+        ((struct ftrace_machine *)state)->keeps_old = true;
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
@@ -90,4 +89,5 @@ static int ftrace_stats_now(struct import *im, void *state, const struct packet 
 const struct importer importer_ftrace_stats = {
     .field = PB_TracePacket_ftrace_stats,
     .now = ftrace_stats_now,
+    .shares = &importer_ftrace,
 };

@@ -17,8 +17,8 @@ static struct slice_spec transfer_slice(struct import *im, const struct ftrace_e
 {
     return (struct slice_spec){
         .ts = event->ts,
-        .track = ftrace_thread_track(im, utid),
-        .name = ftrace_name(im, "i2c-%u", (unsigned)adapter),
+        .track = thread_track_get(im, utid),
+        .name = import_text(im, "i2c-%u", (unsigned)adapter),
     };
 }
 

@@ -82,9 +82,9 @@ static struct slice_name socket_state(struct import *im, const struct ftrace_eve
                                       int64_t state)
 {
     if (state == TCP_HAS_SENT_SYN)
-        return ftrace_name(im, "%s(pid=%u)", tcp_states[state], event->pid);
+        return import_text(im, "%s(pid=%u)", tcp_states[state], event->pid);
     if (state == TCP_IS_ESTABLISHED)
-        return ftrace_name(im, "%s(sport=%u,dport=%u)", tcp_states[state],
+        return import_text(im, "%s(sport=%u,dport=%u)", tcp_states[state],
                            (uint32_t)ftrace_int(event, "sport"),
                            (uint32_t)ftrace_int(event, "dport"));
     return slice_name(tcp_states[state]);
@@ -106,7 +106,7 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
         im->processes.failure = -ENOMEM;
         return;
     }
-    struct slice_name name = ftrace_name(im, "TCP stream#%u", (uint32_t)*stream);
+    struct slice_name name = import_text(im, "TCP stream#%u", (uint32_t)*stream);
     struct track_spec track = {
         .type = "net_socket_set_state",
         .dimensions = {dimension_int("tcp_stream_idx", (int64_t)*stream)},

@@ -80,7 +80,7 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
     // There the value is the processor, which may be another one at the end.
     int value = is_named(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
     struct slice_name name =
-        name_cut(ftrace_name(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
+        name_cut(import_text(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
                  STEP_NAME_MAX);
     int64_t cookie = step_cookie(im, name);
     if (ftrace_int(event, "start")) {
@@ -106,7 +106,7 @@ static struct slice_name callback_name(struct import *im, const struct ftrace_ev
 {
     struct slice_name device = name_cut(ftrace_text(event, "device"), 200);
     struct slice_name driver = name_cut(ftrace_text(event, "driver"), 200);
-    return ftrace_name(im, "%.*s %.*s", (int)device.size, device.text, (int)driver.size,
+    return import_text(im, "%.*s %.*s", (int)device.size, device.text, (int)driver.size,
                        driver.text);
 }
 
@@ -129,7 +129,7 @@ static struct slice_name callback_phase(struct import *im, const struct ftrace_e
         return slice_name("resume:complete");
     for (size_t i = 0; i < ELEMENTS(phases); i++)
         if (ops.size >= strlen(phases[i]) && !memcmp(ops.text, phases[i], strlen(phases[i])))
-            return ftrace_name(im, "%s:%s", message, phases[i]);
+            return import_text(im, "%s:%s", message, phases[i]);
     return slice_name(message);
 }
 
@@ -161,7 +161,7 @@ static const struct ftrace_form forms[] = {
 static uint32_t lock_track(struct import *im, struct slice_name source, struct slice_name *ret_name)
 {
     *ret_name =
-        name_cut(ftrace_name(im, "Wakelock(%.*s)", (int)name_cut(source, 256).size, source.text),
+        name_cut(import_text(im, "Wakelock(%.*s)", (int)name_cut(source, 256).size, source.text),
                  LOCK_NAME_MAX);
     struct track_spec track = {
         .type = "wakesource_wakelock",

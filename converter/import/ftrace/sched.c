@@ -66,7 +66,7 @@ static struct arg name_arg(struct import *im, const char *key, int64_t utid)
     return arg_text(key, im->strings.entries[name].text, im->strings.entries[name].size);
 }
 
-void ftrace_compact_switch(struct import *im, const struct ftrace_record *record, bool row_only)
+void ftrace_compact_switch(struct import *im, const struct bundle_event *record, bool row_only)
 {
     struct processes *processes = &im->processes;
     struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
@@ -111,7 +111,7 @@ void ftrace_compact_switch(struct import *im, const struct ftrace_record *record
     }
 }
 
-void ftrace_compact_waking(struct import *im, const struct ftrace_record *record, bool row_only)
+void ftrace_compact_waking(struct import *im, const struct bundle_event *record, bool row_only)
 {
     const struct sched_cpu *cpu = sched_cpu_get(im, record->cpu);
     if (!cpu)

@@ -89,9 +89,9 @@ static void f2fs_counters(struct import *im, const struct ftrace_event *event)
     const char *type = event->type->name;
     uint64_t number = (uint64_t)ftrace_int(event, "dev");
     struct slice_name device =
-        ftrace_name(im, "%u:%u", (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
+        import_text(im, "%u:%u", (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
     for (size_t i = 0; counters[i].field; i++) {
-        struct slice_name name = ftrace_name(im, "%s.[%s].%s", type, device.text, counters[i].name);
+        struct slice_name name = import_text(im, "%s.[%s].%s", type, device.text, counters[i].name);
         struct track_spec spec = {
             .type = type,
             .counter = true,
@@ -108,7 +108,7 @@ static void f2fs_counters(struct import *im, const struct ftrace_event *event)
 
 static uint32_t checkpoint_track(struct import *im, const struct ftrace_event *event)
 {
-    struct slice_name name = ftrace_name(im, "f2fs_ckpt %u", event->pid);
+    struct slice_name name = import_text(im, "f2fs_ckpt %u", event->pid);
     struct track_spec spec = {
         .type = "f2fs_write_checkpoint",
         .dimensions = {dimension_int("upid", processes_process(&im->processes, event->pid))},
@@ -214,7 +214,7 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     ufs_counter(im, event, "ufs_command_count", "io.ufs.command.count",
                 doorbell ? __builtin_popcount(doorbell) : step != 1);
     tag = (uint32_t)ftrace_int(event, "tag");
-    struct slice_name name = ftrace_name(im, "io.ufs.command.tag[%03u]", tag);
+    struct slice_name name = import_text(im, "io.ufs.command.tag[%03u]", tag);
     struct track_spec track = {
         .type = "ufs_command_tag",
         .dimensions = {dimension_int("ufs_tag", tag)},
@@ -228,7 +228,7 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     }
     const char *operation = ufs_operation((uint32_t)ftrace_int(event, "opcode"));
     uint32_t group = (uint32_t)ftrace_int(event, "group_id");
-    spec.name = group ? ftrace_name(im, "%s (GID=0x%x)", operation, group) : slice_name(operation);
+    spec.name = group ? import_text(im, "%s (GID=0x%x)", operation, group) : slice_name(operation);
     slice_begin(&im->slices, &spec);
 }
 

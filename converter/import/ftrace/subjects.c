@@ -76,7 +76,7 @@ int subjects_bind(struct subjects *subjects, struct strset *strings, struct err 
     return r;
 }
 
-static void states_free(void **states)
+void subject_states_free(void **states)
 {
     for (size_t i = 0; states && ftrace_subjects[i]; i++) {
         if (states[i] && ftrace_subjects[i]->done)
@@ -86,22 +86,17 @@ static void states_free(void **states)
     free(states);
 }
 
-int subjects_start(struct subjects *subjects, uint32_t machine)
+void **subject_states_make(void)
 {
-    while (subjects->states.n <= machine) {
-        struct subject_states states = {memory_calloc(subjects_n(), sizeof(void *))};
-        int r = states.of ? subject_states_vec_push(&subjects->states, states) : -ENOMEM;
-        for (size_t i = 0; r == 0 && ftrace_subjects[i]; i++) {
-            states.of[i] = memory_calloc(1, ftrace_subjects[i]->state_size + 1);
-            if (!states.of[i])
-                return -ENOMEM;
-        }
-        if (r < 0) {
-            free(states.of);
-            return r;
+    void **states = memory_calloc(subjects_n(), sizeof(*states));
+    for (size_t i = 0; states && ftrace_subjects[i]; i++) {
+        states[i] = memory_calloc(1, ftrace_subjects[i]->state_size + 1);
+        if (!states[i]) {
+            subject_states_free(states);
+            return NULL;
         }
     }
-    return 0;
+    return states;
 }
 
 size_t subject_index(const struct ftrace_subject *subject)
@@ -112,19 +107,16 @@ size_t subject_index(const struct ftrace_subject *subject)
     return i;
 }
 
-int subjects_finish(const struct subjects *subjects, struct import *im)
+int subjects_finish(struct import *im, void **states)
 {
     int r = 0;
     for (size_t i = 0; ftrace_subjects[i] && r == 0; i++)
         if (ftrace_subjects[i]->finish)
-            r = ftrace_subjects[i]->finish(im, subject_state(subjects, im->machine->number, i));
+            r = ftrace_subjects[i]->finish(im, states[i]);
     return r;
 }
 
 void subjects_done(struct subjects *subjects)
 {
-    vec_foreach(&subjects->states, states)
-        states_free(states->of);
-    subject_states_vec_done(&subjects->states);
     forms_done(&subjects->forms);
 }

@@ -7,15 +7,19 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/ftrace/syscalls.h"
 #include "protos/fields.h"
 
 struct syscalls {
-    struct map64 writing; // threads that are in write(2)
+    struct map64 writing;              // threads that are in write(2)
+    const char *architecture;          // that `names` are of
+    const struct syscall_names *names; // NULL: not known
 };
 
-const struct syscall_names *syscall_names_of(const char *machine, size_t size)
+// Numbers of system calls depend on the machine, as uname(2) calls it.
+static const struct syscall_names *names_of(const char *machine)
 {
     static const struct {
         const char *machine;
@@ -26,16 +30,20 @@ const struct syscall_names *syscall_names_of(const char *machine, size_t size)
         {"i686", &syscall_names_x86},
     };
     for (size_t i = 0; i < ELEMENTS(machines); i++)
-        if (strlen(machines[i].machine) == size && memcmp(machines[i].machine, machine, size) == 0)
+        if (machine && str_eq(machines[i].machine, machine))
             return machines[i].names;
     return NULL;
 }
 
-static struct slice_name syscall_name(struct import *im, uint32_t number)
+static struct slice_name syscall_name(struct import *im, struct syscalls *syscalls, uint32_t number)
 {
-    const struct syscall_names *all = im->machine->syscall_names;
+    if (syscalls->architecture != im->machine->architecture) {
+        syscalls->architecture = im->machine->architecture;
+        syscalls->names = names_of(syscalls->architecture);
+    }
+    const struct syscall_names *all = syscalls->names;
     const char *name = all && number < all->n ? all->names[number] : NULL;
-    return name ? slice_name(name) : ftrace_name(im, "sys_%u", number);
+    return name ? slice_name(name) : import_text(im, "sys_%u", number);
 }
 
 static bool is_named(struct slice_name name, const char *text)
@@ -69,8 +77,8 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
     }
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = ftrace_thread_track(im, utid),
-        .name = syscall_name(im, number),
+        .track = thread_track_get(im, utid),
+        .name = syscall_name(im, syscalls, number),
         .args = args,
         .n_args = n,
     };
@@ -92,14 +100,14 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
     struct arg ret = arg_int("ret", ftrace_int(event, "ret"));
     struct slice_spec spec = {
         .ts = event->ts,
-        .name = syscall_name(im, number),
+        .name = syscall_name(im, syscalls, number),
         .args = &ret,
         .n_args = ftrace_has(event, "ret"),
     };
     // Its begin was not seen, or it has ended already.
     if (is_named(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
-    spec.track = ftrace_thread_track(im, utid);
+    spec.track = thread_track_get(im, utid);
     slice_end(&im->slices, &spec);
 }
 
@@ -129,6 +137,6 @@ void ftrace_end_write(struct import *im, const struct ftrace_event *event)
         return;
     stats_add(&im->stats, STAT_truncated_sys_write_duration, 1);
     struct slice_spec spec = {
-        .ts = event->ts, .track = ftrace_thread_track(im, utid), .name = slice_name("sys_write")};
+        .ts = event->ts, .track = thread_track_get(im, utid), .name = slice_name("sys_write")};
     slice_end(&im->slices, &spec);
 }

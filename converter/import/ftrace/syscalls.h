@@ -15,6 +15,3 @@ struct syscall_names {
 
 extern const struct syscall_names syscall_names_arm64, syscall_names_arm32, syscall_names_x86_64,
     syscall_names_x86;
-
-// The table of a machine as uname(2) calls it, or NULL.
-const struct syscall_names *syscall_names_of(const char *machine, size_t size);

@@ -23,7 +23,7 @@ static uint32_t thread_track(struct import *im, uint32_t tid, const struct marke
 {
     int64_t utid = marker->tgid ? processes_update_thread(&im->processes, tid, marker->tgid)
                                 : processes_thread(&im->processes, tid);
-    return ftrace_thread_track(im, utid);
+    return thread_track_get(im, utid);
 }
 
 static void victim_write(struct import *im, int64_t ts, int64_t upid)

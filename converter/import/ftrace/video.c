@@ -167,7 +167,7 @@ static int64_t moment_add(struct import *im, const struct ftrace_event *event, c
         .ts = event->ts,
         .track = ftrace_own_track(im, event),
         .category = slice_name("Video 4 Linux 2"),
-        .name = ftrace_name(
+        .name = import_text(
             im, "%s minor=%" PRId32 " seq=%" PRIu32 " type=%" PRIu32 " index=%" PRIu32, what,
             (int32_t)ftrace_int(event, "minor"), (uint32_t)ftrace_int(event, "sequence"),
             has_index ? (uint32_t)ftrace_int(event, "type") : 0,
@@ -206,7 +206,7 @@ static void v4l2_dqbuf(struct import *im, const struct ftrace_event *event)
     const uint64_t *queued = map64_find(&video->buffers, buffer_key(event));
     if (!queued)
         return;
-    ftrace_flow(im, (int64_t)*queued, slice);
+    flow_row_write(im, (int64_t)*queued, slice);
     map64_remove(&video->buffers, buffer_key(event));
 }
 

@@ -62,7 +62,7 @@ static const char *virtual_queue(const struct ftrace_event *event)
 static struct track_spec virtual_tracks(struct import *im, const char *type, const char *queue,
                                         const char *what)
 {
-    struct slice_name name = ftrace_name(im, "Virtgpu %s %s", queue, what);
+    struct slice_name name = import_text(im, "Virtgpu %s %s", queue, what);
     return (struct track_spec){
         .type = type,
         .dimensions = {dimension_text("virtgpu_name", queue, strlen(queue))},

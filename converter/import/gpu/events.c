@@ -44,7 +44,7 @@ static int list_add(struct gpu_events *events, int64_t *head, int64_t slice)
 
 int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice)
 {
-    struct gpu_events *events = &im->machine->gpu_events;
+    struct gpu_events *events = gpu_events_of(im);
     struct gpu_event *event = event_get(events, number);
     if (!event)
         return -ENOMEM;

@@ -24,5 +24,7 @@ enum vulkan_object {
     VULKAN_FRAMEBUFFER = 24,
 };
 
+extern const struct importer importer_vulkan_api; // has the names
+
 // The name that a program gave the object; no text: none.
 struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type, uint64_t handle);

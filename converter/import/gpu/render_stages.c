@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
-#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/gpu/events.h"
 #include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -25,6 +25,7 @@ VEC_DEFINE(described_vec, struct described);
 struct render_stages {
     struct described_vec queues, stages; // by number
     struct map64 unnamed;                // queues that have a placeholder
+    struct gpu_events events;
 };
 
 struct stage_args {
@@ -204,7 +205,7 @@ static struct slice_name stage_name(struct import *im, const struct render_stage
     } else if (stage < stages->stages.n) {
         name = stages->stages.items[stage].name;
     } else {
-        return ftrace_name(im, "render stage(%llu)", (unsigned long long)stage);
+        return import_text(im, "render stage(%llu)", (unsigned long long)stage);
     }
     return (struct slice_name){(const char *)name.data, name.size};
 }
@@ -361,7 +362,7 @@ static void event_args(struct stage_args *args, const struct render_stages *stag
     stage_arg(args, arg_int("upid", upid));
     if (field_u64(&event->render_pass_instance_id))
         stage_arg(args,
-                  name_arg("correlation_id", ftrace_name(im, "rp:#%llu",
+                  name_arg("correlation_id", import_text(im, "rp:#%llu",
                                                          (unsigned long long)field_u64(
                                                              &event->render_pass_instance_id))));
     extra_args(args, message);
@@ -406,7 +407,7 @@ static int stages_now(struct import *im, void *state, const struct packet *packe
     (void)state;
     (void)packet;
     (void)message;
-    im->machine->gpu_events.is_used = true;
+    gpu_events_of(im)->is_used = true;
     return 0;
 }
 
@@ -423,11 +424,17 @@ static int stages_sorted(struct import *im, void *state, const struct packet *pa
     return stage_add(im, stages, packet, message, &event, &queue);
 }
 
+struct gpu_events *gpu_events_of(const struct import *im)
+{
+    return &((struct render_stages *)importer_state(im, &importer_render_stages))->events;
+}
+
 static void stages_done(void *state)
 {
     struct render_stages *stages = state;
     described_vec_done(&stages->queues);
     described_vec_done(&stages->stages);
+    gpu_events_done(&stages->events);
     map64_done(&stages->unnamed);
 }
 

@@ -196,15 +196,21 @@ static void memory_done(void *state)
     map64_done(&memory->bound);
 }
 
+// Names of objects by their handles, in strings.
+struct names {
+    struct map64 command_buffers, render_passes, framebuffers;
+};
+
 static struct map64 *names_of(struct import *im, int32_t type)
 {
+    struct names *names = importer_state(im, &importer_vulkan_api);
     switch (type) {
     case VULKAN_COMMAND_BUFFER:
-        return &im->machine->vulkan_names[0];
+        return &names->command_buffers;
     case VULKAN_RENDER_PASS:
-        return &im->machine->vulkan_names[1];
+        return &names->render_passes;
     case VULKAN_FRAMEBUFFER:
-        return &im->machine->vulkan_names[2];
+        return &names->framebuffers;
     default:
         return NULL;
     }
@@ -280,5 +286,17 @@ const struct importer importer_vulkan_memory = {
     .state_size = sizeof(struct memory),
     .done = memory_done,
 };
-const struct importer importer_vulkan_api = {.field = PB_TracePacket_vulkan_api_event,
-                                             .sorted = api_sorted};
+static void names_done(void *state)
+{
+    struct names *names = state;
+    map64_done(&names->command_buffers);
+    map64_done(&names->render_passes);
+    map64_done(&names->framebuffers);
+}
+
+const struct importer importer_vulkan_api = {
+    .field = PB_TracePacket_vulkan_api_event,
+    .sorted = api_sorted,
+    .state_size = sizeof(struct names),
+    .done = names_done,
+};

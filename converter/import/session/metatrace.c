@@ -8,7 +8,6 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/map.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -198,7 +197,7 @@ static struct slice_name known_name(struct import *im, const struct wire_field *
                                     const char *what, const char *const *names, size_t n)
 {
     uint32_t number = (uint32_t)field_u64(id);
-    return number < n ? slice_name(names[number]) : ftrace_name(im, "%s %u", what, number);
+    return number < n ? slice_name(names[number]) : import_text(im, "%s %u", what, number);
 }
 
 static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
@@ -210,7 +209,7 @@ static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
     struct slice_spec spec = {
         .ts = ts,
         .dur = field_i64(&event->event_duration_ns),
-        .track = ftrace_thread_track(im, utid),
+        .track = thread_track_get(im, utid),
         .category = slice_name("metatrace"),
         .args = args->items,
         .n_args = args->n,

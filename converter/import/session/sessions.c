@@ -6,7 +6,6 @@
 
 #include "common/elements.h"
 #include "common/map.h"
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -24,9 +23,9 @@ static uint32_t session_track(struct import *im, const union message_ConcurrentS
     // A clone has the name of what it was cloned from.
     const char *more = is_clone ? " (clone)" : "";
     struct slice_name name =
-        text->size ? ftrace_name(im, "%.*s%s", (int)(text->size < 400 ? text->size : 400),
+        text->size ? import_text(im, "%.*s%s", (int)(text->size < 400 ? text->size : 400),
                                  field_text(text), more)
-                   : ftrace_name(im, "Session %llu%s", (unsigned long long)id, more);
+                   : import_text(im, "Session %llu%s", (unsigned long long)id, more);
     struct track_spec track = {
         .type = "concurrent_tracing_sessions",
         .dimensions = {dimension_int("session_id", id)},

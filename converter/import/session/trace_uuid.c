@@ -22,15 +22,20 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
         metadata_set_text(&im->metadata, "trace_uuid", text, (size_t)n);
 }
 
-void trace_uuid_make(struct import *im, const uint8_t *bytes, size_t size)
+// Makes one up from the trace's bytes, unless it has one.
+static int trace_uuid_indexed(struct import *im, void *state)
 {
+    (void)state;
+    const uint8_t *bytes = input_bytes(im->input);
+    size_t size = input_size(im->input);
     uint64_t hash = FNV_START; // FNV-1a
     for (size_t i = 0; i < size && i < HASHED_MAX; i++)
         hash = (hash ^ bytes[i]) * FNV_PRIME;
     if (metadata_has(&im->metadata, "trace_uuid"))
-        return;
+        return 0;
     trace_uuid_set(im, 0, hash);
     metadata_made(&im->metadata, "trace_uuid");
+    return 0;
 }
 
 static int trace_uuid_now(struct import *im, void *state, const struct packet *packet,
@@ -46,4 +51,6 @@ static int trace_uuid_now(struct import *im, void *state, const struct packet *p
 const struct importer importer_trace_uuid = {
     .field = PB_TracePacket_trace_uuid,
     .now = trace_uuid_now,
+    .of_all_machines = true,
+    .indexed = trace_uuid_indexed,
 };

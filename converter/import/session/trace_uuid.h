@@ -5,6 +5,3 @@
 
 // Notes the trace's uuid, unless it is all zero.
 void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb);
-
-// Makes one up from the trace's bytes, unless it has one.
-void trace_uuid_make(struct import *im, const uint8_t *bytes, size_t size);

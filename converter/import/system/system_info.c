@@ -2,7 +2,6 @@
 //
 // SystemInfo: the machine that the trace was recorded on.
 #include "common/elements.h"
-#include "converter/import/ftrace/syscalls.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -57,7 +56,7 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     if (utsname->sysname.size == 5 && memcmp(field_text(&utsname->sysname), "Linux", 5) == 0)
         sched_set_release(&im->machine->sched, field_text(release), release->size);
     const struct wire_field *machine = &utsname->machine;
-    im->machine->syscall_names = syscall_names_of(field_text(machine), machine->size);
+    im->machine->architecture = import_text_keep(im, field_text(machine), machine->size).text;
     for (size_t i = 0; i < ELEMENTS(texts); i++)
         text_fact(im, texts[i].name, &info->at[texts[i].field]);
     if (field_present(&info->timezone_off_mins))

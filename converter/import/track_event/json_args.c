@@ -12,6 +12,7 @@
 
 #include "common/memory.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/track_event/track_events.h"
 #include "converter/tables/defend.h"
 
 enum { COLUMN_ID, COLUMN_PARENT, COLUMN_KEY, COLUMN_TYPE, COLUMN_ATOM };
@@ -49,12 +50,13 @@ struct json_reader *json_reader_free(struct json_reader *reader)
 static struct json_reader *reader_get(struct import *im)
 {
     static const char sql[] = "SELECT id, parent, key, type, atom FROM json_tree(?)";
-    if (im->json)
-        return im->json;
+    struct json_reader **known = &track_events_of(im)->json;
+    if (*known)
+        return *known;
     struct json_reader *reader = memory_calloc(1, sizeof(*reader));
     if (!reader)
         return NULL;
-    im->json = reader;
+    *known = reader;
     if (sqlite3_open_v2(":memory:", &reader->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                         NULL) == SQLITE_OK &&
         handle_defend(reader->db) == SQLITE_OK)

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/gpu/events.h"
 #include "protos/fields.h"
 
 #define CATEGORIES_MAX  65536 // bytes of their names in one event
@@ -191,7 +192,7 @@ static void flow_write(struct import *im, uint64_t flow, int64_t from, int64_t t
 void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use)
 {
     struct import *im = event->im;
-    struct track_events *all = &im->machine->track_events;
+    struct track_events *all = track_events_of(im);
     const uint64_t *index = map64_find(&all->flows, flow);
     if (index) {
         struct flow_end *from = &all->flow_ends.items[*index];
@@ -251,7 +252,7 @@ static void gpu_events_read(struct event *event, int64_t slice)
 
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
 {
-    if (event->im->machine->gpu_events.is_used)
+    if (gpu_events_of(event->im)->is_used)
         gpu_events_read(event, slice);
     struct flow_end end = {slice, slice_ts};
     flows_read(event, end, PB_TrackEvent_flow_ids, PB_TrackEvent_flow_ids_old, FLOW_ANY);
@@ -306,7 +307,7 @@ static bool place_find(struct event *event)
 static uint32_t event_track(const struct event *event, enum track_use use)
 {
     if (event->is_of_thread)
-        return ftrace_thread_track(event->im, event->utid);
+        return thread_track_get(event->im, event->utid);
     return described_track_id(event->im, event->track_uuid, event->name, use, event->packet->state);
 }
 
@@ -398,7 +399,7 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
     uint64_t phase = field_u64(&event.legacy[PB_TrackEvent_LegacyEvent_phase]);
     if (!place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-        return im->machine->track_events.failure;
+        return track_events_of(im)->failure;
     }
     event_legacy_times(&event);
     extra_counters(&event, PB_TrackEvent_extra_counter_track_uuids,
@@ -415,10 +416,11 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
         slice_event(&event, type);
     else
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-    return im->machine->track_events.failure;
+    return track_events_of(im)->failure;
 }
 
 const struct importer importer_track_event = {
     .field = PB_TracePacket_track_event,
     .sorted = track_event_sorted,
+    .shares = &importer_track_descriptor,
 };

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "converter/import/ftrace/ftrace.h"
 #include "converter/import/importer.h"
+#include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"
 
 #define N_EVENT_FIELDS  (PB_TrackEvent_callstack_weight + 1)

@@ -124,7 +124,7 @@ static void correlation_id(struct event *event, struct arg_writer *writer)
     const struct wire_field *iid = &event->fields[PB_TrackEvent_correlation_id_str_iid];
     if (field_present(number)) {
         struct slice_name name =
-            ftrace_name(event->im, "tp:#%llu", (unsigned long long)field_u64(number));
+            import_text(event->im, "tp:#%llu", (unsigned long long)field_u64(number));
         named_put(writer, "correlation_id", arg_text(NULL, name.text, name.size));
     }
     if (field_present(iid))

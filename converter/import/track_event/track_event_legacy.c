@@ -167,7 +167,7 @@ static struct slice_name root_name(struct event *event, bool local, int64_t id)
     uint64_t key = hash_u64((uint64_t)id) ^ (local ? hash_u64((uint64_t)event->upid + 1) : 0);
     bool is_new;
     uint32_t first = track_name(event, local);
-    const uint64_t *name = map64_get_or_add(&im->machine->async_names, key, first, &is_new);
+    const uint64_t *name = map64_get_or_add(&track_events_of(im)->async_names, key, first, &is_new);
     return event_string(event, name ? (uint32_t)*name : first);
 }
 
@@ -226,7 +226,7 @@ static uint32_t moment_track(struct event *event, bool of_process)
 
 static void phase_arg(struct event *event, char phase, struct arg_vec *args)
 {
-    struct slice_name text = ftrace_name(event->im, "%c", phase);
+    struct slice_name text = import_text(event->im, "%c", phase);
     if (arg_vec_push(args, arg_text("legacy_event.phase", text.text, text.size)) < 0)
         event->im->slices.failure = -ENOMEM;
 }
@@ -311,7 +311,7 @@ static bool legacy_track(struct event *event, char phase, uint32_t *ret)
         return true;
     }
     if (event->is_of_thread) {
-        *ret = ftrace_thread_track(im, event->utid);
+        *ret = thread_track_get(im, event->utid);
         return true;
     }
     if (event->utid == UTID_NONE && !strchr("iIR", phase))

@@ -13,6 +13,7 @@
 #include "common/str.h"
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
+#include "converter/import/track_event/json_args.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
@@ -29,7 +30,7 @@ static struct described_track *item_find(const struct track_events *events, uint
 
 static struct described_track *item_get(struct import *im, uint64_t uuid)
 {
-    struct track_events *events = &im->machine->track_events;
+    struct track_events *events = track_events_of(im);
     struct described_track *track = item_find(events, uuid);
     if (track)
         return track;
@@ -192,7 +193,7 @@ void described_track_read(struct import *im, const struct wire_field *descriptor
 
 static bool ancestors_fit(struct import *im, const struct described_track *track)
 {
-    const struct track_events *events = &im->machine->track_events;
+    const struct track_events *events = track_events_of(im);
     uint64_t seen[ANCESTORS_MAX];
     size_t n = 0;
     while (track && track->parent_uuid) {
@@ -218,14 +219,14 @@ static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64
     const uint64_t *owner = map64_find(owners, (uint64_t)id);
     bool taken = owner && *owner != uuid;
     if (!taken && map64_set(owners, (uint64_t)id, uuid) < 0)
-        im->machine->track_events.failure = -ENOMEM;
+        track_events_of(im)->failure = -ENOMEM;
     return taken;
 }
 
 static void place_find(struct import *im, struct described_track *track,
                        const struct described_track *parent)
 {
-    struct track_events *events = &im->machine->track_events;
+    struct track_events *events = track_events_of(im);
     struct processes *processes = &im->processes;
     track->is_root = track->has_pid;
     if (track->has_pid && track->trusted_pid) {
@@ -269,7 +270,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
         if (!found)
             return NULL;
         parent = *found;
-        track = item_find(&im->machine->track_events, uuid); // the array may have moved
+        track = item_find(track_events_of(im), uuid); // the array may have moved
     }
     place_find(im, track, &parent);
     return track;
@@ -337,7 +338,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
 // own, or this one is.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
-    const struct described_track *track = item_find(&im->machine->track_events, uuid);
+    const struct described_track *track = item_find(track_events_of(im), uuid);
     bool is_root = track->is_root;
     if (!track->parent_uuid)
         return -1;
@@ -345,7 +346,7 @@ static int64_t parent_row(struct import *im, uint64_t uuid, const struct generat
     uint32_t row = described_track_id(im, parent_uuid, STRSET_NONE, USE_PARENT, state);
     if (is_root)
         return -1;
-    const struct described_track *parent = item_find(&im->machine->track_events, parent_uuid);
+    const struct described_track *parent = item_find(track_events_of(im), parent_uuid);
     return parent && !parent->is_root ? (int64_t)row : -1;
 }
 
@@ -365,7 +366,7 @@ static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64
 {
     if (im->tracks.items.n == n_before || id >= im->tracks.items.n)
         return;
-    const struct described_track *track = item_find(&im->machine->track_events, uuid);
+    const struct described_track *track = item_find(track_events_of(im), uuid);
     bool is_root = track->is_root || !uuid;
     int64_t set = source_args(im, track, is_root, state);
     struct track *row = &im->tracks.items.items[id];
@@ -419,7 +420,7 @@ static uint32_t own_track(struct import *im, const struct described_track *track
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state)
 {
-    struct described_track *track = item_find(&im->machine->track_events, uuid);
+    struct described_track *track = item_find(track_events_of(im), uuid);
     if (!track || track->place == PLACE_UNKNOWN)
         track = described_track_get(im, uuid);
     if (!track)
@@ -429,7 +430,7 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     bool is_first = !track->has_event_name;
     int64_t parent =
         is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
-    track = item_find(&im->machine->track_events, uuid); // finding the parent may have moved it
+    track = item_find(track_events_of(im), uuid); // finding the parent may have moved it
     if (track->place == PLACE_THREAD && track->is_root && !track->is_counter &&
         !track->is_separate) {
         struct track_spec spec = {.type = "thread_execution",
@@ -453,30 +454,17 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     return id;
 }
 
-void track_events_done(struct track_events *events)
-{
-    map64_done(&events->by_uuid);
-    map64_done(&events->threads);
-    map64_done(&events->epochs);
-    epoch_thread_vec_done(&events->epoch_threads);
-    map64_done(&events->by_utid);
-    map64_done(&events->by_upid);
-    map64_done(&events->flows);
-    flow_end_vec_done(&events->flow_ends);
-    described_track_vec_done(&events->items);
-}
-
 struct epoch_thread *epoch_thread(struct import *im, const struct generation *state)
 {
-    const uint64_t *index = map64_find(&im->machine->track_events.epochs, state->epoch);
-    return index ? &im->machine->track_events.epoch_threads.items[*index] : NULL;
+    const uint64_t *index = map64_find(&track_events_of(im)->epochs, state->epoch);
+    return index ? &track_events_of(im)->epoch_threads.items[*index] : NULL;
 }
 
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      uint32_t *ret_tid)
 {
     const struct epoch_thread *own = epoch_thread(im, state);
-    const uint64_t *other = map64_find(&im->machine->track_events.threads, state->sequence_id);
+    const uint64_t *other = map64_find(&track_events_of(im)->threads, state->sequence_id);
     if (!own && !other)
         return false;
     *ret_pid = own ? own->pid : (uint32_t)(*other >> 32);
@@ -488,7 +476,7 @@ bool sequence_thread(struct import *im, const struct generation *state, uint32_t
 static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message)
 {
-    struct track_events *events = &im->machine->track_events;
+    struct track_events *events = track_events_of(im);
     if (!packet->sequence_id)
         return;
     MESSAGE(thread, ThreadDescriptor, message);
@@ -514,8 +502,8 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
     uint64_t pid = (uint32_t)field_u64(&thread.pid);
     uint64_t tid = (uint32_t)field_u64(&thread.tid);
     if (packet->sequence_id &&
-        map64_set(&im->machine->track_events.threads, packet->sequence_id, pid << 32 | tid) < 0)
-        im->machine->track_events.failure = -ENOMEM;
+        map64_set(&track_events_of(im)->threads, packet->sequence_id, pid << 32 | tid) < 0)
+        track_events_of(im)->failure = -ENOMEM;
 }
 
 static uint32_t packet_trusted_pid(const struct packet *packet)
@@ -538,7 +526,7 @@ static int track_descriptor_now(struct import *im, void *state, const struct pac
     if (field_present(&part.thread))
         sequence_thread_now(im, packet, &part.thread);
     described_track_read(im, message, packet_trusted_pid(packet));
-    return im->machine->track_events.failure;
+    return track_events_of(im)->failure;
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
@@ -578,7 +566,7 @@ static int track_descriptor_sorted(struct import *im, void *state, const struct 
         thread_name(im, track->place_id, &part.thread);
     else if (track && field_present(&part.process) && track->place == PLACE_PROCESS)
         process_describe(im, track->place_id, &part.process);
-    return im->machine->track_events.failure;
+    return track_events_of(im)->failure;
 }
 
 // The older forms, which describe no track.
@@ -589,7 +577,7 @@ static int thread_descriptor_now(struct import *im, void *state, const struct pa
     if (!packet->sequence_id)
         stats_add(&im->stats, STAT_thread_descriptor_missing_sequence_id, 1);
     sequence_thread_now(im, packet, message);
-    return im->machine->track_events.failure;
+    return track_events_of(im)->failure;
 }
 
 static int thread_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
@@ -616,19 +604,44 @@ static int process_descriptor_sorted(struct import *im, void *state, const struc
     return 0;
 }
 
+struct track_events *track_events_of(const struct import *im)
+{
+    return importer_state(im, &importer_track_descriptor);
+}
+
+static void track_events_done(void *state)
+{
+    struct track_events *events = state;
+    map64_done(&events->by_uuid);
+    map64_done(&events->threads);
+    map64_done(&events->epochs);
+    epoch_thread_vec_done(&events->epoch_threads);
+    map64_done(&events->by_utid);
+    map64_done(&events->by_upid);
+    map64_done(&events->flows);
+    map64_done(&events->async_names);
+    json_reader_free(events->json);
+    flow_end_vec_done(&events->flow_ends);
+    described_track_vec_done(&events->items);
+}
+
 const struct importer importer_track_descriptor = {
     .field = PB_TracePacket_track_descriptor,
     .now = track_descriptor_now,
     .sorted = track_descriptor_sorted,
+    .state_size = sizeof(struct track_events),
+    .done = track_events_done,
 };
 
 const struct importer importer_thread_descriptor = {
     .field = PB_TracePacket_thread_descriptor,
     .now = thread_descriptor_now,
     .sorted = thread_descriptor_sorted,
+    .shares = &importer_track_descriptor,
 };
 
 const struct importer importer_process_descriptor = {
     .field = PB_TracePacket_process_descriptor,
     .sorted = process_descriptor_sorted,
+    .shares = &importer_track_descriptor,
 };

@@ -67,7 +67,9 @@ struct track_events {
     struct map64 by_utid, by_upid; // the track that is a thread's or process's own
     struct map64 flows;            // flow -> index in flow_ends, of the slice it came by last
     struct flow_end_vec flow_ends;
-    int failure; // negative errno of the first failure
+    struct map64 async_names; // id of asynchronous events -> the first name they had
+    struct json_reader *json; // owned; NULL: not needed yet
+    int failure;              // negative errno of the first failure
 };
 
 // What a track is asked for, because slices of merged tracks are told apart by begin and end.
@@ -86,4 +88,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid);
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state);
 
-void track_events_done(struct track_events *events);
+// Those of the machine at hand.
+struct track_events *track_events_of(const struct import *im);
+
+extern const struct importer importer_track_descriptor; // has the state

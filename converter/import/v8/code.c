@@ -165,10 +165,9 @@ static void live_free(void *code)
     free(code);
 }
 
-struct v8 *v8_free(struct v8 *v8)
+void v8_done(void *state)
 {
-    if (!v8)
-        return NULL;
+    struct v8 *v8 = state;
     vec_foreach(&v8->spaces, space)
         tdestroy(space->live, live_free);
     code_space_vec_done(&v8->spaces);
@@ -181,6 +180,4 @@ struct v8 *v8_free(struct v8 *v8)
     strset_done(&v8->js_scripts);
     strset_done(&v8->js_functions);
     strset_done(&v8->wasm_scripts);
-    free(v8);
-    return NULL;
 }

@@ -54,9 +54,7 @@ struct v8 {
     struct v8_function_vec functions;                     // what interned ones were made into
 };
 
-// The state of the machine at hand, made if there is none. NULL: no memory, which is noted.
-struct v8 *v8_get(struct import *im);
-struct v8 *v8_free(struct v8 *v8); // NULL
+void v8_done(void *state);
 
 // The index of the isolate with that number in the sequence. V8_NONE: there is none, or it cannot
 // be used, which is counted.

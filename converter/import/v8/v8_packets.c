@@ -38,12 +38,11 @@ static bool thread_find(struct code_packet *code, const struct wire_field *tid)
     return true;
 }
 
-static bool packet_begin(struct code_packet *code, struct import *im, const struct packet *packet,
-                         const struct wire_field *isolate_iid, const struct wire_field *tid)
+static bool packet_begin(struct code_packet *code, struct import *im, void *state,
+                         const struct packet *packet, const struct wire_field *isolate_iid,
+                         const struct wire_field *tid)
 {
-    *code = (struct code_packet){.im = im, .v8 = v8_get(im), .packet = packet};
-    if (!code->v8)
-        return false;
+    *code = (struct code_packet){.im = im, .v8 = state, .packet = packet};
     code->isolate = v8_isolate(im, code->v8, packet, field_u64(isolate_iid));
     return code->isolate != V8_NONE && thread_find(code, tid);
 }
@@ -84,7 +83,6 @@ static struct slice_name text_of(const struct wire_field *field)
 static int js_sorted(struct import *im, void *state, const struct packet *packet,
                      const struct wire_field *message)
 {
-    (void)state;
     static const char *const tiers[] = {"UNKNOWN", "IGNITION",   "SPARKPLUG",
                                         "MAGLEV",  "TURBOSHAFT", "TURBOFAN"};
     MESSAGE(part, V8JsCode, message);
@@ -93,7 +91,7 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
     struct slice_name name;
-    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t function = v8_js_function(im, code.v8, packet, code.isolate,
                                       field_u64(&part.v8_js_function_iid), &name);
@@ -125,7 +123,6 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
 static int internal_sorted(struct import *im, void *state, const struct packet *packet,
                            const struct wire_field *message)
 {
-    (void)state;
     static const char *const types[] = {
         "UNKNOWN",           "BYTECODE_HANDLER",      "FOR_TESTING",         "BUILTIN",
         "WASM_FUNCTION",     "WASM_TO_CAPI_FUNCTION", "WASM_TO_JS_FUNCTION", "JS_TO_WASM_FUNCTION",
@@ -137,7 +134,7 @@ static int internal_sorted(struct import *im, void *state, const struct packet *
     struct slice_name name = text_of(&part.name);
     uint64_t type = field_u64(&part.type);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
@@ -154,7 +151,6 @@ static int internal_sorted(struct import *im, void *state, const struct packet *
 static int wasm_sorted(struct import *im, void *state, const struct packet *packet,
                        const struct wire_field *message)
 {
-    (void)state;
     static const char *const tiers[] = {"UNKNOWN", "LIFTOFF", "TURBOFAN"};
     MESSAGE(part, V8WasmCode, message);
     const struct wire_field *start = &part.instruction_start;
@@ -163,7 +159,7 @@ static int wasm_sorted(struct import *im, void *state, const struct packet *pack
     struct slice_name name = text_of(&part.function_name);
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t script =
         v8_wasm_script(im, code.v8, packet, code.isolate, field_u64(&part.v8_wasm_script_iid));
@@ -185,12 +181,11 @@ static int wasm_sorted(struct import *im, void *state, const struct packet *pack
 static int regexp_sorted(struct import *im, void *state, const struct packet *packet,
                          const struct wire_field *message)
 {
-    (void)state;
     MESSAGE(part, V8RegExpCode, message);
     const struct wire_field *start = &part.instruction_start;
     const struct wire_field *size = &part.instruction_size_bytes;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
         return 0;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
@@ -206,11 +201,11 @@ static int regexp_sorted(struct import *im, void *state, const struct packet *pa
 static int move_sorted(struct import *im, void *state, const struct packet *packet,
                        const struct wire_field *message)
 {
-    (void)state;
     MESSAGE(part, V8CodeMove, message);
     const struct wire_field *from = &part.from_instruction_start_address;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet, &part.isolate_iid, &part.tid) || !field_present(from))
+    if (!packet_begin(&code, im, state, packet, &part.isolate_iid, &part.tid) ||
+        !field_present(from))
         return 0;
     int64_t space = space_of(&code, from, &part.instruction_size_bytes);
     if (space != V8_NONE)
@@ -221,31 +216,34 @@ static int move_sorted(struct import *im, void *state, const struct packet *pack
 
 static int v8_finish(struct import *im, void *state)
 {
-    (void)state;
-    if (im->machine->v8)
-        codes_finish(im, im->machine->v8);
+    codes_finish(im, state);
     return 0;
 }
 
-// All share a state, which one of them finishes.
 const struct importer importer_v8_js_code = {
     .field = PB_TracePacket_v8_js_code,
     .sorted = js_sorted,
+    .state_size = sizeof(struct v8),
     .finish = v8_finish,
+    .done = v8_done,
 };
 const struct importer importer_v8_internal_code = {
     .field = PB_TracePacket_v8_internal_code,
     .sorted = internal_sorted,
+    .shares = &importer_v8_js_code,
 };
 const struct importer importer_v8_wasm_code = {
     .field = PB_TracePacket_v8_wasm_code,
     .sorted = wasm_sorted,
+    .shares = &importer_v8_js_code,
 };
 const struct importer importer_v8_regexp_code = {
     .field = PB_TracePacket_v8_reg_exp_code,
     .sorted = regexp_sorted,
+    .shares = &importer_v8_js_code,
 };
 const struct importer importer_v8_code_move = {
     .field = PB_TracePacket_v8_code_move,
     .sorted = move_sorted,
+    .shares = &importer_v8_js_code,
 };

@@ -15,15 +15,6 @@
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
 
-struct v8 *v8_get(struct import *im)
-{
-    if (!im->machine->v8)
-        im->machine->v8 = memory_calloc(1, sizeof(*im->machine->v8));
-    if (!im->machine->v8)
-        im->processes.failure = -ENOMEM;
-    return im->machine->v8;
-}
-
 static void latin1_add(struct strbuf *text, const struct wire_field *field)
 {
     for (size_t i = 0; i < field->size; i++)

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the trace reader, which knows packets, and the importers, which know what is in them.
+#include "converter/import/import_trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "converter/import/importer.h"
+#include "protos/fields.h"
+
+#define FIELD_LEFT_OUT_MAX 10000 // larger numbers are counted as one
+
+static void importers_index(struct import *im)
+{
+    for (size_t i = 0; i < n_importers; i++)
+        im->importer_of[importers[i]->field] = (uint8_t)(i + 1);
+}
+
+static const struct importer *importer_find(const struct import *im, uint32_t field,
+                                            size_t *ret_index)
+{
+    size_t number = field < IMPORTER_FIELDS_MAX ? im->importer_of[field] : 0;
+    *ret_index = number - 1;
+    return number ? importers[number - 1] : NULL;
+}
+
+static enum field_interest handle_interest(void *userdata, uint32_t field)
+{
+    size_t index;
+    const struct importer *importer = importer_find(userdata, field, &index);
+    if (!importer)
+        return FIELD_IGNORED;
+    if (importer->event)
+        return FIELD_EVENTS;
+    if (importer->now && importer->sorted)
+        return FIELD_BOTH;
+    return importer->now ? FIELD_NOW : FIELD_SORTED;
+}
+
+static int import_failure(struct import *im)
+{
+    int r = database_error(im->db, im->err);
+    if (r == 0)
+        r = im->tracks.failure;
+    if (r == 0)
+        r = im->async_tracks.failure;
+    if (r == 0)
+        r = im->stacks.failure;
+    if (r == 0)
+        r = im->slices.failure;
+    if (r == 0)
+        r = im->deobfuscation.failure;
+    if (r == 0)
+        r = im->thread_states.failure;
+    if (r == 0 && (im->strings.failed || im->package_keys.failed))
+        r = -ENOMEM;
+    return r < 0 ? r : im->processes.failure;
+}
+
+static int handle_now(void *userdata, const struct packet *packet, const struct wire_field *field)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(im, field->number, &index);
+    int r = importer->now(im, im->machine->states[index], packet, field);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_sorted(void *userdata, const struct packet *packet,
+                         const struct wire_field *field)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(im, field->number, &index);
+    int r = importer->sorted(im, im->machine->states[index], packet, field);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_machine(void *userdata, uint32_t machine, uint32_t raw_id)
+{
+    return machines_enter(userdata, machine, raw_id);
+}
+
+static int handle_event(void *userdata, uint32_t field, const struct bundle_event *event)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(im, field, &index);
+    int r = importer->event(im, im->machine->states[index], event);
+    return r < 0 ? r : import_failure(im);
+}
+
+static int handle_describe(void *userdata, uint32_t field, const struct wire_field *descriptor)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(im, field, &index);
+    return importer->describe ? importer->describe(im, im->machine->states[index], descriptor) : 0;
+}
+
+static int handle_complete(void *userdata, uint32_t field, int64_t ts)
+{
+    struct import *im = userdata;
+    size_t index = 0;
+    const struct importer *importer = importer_find(im, field, &index);
+    return importer->complete ? importer->complete(im, im->machine->states[index], ts) : 0;
+}
+
+static int importers_indexed(struct import *im)
+{
+    return machine_call(im, MACHINE_INDEXED);
+}
+
+static int handle_indexed(void *userdata, const struct trace_result *result)
+{
+    struct import *im = userdata;
+    im->n_packets = result->n_packets;
+    metadata_set_text(&im->metadata, "trace_type", "proto", 5);
+    metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_size(im->input));
+    if (result->has_trace_clock) {
+        metadata_set_int(&im->metadata, "trace_time_clock_id", clock_id_of(im->clocks.trace_clock));
+        metadata_made(&im->metadata, "trace_time_clock_id");
+    }
+    if (result->stopped || input_stopped(im->input))
+        stats_set_at(&im->stats, STAT_mmsql_stopped_at_offset,
+                     result->stopped ? result->stopped : input_stopped(im->input),
+                     result->stopped ? (int64_t)result->stopped_offset
+                                     : (int64_t)input_size(im->input));
+    if (result->truncated)
+        stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
+    return machines_each(im, importers_indexed);
+}
+
+static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
+                            const struct clock_reading *readings, size_t n)
+{
+    struct import *im = userdata;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t clock_id = clock_id_of(readings[i].clock);
+        bool scoped = clock_id >= CLOCK_ID_SEQUENCE_MIN && clock_id <= CLOCK_ID_SEQUENCE_MAX;
+        uint32_t machine = scoped ? im->machine->number : clock_machine_of(readings[i].clock);
+        if (clock_id == CLOCK_ID_REALTIME && !machine && !im->has_realtime) {
+            im->has_realtime = true;
+            im->realtime_offset = (int64_t)((uint64_t)readings[i].timestamp - (uint64_t)ts);
+        }
+        struct cell *row = database_row(im->db, TABLE_clock_snapshot, NULL);
+        cell_int(row, COL_clock_snapshot_ts, ts);
+        cell_int(row, COL_clock_snapshot_clock_id, clock_id);
+        cell_text(row, COL_clock_snapshot_clock_name, clock_name(clock_id));
+        cell_int(row, COL_clock_snapshot_clock_value,
+                 (int64_t)((uint64_t)readings[i].timestamp * (uint64_t)readings[i].unit_ns));
+        cell_int(row, COL_clock_snapshot_snapshot_id, id);
+        cell_int(row, COL_clock_snapshot_machine_id, machine);
+    }
+}
+
+static enum stat sequence_missing_stat(uint32_t field)
+{
+    switch (field) {
+    case PB_TracePacket_incremental_state_cleared:
+        return STAT_incremental_state_cleared_missing_sequence_id;
+    case PB_TracePacket_previous_packet_dropped:
+        return STAT_previous_packet_dropped_missing_sequence_id;
+    case PB_TracePacket_trace_packet_defaults:
+        return STAT_trace_packet_defaults_missing_sequence_id;
+    default:
+        return STAT_interned_data_missing_sequence_id;
+    }
+}
+
+static void handle_problem(void *userdata, enum trace_problem problem, uint32_t detail)
+{
+    struct import *im = userdata;
+    static const enum stat counted[N_TRACE_PROBLEMS] = {
+        [PROBLEM_PACKET_DAMAGED] = STAT_mmsql_packets_damaged,
+        [PROBLEM_COMPRESSED_DAMAGED] = STAT_mmsql_compressed_damaged,
+        [PROBLEM_COMPRESSED_UNSUPPORTED] = STAT_mmsql_compression_unknown,
+        [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure_unknown_source_clock,
+        [PROBLEM_CLOCK_UNRELATED] = STAT_clock_sync_failure_no_path,
+        [PROBLEM_TIME_NEGATIVE] = STAT_trace_sorter_negative_timestamp_dropped,
+        [PROBLEM_CLOCK_SNAPSHOT] = STAT_invalid_clock_snapshots,
+        [PROBLEM_STATE_MISSING] = STAT_packet_skipped_seq_needs_incremental_state_invalid,
+        [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
+        [PROBLEM_COMPACT_SCHED_DAMAGED] = STAT_compact_sched_has_parse_errors,
+        [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
+        [PROBLEM_INTERNED_IGNORED] = STAT_interned_data_skipped_incremental_state_invalid,
+        [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
+        [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
+        [PROBLEM_ETW_DAMAGED] = STAT_mmsql_etw_events_damaged,
+        [PROBLEM_MACHINES_MANY] = STAT_mmsql_machines_many,
+        [PROBLEM_THREAD_TIME_IGNORED] = STAT_thread_descriptor_skipped_incremental_state_invalid,
+    };
+    bool is_thread_time =
+        problem == PROBLEM_THREAD_TIME_UNSET || problem == PROBLEM_THREAD_TIME_NEGATIVE;
+    if (problem == PROBLEM_EVENTS_LOST)
+        stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
+    else if (problem == PROBLEM_SEQUENCE_MISSING)
+        stats_add(&im->stats, sequence_missing_stat(detail), 1);
+    else if (problem == PROBLEM_FIELD_LEFT_OUT)
+        stats_add_at(&im->stats, STAT_mmsql_packets_left_out,
+                     detail < FIELD_LEFT_OUT_MAX ? detail : FIELD_LEFT_OUT_MAX, 1);
+    else if (problem == PROBLEM_INTERNED_MISSING)
+        stats_add(&im->stats, STAT_interned_data_tokenizer_errors, detail);
+    else if (problem == PROBLEM_INTERNED_WITHHELD)
+        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, detail);
+    else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
+        stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
+    else
+        stats_add(&im->stats, counted[problem], 1);
+    if (problem == PROBLEM_CLOCK_UNKNOWN || problem == PROBLEM_CLOCK_UNRELATED)
+        stats_add(&im->stats, STAT_clock_sync_failure_undeferrable_packet_loss, 1);
+}
+
+static bool handle_progress(void *userdata, double done)
+{
+    struct import *im = userdata;
+    return im->progress(im->userdata, done);
+}
+
+static void bounds_write(struct import *im)
+{
+    if (im->slices.has_bounds) {
+        import_bounds(im, im->slices.start_ts);
+        import_bounds(im, im->slices.end_ts);
+    }
+    if (im->thread_states.has_bounds) {
+        import_bounds(im, im->thread_states.start_ts);
+        import_bounds(im, im->thread_states.end_ts);
+    }
+    struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
+    cell_int(row, COL_trace_bounds_start_ts, im->has_bounds ? im->start_ts : 0);
+    // As Perfetto: a trace of one moment is not empty.
+    int64_t end = im->end_ts + (im->start_ts == im->end_ts && im->end_ts < INT64_MAX);
+    cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? end : 0);
+}
+
+// The only trace of this database. What a path is made of does not end with the import.
+static void trace_write(struct import *im)
+{
+    struct cell *row = database_row(im->db, TABLE_trace, NULL);
+    const char *name = input_name(im->input);
+    cell_text(row, COL_trace_path, database_copy(im->db, name, strlen(name)));
+    cell_text(row, COL_trace_uuid, metadata_get_text(&im->metadata, "trace_uuid"));
+    cell_int(row, COL_trace_size_bytes, (int64_t)input_size(im->input));
+    cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
+    cell_int(row, COL_trace_start_ts, im->has_bounds ? im->start_ts : 0);
+    cell_int(row, COL_trace_end_ts, im->has_bounds ? im->end_ts : 0);
+    cell_int(row, COL_trace_ts_shift, 0);
+    if (im->has_realtime)
+        cell_int(row, COL_trace_realtime_offset, im->realtime_offset);
+    for (uint32_t i = 0; i < im->machines.n; i++) {
+        row = database_row(im->db, TABLE_trace_machine, NULL);
+        cell_int(row, COL_trace_machine_trace_id, 0);
+        cell_int(row, COL_trace_machine_machine_id, i);
+    }
+}
+
+static int importers_finish(struct import *im)
+{
+    return machine_call(im, MACHINE_FINISH);
+}
+
+// Everything that was held back until the whole trace was seen.
+static int held_back_write(struct import *im)
+{
+    int r = machines_each(im, importers_finish);
+    stacks_write(im);
+    if (r == 0)
+        r = machines_each(im, sched_finish);
+    if (r == 0)
+        r = slices_finish(&im->slices);
+    if (r == 0)
+        r = thread_states_finish(&im->thread_states);
+    if (r == 0)
+        r = process_counters_finish(im);
+    if (r == 0)
+        r = processes_write(&im->processes, im->db, &im->args);
+    if (r == 0)
+        r = tracks_write(&im->tracks, im->db);
+    if (r == 0)
+        r = samples_write(im);
+    if (r == 0)
+        r = metadata_write(&im->metadata, im->db);
+    if (r == 0)
+        r = stats_write(&im->stats, im->db);
+    bounds_write(im);
+    trace_write(im);
+    return r < 0 ? r : database_flush(im->db, im->err);
+}
+
+static int handle_finished(void *userdata, int outcome)
+{
+    struct import *im = userdata;
+    if (im->result->stopped_late)
+        stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, im->result->stopped_late,
+                     im->result->stopped_ts);
+    int r = outcome < 0 ? outcome : import_failure(im);
+    if (r == 0)
+        r = held_back_write(im);
+    if (r < 0)
+        database_abandon(im->db);
+    return r;
+}
+
+static void import_done(struct import *im)
+{
+    machines_done(im);
+    map64_done(&im->gpus);
+    map64_done(&im->packages);
+    strset_done(&im->package_keys);
+    slices_done(&im->slices);
+    translations_done(&im->translations);
+    thread_states_done(&im->thread_states);
+    descriptors_done(&im->descriptors);
+    stacks_done(&im->stacks);
+    samples_done(&im->samples);
+    deobfuscation_done(&im->deobfuscation);
+    process_counters_done(&im->process_counters);
+    processes_done(&im->processes);
+    metadata_done(&im->metadata);
+    stats_done(&im->stats);
+    async_tracks_done(&im->async_tracks);
+    tracks_done(&im->tracks);
+    args_done(&im->args);
+    clocks_done(&im->clocks);
+    strset_done(&im->strings);
+}
+
+int import_trace(struct database *db, struct input *input, const char *spill_folder,
+                 bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
+                 struct trace_result *ret)
+{
+    struct import im = {.db = db, .input = input, .err = err, .result = ret};
+    im.tracks.strings = &im.strings;
+    im.tracks.args = &im.args;
+    im.slices.db = im.thread_states.db = db;
+    im.slices.args = &im.args;
+    im.slices.stats = &im.stats;
+    im.slices.translations = &im.translations;
+    im.translations.strings = &im.strings;
+    struct trace_handler handler = {
+        .userdata = &im,
+        .machine = handle_machine,
+        .interest = handle_interest,
+        .now = handle_now,
+        .sorted = handle_sorted,
+        .event = handle_event,
+        .describe = handle_describe,
+        .complete = handle_complete,
+        .indexed = handle_indexed,
+        .finished = handle_finished,
+        .snapshot = handle_snapshot,
+        .problem = handle_problem,
+        .progress = progress ? handle_progress : NULL,
+    };
+    im.progress = progress;
+    im.userdata = userdata;
+    importers_index(&im);
+    int r = args_init(&im.args, db);
+    if (r == 0)
+        r = processes_init(&im.processes, &im.strings);
+    if (r == 0)
+        r = descriptors_init(&im);
+    if (r == 0)
+        r = machines_enter(&im, 0, 0);
+    if (r == 0)
+        r = trace_read(input, spill_folder, &handler, &im.clocks, err, ret);
+    else
+        err_errno(err, r, "conversion");
+    import_done(&im);
+    return r;
+}
