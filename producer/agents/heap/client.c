@@ -35,7 +35,7 @@
 #define JAIL_WAITS   100 // for other threads
 #define JAIL_WAIT_NS 1000000
 
-union client_page client_page __attribute__((aligned(CLIENT_PAGE_MAX)));
+struct client client;
 struct address_table client_table __attribute__((aligned(CLIENT_PAGE_MAX)));
 struct client_lasting client_lasting;
 __thread struct thread_state client_thread __attribute__((tls_model("initial-exec")));
@@ -44,7 +44,7 @@ static unsigned n_present(void)
 {
     unsigned n = 0;
     for (int i = 0; i < CLIENT_PRESENT_SHARDS; i++)
-        n += atomic_load(&client->present[i].n);
+        n += atomic_load(&client.present[i].n);
     return n;
 }
 
@@ -62,12 +62,12 @@ static void object_seen(void *userdata, const struct dl_phdr_info *info)
 
 static bool begin_walk(void)
 {
-    return !atomic_exchange_explicit(&client->walking, true, memory_order_acquire);
+    return !atomic_exchange_explicit(&client.walking, true, memory_order_acquire);
 }
 
 static void end_walk(void)
 {
-    atomic_store_explicit(&client->walking, false, memory_order_release);
+    atomic_store_explicit(&client.walking, false, memory_order_release);
 }
 
 static const void *spared[2];
@@ -87,7 +87,7 @@ static void walk_objects(bool install)
 {
     struct got_walk walk = new_walk(install);
     walk.seen = object_seen;
-    walk.userdata = install ? client : NULL;
+    walk.userdata = install ? &client : NULL;
     got_walk_objects(&walk);
     atomic_store(&client_lasting.hooked, install);
 }
@@ -105,19 +105,19 @@ static void install_hooks(void)
             unwind_forget();
     } while (result == OBJECTS_GONE && ++rounds < 3);
     if (result != OBJECTS_TOLD || !heaps_end())
-        atomic_store(&client->pending, 1);
+        atomic_store(&client.pending, 1);
 }
 
 void client_objects_changed(void)
 {
     struct thread_state *thread = &client_thread;
-    if (!atomic_load(&client->epoch) || !begin_walk()) {
-        atomic_store(&client->pending, 1);
+    if (!atomic_load(&client.epoch) || !begin_walk()) {
+        atomic_store(&client.pending, 1);
         return;
     }
     int saved = errno, cancel = client_cancel_off();
     thread->inside++;
-    atomic_store(&client->pending, 0);
+    atomic_store(&client.pending, 0);
     if (client_enter(thread))
         install_hooks();
     client_leave(thread);
@@ -129,12 +129,12 @@ void client_objects_changed(void)
 
 void client_objects_changed_soon(void)
 {
-    atomic_store(&client->pending, 2);
+    atomic_store(&client.pending, 2);
 }
 
 bool client_objects_pending(void)
 {
-    return atomic_load_explicit(&client->pending, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&client.pending, memory_order_relaxed) != 0;
 }
 
 // Start and stop.
@@ -170,7 +170,7 @@ static int prepare_hooks(void)
         return 0;
     if (!unwind_is_there())
         return -ELIBACC;
-    if (madvise(&client_page, sizeof(client_page), MADV_WIPEONFORK) < 0 ||
+    if (madvise(&client, sizeof(client), MADV_WIPEONFORK) < 0 ||
         madvise(&client_table.counts, sizeof(client_table.counts), MADV_WIPEONFORK) < 0)
         return -errno;
     spared[0] = (const void *)(uintptr_t)client_start;
@@ -192,7 +192,7 @@ static int prepare(void)
 
 void client_set_interval(uint64_t interval)
 {
-    atomic_store_explicit(&client->interval, interval, memory_order_relaxed);
+    atomic_store_explicit(&client.interval, interval, memory_order_relaxed);
     atomic_store_explicit(&client_lasting.window.ring.header->interval_bytes, interval,
                           memory_order_relaxed);
 }
@@ -201,25 +201,25 @@ static void begin_profile(const struct heap_header *header)
 {
     client_table.slots = client_lasting.window.slots;
     client_table.shift = header->table_shift;
-    client->flags = header->flags;
-    client->block_timeout_us = header->block_timeout_us;
-    client->adaptive_free_bytes = header->adaptive_free_bytes;
-    client->adaptive_interval_bytes = header->adaptive_interval_bytes;
-    atomic_store(&client->full_since_ns, 0);
-    atomic_store(&client->is_silent, false);
-    client->arenas.due_ns = 0;
-    atomic_store(&client->n_doublings, 0);
-    client->largest_interval = heaps_largest_interval(header);
-    client->is_there = true;
-    client->pid = getpid();
+    client.flags = header->flags;
+    client.block_timeout_us = header->block_timeout_us;
+    client.adaptive_free_bytes = header->adaptive_free_bytes;
+    client.adaptive_interval_bytes = header->adaptive_interval_bytes;
+    atomic_store(&client.full_since_ns, 0);
+    atomic_store(&client.is_silent, false);
+    client.arenas.due_ns = 0;
+    atomic_store(&client.n_doublings, 0);
+    client.largest_interval = heaps_largest_interval(header);
+    client.is_there = true;
+    client.pid = getpid();
     client_set_interval(header->interval_bytes);
     objects_reset();
     heaps_reset();
     uint32_t epoch = atomic_fetch_add(&client_lasting.last_epoch, 1) + 1;
-    atomic_store(&client->epoch, epoch ? epoch : 1);
+    atomic_store(&client.epoch, epoch ? epoch : 1);
     install_hooks();
     if (__libc_single_threaded)
-        arenas_tell(&client->arenas, &client_lasting.window.ring,
+        arenas_tell(&client.arenas, &client_lasting.window.ring,
                     false); // otherwise locks may have to be waited for, and somebody else will
 }
 
@@ -230,7 +230,7 @@ static int start(int fd)
     int r = window_check(fd, &header);
     if (r < 0)
         return r;
-    if (atomic_load(&client->epoch))
+    if (atomic_load(&client.epoch))
         return -EBUSY;
     int cancel = client_cancel_off();
     client_thread.inside++;
@@ -284,7 +284,7 @@ bool client_summon(uint64_t summons)
         return false;
     int cancel = client_cancel_off();
     atomic_store(&client_lasting.summons, summons);
-    if (!atomic_load(&client->epoch) && begin_walk()) {
+    if (!atomic_load(&client.epoch) && begin_walk()) {
         struct got_walk walk = new_walk(true);
         first_objects_walk(&walk);
         atomic_store(&client_lasting.hooked, true);
@@ -303,7 +303,7 @@ void client_follow_summons(void)
     int cancel = client_cancel_off();
     uint64_t summons = atomic_exchange(&client_lasting.summons, 0);
     int fd = summons ? dormant_answer(summons) : -1;
-    if (summons && (fd < 0 || start(fd) < 0) && !atomic_load(&client->epoch))
+    if (summons && (fd < 0 || start(fd) < 0) && !atomic_load(&client.epoch))
         walk_objects(false);
     if (fd >= 0)
         close(fd);
@@ -315,7 +315,7 @@ void client_finish(void)
 {
     client_thread.inside++;
     if (client_enter(&client_thread))
-        arenas_tell(&client->arenas, &client_lasting.window.ring, true);
+        arenas_tell(&client.arenas, &client_lasting.window.ring, true);
     client_leave(&client_thread);
     client_thread.inside--;
 }
@@ -324,7 +324,7 @@ void client_answer(void)
 {
     client_thread.inside++;
     if (client_enter(&client_thread) && arenas_are_asked_for(client_lasting.window.ring.header))
-        arenas_tell(&client->arenas, &client_lasting.window.ring, false);
+        arenas_tell(&client.arenas, &client_lasting.window.ring, false);
     client_leave(&client_thread);
     client_thread.inside--;
 }
@@ -334,7 +334,7 @@ static void stop(unsigned n_own, unsigned gone)
     if (!begin_walk())
         return; // there will be another sample
     int cancel = client_cancel_off();
-    if (atomic_exchange(&client->epoch, 0)) {
+    if (atomic_exchange(&client.epoch, 0)) {
         client_thread.inside++;
         walk_objects(false);
         atomic_store(&client_lasting.window.ring.header->gone, gone);
@@ -360,7 +360,7 @@ static void leave_for_jail(void)
 {
     const struct timespec pause = {.tv_nsec = JAIL_WAIT_NS};
     int cancel = client_cancel_off();
-    for (int i = 0; i < JAIL_WAITS && (atomic_load(&client->epoch) || n_present() > 0); i++) {
+    for (int i = 0; i < JAIL_WAITS && (atomic_load(&client.epoch) || n_present() > 0); i++) {
         if (i > 0)
             nanosleep(&pause, NULL);
         stop(0, HEAP_GONE_JAIL);
@@ -372,16 +372,16 @@ void client_enter_jail(void)
 {
     int saved = errno;
     atomic_store(&client_lasting.summons, 0);
-    if (!atomic_load(&client->epoch))
+    if (!atomic_load(&client.epoch))
         client_rest();
-    else if (client->pid == getpid()) // not after vfork, whose memory is the parent's
+    else if (client.pid == getpid()) // not after vfork, whose memory is the parent's
         leave_for_jail();
     errno = saved;
 }
 
 void client_rest(void)
 {
-    if (!atomic_load(&client_lasting.hooked) || atomic_exchange(&client->rested, true) ||
+    if (!atomic_load(&client_lasting.hooked) || atomic_exchange(&client.rested, true) ||
         !__libc_single_threaded || !begin_walk())
         return;
     int cancel = client_cancel_off();

@@ -22,8 +22,9 @@ struct client_present {
     _Alignas(64) atomic_uint n;
 };
 
+// Whole pages, since they are wiped to zero in a child after fork.
 struct client {
-    atomic_uint epoch; // of the profile; 0: there is none
+    _Alignas(CLIENT_PAGE_MAX) atomic_uint epoch; // of the profile; 0: there is none
     uint32_t flags, block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
     _Atomic uint64_t interval; // of malloc; 0: it is not sampled
@@ -43,15 +44,9 @@ struct client {
     struct arenas_turn arenas;
 };
 
-// Wiped to zero in a child after fork.
-extern union client_page {
-    struct client client;
-    char page[CLIENT_PAGE_MAX];
-} client_page __attribute__((visibility("hidden")));
+_Static_assert(sizeof(struct client) == CLIENT_PAGE_MAX, "one page");
 
-_Static_assert(sizeof(struct client) <= CLIENT_PAGE_MAX, "one page");
-
-#define client (&client_page.client)
+extern struct client client __attribute__((visibility("hidden")));
 
 // Not wiped: what is so in a child, too.
 extern struct client_lasting {
@@ -86,14 +81,14 @@ static inline void client_cancel_restore(int before)
 static inline atomic_uint *client_present_of(const struct thread_state *thread)
 {
     uint64_t place = (uint64_t)(uintptr_t)thread >> 12;
-    return &client->present[(place ^ place >> 11) % CLIENT_PRESENT_SHARDS].n;
+    return &client.present[(place ^ place >> 11) % CLIENT_PRESENT_SHARDS].n;
 }
 
 // The epoch, 0: there is no profile and nothing may be touched. client_leave() in any case.
 static inline uint32_t client_enter(const struct thread_state *thread)
 {
     atomic_fetch_add(client_present_of(thread), 1);
-    return atomic_load(&client->epoch);
+    return atomic_load(&client.epoch);
 }
 
 static inline void client_leave(const struct thread_state *thread)

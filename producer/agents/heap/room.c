@@ -18,16 +18,16 @@ static bool recorder_is_silent(void)
 {
     struct heap_header *header = client_lasting.window.ring.header;
     unsigned heartbeat = atomic_load_explicit(&header->heartbeat, memory_order_relaxed);
-    int64_t now = client_now_ns(), since = atomic_load(&client->full_since_ns);
-    if (since == 0 || atomic_load(&client->full_heartbeat) != heartbeat) {
-        atomic_store(&client->full_heartbeat, heartbeat);
-        atomic_store(&client->full_since_ns, now);
+    int64_t now = client_now_ns(), since = atomic_load(&client.full_since_ns);
+    if (since == 0 || atomic_load(&client.full_heartbeat) != heartbeat) {
+        atomic_store(&client.full_heartbeat, heartbeat);
+        atomic_store(&client.full_since_ns, now);
         since = now;
     }
     if (now - since >= DEATH_NS)
         atomic_store(&header->stop, 1); // the next look takes the hooks out
     bool silent = now - since >= SILENCE_NS;
-    atomic_store_explicit(&client->is_silent, silent, memory_order_relaxed);
+    atomic_store_explicit(&client.is_silent, silent, memory_order_relaxed);
     return silent;
 }
 
@@ -36,12 +36,12 @@ static bool wait_for_room(int64_t *since_ns)
     struct heap_header *header = client_lasting.window.ring.header;
     if (atomic_load_explicit(&header->stop, memory_order_relaxed) || recorder_is_silent())
         return false;
-    if (!(client->flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
+    if (!(client.flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
         return false;
     int64_t now = client_now_ns();
     if (*since_ns == 0)
         *since_ns = now;
-    if (client->block_timeout_us && now - *since_ns >= (int64_t)client->block_timeout_us * 1000) {
+    if (client.block_timeout_us && now - *since_ns >= (int64_t)client.block_timeout_us * 1000) {
         atomic_store(&header->hit_timeout, 1);
         return false;
     }
@@ -77,7 +77,7 @@ void *room_for_free(size_t size)
 
 bool room_is_hopeless(void)
 {
-    return __builtin_expect(atomic_load_explicit(&client->is_silent, memory_order_relaxed), 0) &&
+    return __builtin_expect(atomic_load_explicit(&client.is_silent, memory_order_relaxed), 0) &&
            ring_free_bytes(&client_lasting.window.ring) <
                client_lasting.window.ring.bytes / FREE_RESERVE * 2 &&
            recorder_is_silent();

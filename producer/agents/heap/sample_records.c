@@ -18,22 +18,22 @@
 
 static void adapt_interval(void)
 {
-    uint32_t n = atomic_load_explicit(&client->n_doublings, memory_order_relaxed);
-    uint64_t interval = client->largest_interval << n;
-    if (client->adaptive_free_bytes == 0 ||
-        ring_free_bytes(&client_lasting.window.ring) >= client->adaptive_free_bytes ||
-        (client->adaptive_interval_bytes && interval * 2 > client->adaptive_interval_bytes) ||
+    uint32_t n = atomic_load_explicit(&client.n_doublings, memory_order_relaxed);
+    uint64_t interval = client.largest_interval << n;
+    if (client.adaptive_free_bytes == 0 ||
+        ring_free_bytes(&client_lasting.window.ring) >= client.adaptive_free_bytes ||
+        (client.adaptive_interval_bytes && interval * 2 > client.adaptive_interval_bytes) ||
         interval > UINT64_MAX / 4 || n >= DOUBLINGS_MAX ||
-        !atomic_compare_exchange_strong(&client->n_doublings, &n, n + 1))
+        !atomic_compare_exchange_strong(&client.n_doublings, &n, n + 1))
         return;
     atomic_store_explicit(&client_lasting.window.ring.header->n_doublings, n + 1,
                           memory_order_relaxed);
-    client_set_interval(atomic_load_explicit(&client->interval, memory_order_relaxed) * 2);
+    client_set_interval(atomic_load_explicit(&client.interval, memory_order_relaxed) * 2);
 }
 
 unsigned client_doublings(void)
 {
-    return atomic_load_explicit(&client->n_doublings, memory_order_relaxed);
+    return atomic_load_explicit(&client.n_doublings, memory_order_relaxed);
 }
 
 static size_t unwind_timed(uint64_t *frames)
@@ -76,7 +76,7 @@ static void send_sample(unsigned heap, uint64_t key, uint64_t weight)
     record->head.heap = (uint8_t)heap;
     record->head.n_frames = (uint16_t)n;
     record->address = key;
-    record->weight = weight + losses_take(&client->losses, header, weight);
+    record->weight = weight + losses_take(&client.losses, header, weight);
     memcpy(record->frames, frames, n * sizeof(frames[0]));
     ring_commit(record);
     adapt_interval();
@@ -115,7 +115,7 @@ static void grant(struct thread_state *thread, uint64_t threshold)
 
 static void count_allocation(struct thread_state *thread, uint32_t epoch, uint64_t key, size_t size)
 {
-    uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+    uint64_t interval = atomic_load_explicit(&client.interval, memory_order_relaxed);
     uint64_t threshold = sampler_threshold(interval);
     if (interval == 0) {
         thread->left = LOOK_BYTES;
@@ -141,7 +141,7 @@ static void count_report(struct thread_state *thread, uint32_t epoch,
 {
     uint64_t weight = report->size;
     if (thread->epoch != epoch) {
-        begin_thread(thread, epoch, atomic_load_explicit(&client->interval, memory_order_relaxed));
+        begin_thread(thread, epoch, atomic_load_explicit(&client.interval, memory_order_relaxed));
         if (!report->is_exact)
             thread->reported.left -=
                 (int64_t)((double)report->size * (double)CLIENT_UNIT / (double)report->interval);
@@ -162,7 +162,7 @@ static void look_for_objects(void)
 static void tell_of_arenas(void)
 {
     if (arenas_are_asked_for(client_lasting.window.ring.header))
-        arenas_tell(&client->arenas, &client_lasting.window.ring, false);
+        arenas_tell(&client.arenas, &client_lasting.window.ring, false);
 }
 
 // Before anything else is done for a thread that has entered. False: there is no profile.
@@ -196,7 +196,7 @@ void client_allocated(void *p, size_t size)
     client_leave(thread);
     if (__builtin_expect(atomic_load_explicit(&client_lasting.summons, memory_order_relaxed) != 0,
                          0) &&
-        !atomic_load(&client->epoch))
+        !atomic_load(&client.epoch))
         client_follow_summons();
     thread->inside--;
     errno = saved;
@@ -205,7 +205,7 @@ void client_allocated(void *p, size_t size)
 bool client_reported(const struct client_report *report)
 {
     struct thread_state *thread = &client_thread;
-    if (!client->is_there)
+    if (!client.is_there)
         return false;
     if (thread->inside)
         return true;
@@ -280,7 +280,7 @@ void client_kept(void *p, size_t size)
     int saved = errno;
     thread->inside++;
     if (client_enter(thread)) {
-        uint64_t interval = atomic_load_explicit(&client->interval, memory_order_relaxed);
+        uint64_t interval = atomic_load_explicit(&client.interval, memory_order_relaxed);
         send_sample(0, (uint64_t)(uintptr_t)p, size > interval ? size : interval);
     }
     client_leave(thread);
