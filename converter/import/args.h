@@ -4,9 +4,11 @@
 // soon after each other are stored once, and so are the keys of sets that have the same.
 #pragma once
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/elements.h"
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
@@ -53,6 +55,11 @@ static inline struct arg arg_text(const char *key, const void *text, size_t size
     return (struct arg){
         .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
 }
+
+// Appends an arg to the array `args`, which has `n`. How many appends can meet is for the caller to
+// know: one too many ends the program.
+#define ARG_APPEND(args, n, ...)                                                                   \
+    (assert((n) < ELEMENTS(args)), (void)((args)[(n)++] = (__VA_ARGS__)))
 
 #define ARG_SET_NONE   (-1)
 #define ARGS_CACHED_N  65536

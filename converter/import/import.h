@@ -27,9 +27,9 @@
 #include "converter/import/track_event/translations.h"
 #include "converter/import/tracks.h"
 #include "converter/tables/database.h"
+#include "protos/fields.h"
 
-#define CPUS_MAX            4096 // of a machine; see ucpu in schema.h
-#define IMPORTER_FIELDS_MAX 3200 // numbers of importers' fields are below
+#define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
 
 struct import {
     struct database *db;   // borrowed
@@ -50,10 +50,10 @@ struct import {
     struct stacks stacks;
     struct samples samples;
     struct deobfuscation deobfuscation;
-    uint8_t importer_of[IMPORTER_FIELDS_MAX]; // field of TracePacket -> index in importers, + 1
-    struct machine_vec machines;              // owned
-    struct machine *machine;                  // borrowed: the one at hand
-    struct map64 gpus;                        // machine and number of a GPU -> its ugpu
+    uint8_t importer_of[PB_END_TracePacket]; // field of TracePacket -> index in importers, + 1
+    struct machine_vec machines;             // owned
+    struct machine *machine;                 // borrowed: the one at hand
+    struct map64 gpus;                       // machine and number of a GPU -> its ugpu
     struct map64 packages;      // user id of an Android package -> its name, in strings
     struct strset package_keys; // name and user id of those that have a row
     uint64_t n_packets;

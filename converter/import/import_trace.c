@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -22,7 +23,7 @@ static void importers_index(struct import *im)
 static const struct importer *importer_find(const struct import *im, uint32_t field,
                                             size_t *ret_index)
 {
-    size_t number = field < IMPORTER_FIELDS_MAX ? im->importer_of[field] : 0;
+    size_t number = field < ELEMENTS(im->importer_of) ? im->importer_of[field] : 0;
     *ret_index = number - 1;
     return number ? importers[number - 1] : NULL;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The packet kinds that are understood, a row each.
+#include <stdint.h>
+
 #include "common/elements.h"
 #include "converter/import/importer.h"
 
@@ -176,3 +178,5 @@ const struct importer *const importers[] = {
     &importer_chrome_events,
 };
 const size_t n_importers = ELEMENTS(importers);
+_Static_assert(ELEMENTS(importers) <= UINT8_MAX,
+               "importer_of of struct import holds a number and 1");

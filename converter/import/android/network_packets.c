@@ -103,14 +103,15 @@ static void traffic_add(struct import *im, struct traffic traffic,
     size_t n = 3;
     if (field_present(flags)) {
         flags_name = tcp_flags_name(im, (uint32_t)field_u64(flags));
-        args[n++] = name_arg("packet_tcp_flags", flags_name);
+        ARG_APPEND(args, n, name_arg("packet_tcp_flags", flags_name));
     }
     for (size_t i = 0; i < N_OPTIONAL; i++)
         if (field_present(&event->at[optional[i].field]))
-            args[n++] =
-                arg_int(optional[i].key, (uint32_t)field_u64(&event->at[optional[i].field]));
-    args[n++] = arg_int("packet_length", traffic.n_bytes);
-    args[n++] = arg_int("packet_count", traffic.n_packets);
+            ARG_APPEND(
+                args, n,
+                arg_int(optional[i].key, (uint32_t)field_u64(&event->at[optional[i].field])));
+    ARG_APPEND(args, n, arg_int("packet_length", traffic.n_bytes));
+    ARG_APPEND(args, n, arg_int("packet_count", traffic.n_packets));
     struct slice_spec spec = {
         .ts = traffic.ts,
         .dur = traffic.dur,

@@ -32,8 +32,9 @@ static int64_t extra_args(struct import *im, const struct wire_field *message)
         MESSAGE(extra, GpuInfo_Gpu_KeyValue, &field);
         uint32_t key = strset_add(&im->strings, field_text(&extra.key), extra.key.size);
         if (extra.key.data && extra.value.data && key != STRSET_NONE)
-            args[n++] =
-                arg_text(strset_text(&im->strings, key), extra.value.data, extra.value.size);
+            ARG_APPEND(
+                args, n,
+                arg_text(strset_text(&im->strings, key), extra.value.data, extra.value.size));
     }
     return args_add(&im->args, args, n);
 }
@@ -133,9 +134,9 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
     struct arg args[2];
     size_t n = 0;
     if (field_present(&log.tag))
-        args[n++] = arg_text("tag", log.tag.data, log.tag.size);
+        ARG_APPEND(args, n, arg_text("tag", log.tag.data, log.tag.size));
     if (field_present(&log.log_message))
-        args[n++] = arg_text("message", log.log_message.data, log.log_message.size);
+        ARG_APPEND(args, n, arg_text("message", log.log_message.data, log.log_message.size));
     struct track_spec track = {
         .type = "gpu_log", .name = "GPU Log", .name_size = strlen("GPU Log")};
     struct slice_spec spec = {

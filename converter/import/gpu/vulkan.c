@@ -139,14 +139,16 @@ static int64_t annotations_read(struct import *im, const struct packet *packet,
         if (!name)
             continue;
         if (field_present(&part.int_value))
-            args[n++] = arg_int(name, field_i64(&part.int_value));
+            ARG_APPEND(args, n, arg_int(name, field_i64(&part.int_value)));
         else if (field_present(&part.double_value))
-            args[n++] = (struct arg){
-                .key = name, .real = field_double(&part.double_value), .type = ARG_REAL};
+            ARG_APPEND(args, n,
+                       (struct arg){.key = name,
+                                    .real = field_double(&part.double_value),
+                                    .type = ARG_REAL});
         else if (field_present(&part.string_iid) &&
                  memory_text(im, packet, PB_InternedData_vulkan_memory_keys,
                              field_u64(&part.string_iid), &text))
-            args[n++] = arg_text(name, text.data, text.size);
+            ARG_APPEND(args, n, arg_text(name, text.data, text.size));
     }
     return args_add(&im->args, args, n);
 }
@@ -239,8 +241,8 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
     MESSAGE(submit, VulkanApiEvent_VkQueueSubmit, message);
     struct arg args[BUFFERS_MAX + 4];
     size_t n = 0, n_buffers = 0;
-    args[n++] = arg_int("pid", (uint32_t)field_u64(&submit.pid));
-    args[n++] = arg_int("tid", (uint32_t)field_u64(&submit.tid));
+    ARG_APPEND(args, n, arg_int("pid", (uint32_t)field_u64(&submit.pid)));
+    ARG_APPEND(args, n, arg_int("tid", (uint32_t)field_u64(&submit.tid)));
     struct values buffers = values_of(message, PB_VulkanApiEvent_VkQueueSubmit_vk_command_buffers);
     uint64_t buffer;
     for (; n_buffers < BUFFERS_MAX && values_next(&buffers, &buffer); n_buffers++) {
@@ -250,11 +252,11 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
         if (id == STRSET_NONE)
             break;
         if (!n_buffers)
-            args[n++] = arg_uint("command_buffer", buffer);
+            ARG_APPEND(args, n, arg_uint("command_buffer", buffer));
         args[n] = arg_uint(strset_text(&im->strings, id), buffer);
         args[n++].flat_key = "command_buffers";
     }
-    args[n++] = arg_int("submission_id", (uint32_t)field_u64(&submit.submission_id));
+    ARG_APPEND(args, n, arg_int("submission_id", (uint32_t)field_u64(&submit.submission_id)));
     struct track_spec track = {
         .type = "vulkan_events", .name = "Vulkan Events", .name_size = strlen("Vulkan Events")};
     struct slice_spec spec = {

@@ -52,13 +52,13 @@ static int64_t node_args(struct import *im, const struct memory_graph *graph,
         const char *key = key_of(im, entry->name, ".value");
         if (!key || entry->text != MEMORY_NONE) {
             const char *text = strset_text(&im->strings, entry->text);
-            args[n++] = arg_text(key ? key : "", text, text ? strlen(text) : 0);
+            ARG_APPEND(args, n, arg_text(key ? key : "", text, text ? strlen(text) : 0));
             continue;
         }
         const char *unit_key = key_of(im, entry->name, ".unit");
         const char *unit = entry->in_bytes ? "bytes" : "objects";
-        args[n++] = arg_int(key, (int64_t)entry->number);
-        args[n++] = arg_text(unit_key ? unit_key : "", unit, strlen(unit));
+        ARG_APPEND(args, n, arg_int(key, (int64_t)entry->number));
+        ARG_APPEND(args, n, arg_text(unit_key ? unit_key : "", unit, strlen(unit)));
     }
     return args_add(&im->args, args, n);
 }

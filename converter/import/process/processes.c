@@ -461,12 +461,15 @@ static int64_t process_facts(const struct process *process, struct args *args)
     struct arg facts[2];
     size_t n = 0;
     if (process->is_kthread)
-        facts[n++] = (struct arg){
-            .key = "is_kthread", .integer = process->is_kthread == FACT_TRUE, .type = ARG_BOOL};
+        ARG_APPEND(facts, n,
+                   (struct arg){.key = "is_kthread",
+                                .integer = process->is_kthread == FACT_TRUE,
+                                .type = ARG_BOOL});
     if (process->is_peak_rss_resettable)
-        facts[n++] = (struct arg){.key = "is_peak_rss_resettable",
-                                  .integer = process->is_peak_rss_resettable == FACT_TRUE,
-                                  .type = ARG_BOOL};
+        ARG_APPEND(facts, n,
+                   (struct arg){.key = "is_peak_rss_resettable",
+                                .integer = process->is_peak_rss_resettable == FACT_TRUE,
+                                .type = ARG_BOOL});
     return args_add(args, facts, n);
 }
 

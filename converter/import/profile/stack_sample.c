@@ -155,9 +155,9 @@ static bool counter_track(struct import *im, const struct sample *sample,
     struct arg args[3] = {{.key = "is_timebase", .integer = is_timebase, .type = ARG_BOOL}};
     n = 1;
     if (field_present(multiplier))
-        args[n++] = arg_int("unit_multiplier", field_i64(multiplier));
+        ARG_APPEND(args, n, arg_int("unit_multiplier", field_i64(multiplier)));
     if (text->size)
-        args[n++] = arg_text("description", text->data, text->size);
+        ARG_APPEND(args, n, arg_text("description", text->data, text->size));
     im->tracks.items.items[*ret].source_set = args_add(&im->args, args, n);
     return true;
 }

@@ -30,9 +30,9 @@ static void trigger_add(struct import *im, int64_t ts, const struct wire_field *
     struct arg args[2];
     size_t n = 0;
     if (field_present(producer))
-        args[n++] = arg_text("producer_name", producer->data, producer->size);
+        ARG_APPEND(args, n, arg_text("producer_name", producer->data, producer->size));
     if (field_present(uid))
-        args[n++] = arg_int("trusted_producer_uid", field_i64(uid));
+        ARG_APPEND(args, n, arg_int("trusted_producer_uid", field_i64(uid)));
     moment_add(im, ts, (struct slice_name){.text = field_text(name), .size = name->size}, args, n);
 }
 
@@ -47,7 +47,7 @@ static int chrome_trigger_sorted(struct import *im, void *state, const struct pa
     struct slice_name text = {.text = "chrome_trigger", .size = 14};
     if (field_present(name)) {
         text = (struct slice_name){.text = field_text(name), .size = name->size};
-        args[n++] = arg_text("chrome_trigger.name", name->data, name->size);
+        ARG_APPEND(args, n, arg_text("chrome_trigger.name", name->data, name->size));
     }
     int64_t slice = moment_add(im, packet->ts, text, args, n);
     struct event event = {.im = im, .packet = packet};

@@ -33,10 +33,10 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
     if (field_present(identifier)) {
         MESSAGE(arm, CpuInfo_ArmCpuIdentifier, identifier);
         for (uint32_t i = 1; i < ELEMENTS(keys); i++)
-            args[n++] = arg_uint(keys[i], (uint32_t)field_u64(&arm.at[i]));
+            ARG_APPEND(args, n, arg_uint(keys[i], (uint32_t)field_u64(&arm.at[i])));
     }
     if (field_u64(&part->features))
-        args[n++] = arg_uint("features_raw", field_u64(&part->features));
+        ARG_APPEND(args, n, arg_uint("features_raw", field_u64(&part->features)));
     return args_add(&im->args, args, n);
 }
 

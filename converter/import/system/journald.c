@@ -20,11 +20,11 @@ static int64_t event_args(struct import *im, const union message_SystemdJournald
     struct arg args[N_TEXTS + 1];
     size_t n = 0;
     if (field_present(&event->uid))
-        args[n++] = arg_int("uid", (uint32_t)field_u64(&event->uid));
+        ARG_APPEND(args, n, arg_int("uid", (uint32_t)field_u64(&event->uid)));
     for (size_t i = 0; i < N_TEXTS; i++) {
         const struct wire_field *text = &event->at[texts[i].field];
         if (field_present(text))
-            args[n++] = arg_text(texts[i].key, text->data, text->size);
+            ARG_APPEND(args, n, arg_text(texts[i].key, text->data, text->size));
     }
     return args_add(&im->args, args, n);
 }

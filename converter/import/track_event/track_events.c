@@ -315,22 +315,25 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     };
     size_t n = 3;
     if (track->category != STRSET_NONE)
-        args[n++] = string_arg(im, "category", track->category);
+        ARG_APPEND(args, n, string_arg(im, "category", track->category));
     if (track->builtin_type)
-        args[n++] =
-            arg_text("builtin_counter_type", track->builtin_type, strlen(track->builtin_type));
+        ARG_APPEND(
+            args, n,
+            arg_text("builtin_counter_type", track->builtin_type, strlen(track->builtin_type)));
     if (track->share_key != STRSET_NONE)
-        args[n++] = string_arg(im, "y_axis_share_key", track->share_key);
+        ARG_APPEND(args, n, string_arg(im, "y_axis_share_key", track->share_key));
     if (state && state->has_first)
-        args[n++] =
-            (struct arg){.key = "has_first_packet_on_sequence", .integer = 1, .type = ARG_BOOL};
+        ARG_APPEND(
+            args, n,
+            (struct arg){.key = "has_first_packet_on_sequence", .integer = 1, .type = ARG_BOOL});
     if (track->child_ordering && track->child_ordering < ELEMENTS(orderings))
-        args[n++] = arg_text("child_ordering", orderings[track->child_ordering],
-                             strlen(orderings[track->child_ordering]));
+        ARG_APPEND(args, n,
+                   arg_text("child_ordering", orderings[track->child_ordering],
+                            strlen(orderings[track->child_ordering])));
     if (track->has_rank)
-        args[n++] = arg_int("sibling_order_rank", track->rank);
+        ARG_APPEND(args, n, arg_int("sibling_order_rank", track->rank));
     if (track->description != STRSET_NONE)
-        args[n++] = string_arg(im, "description", track->description);
+        ARG_APPEND(args, n, string_arg(im, "description", track->description));
     return args_add(&im->args, args, n);
 }
 
