@@ -65,8 +65,18 @@ group by f.name
 """
 
 
+class Recorders(unittest.TestCase):
+    def until_said(self, recorder, text):
+        """Reads what a recorder says, up to a line with the text."""
+        said = ""
+        while text not in said:
+            said += (line := recorder.stderr.readline())
+            self.assertTrue(line, said)
+        return said
+
+
 @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
-class Heap(unittest.TestCase):
+class Heap(Recorders):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
@@ -477,10 +487,7 @@ class Attach(Heap):
         )
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
-            said = ""
-            while until and until not in said:
-                said += (line := recorder.stderr.readline())
-                self.assertTrue(line, said)
+            said = self.until_said(recorder, until) if until else ""
             if cpu_s:
                 states.wait_for_cpu(process.pid, cpu_s)
             if until:
@@ -548,7 +555,7 @@ class Attach(Heap):
         process = self.start_work()
         command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
         with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
-            self.assertIn("attached", first.stderr.readline())
+            self.until_said(first, "attached")
             second = self.attach(process.pid)
             self.assertEqual(second.returncode, 1)
             self.assertIn("profiled already", second.stderr)

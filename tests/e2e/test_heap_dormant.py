@@ -285,7 +285,7 @@ class Dormant(Heap):
         process = self.begin("python3", "-c", WORK)
         command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
         with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
-            self.assertIn("woken", first.stderr.readline())
+            self.until_said(first, "woken")
             second = self.attach(process.pid)
             self.assertEqual(second.returncode, 1)
             self.assertIn("profiled already", second.stderr)
@@ -312,10 +312,7 @@ class Dormant(Heap):
         process = self.begin(name, "-c", code)
         argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", name.name)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
-            said = ""
-            while f"process {process.pid}: woken" not in said:
-                said += (line := recorder.stderr.readline())
-                self.assertTrue(line, said)
+            said = self.until_said(recorder, f"process {process.pid}: woken")
             states.wait_for_cpu(process.pid)
             recorder.send_signal(signal.SIGINT)
             said += recorder.communicate(timeout=60)[1]

@@ -178,10 +178,10 @@ class Pools(Base):
         """Until the process has computed for so long with the profile on."""
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
-            self.assertIn("attached", recorder.stderr.readline())
+            said = self.until_said(recorder, "attached")
             states.wait_for_cpu(pid, cpu_s)
             recorder.send_signal(signal.SIGINT)
-            said = recorder.stderr.read()
+            said += recorder.stderr.read()
         self.assertEqual(recorder.returncode, 0, said)
 
     def test_an_interval_that_has_doubled_often(self):

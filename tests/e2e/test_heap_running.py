@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -206,3 +207,90 @@ class Running(Heap):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+# Functions of the C library that leave no frame, but jump to a static one with a lock.
+JUMPS = {
+    "aligned_alloc": r"""
+        static void *kept[64];
+        for (int i = 0; i < 3000; i++) {
+            int place = rand() % 64;
+            free(kept[place]);
+            kept[place] = aligned_alloc(256, rand() % 3000 + 1100);
+            memset(kept[place], 1, 1100);
+        }""",
+    # So many that the C library gives their stacks back.
+    "pthread_join": r"""
+        pthread_t threads[16];
+        for (int i = 0; i < 16; i++)
+            pthread_create(&threads[i], NULL, thread, NULL);
+        for (int i = 0; i < 16; i++)
+            pthread_join(threads[i], NULL);""",
+    # Each thread answers a signal, while the one that asks has the lock of the list of threads.
+    "setuid": r"""
+        static pthread_t threads[8];
+        for (int i = 0; i < 8 && !threads[i]; i++)
+            pthread_create(&threads[i], NULL, waiting, NULL);
+        for (int i = 0; i < 500; i++)
+            setuid(getuid());""",
+}
+JUMPING = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static void *thread(void *unused) { free(malloc(50)); return unused; }
+static void *waiting(void *unused) { for (;;) pause(); return unused; }
+int main(void)
+{
+    for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 10;) {
+        (void)thread, (void)waiting;
+        %s
+    }
+    return 0;
+}
+"""
+
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Jumps(Heap):
+    """A thread is not borrowed while it has a lock that dlopen() needs: it would wait for itself for ever."""
+
+    def check(self, function):
+        source, program = self.dir / "jumps.c", self.dir / f"jumps_{function}"
+        source.write_text(JUMPING % JUMPS[function])
+        built = run("cc", "-O2", "-fno-builtin", "-pthread", "-o", program, source)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        config = self.dir / "config.cfg"
+        config.write_text('buffers { size_kb: 16384 } data_sources { config { name: "linux.heap" heapprofd_config {'
+                          f' sampling_interval_bytes: 4096 process_cmdline: "{program.name}" }} }} }}')
+        with open(self.dir / "messages", "w+") as messages:
+            recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "-o", self.trace], stderr=messages)
+            self.addCleanup(recorder.wait)
+            self.addCleanup(recorder.kill)
+
+            def attached():
+                return (self.dir / "messages").read_text().count(": attached")
+            deadline = time.monotonic() + 60
+            while attached() < 15 and time.monotonic() < deadline:
+                programs = [subprocess.Popen([program]) for _ in range(4)]
+                for one in programs:
+                    try:
+                        self.assertEqual(one.wait(30), 0)
+                    finally:
+                        one.kill()
+                        one.wait()
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(60)
+            self.assertGreaterEqual(attached(), 15, (self.dir / "messages").read_text())
+
+    def test_aligned_alloc(self):
+        self.check("aligned_alloc")
+
+    def test_pthread_join(self):
+        self.check("pthread_join")
+
+    def test_setuid(self):
+        self.check("setuid")

@@ -15,7 +15,7 @@ import unittest
 
 import states
 from lib import MMSQL, MMTRACE, ROOT, decode, of_kind, run, wait_for
-from test_heap import HELPER, LIBRARY, TRUTH
+from test_heap import HELPER, LIBRARY, TRUTH, Recorders
 
 CONFIG = """
 buffers {{ size_kb: 16384 }}
@@ -25,7 +25,7 @@ duration_ms: {ms}
 
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
-class Service(unittest.TestCase):
+class Service(Recorders):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="heap-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
@@ -66,14 +66,6 @@ class Service(unittest.TestCase):
         path.write_text(CONFIG.format(
             fields=fields if "sampling_interval" in fields else "sampling_interval_bytes: 4096 " + fields, ms=ms))
         return path
-
-    def until_said(self, recorder, text):
-        """Reads what a recorder says, up to a line with the text."""
-        said = ""
-        while text not in said:
-            said += (line := recorder.stderr.readline())
-            self.assertTrue(line, said)
-        return said
 
     def end(self, recorder):
         """What a recorder still says when it is told to end."""

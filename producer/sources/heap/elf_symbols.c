@@ -39,11 +39,11 @@ static int read_part(int fd, uint64_t offset, uint64_t size, uint64_t max, size_
     return 0;
 }
 
-static const Elf64_Shdr *find_table(const Elf64_Shdr *sections, size_t n)
+static const Elf64_Shdr *find_table(const Elf64_Shdr *sections, size_t n, bool exports)
 {
     const Elf64_Shdr *found = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (sections[i].sh_type == SHT_SYMTAB)
+        if (sections[i].sh_type == SHT_SYMTAB && !exports)
             return &sections[i];
         if (sections[i].sh_type == SHT_DYNSYM)
             found = &sections[i];
@@ -120,7 +120,7 @@ static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *
     return 0;
 }
 
-int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret)
+static int read_table(int fd, uint64_t table_max, bool exports, struct elf_symbols *ret)
 {
     *ret = (struct elf_symbols){0};
     Elf64_Ehdr header;
@@ -132,7 +132,7 @@ int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret)
     void *strings = NULL;
     int r = read_part(fd, header.e_shoff, (uint64_t)header.e_shnum * sizeof(Elf64_Shdr),
                       SECTIONS_MAX * sizeof(Elf64_Shdr), 0, &sections);
-    const Elf64_Shdr *symbols = r == 0 ? find_table(sections, header.e_shnum) : NULL;
+    const Elf64_Shdr *symbols = r == 0 ? find_table(sections, header.e_shnum, exports) : NULL;
     if (!symbols || symbols->sh_link >= header.e_shnum)
         return r < 0 ? r : -ENOEXEC;
     const Elf64_Shdr *names = (const Elf64_Shdr *)sections + symbols->sh_link;
@@ -150,6 +150,16 @@ int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret)
     if (r < 0)
         elf_symbols_done(ret);
     return r;
+}
+
+int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret)
+{
+    return read_table(fd, table_max, false, ret);
+}
+
+int elf_exports_read(int fd, uint64_t table_max, struct elf_symbols *ret)
+{
+    return read_table(fd, table_max, true, ret);
 }
 
 uint64_t elf_symbols_bytes(const struct elf_symbols *symbols)

@@ -31,6 +31,8 @@ struct elf_symbols {
 // no such file, -EFBIG where its symbols or their names take more than `table_max` bytes
 // (ELF_TABLE_MAX at most). `fd` is borrowed.
 int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret);
+// The same of what it exports alone (.dynsym).
+int elf_exports_read(int fd, uint64_t table_max, struct elf_symbols *ret);
 // Bytes of memory that they take.
 uint64_t elf_symbols_bytes(const struct elf_symbols *symbols);
 void elf_symbols_done(struct elf_symbols *symbols);

@@ -209,9 +209,19 @@ static int attach_there(struct attach *a, struct err *err)
     return call_library(a, FUNCTION_ATTACH, (uint64_t)fd, err);
 }
 
+// The memory that was opened ends when the process executes another program, and what was read of
+// the old one is wrong for the new one.
+static bool is_same_program(const struct attach *a)
+{
+    uint8_t byte;
+    return pread(a->mem_fd, &byte, 1, (off_t)a->target.syscall_address) == 1;
+}
+
 // What is done there while the thread is borrowed.
 static int work(struct attach *a, enum function function, struct err *err)
 {
+    if (!is_same_program(a))
+        return err_set(err, -EBUSY, "it has just executed another program");
     int r = tracee_borrow(&a->tracee, a->mem_fd, a->target.syscall_address,
                           a->target.sigreturn_address);
     if (r < 0)
@@ -348,15 +358,18 @@ static int open_as_owner(const char *path)
 static int prepare(struct attach *a, int pid, bool detach, struct err *err)
 {
     char path[64];
-    int r = target_read(pid, a->library, &a->target, err);
-    if (r < 0 || (detach && !a->target.library_base))
-        return r;
-    r = find_functions(a, err);
+    int r = target_check(pid, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     if ((a->mem_fd = open_as_owner(path)) < 0)
         return err_errno(err, -errno, "memory of the process");
+    r = target_read(pid, a->library, &a->target, err);
+    if (r < 0 || (detach && !a->target.library_base))
+        return r;
+    r = find_functions(a, err);
+    if (r < 0)
+        return r;
     a->priority = priority_new();
     return 1;
 }

@@ -1,41 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exported functions of the allocator never leave their stack frame to an inner one, so whoever is
-// inside has their address on the stack. A stack whose end is not a beginning that is known (of the
-// program, or of a thread, in the C library) was not followed to its end, and counts as unknown.
+// A thread is safe if the whole of its stack is known and none of these is on it:
+// - unsafe code (unsafe_code.h);
+// - above the program's own code, a static function of the C library, unless the thread waits: such
+//   a function may have a lock, and nothing tells which. aligned_alloc() and pthread_join() leave
+//   no frame but jump to one;
+// - nothing but the C library: the thread is just beginning or ending.
+// A stack whose end is not a beginning that is known (of the program, or of a thread, in the C
+// library) was not followed to its end, and counts as unknown.
+//
+// If the program has an allocator of its own, nothing tells its functions from the others. Then a
+// thread is safe only while it waits for something that no allocator waits for.
+//
+// A thread in a restartable sequence would not begin this sequence anew after the calls.
 #include "producer/agents/heap/attach/safe_point.h"
 
 #include <libunwind-ptrace.h>
+#include <linux/futex.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/elements.h"
 
 #define FRAMES_MAX 4096
 #define ENTRY_SIZE 64
+
+// What a thread waits for that holds no lock of the allocator, the loader or the list of threads.
+static const long calls_at_rest[] = {
+    SYS_accept, SYS_accept4,         SYS_connect,    SYS_epoll_pwait, SYS_epoll_wait,
+    SYS_msgrcv, SYS_pause,           SYS_poll,       SYS_ppoll,       SYS_pselect6,
+    SYS_read,   SYS_readv,           SYS_recvfrom,   SYS_recvmsg,     SYS_rt_sigsuspend,
+    SYS_select, SYS_rt_sigtimedwait, SYS_semtimedop, SYS_sendmsg,     SYS_sendto,
+    SYS_wait4,  SYS_waitid,          SYS_write,      SYS_writev,
+};
+
+static bool is_at_rest(const struct tracee *tracee)
+{
+    for (size_t i = 0; i < ELEMENTS(calls_at_rest); i++)
+        if ((long)tracee->saved.orig_rax == calls_at_rest[i])
+            return true;
+    return false;
+}
+
+// Also for a lock: a thread that waits for one has not touched yet what the lock guards.
+static bool waits_in_futex(const struct tracee *tracee)
+{
+    uint64_t operation = tracee->saved.rsi & FUTEX_CMD_MASK;
+    return (long)tracee->saved.orig_rax == SYS_futex &&
+           (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ||
+            operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2);
+}
+
+static bool sleeps(const struct tracee *tracee)
+{
+    return (long)tracee->saved.orig_rax == SYS_nanosleep ||
+           (long)tracee->saved.orig_rax == SYS_clock_nanosleep;
+}
+
+static bool is_in_libc(const struct target *target, uint64_t pc)
+{
+    return pc >= target->libc.start && pc < target->libc.end;
+}
+
+static bool is_exported(const struct target *target, uint64_t pc)
+{
+    return elf_symbols_find(&target->libc_exports, pc - target->libc_base) != NULL;
+}
 
 static bool is_beginning(const struct target *target, uint64_t pc)
 {
     // A program that is not at a fixed address: its entry's place in the page says enough.
     bool at_entry = ((pc - target->entry) & 0xfff) < ENTRY_SIZE;
-    return at_entry || (pc >= target->libc.start && pc < target->libc.end);
+    return at_entry || is_in_libc(target, pc);
 }
 
-static bool is_stack_safe(const struct target *target, unw_addr_space_t space, void *access)
+// Whether static functions of the C library may stand above the program's code. The allocator reads
+// a file of the kernel by a static function of its own, so the innermost one has to be exported.
+static bool may_be_static(const struct target *target, const struct tracee *tracee)
+{
+    return waits_in_futex(tracee) ||
+           ((is_at_rest(tracee) || sleeps(tracee)) && is_exported(target, tracee->saved.rip));
+}
+
+static bool is_stack_safe(const struct target *target, const struct tracee *tracee,
+                          unw_addr_space_t space, void *access)
 {
     unw_cursor_t cursor;
     unw_word_t pc = 0;
+    bool left_libc = false, may = may_be_static(target, tracee);
     int n = 0, r = unw_init_remote(&cursor, space, access) < 0 ? -1 : 1;
     while (r > 0 && n++ < FRAMES_MAX) {
-        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || target_is_denied(target, pc) ||
-            target_is_denied(target, pc - 1))
+        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || unsafe_code_has(&target->unsafe, pc) ||
+            unsafe_code_has(&target->unsafe, pc - 1))
+            return false;
+        left_libc |= !is_in_libc(target, pc);
+        if (!left_libc && !may && !is_exported(target, n == 1 ? pc : pc - 1))
             return false;
         r = unw_step(&cursor);
     }
-    return r == 0 && is_beginning(target, pc);
+    return r == 0 && left_libc && is_beginning(target, pc);
 }
 
 bool safe_point_is_here(const struct target *target, const struct tracee *tracee)
 {
+    if ((target->has_allocator && !is_at_rest(tracee)) || tracee_is_in_sequence(tracee))
+        return false;
     unw_addr_space_t space = unw_create_addr_space(&_UPT_accessors, 0);
     void *access = space ? _UPT_create(tracee->tid) : NULL;
-    bool is_safe = access && is_stack_safe(target, space, access);
+    bool is_safe = access && is_stack_safe(target, tracee, space, access);
     if (access)
         _UPT_destroy(access);
     if (space)

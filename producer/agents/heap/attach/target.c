@@ -120,22 +120,22 @@ static bool is_name_of(const char *name, const char *prefix)
                            prefix);
 }
 
-// The first object whose file name begins with `prefix`.
-static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
+// The next one of the map, whose rest begins at *rest.
+static bool next_object(const char **rest, struct object *ret)
 {
     *ret = (struct object){0};
-    for (const char *line = maps->text; line && *line;) {
+    for (const char *line = *rest; line && *line; line = *rest) {
         struct mapping mapping;
         char path[PATH_MAX];
-        const char *next = strchr(line, '\n');
-        size_t size = next ? (size_t)(next - line) : strlen(line);
+        const char *end = strchr(line, '\n');
+        size_t size = end ? (size_t)(end - line) : strlen(line);
         bool is_file =
             mapping_parse(line, size, &mapping) && mapping_get_path(&mapping, path, sizeof(path));
-        line = next ? next + 1 : NULL;
-        if (!is_file || !is_name_of(strrchr(path, '/') + 1, prefix))
+        if (is_file && ret->base && !str_eq(path, ret->path))
+            return true;
+        *rest = end ? end + 1 : NULL;
+        if (!is_file)
             continue;
-        if (ret->base && !str_eq(path, ret->path))
-            break;
         if (!ret->base) {
             ret->base = ret->start = mapping.start;
             ret->end = mapping.end;
@@ -144,75 +144,27 @@ static bool find_object(const struct strbuf *maps, const char *prefix, struct ob
             memcpy(ret->path, path, sizeof(path));
         }
         if (mapping.permissions[2] == 'x') {
-            ret->code_start = mapping.start;
+            ret->code_start = ret->code_start ? ret->code_start : mapping.start;
             ret->code_end = mapping.end;
         }
     }
-    return ret->code_end != 0;
+    return ret->base != 0;
 }
 
-static const struct elf_symbol *symbol_of(const struct elf_symbols *symbols, const char *name)
+// The first object with code whose file name begins with `prefix`. Without one *ret is the last
+// one of this name, or empty.
+static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
 {
-    for (size_t i = 0; i < symbols->n; i++)
-        if (str_eq(symbols->strings + symbols->items[i].name, name))
-            return &symbols->items[i];
-    return NULL;
-}
-
-// In all of these a thread may hold a lock of the allocator or the loader, or memory that is half
-// made.
-static const char *const denied_functions[] = {
-    "malloc",
-    "free",
-    "calloc",
-    "realloc",
-    "memalign",
-    "posix_memalign",
-    "aligned_alloc",
-    "valloc",
-    "pvalloc",
-    "reallocarray",
-    "malloc_trim",
-    "malloc_info",
-    "mallinfo",
-    "mallinfo2",
-    "malloc_stats",
-    "mallopt",
-    "cfree",
-    "malloc_usable_size",
-    "fork",
-    "_Fork",
-    "vfork",
-    "clone",
-    "dlopen",
-    "dlmopen",
-    "dlclose",
-    "dlsym",
-    "dlvsym",
-    "dladdr",
-    "dladdr1",
-    "dlinfo",
-    "dlerror",
-    "dl_iterate_phdr",
-    "_dl_find_object",
-    "pthread_create",
-    "pthread_exit",
-    "exit",
-    "_exit",
-    "quick_exit",
-    "execve",
-    "posix_spawn",
-    "system",
-    "popen",
-    "__libc_dlopen_mode",
-    "__libc_dlsym",
-    "pthread_getattr_np",
-};
-
-static void deny(struct target *target, uint64_t start, uint64_t end)
-{
-    if (target->n_denied < TARGET_RANGES_MAX)
-        target->denied[target->n_denied++] = (struct target_range){start, end};
+    struct object object;
+    *ret = (struct object){0};
+    for (const char *rest = maps->text; next_object(&rest, &object);) {
+        if (!is_name_of(strrchr(object.path, '/') + 1, prefix))
+            continue;
+        *ret = object;
+        if (object.code_end)
+            return true;
+    }
+    return false;
 }
 
 static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
@@ -256,20 +208,17 @@ static int find_sigreturn(int pid, const struct target_range *libc, uint64_t *re
 
 static int read_libc(struct target *target, const struct object *libc, struct err *err)
 {
-    struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
+    const struct elf_symbols *symbols = &target->libc_exports;
     int fd CLEANUP(close_fdp) = open_object(target->pid, libc);
-    int r = fd < 0 ? -errno : elf_symbols_read(fd, ELF_TABLE_MAX, &symbols);
+    int r = fd < 0 ? -errno : elf_exports_read(fd, ELF_TABLE_MAX, &target->libc_exports);
     if (r < 0)
         return err_errno(err, r, "%s", libc->path);
-    for (size_t i = 0; i < ELEMENTS(denied_functions); i++) {
-        const struct elf_symbol *symbol = symbol_of(&symbols, denied_functions[i]);
-        if (symbol)
-            deny(target, libc->base + symbol->start, libc->base + symbol->start + symbol->size);
-    }
-    const struct elf_symbol *open = symbol_of(&symbols, "dlopen");
-    const struct elf_symbol *getppid = symbol_of(&symbols, "getppid");
+    unsafe_code_add_libc(&target->unsafe, symbols, libc->base);
+    const struct elf_symbol *open = exported_function(symbols, "dlopen");
+    const struct elf_symbol *getppid = exported_function(symbols, "getppid");
     if (!open)
         return err_set(err, -EOPNOTSUPP, "its C library is older than 2.34");
+    target->libc_base = libc->base;
     target->dlopen_address = libc->base + open->start;
     if (!getppid ||
         find_syscall(target->pid, libc->base + getppid->start, getppid->size,
@@ -279,10 +228,18 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     return 0;
 }
 
+static bool exports_allocator(int fd)
+{
+    struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
+    return elf_exports_read(fd, ELF_TABLE_MAX, &symbols) == 0 &&
+           exported_function(&symbols, "malloc");
+}
+
 static int check_program(struct target *target, struct err *err)
 {
     char path[64];
     Elf64_Ehdr header;
+    struct stat st;
     snprintf(path, sizeof(path), "/proc/%d/exe", target->pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -292,6 +249,11 @@ static int check_program(struct target *target, struct err *err)
         header.e_machine != EM_X86_64)
         return err_set(err, -ENOEXEC, "its program is of another machine type");
     target->entry = header.e_entry;
+    target->has_allocator = exports_allocator(fd);
+    if (fstat(fd, &st) == 0) {
+        target->device = st.st_dev;
+        target->inode = st.st_ino;
+    }
     target->obstacle = heap_program_obstacle(fd);
     return 0;
 }
@@ -319,20 +281,44 @@ static bool is_abandoned(int pid, const struct strbuf *maps)
            heap_owner_is_gone("/proc", &header.owner);
 }
 
-// Allocators that lie in a library of their own.
-static const char *const allocators[] = {"libjemalloc", "libtcmalloc", "libmimalloc",
-                                         "libsnmalloc", "libhoard",    "libasan"};
+// Allocators beside glibc's: nothing is known of what is inside. A library that cannot be read may
+// be one.
+static void find_allocators(struct target *target, const struct strbuf *maps)
+{
+    struct object object;
+    for (const char *rest = maps->text; next_object(&rest, &object);) {
+        if (!object.code_end || object.code_start == target->libc.start ||
+            (object.device == target->device && object.inode == target->inode))
+            continue;
+        int fd CLEANUP(close_fdp) = open_object(target->pid, &object);
+        if (fd < 0 || exports_allocator(fd))
+            unsafe_code_add(&target->unsafe, object.code_start, object.code_end);
+    }
+}
+
+// An allocator calls clock_gettime(), and there is no description of the stack there.
+static void find_vdso(struct target *target, const struct strbuf *maps)
+{
+    struct mapping mapping;
+    const char *name = strstr(maps->text, " [vdso]"), *line = name;
+    while (line && line > maps->text && line[-1] != '\n')
+        line--;
+    if (line && mapping_parse(line, (size_t)(name - line), &mapping))
+        unsafe_code_add(&target->unsafe, mapping.start, mapping.end);
+}
+
+int target_check(int pid, struct err *err)
+{
+    int r = check_state(pid, err);
+    return r < 0 ? r : check_memory_is_its_own(pid, err);
+}
 
 int target_read(int pid, const char *library, struct target *ret, struct err *err)
 {
     *ret = (struct target){.pid = pid, .library_fd = -1};
     struct strbuf maps CLEANUP(strbuf_done) = {0};
     struct object object;
-    int r = check_state(pid, err);
-    if (r == 0)
-        r = check_memory_is_its_own(pid, err);
-    if (r == 0)
-        r = check_program(ret, err);
+    int r = check_program(ret, err);
     if (r == 0 && read_text(pid, "maps", MAPS_MAX, &maps) < 0)
         r = err_set(err, -EPERM, "its memory map may not be read");
     if (r < 0)
@@ -341,19 +327,18 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
         return err_set(err, -EOPNOTSUPP, "%s",
                        ret->obstacle ? ret->obstacle : "it is a static program, or without glibc");
     ret->loader = (struct target_range){object.code_start, object.code_end};
-    deny(ret, object.code_start, object.code_end);
-    for (size_t i = 0; i < ELEMENTS(allocators); i++)
-        if (find_object(&maps, allocators[i], &object))
-            deny(ret, object.code_start, object.code_end);
+    unsafe_code_add(&ret->unsafe, object.code_start, object.code_end);
     if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {
         ret->library_base = object.base;
         if ((ret->library_fd = open_object(pid, &object)) < 0)
             return err_errno(err, -errno, "the %s that is in it", HEAP_LIBRARY_FILE);
-        deny(ret, object.code_start, object.code_end);
+        unsafe_code_add(&ret->unsafe, object.code_start, object.code_end);
     }
     if (!find_object(&maps, "libc.so.6", &object) && !find_object(&maps, "libc-2.", &object))
         return err_set(err, -EOPNOTSUPP, "it has no glibc");
     ret->libc = (struct target_range){object.code_start, object.code_end};
+    find_allocators(ret, &maps);
+    find_vdso(ret, &maps);
     ret->same_files = is_same_file(pid, library);
     ret->is_abandoned = is_abandoned(pid, &maps);
     return read_libc(ret, &object, err);
@@ -381,19 +366,11 @@ bool target_may_stop(const struct target *target, int tid)
            atoi(status_value(&status, "\nSeccomp:")) == 0;
 }
 
-bool target_is_denied(const struct target *target, uint64_t pc)
-{
-    for (size_t i = 0; i < target->n_denied; i++)
-        if (pc >= target->denied[i].start && pc < target->denied[i].end)
-            return true;
-    return false;
-}
-
 uint64_t target_symbol(int fd, const char *name)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
     if (elf_symbols_read(fd, ELF_TABLE_MAX, &symbols) < 0)
         return 0;
-    const struct elf_symbol *symbol = symbol_of(&symbols, name);
+    const struct elf_symbol *symbol = exported_function(&symbols, name);
     return symbol ? symbol->start : 0;
 }

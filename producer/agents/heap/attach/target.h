@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/err.h"
+#include "producer/agents/heap/attach/unsafe_code.h"
 
 struct target_range {
     uint64_t start, end;
 };
-
-#define TARGET_RANGES_MAX 128
 
 struct target {
     int pid;
@@ -26,14 +26,21 @@ struct target {
     uint64_t entry;        // the program's first instruction
     const char *obstacle;  // what its file says; NULL: nothing
     struct target_range libc, loader;
-    // Code in which a thread may hold what dlopen() needs: the allocator, the loader, fork.
-    struct target_range denied[TARGET_RANGES_MAX];
-    size_t n_denied;
-    bool is_abandoned; // it has a profile that nobody reads any more
-    bool same_files;   // the library can be opened there under the path that it has here
+    dev_t device; // of the program's file
+    ino_t inode;
+    bool has_allocator; // in the program itself
+    struct unsafe_code unsafe;
+    uint64_t libc_base;
+    struct elf_symbols libc_exports; // owned; it lives as long as the helper does
+    bool is_abandoned;               // it has a profile that nobody reads any more
+    bool same_files; // the library can be opened there under the path that it has here
 };
 
-// Why not is a sentence in `err`.
+// Whether a process in this state can be attached to at all. Why not is a sentence in `err`.
+int target_check(int pid, struct err *err);
+
+// After target_check() and after its memory was opened: what was opened is the memory of the
+// program that is read here, or of one that has ended since.
 int target_read(int pid, const char *library, struct target *ret, struct err *err);
 
 // After it has been loaded: -ENOENT, or 0 and library_base.
@@ -42,9 +49,6 @@ int target_find_library(struct target *target);
 // Whether a thread may be stopped at all: not one that waits in the kernel for what cannot be
 // interrupted, and would hold up all others, nor one in a jail of its own.
 bool target_may_stop(const struct target *target, int tid);
-
-// Whether a thread that has this address on its stack must be left alone.
-bool target_is_denied(const struct target *target, uint64_t pc);
 
 // The address of a function of the file (borrowed), relative to its base; 0: there is none.
 uint64_t target_symbol(int fd, const char *name);

@@ -11,7 +11,9 @@
 // as being stopped is no interruption to others: these are made to begin anew.
 //
 // Signals are blocked during the calls, so that no handler runs in the midst of them. Those of
-// crashes are not: the kernel would take away their handlers.
+// crashes are not: the kernel would take away their handlers. Nor is the C library's own signal by
+// which all threads change their user id: the thread that sends it has a lock that dlopen() needs,
+// and waits for the answer of each thread.
 #include "producer/agents/heap/attach/tracee.h"
 
 #include <elf.h>
@@ -33,6 +35,7 @@
 #include "common/str.h"
 
 #define SYSCALL_STOP   (SIGTRAP | 0x80)
+#define SETXID_SIGNAL  33 // of glibc
 #define NO_SYSCALL     (~0ULL)
 #define SYSCALL_SIZE   2 // bytes of the instruction
 #define SIGRETURN_SIZE 9 // and of those of sigreturn_address
@@ -238,6 +241,41 @@ static struct signal_context context_of(const struct user_regs_struct *registers
     };
 }
 
+// What the kernel tells of a thread's restartable sequences, and where the thread keeps the one
+// that it is in.
+struct sequence_place {
+    uint64_t address;
+    uint32_t size, signature, flags, reserved;
+};
+
+struct sequence {
+    uint32_t version, flags;
+    uint64_t start, size, abort;
+};
+
+#define GET_SEQUENCE_PLACE 0x420f // PTRACE_GET_RSEQ_CONFIGURATION
+#define SEQUENCE_AT        8      // in struct rseq
+
+static bool peek(int tid, uint64_t address, void *ret, size_t size)
+{
+    struct iovec here = {ret, size}, there = {(void *)(uintptr_t)address, size};
+    return process_vm_readv(tid, &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+bool tracee_is_in_sequence(const struct tracee *tracee)
+{
+    struct sequence_place place = {0};
+    struct sequence sequence;
+    uint64_t at;
+    // Before Linux 5.13 there is no such request, and before glibc 2.35 no such program.
+    if (ptrace(GET_SEQUENCE_PLACE, tracee->tid, sizeof(place), &place) < 0 || place.address == 0)
+        return false;
+    if (!peek(tracee->tid, place.address + SEQUENCE_AT, &at, sizeof(at)))
+        return true;
+    return at != 0 && (!peek(tracee->tid, at, &sequence, sizeof(sequence)) ||
+                       tracee->saved.rip - sequence.start < sequence.size);
+}
+
 static size_t put_state(const struct tracee *tracee, uint8_t *ret)
 {
     const uint32_t end = STATE_END;
@@ -279,6 +317,14 @@ static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_
     return pwrite(tracee->mem_fd, state - gap, size, (off_t)frame_at) == (ssize_t)size ? 0 : -EIO;
 }
 
+// All of `signals` but those of crashes.
+static int block_signals(const struct tracee *tracee, uint64_t signals)
+{
+    uint64_t mask = signals & ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+                                signal_bit(SIGFPE) | signal_bit(SIGTRAP));
+    return ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(mask), &mask) < 0 ? -errno : 0;
+}
+
 int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
                   uint64_t sigreturn_address)
 {
@@ -300,28 +346,27 @@ int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
     registers.rip = sigreturn_address;
     registers.rsp = tracee->frame + sizeof(uint64_t);
     registers.orig_rax = NO_SYSCALL;
-    uint64_t mask = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
-                      signal_bit(SIGFPE) | signal_bit(SIGTRAP));
     if (ptrace(PTRACE_SETREGS, tracee->tid, 0, &registers) < 0)
         return -errno;
     tracee->changed = true;
-    return ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(mask), &mask) < 0 ? -errno : 0;
+    return block_signals(tracee, ~UINT64_C(0));
 }
 
 // Goes on to the next entry or exit of a system call.
 static int to_syscall_stop(struct tracee *tracee, struct user_regs_struct *ret)
 {
-    for (;;) {
-        if (ptrace(PTRACE_SYSCALL, tracee->tid, 0, 0) < 0)
+    for (long deliver = 0;;) {
+        if (ptrace(PTRACE_SYSCALL, tracee->tid, 0, deliver) < 0)
             return -errno;
         int event, signal = wait_for_stop(tracee, &event);
         if (signal < 0)
             return signal;
         if (signal == SYSCALL_STOP)
             return ptrace(PTRACE_GETREGS, tracee->tid, 0, ret) < 0 ? -errno : 0;
+        deliver = event == 0 && signal == SETXID_SIGNAL ? signal : 0;
         if (event == 0 && stops_process(signal))
             tracee->swallowed_stop = signal;
-        else if (event == 0 && signal != SIGCONT)
+        else if (event == 0 && signal != SIGCONT && !deliver)
             return -EFAULT;
     }
 }
@@ -369,6 +414,8 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
     registers.eflags &= ~UINT64_C(0x400); // direction
     if (r == 0)
         r = set_registers(tracee, &registers);
+    if (r == 0)
+        r = block_signals(tracee, ~signal_bit(SETXID_SIGNAL));
     do {
         if (r == 0)
             r = to_syscall_stop(tracee, &registers);
@@ -381,7 +428,9 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
     registers.orig_rax = NO_SYSCALL;
     registers.rip = tracee->sigreturn_address;
     r = set_registers(tracee, &registers);
-    return r < 0 ? r : to_syscall_stop(tracee, &registers);
+    if (r == 0)
+        r = to_syscall_stop(tracee, &registers);
+    return r < 0 ? r : block_signals(tracee, ~UINT64_C(0));
 }
 
 static void give_back(struct tracee *tracee)

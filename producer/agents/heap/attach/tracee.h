@@ -37,6 +37,9 @@ struct tracee {
 // Seizes and stops the thread. 0, -ESRCH, -EPERM, -ETIMEDOUT, or -EBUSY: it is stopped by others.
 int tracee_stop(int tid, nsec_t deadline, struct tracee *ret);
 
+// Whether the thread, stopped, is in a restartable sequence (rseq(2)), or may be.
+bool tracee_is_in_sequence(const struct tracee *tracee);
+
 // Before the first call: saves what is to be given back and blocks signals.
 int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
                   uint64_t sigreturn_address);
