@@ -98,6 +98,11 @@ int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int
     return r;
 }
 
+bool unix_socket_lacks(int r)
+{
+    return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS;
+}
+
 int unix_socket_refuse_fds(int fd, bool refuse)
 {
     int passes = !refuse;

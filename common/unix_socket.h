@@ -26,6 +26,10 @@ int unix_socket_new(int type, int *ret_fd);
 // its owner alone has rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
+// Whether accept() gave this negative errno because descriptors or memory are short: who waits is
+// still there, and would wake a loop again at once.
+bool unix_socket_lacks(int r);
+
 // Whether the kernel lets nobody pass descriptors to this socket, and to those that a listening
 // socket accepts. 0, or -ENOPROTOOPT before Linux 6.16, which cannot refuse any.
 int unix_socket_refuse_fds(int fd, bool refuse);

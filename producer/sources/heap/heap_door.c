@@ -42,11 +42,6 @@ static void ask_guests(struct heap_door *door, int fd)
         taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
 }
 
-static bool is_short_of_something(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
 static void socket_ready(void *userdata, uint32_t events)
 {
     struct heap_door *door = userdata;
@@ -58,7 +53,7 @@ static void socket_ready(void *userdata, uint32_t events)
         close_fd(fd);
     }
     // Who waits at the door would wake the loop again at once.
-    if (fd < 0 && is_short_of_something(errno) && loop_set_io(door->io, 0) == 0)
+    if (fd < 0 && unix_socket_lacks(-errno) && loop_set_io(door->io, 0) == 0)
         loop_set_timer(door->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
 }
 

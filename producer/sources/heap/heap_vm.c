@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include "common/cleanup.h"
+#include "common/unix_socket.h"
 #include "producer/foreign/payer.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/summons.h"
@@ -51,7 +52,7 @@ static void vm_comes(void *userdata, uint32_t events)
     struct heap_vm *vm = userdata;
     (void)events;
     int fd CLEANUP(close_fdp) = summons_accept(&vm->summons);
-    if (fd == -EMFILE || fd == -ENFILE) // would wake the loop again at once
+    if (unix_socket_lacks(fd)) // would wake the loop again at once
         vm->io = loop_remove_io(vm->io);
     if (fd < 0)
         return;

@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/unix_socket.h"
 #include "producer/agents/heap/heap_abi.h"
 #include "producer/foreign/payer.h"
 #include "producer/sources/heap/summons.h"
@@ -105,7 +106,7 @@ static void listen_ready(void *userdata, uint32_t events)
     struct heap_wake *wake = userdata;
     (void)events;
     int fd = summons_accept(&wake->summons);
-    if (fd == -EMFILE || fd == -ENFILE) // would wake the loop again at once
+    if (unix_socket_lacks(fd)) // would wake the loop again at once
         wake->listen_io = loop_remove_io(wake->listen_io);
     if (fd < 0 || wake->fd >= 0) {
         close_fd(fd);

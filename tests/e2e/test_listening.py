@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sockets of a daemon that has no descriptor left: nobody is served, nothing spins, and then all are served."""
+import os
+import resource
+import select
+import socket
+import subprocess
+import time
+import unittest
+
+import lib
+import states
+from test_ipc import bind
+from test_strangers_service import Daemon
+
+HEAP = """
+buffers { size_kb: 64 }
+data_sources { config { name: "linux.heap" heapprofd_config { process_cmdline: "nobody-has-this-name" heaps: "libc.malloc" heaps: "com.android.art" sampling_interval_bytes: 4096 } } }
+"""
+WATCHED_S = 1.5
+SHARE_MAX = 0.1  # of a processor, for one that does nothing
+
+
+def cpu_s(pid):
+    words = states.proc_text(pid, "stat").rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def first_free(pid):
+    """The number that the next descriptor would get."""
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    return min(set(range(len(taken) + 1)) - taken)
+
+
+@lib.needs_root
+class WithoutDescriptors(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self)
+        self.daemon.kill(self.daemon.process)
+        self.daemon.argv.remove("--no-perfetto-sockets")
+        self.daemon.env.update(PERFETTO_CONSUMER_SOCK_NAME=str(self.daemon.root / "consumer"),
+                               PERFETTO_PRODUCER_SOCK_NAME=str(self.daemon.root / "producer"))
+        self.daemon.start().ready()
+        self.pid = self.daemon.process.pid
+
+    def connect(self, path, kind, question):
+        client = socket.socket(socket.AF_UNIX, kind)
+        self.addCleanup(client.close)
+        client.settimeout(60)
+        client.connect(str(path))
+        if question:
+            client.sendall(question)
+        return client
+
+    def is_served(self, client):
+        """Whether it has an answer, or the end."""
+        return bool(select.select([client], [], [], 0)[0])
+
+    def take_descriptors(self):
+        """Lets the daemon have no more of them than it has, once those of former clients are gone."""
+        hard, seen = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)[1], []
+
+        def is_at_rest():
+            seen.append(first_free(self.pid))
+            return len(seen) > 10 and len(set(seen[-10:])) == 1
+        lib.wait_for(is_at_rest, "descriptors at rest")
+        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (seen[-1], hard))
+
+    def starve(self, path, kind=socket.SOCK_STREAM, question=b""):
+        limits = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
+        self.take_descriptors()
+        try:
+            clients = [self.connect(path, kind, question) for _ in range(3)]
+            used, began = cpu_s(self.pid), time.monotonic()
+            time.sleep(WATCHED_S)
+            share = (cpu_s(self.pid) - used) / (time.monotonic() - began)
+            self.assertFalse(any(self.is_served(client) for client in clients))
+            self.assertLess(share, SHARE_MAX)
+        finally:
+            resource.prlimit(self.pid, resource.RLIMIT_NOFILE, limits)
+        lib.wait_for(lambda: all(self.is_served(client) for client in clients), "an answer for those who waited")
+        self.daemon.status()
+
+    def test_consumer_and_producer(self):
+        for port, name in (("ConsumerPort", "consumer"), ("ProducerPort", "producer")):
+            for path in (self.daemon.root / name, self.daemon.run_dir / f"{name}.sock"):
+                with self.subTest(path=path.name):
+                    self.starve(path, question=bind(port.encode()))
+
+    def test_heap(self):
+        config = self.daemon.root / "config"
+        config.write_text(HEAP)
+        recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", self.daemon.root / "trace"], env=self.daemon.env)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        sockets = [self.daemon.run_dir / "heap.sock", self.daemon.run_dir / "heap.sock.java"]
+        for path in sockets:
+            with self.subTest(path=path.name):
+                lib.wait_for(path.exists, "the socket")
+                self.starve(path, socket.SOCK_SEQPACKET)
+
+
+if __name__ == "__main__":
+    unittest.main()
