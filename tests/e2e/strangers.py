@@ -5,6 +5,7 @@ Each is a fork of the test that has given up its rights, and does one thing in a
 the kernel ends it after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
 included, so that nothing stays stuck.
 """
+import array
 import contextlib
 import ctypes
 import os
@@ -12,12 +13,15 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
 import threading
 import time
 import unittest
 
 import lib
+from protowire import bind
 
+PROGRAM = lib.BUILD / "tests" / "tools" / "stranger"
 UID = 61234  # of nobody's
 LIMIT_S = 90
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
@@ -173,3 +177,44 @@ class FuseFile:
             elif opcode not in (FLUSH, RELEASE):
                 error = -38
             os.write(self.fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
+
+
+def pass_descriptor(voice, path, service, request, fd):
+    """A request to the service at that socket, with a descriptor beside it."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1)
+        client.connect(str(path))
+        client.sendall(bind(service))
+        client.recv(65536)
+        try:
+            client.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        except PermissionError:
+            voice.say("the kernel refuses the descriptor")
+            return
+        with contextlib.suppress(OSError):
+            client.recv(65536)
+        voice.say("sent")
+
+
+def pass_fuse(voice, device, mount_on, path, service, request, deaf):
+    """As pass_descriptor(), with a file that never answers what is in `deaf`; says "open" before."""
+    file = FuseFile(voice, device, mount_on, deaf)
+    voice.say("open")
+    pass_descriptor(voice, path, service, request, file.open_fd)
+    voice.stay()
+
+
+def start_program(*argv, uid=UID, **more):
+    """tests/tools/stranger, as a user without rights. The caller ends it."""
+    return subprocess.Popen([str(arg) for arg in (PROGRAM, *argv)], stdout=subprocess.PIPE, text=True, user=uid, group=uid,
+                            extra_groups=[], **more)
+
+
+def hear_program(process):
+    """The next line that it says."""
+    line = process.stdout.readline()
+    if line.startswith("cannot: "):
+        raise unittest.SkipTest(line.rstrip())
+    if not line:
+        raise AssertionError("it has ended")
+    return line

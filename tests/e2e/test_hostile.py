@@ -18,6 +18,7 @@ import unittest
 import zlib
 
 import lib
+from protowire import varint
 
 FACTS = lib.ROOT / "tests" / "data" / "facts" / "perfetto-messages.csv"
 FUZZ_CONVERT = lib.BUILD / "tests" / "fuzz" / "fuzz_convert"
@@ -28,14 +29,6 @@ SCALARS = {"double": FIXED64, "fixed64": FIXED64, "sfixed64": FIXED64, "float": 
            "sfixed32": FIXED32, "string": BYTES, "bytes": BYTES}
 
 Field = collections.namedtuple("Field", "name number type")
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out + bytes([value]))
 
 
 def number(field, value):

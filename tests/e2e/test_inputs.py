@@ -15,6 +15,7 @@ import unittest
 import zipfile
 
 import lib
+from protowire import varint
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
@@ -181,9 +182,6 @@ class Repetitions(Case):
 
     def test_one_uuid_at_the_same_time(self):
         """Two recordings of one config beside each other; the moment of their start tells them apart."""
-        def varint(n):
-            return bytes([n & 0x7f | 0x80]) + varint(n >> 7) if n > 0x7f else bytes([n])
-
         def packet(ts, content):
             body = b"\x40" + varint(ts) + content
             return b"\x0a" + varint(len(body)) + body

@@ -15,12 +15,12 @@ import time
 import unittest
 
 import states
+import strangers
+from strangers import UID
 from lib import BUILD, MMSQL, MMTRACE, decode, needs_root, of_kind, run, wait_for
 from test_heap import LIBRARY, TRUTH
 
-STRANGER = BUILD / "tests" / "tools" / "stranger"
 ALONE = "its recorders profile the program of other tests, heap_truth, too"
-UID = 61234  # of nobody's
 DEAF_S = 2   # that a look-up may take (FOREIGN_TIME)
 
 PERF_MAP = """
@@ -76,36 +76,22 @@ class Strangers(unittest.TestCase):
 
     def stranger(self, *argv, uid=UID, until="ready"):
         """A program without rights, once it has said that its trap is set."""
-        process = self.start(STRANGER, *argv, stdout=subprocess.PIPE, stderr=None, user=uid, group=uid, extra_groups=[])
+        process = strangers.start_program(*argv, uid=uid, env=self.env)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
         if until:
             self.hear(process, until)
         return process
 
-    def line(self, process):
-        line = process.stdout.readline()
-        if line.startswith("cannot: "):
-            self.skipTest(line.rstrip())
-        self.assertTrue(line, "it has ended")
-        return line
-
     def hear(self, process, text):
-        line = self.line(process)
+        line = strangers.hear_program(process)
         self.assertTrue(line.startswith(text), f"{line!r} instead of {text!r}")
         return line
 
-    def make_fuse(self):
-        """What everybody may open on most systems, and root alone on some."""
-        try:
-            os.mknod(self.dir / "fuse", 0o020666, os.makedev(10, 229))
-            (self.dir / "fuse").chmod(0o666)
-            with open(self.dir / "fuse", "r+b", buffering=0):
-                pass
-        except OSError as error:
-            self.skipTest(f"no FUSE here: {error}")
-
     def deaf(self, prefix, *command):
         """A process, and what it runs, whose /tmp never answers for names that begin so. Also the pid of the command."""
-        self.make_fuse()
+        strangers.fuse_device(self.dir)
         process = self.stranger("deaf", self.theirs, "/tmp", prefix, *command)
         if not command:
             return process, process.pid
@@ -192,7 +178,7 @@ class Summons(Strangers):
 class Residency(Strangers):
     def test_mapped_files_that_never_answer(self):
         """Of a process that makes its own mounts no file is asked anything; those of others are looked at."""
-        self.make_fuse()
+        strangers.fuse_device(self.dir)
         thief = self.stranger("map", self.theirs)
         honest = self.start("sleep", "60")
         config = ('buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" page_residency_config '
@@ -205,7 +191,7 @@ class Residency(Strangers):
 class Attaches(Strangers):
     def test_a_root_that_never_answers(self):
         """What attaches to its process hangs where it looks for the library; the recorder ends."""
-        self.make_fuse()
+        strangers.fuse_device(self.dir)
         thief = self.stranger("deaf", self.theirs, BUILD / "producer", "agents", "/bin/sleep", "60")
         wait_for(lambda: children(thief.pid), "the command")
         pid = children(thief.pid)[0]
@@ -300,24 +286,24 @@ class Clients(Strangers):
         at = next(line.split()[0] for line in symbol.splitlines() if line.endswith(" keep_small"))
         recorder = self.profile()
         # "deaf" has a /tmp of its own, where the file is not.
-        self.make_fuse()
-        thief = self.stranger("deaf", self.theirs, "/tmp", "never", STRANGER, "client", self.dir / "heap.sock", "at",
+        strangers.fuse_device(self.dir)
+        thief = self.stranger("deaf", self.theirs, "/tmp", "never", strangers.PROGRAM, "client", self.dir / "heap.sock", "at",
                               at, path, until=None)
-        heard = {self.line(thief).strip() for _ in range(3)}
+        heard = {strangers.hear_program(thief).strip() for _ in range(3)}
         self.assertEqual(heard, {"ready", "read"}, heard)
         self.end(recorder)
         self.assertEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_symbol_file_that_never_answers(self):
         """Names of others come meanwhile, and the recording ends when it is told to."""
-        self.make_fuse()
+        strangers.fuse_device(self.dir)
         recorder = self.profile()
-        thief = self.stranger("deaf", self.theirs, "/tmp", "lib", STRANGER, "client", self.dir / "heap.sock", "name",
+        thief = self.stranger("deaf", self.theirs, "/tmp", "lib", strangers.PROGRAM, "client", self.dir / "heap.sock", "name",
                               "3", "/tmp/lib1.so", "/tmp/lib2.so", until=None)
         honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
                             env={**self.env, "LD_PRELOAD": str(LIBRARY)})
         self.assertEqual(honest.wait(60), 0)
-        while "read" not in self.line(thief):
+        while "read" not in strangers.hear_program(thief):
             pass
         self.end(recorder)
         self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])

@@ -21,7 +21,7 @@ import lib
 import states
 import strangers
 from test_heap import LIBRARY
-from test_ipc import bind, field, fields, frame, invoke
+from protowire import bind, field, fields, frame, invoke
 
 CONFIG = """
 buffers { size_kb: 256 }
@@ -308,29 +308,6 @@ class PassedDescriptors(unittest.TestCase):
         return heard
 
     @staticmethod
-    def send(voice, path, service, request, fd):
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(1)
-            client.connect(str(path))
-            client.sendall(bind(service))
-            client.recv(65536)
-            try:
-                client.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-            except PermissionError:
-                voice.say("the kernel refuses the descriptor")
-                return
-            with contextlib.suppress(OSError):
-                client.recv(65536)
-            voice.say("sent")
-
-    @classmethod
-    def pass_fuse(cls, voice, device, mount_on, path, service, request, deaf):
-        file = strangers.FuseFile(voice, device, mount_on, deaf)
-        voice.say("open")
-        cls.send(voice, path, service, request, file.open_fd)
-        voice.stay()
-
-    @staticmethod
     def pass_lingering(voice, path, port):
         """TCP connections with bytes that nobody takes: the last holder of each waits for them when it closes it."""
         for _ in range(20):
@@ -366,7 +343,7 @@ class PassedDescriptors(unittest.TestCase):
         device = strangers.fuse_device(self.daemon.root)
         mount_on = self.daemon.root / "mounted"
         mount_on.touch()
-        return self.served(self.pass_fuse, device, mount_on, path, service, request, deaf, **options)
+        return self.served(strangers.pass_fuse, device, mount_on, path, service, request, deaf, **options)
 
     def test_fuse_file_for_a_producer(self):
         self.fuse(self.daemon.run_dir / "producer.sock", b"ProducerPort", invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,))
