@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """An armed daemon for a long time, with everything that happens to one, and hostile clients beside it.
 
-usage: soak.py [SECONDS] [FOLDER]
+usage: soak.py [--memory-limit SIZE] [SECONDS] [FOLDER]
 
 Runs for SECONDS (default: 3600; a week is 604800) with its files in FOLDER (default: a temporary folder), and prints a
 line a minute. Each round has triggers of root, recordings, clones, bugreports and heap profiles, hostile clients, and
 once a minute real memory pressure. The exit code is 1 as soon as memory, descriptors or tracefs instances of the daemon
 grow, a trigger of root is lost, or a command of root fails.
+
+With --memory-limit everything runs in a memory cgroup (v1 or v2) of SIZE MiB, 2048 for example. The pressure is that of
+the group then, and the rest of the machine does not notice it.
 """
 import argparse
+import array
 import contextlib
 import fcntl
 import os
@@ -20,17 +24,21 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 import lib
+import strangers
+from protowire import bind, field, invoke
 
 sys.path.insert(0, str(lib.ROOT / "scripts"))
 import load  # noqa: E402
 
 PRESSURE_LOCK = "/tmp/mm-pressure.lock"
 PRESSURE_EVERY_S = 60
+DEAF_EVERY = 3  # rounds: it takes seconds, and its user is left alone for a minute
 N_SETTLING = 3  # rounds until caches and pools have their size
 RSS_GROWTH_KB = 2048  # of a whole run: fragmentation, not a leak of each round
-STRANGER = 54329
+ACTIVATE, INITIALIZE = 10, 1
 ARMED = """
 unique_session_name: "soak"
 buffers { size_kb: 256 fill_policy: RING_BUFFER }
@@ -48,6 +56,13 @@ duration_ms: 200
 """
 
 
+MAPS = """
+buffers { size_kb: 256 }
+data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep" period_ms: 50 } } }
+duration_ms: 200
+"""
+
+
 class Failed(AssertionError):
     """Something grew, was lost, or did not work."""
 
@@ -58,6 +73,7 @@ class Soak:
         (self.folder / "armed").mkdir()
         (self.folder / "armed" / "soak.cfg").write_text(ARMED)
         (self.folder / "recorded.cfg").write_text(RECORDED)
+        (self.folder / "maps.cfg").write_text(MAPS)
         self.sockets = {kind: self.folder / f"{kind.lower()}.sock" for kind in ("CONSUMER", "PRODUCER")}
         self.env = {**os.environ, **{f"PERFETTO_{k}_SOCK_NAME": str(v) for k, v in self.sockets.items()}}
         self.folder.chmod(0o711)
@@ -66,7 +82,13 @@ class Soak:
         with open(self.folder / "log", "wb") as log:
             self.daemon = subprocess.Popen([str(arg) for arg in argv], stderr=log, env=self.env)
         self.n_rounds = self.n_triggers = self.n_commands = self.n_attacks = self.n_pressure = 0
-        self.first = None
+        self.first = self.device = self.left_out = None
+        self.theirs = self.folder / "theirs"
+        for folder in (self.theirs, self.theirs / "deaf"):
+            folder.mkdir()
+            os.chown(folder, strangers.UID, strangers.UID)
+        (self.theirs / "mounted").touch()
+        (self.theirs / "fuse").symlink_to("../fuse")
         lib.wait_for(lambda: "armed/soak.cfg: armed" in self.said() or self.daemon.poll() is not None, self.said)
 
     def said(self):
@@ -118,23 +140,71 @@ class Soak:
 
     # What strangers do, as a user without rights.
 
-    def attack(self):
-        script = ATTACKS.format(stranger=STRANGER, seed=self.n_rounds,
-                                producer=str(self.sockets["PRODUCER"]), consumer=str(self.sockets["CONSUMER"]))
-        done = lib.run(sys.executable, "-c", script, timeout_s=60)
-        if done.returncode != 0:
-            raise Failed(f"the stranger did not come to its end: {done.stderr}")
-        self.n_attacks += 1
+    def attack(self, act, *arguments, until):
+        """A stranger that goes on being there until the end of the block."""
+        stranger = strangers.Stranger(act, *arguments)
+        try:
+            while stranger.hear() not in until:
+                pass
+            self.n_attacks += 1
+            self.status()
+        finally:
+            stranger.end()
+
+    def noise(self):
+        self.attack(make_noise, self.n_rounds, *(str(self.sockets[kind]) for kind in ("PRODUCER", "CONSUMER")), until=("done",))
+
+    def blocking_descriptor(self):
+        """H1: the file of a FUSE file system that never answers a close, for the producer socket."""
+        with self.fuse():
+            self.attack(strangers.pass_fuse, self.device, self.theirs / "mounted", self.sockets["PRODUCER"], b"ProducerPort",
+                        invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,),
+                        until=("sent", "the kernel refuses the descriptor"))
+
+    def deaf_folder(self):
+        """H2: a process whose /tmp, an overlay over FUSE, never answers for perf maps, while root records them."""
+        with self.fuse():
+            thief = strangers.start_program("deaf", self.theirs / "deaf", "/tmp", "perf-", "/bin/sleep", "60", stderr=subprocess.DEVNULL)
+            try:
+                strangers.hear_program(thief)
+                self.n_attacks += 1
+                self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "maps.cfg", "-o", self.folder / "maps")
+                lib.decode(self.folder / "maps")
+            finally:
+                self.end_program(thief)
+
+    @staticmethod
+    def end_program(process):
+        """With what it has started: the end of its FUSE file system frees whoever waits for an answer."""
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+    @contextlib.contextmanager
+    def fuse(self):
+        """What a machine without FUSE, or without user namespaces, does not allow is left out, and counted."""
+        try:
+            self.device = self.device or strangers.fuse_device(self.folder)
+            yield
+        except unittest.SkipTest as reason:
+            self.left_out = str(reason)
 
     def pressure(self):
-        with open(PRESSURE_LOCK, "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        before = n_group_reclaims()
+        with contextlib.ExitStack() as stack:
+            if before is None:
+                fcntl.flock(stack.enter_context(open(PRESSURE_LOCK, "a")), fcntl.LOCK_EX)
             with contextlib.suppress(OSError):
                 load.pressure("/var/tmp", limit_s=20, n_wanted=5)
         self.n_pressure += 1
+        if before is not None and n_group_reclaims() <= before:
+            raise Failed("the kernel did not have to reclaim in the memory cgroup")
 
     def round(self):
-        steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status, self.attack, self.attack]
+        steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status, self.noise, self.noise,
+                 self.blocking_descriptor]
+        if self.n_rounds % DEAF_EVERY == 0:
+            steps.append(self.deaf_folder)
         random.Random(self.n_rounds).shuffle(steps)
         for step in steps:
             step()
@@ -169,7 +239,8 @@ class Soak:
 
     def line(self):
         return (f"{self.n_rounds} rounds, {self.n_commands} commands, {self.n_triggers} triggers of root, none lost, "
-                f"{self.n_attacks} attacks, {self.n_pressure} times pressure; KiB, descriptors, instances, threads: "
+                f"{self.n_attacks} attacks{f' (left out: {self.left_out})' if self.left_out else ''}, {self.n_pressure} times "
+                f"pressure; KiB, descriptors, instances, threads: "
                 f"{self.first} at first, {self.state()} now")
 
     def end(self):
@@ -185,54 +256,47 @@ class Soak:
             raise Failed(f"exit code {self.daemon.returncode}, left in tracefs: {left}: {self.said()[-2000:]}")
 
 
-# One stranger: triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that stay.
-ATTACKS = '''
-import array, contextlib, os, random, socket, struct
-os.setgroups([]); os.setgid({stranger}); os.setuid({stranger})
-chance = random.Random({seed})
+# What one stranger does, as a user without rights, at sockets of the daemon.
 
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128); n >>= 7
-    return bytes(out + bytes([n]))
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-def frame(body):
-    return struct.pack("<I", len(body)) + body
-
-def invoke(request, method, arguments=b""):
-    return frame(field(2, request) + field(5, field(1, 1) + field(2, method) + field(3, arguments)))
-
-BIND = frame(field(2, 1) + field(3, field(1, b"ProducerPort")))
-stay = []
-for path in ({producer!r}, {consumer!r}):
-    for data in (b"\\xff" * 4, b"\\0\\0\\0\\x80", b"\\x40\\0\\0", b"", BIND + b"\\x05\\0\\0\\0" + b"\\xff" * 5,
-                 chance.randbytes(4000), b"\\0" * 100000, BIND + invoke(2, 999),
-                 BIND + invoke(2, 1, field(1, b"x" * 60000)), BIND + invoke(2, 3, field(1, b"+" * 40))):
+def make_noise(voice, seed, producer, consumer):
+    """Triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that stay."""
+    chance, stay = random.Random(seed), []
+    for path, service in ((producer, b"ProducerPort"), (consumer, b"ConsumerPort")):
+        for data in (b"\xff" * 4, b"\0\0\0\x80", b"\x40\0\0", b"", bind(service) + b"\x05\0\0\0" + b"\xff" * 5,
+                     chance.randbytes(4000), b"\0" * 100000, bind(service) + invoke(2, 999),
+                     bind(service) + invoke(2, 1, field(1, b"x" * 60000)), bind(service) + invoke(2, 3, field(1, b"+" * 40))):
+            client = socket.socket(socket.AF_UNIX)
+            client.settimeout(5)
+            with contextlib.suppress(OSError):
+                client.connect(path)
+                client.sendall(data)
+            stay.append(client)
         client = socket.socket(socket.AF_UNIX)
-        client.settimeout(5)
         with contextlib.suppress(OSError):
             client.connect(path)
-            client.sendall(data)
+            client.sendmsg([bind(service)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2] * 3))])
         stay.append(client)
     client = socket.socket(socket.AF_UNIX)
+    client.settimeout(5)
     with contextlib.suppress(OSError):
-        client.connect(path)
-        client.sendmsg([BIND], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2] * 3))])
-    stay.append(client)
-client = socket.socket(socket.AF_UNIX)
-client.settimeout(5)
-with contextlib.suppress(OSError):
-    client.connect({producer!r})
-    client.sendall(BIND)
-    for number in range(500):
-        client.sendall(invoke(number + 2, 10, field(1, b"soak") + field(1, b"other")))
-'''
+        client.connect(producer)
+        client.sendall(bind(b"ProducerPort"))
+        for number in range(500):
+            client.sendall(invoke(number + 2, ACTIVATE, field(1, b"soak") + field(1, b"other")))
+    voice.say("done")
+
+
+def n_group_reclaims():
+    """How often the memory cgroup of this process was full; None where it has no limit."""
+    if load.group_bytes() is None or load.group_bytes() >= load.machine_bytes():
+        return None
+    return n_reclaims(next(folder for folder, _ in load.group_folders()))
+
+
+def n_reclaims(folder):
+    with contextlib.suppress(OSError):  # v1
+        return int((folder / "memory.failcnt").read_text())
+    return int(re.search(r"^max (\d+)", (folder / "memory.events").read_text(), re.M)[1])
 
 
 def run(seconds, folder, say=print):
@@ -249,6 +313,8 @@ def run(seconds, folder, say=print):
             if time.monotonic() - said > 60:
                 say(soak.line())
                 said = time.monotonic()
+        if not soak.left_out and "did not answer within" not in soak.said():
+            raise Failed("no file of the stranger kept the daemon's helper waiting: the attack is none")
         last = soak.line()
     finally:
         soak.end()
@@ -259,8 +325,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=int, default=3600)
     parser.add_argument("folder", nargs="?")
+    parser.add_argument("--memory-limit", type=int, metavar="MIB")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
+        if options.memory_limit:
+            stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
         folder = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
         try:
             print(run(options.seconds, folder, lambda line: print(line, flush=True)))

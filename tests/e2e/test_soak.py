@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The soak test of soak.py: half a minute of it here, an hour in ./check --long."""
 import os
+import pathlib
+import sys
 import tempfile
 import unittest
 
@@ -21,6 +23,25 @@ class Soak(unittest.TestCase):
             self.skipTest("a sanitizer takes memory itself")
         with tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp") as folder:
             print(soak.run(seconds, folder))
+
+    @lib.long_test
+    def test_in_a_memory_cgroup(self):
+        """The pressure is that of the group: the kernel reclaims in it."""
+        with lib.memory_cgroup(256 << 20):
+            pass  # or skipped
+        done = lib.run(sys.executable, "-B", soak.__file__, "--memory-limit", "2048", "25", timeout_s=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r" [1-9]\d* times pressure")
+
+
+class Groups(unittest.TestCase):
+    def test_reclaims_of_both_versions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            group = pathlib.Path(folder)
+            (group / "memory.events").write_text("low 0\nhigh 3\nmax 17\noom 0\noom_kill 0\n")
+            self.assertEqual(soak.n_reclaims(group), 17)
+            (group / "memory.failcnt").write_text("5\n")
+            self.assertEqual(soak.n_reclaims(group), 5)
 
 
 if __name__ == "__main__":
