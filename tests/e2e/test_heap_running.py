@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 
+import states
 from lib import MMTRACE, run
 from test_heap import HELPER, Heap
 
@@ -294,3 +295,71 @@ class Jumps(Heap):
 
     def test_setuid(self):
         self.check("setuid")
+
+
+# Its allocator's lock is nearly always taken. It reads from time to time, if it is told to.
+OWN_ALLOCATOR = r"""
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *room;
+static size_t used;
+void *malloc(size_t size)
+{
+    pthread_mutex_lock(&lock);
+    if (!room)
+        room = mmap(NULL, 1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (volatile int i = 0; i < 100000; i++)
+        continue;
+    size_t *found = (size_t *)(room + used);
+    used += (size + 31) & ~(size_t)15;
+    *found = size;
+    pthread_mutex_unlock(&lock);
+    return found + 2;
+}
+void free(void *memory) { (void)memory; }
+void *calloc(size_t n, size_t size) { return memset(malloc(n * size), 0, n * size); }
+void *realloc(void *memory, size_t size)
+{
+    void *moved = malloc(size);
+    return memory ? memcpy(moved, memory, size < ((size_t *)memory)[-2] ? size : ((size_t *)memory)[-2]) : moved;
+}
+int main(int argc, char **argv)
+{
+    for (long n = 0;; n++) {
+        *(volatile char *)malloc(50) = 1;
+        if (argc > 1 && n % 100 == 0)
+            poll(NULL, 0, 20);
+    }
+}
+"""
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Unknown(Heap):
+    """Code of which nothing tells whether it may be interrupted."""
+
+    def start(self, text, *argv):
+        source, program = self.dir / "program.c", self.dir / "program"
+        source.write_text(text)
+        built = run("cc", "-O1", "-rdynamic", "-pthread", "-o", program, source)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        process = subprocess.Popen([program, *argv])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        states.wait_for_cpu(process.pid, 0.05)
+        return process
+
+    def check(self, process, refused):
+        result = run(MMTRACE, "heap", "-d", "300", "-o", self.trace, "-p", process.pid)
+        (self.assertIn if refused else self.assertNotIn)("none of its threads was found", result.stderr)
+        (self.assertNotIn if refused else self.assertIn)(f"process {process.pid}: attached", result.stderr)
+        states.wait_for_cpu(process.pid, 0.05)  # it goes on
+
+    def test_an_allocator_in_the_program(self):
+        self.check(self.start(OWN_ALLOCATOR), refused=True)
+
+    def test_an_allocator_in_a_program_that_waits(self):
+        self.check(self.start(OWN_ALLOCATOR, "waits"), refused=False)
