@@ -124,6 +124,34 @@ static void frames_belong_to_the_code_of_their_time(void **state)
     heap_book_done(&book);
 }
 
+// Told of anew they are there again; those that are not, are not; once more changes nothing.
+static void code_is_known_again(void **state)
+{
+    (void)state;
+    struct heap_book book = {0}, copy = {0};
+    struct ring_record gone = {.kind = HEAP_OBJECTS};
+    for (uint64_t i = 0; i < 1000; i++)
+        add_object(&book, 0x10000 * i, 0x10000 * i + 0x8000,
+                   i % 2 ? "/lib/odd.so" : "/lib/even.so");
+    assert_int_equal(heap_book_add(&book, &gone), 0);
+    for (uint64_t i = 1000; i-- > 0;)
+        if (i % 2)
+            add_object(&book, 0x10000 * i, 0x10000 * i + 0x8000, "/lib/odd.so");
+    add_object(&book, 0x10000, 0x18000, "/lib/odd.so");
+    assert_int_equal(book.mappings.n, 1000);
+    const uint64_t stack[] = {0x10000 * 7 + 1, 0x10000 * 8 + 1, 0x10000 * 7 + 0x8001};
+    add_alloc(&book, 1, 10, stack, 3);
+    static const uint32_t expected[] = {BOOK_NO_MAPPING, BOOK_NO_MAPPING, 7};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(book.frames.items[i].mapping, expected[i]);
+    assert_int_equal(heap_book_copy_mappings(&copy, &book), 0);
+    assert_int_equal(copy.mappings.n, 500);
+    add_alloc(&copy, 1, 10, stack, 1);
+    assert_int_equal(copy.mappings.items[copy.frames.items[0].mapping].start, 0x70000);
+    heap_book_done(&book);
+    heap_book_done(&copy);
+}
+
 static void an_empty_stack_is_the_root(void **state)
 {
     (void)state;
@@ -205,6 +233,7 @@ int main(void)
         cmocka_unit_test(the_peak_is_remembered),
         cmocka_unit_test(heaps_share_what_there_is_room_for),
         cmocka_unit_test(frames_belong_to_the_code_of_their_time),
+        cmocka_unit_test(code_is_known_again),
         cmocka_unit_test(an_empty_stack_is_the_root),
         cmocka_unit_test(samples_that_died_unseen_are_freed),
     };

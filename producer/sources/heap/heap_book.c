@@ -13,6 +13,10 @@
 // A method's number means the same for ever; of one that is defined twice the first name counts.
 // Methods beyond what there is room for have no name.
 //
+// A program may tell of 65,535 pieces of code, and as often as it likes: each is found by its
+// address (code_map.h) or by all that is told of it, never by a walk over the others. Where pieces
+// overlap, the one that was told last counts.
+//
 // A live sample is 8 bytes beside its address: 24 bits for the site, 40 for its weight.
 #include "producer/sources/heap/heap_book.h"
 
@@ -51,15 +55,49 @@ static int add_text(struct heap_book *book, const char *text, size_t size, uint3
     return 0;
 }
 
-static int push_mapping(struct heap_book *book, const struct book_mapping *mapping)
+static uint64_t hash_mapping(const struct book_mapping *mapping)
+{
+    const uint64_t parts[] = {mapping->start, mapping->end, mapping->file_offset,
+                              (uint64_t)mapping->path << 32 | mapping->build_id};
+    return hash_bytes(parts, sizeof(parts));
+}
+
+static int push_mapping(struct heap_book *book, struct book_mapping *mapping)
 {
     struct book_room *room = book->room;
-    if (book->mappings.n >= MAPPINGS_MAX || (room && room->n_mappings >= BOOK_MAPPINGS_MAX))
+    uint32_t number = (uint32_t)book->mappings.n;
+    if (number >= MAPPINGS_MAX || (room && room->n_mappings >= BOOK_MAPPINGS_MAX))
         return -ENOSPC;
-    int r = book_mapping_vec_push(&book->mappings, *mapping);
-    if (r == 0 && room)
+    mapping->told = book->n_forgotten;
+    int r = book_mapping_vec_reserve(&book->mappings, number + (size_t)1);
+    if (r == 0)
+        r = map64_set(&book->mapping_of, hash_mapping(mapping), number);
+    if (r == 0)
+        r = code_map_add(&book->code, mapping->start, mapping->end, number);
+    if (r < 0)
+        return r;
+    book_mapping_vec_push(&book->mappings, *mapping);
+    if (room)
         room->n_mappings++;
-    return r;
+    return 0;
+}
+
+// The number of the one that is the same, which was told of before; BOOK_NO_MAPPING: none.
+static uint32_t known_mapping(const struct heap_book *book, const struct book_mapping *mapping)
+{
+    const uint64_t *number = map64_find(&book->mapping_of, hash_mapping(mapping));
+    if (!number || *number >= book->mappings.n)
+        return BOOK_NO_MAPPING;
+    const struct book_mapping *known = &book->mappings.items[*number];
+    bool is_same = known->start == mapping->start && known->end == mapping->end &&
+                   known->path == mapping->path && known->build_id == mapping->build_id &&
+                   known->file_offset == mapping->file_offset;
+    return is_same ? (uint32_t)*number : BOOK_NO_MAPPING;
+}
+
+static bool is_there(const struct heap_book *book, const struct book_mapping *mapping)
+{
+    return mapping->told == book->n_forgotten;
 }
 
 static int add_mapping(struct heap_book *book, const struct ring_record *record)
@@ -75,14 +113,14 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
         r = add_text(book, (const char *)record->id, record->object.id_size, &mapping.build_id);
     if (r < 0)
         return r;
-    vec_foreach(&book->mappings, old) {
-        if (old->start == mapping.start && old->end == mapping.end && old->path == mapping.path &&
-            old->build_id == mapping.build_id && old->file_offset == mapping.file_offset) {
-            if (old->gone)
-                forget_addresses(book);
-            old->gone = false;
+    uint32_t number = known_mapping(book, &mapping);
+    if (number != BOOK_NO_MAPPING) {
+        struct book_mapping *known = &book->mappings.items[number];
+        if (is_there(book, known))
             return 0;
-        }
+        forget_addresses(book);
+        known->told = book->n_forgotten;
+        return code_map_add(&book->code, known->start, known->end, number);
     }
     r = push_mapping(book, &mapping);
     if (r == 0)
@@ -96,10 +134,12 @@ int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from
         const struct strset_entry *path = &from->texts.entries[other->path];
         const struct strset_entry *id = &from->texts.entries[other->build_id];
         struct book_mapping mapping = *other;
-        int r = mapping.gone ? 0 : add_text(book, path->text, path->size, &mapping.path);
-        if (r == 0 && !mapping.gone)
+        if (!is_there(from, other))
+            continue;
+        int r = add_text(book, path->text, path->size, &mapping.path);
+        if (r == 0)
             r = add_text(book, id->text, id->size, &mapping.build_id);
-        if (r == 0 && !mapping.gone)
+        if (r == 0)
             r = push_mapping(book, &mapping);
         if (r < 0)
             return r == -ENOSPC ? 0 : r;
@@ -109,19 +149,9 @@ int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from
 
 static void forget_mappings(struct heap_book *book)
 {
-    vec_foreach(&book->mappings, mapping)
-        mapping->gone = true;
+    book->n_forgotten++;
+    code_map_clear(&book->code);
     forget_addresses(book);
-}
-
-static uint32_t mapping_of(const struct heap_book *book, uint64_t pc)
-{
-    for (size_t i = book->mappings.n; i-- > 0;) {
-        const struct book_mapping *mapping = &book->mappings.items[i];
-        if (!mapping->gone && pc >= mapping->start && pc < mapping->end)
-            return (uint32_t)i;
-    }
-    return BOOK_NO_MAPPING;
 }
 
 static int add_method(struct heap_book *book, const struct ring_record *record)
@@ -180,7 +210,8 @@ static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *r
         *ret = (uint32_t)*known;
         return 0;
     }
-    struct book_frame frame = {.mapping = mapping_of(book, pc), .rel_pc = pc, .name = STRSET_NONE};
+    struct book_frame frame = {
+        .mapping = code_map_find(&book->code, pc), .rel_pc = pc, .name = STRSET_NONE};
     if (frame.mapping != BOOK_NO_MAPPING) {
         const struct book_mapping *mapping = &book->mappings.items[frame.mapping];
         frame.rel_pc = pc - mapping->start + mapping->file_offset + mapping->load_bias;
@@ -369,6 +400,8 @@ void heap_book_done(struct heap_book *book)
 {
     strset_done(&book->texts);
     book_mapping_vec_done(&book->mappings);
+    map64_done(&book->mapping_of);
+    code_map_done(&book->code);
     book_frame_vec_done(&book->frames);
     book_site_vec_done(&book->sites);
     map64_done(&book->frame_of_pc);

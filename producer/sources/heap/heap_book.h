@@ -10,13 +10,14 @@
 
 #include "common/map.h"
 #include "common/vec.h"
+#include "producer/sources/heap/code_map.h"
 #include "producer/sources/heap/ring_reader.h"
 
 // A piece of code in memory.
 struct book_mapping {
     uint64_t start, end, file_offset, load_bias;
     uint32_t path, build_id; // in the book's texts
-    bool gone;               // something else may lie there now
+    uint32_t told;           // when the program last told of it (heap_book.n_forgotten)
     uint64_t iid;            // free for the writer
 };
 
@@ -61,6 +62,9 @@ struct heap_book {
     struct book_room *room; // borrowed; NULL: the book's own limits are all there are
     struct strset texts;    // paths, build ids
     struct book_mapping_vec mappings;
+    struct map64 mapping_of; // by a hash of all that the program tells of it
+    struct code_map code;    // numbers of the mappings that are there now
+    uint32_t n_forgotten;    // how often the program has begun to tell anew where its code is
     struct book_frame_vec frames;
     struct book_site_vec sites;
     struct map64 frame_of_pc;   // of the code that is loaded now
