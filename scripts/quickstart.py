@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record, convert and explain this machine's memory, with the data sources of configs/mm_events.cfg.
+"""Show what this machine's memory does: record, convert and explain ten seconds.
 
 usage: ./quickstart [--pressure] [--seconds N] [--output DIR]
 
-A harmless load runs meanwhile: it reads a demo file, drops parts of it from the page cache and asks
-the kernel to compact memory. With --pressure the kernel has to reclaim memory for real: sparse files
-that are larger than the memory are read, which takes seconds and pushes other files out of the page
-cache. No setting of the kernel changes. The recording lasts until the kernel has reclaimed.
+The data sources are those of configs/mm_events.cfg. A harmless load runs meanwhile: the load reads
+a demo file, drops parts of the file from the page cache, and asks the kernel to compact memory.
+
+With --pressure the kernel has to reclaim memory for real: the load reads sparse files that are
+larger than the memory. This takes seconds and pushes other files out of the page cache. No setting
+of the kernel changes. The recording lasts until the kernel has reclaimed.
 
 The trace, the database and the config stay in DIR (default: a new directory below /var/tmp). With
 --pressure, DIR must be on a disk: a tmpfs keeps no pages of holes.
@@ -32,8 +34,8 @@ BAR = 40
 MAX_BARS = 12
 
 CONFIG = """\
-# What ./quickstart recorded: the data sources of configs/mm_events.cfg, process names, and which pages
-# of one file were in the page cache.
+# The config of ./quickstart: the data sources of configs/mm_events.cfg, process names, and which
+# pages of one file are in the page cache.
 buffers {{ size_kb: 16384 fill_policy: RING_BUFFER }}
 buffers {{ size_kb: 4096 fill_policy: RING_BUFFER }}
 data_sources {{
@@ -79,9 +81,9 @@ data_sources {{
 
 VMSTAT = """nr_free_pages nr_slab_reclaimable nr_slab_unreclaimable nr_active_file nr_inactive_file
     nr_active_anon nr_inactive_anon workingset_refault workingset_activate workingset_refault_anon
-    workingset_refault_file workingset_activate_anon workingset_activate_file nr_file_pages pgpgin pgpgout
-    pswpin pswpout pgsteal_kswapd pgsteal_direct pgscan_kswapd pgscan_direct compact_migrate_scanned
-    compact_free_scanned""".split()
+    workingset_refault_file workingset_activate_anon workingset_activate_file nr_file_pages pgpgin
+    pgpgout pswpin pswpout pgsteal_kswapd pgsteal_direct pgscan_kswapd pgscan_direct
+    compact_migrate_scanned compact_free_scanned""".split()
 LEVELS = {
     "nr_free_pages": "free",
     "nr_file_pages": "page cache",
@@ -113,7 +115,7 @@ class Failure(Exception):
 
 
 def present_counters():
-    """Kernels differ: ask for what this one counts, so that the recorder has nothing to complain about."""
+    """The counters that this kernel has. The recorder would warn about the others."""
     lines = pathlib.Path("/proc/vmstat").read_text().splitlines()
     present = {line.split()[0] for line in lines}
     return [name for name in VMSTAT if name in present]
@@ -134,7 +136,7 @@ def duration_text(ns):
 
 
 def run_load(recorder, demo, seconds, pressure):
-    """For `seconds`, and until the pressure is over. The recorder's own progress line is the show."""
+    """Runs for `seconds`, and until the pressure is over. The recorder shows its progress."""
     started = time.monotonic()
     n = 0
     while recorder.poll() is None:
@@ -168,7 +170,7 @@ def record(mmtrace, config, trace, demo, seconds, pressure):
 
 
 class Database:
-    """Questions to the database, asked as a user would: through mmsql."""
+    """Asks the database through mmsql, as a user does."""
 
     def __init__(self, mmsql, path):
         self.mmsql, self.path = mmsql, path
@@ -191,7 +193,8 @@ def show_verdict(db):
         raise Failure(f"mmsql verdict: {done.stderr.strip()}")
     heading("Verdict")
     for line in done.stdout.splitlines():
-        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ",
+                            break_long_words=False))
 
 
 def show_events(db):
@@ -200,7 +203,7 @@ def show_events(db):
     for name, count in rows:
         print(f"  {name:44} {int(count):>10,}")
     if not rows:
-        print("  no kernel events of these kinds: memory was not under pressure")
+        print("  No kernel events of these kinds: memory was not short.")
     samples = db.rows("SELECT count(DISTINCT c.ts) FROM counter c JOIN counter_track t"
                       " ON c.track_id = t.id WHERE t.type = 'vmstat'")[0][0]
     processes = db.rows("SELECT count(*) FROM process WHERE name IS NOT NULL")[0][0]
@@ -209,7 +212,7 @@ def show_events(db):
 
 
 RECLAIM_SQL = """
-    SELECT iif(s.name GLOB '*memcg*', 'reclaim in its group', 'direct reclaim'),
+    SELECT iif(s.name GLOB '*memcg*', 'memory cgroup reclaim', 'direct reclaim'),
            coalesce(t.name, p.name, 'thread ' || t.tid), count(*),
            sum(s.dur), max(s.dur)
     FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid)
@@ -241,14 +244,15 @@ def show_episodes(db):
     wakes = int(db.rows(KSWAPD_SQL)[0][0])
     print(f"  {'kswapd was woken':44} {wakes:>7,}")
     if not wakes and not any("reclaim" in r[0] for r in rows):
-        print("  No reclaim: this machine had memory to spare.\n"
-              "  ./quickstart --pressure shows some.")
+        print("  No reclaim: this machine had memory to spare. Run ./quickstart --pressure\n"
+              "  to see reclaim.")
 
 
 def show_vmstat(db):
-    rows = db.rows("SELECT DISTINCT t.name, first_value(c.value) OVER w, last_value(c.value) OVER w,"
-                   " min(c.value) OVER w, max(c.value) OVER w"
-                   " FROM counter c JOIN counter_track t ON c.track_id = t.id WHERE t.type = 'vmstat'"
+    rows = db.rows("SELECT DISTINCT t.name, first_value(c.value) OVER w,"
+                   " last_value(c.value) OVER w, min(c.value) OVER w, max(c.value) OVER w"
+                   " FROM counter c JOIN counter_track t ON c.track_id = t.id"
+                   " WHERE t.type = 'vmstat'"
                    " WINDOW w AS (PARTITION BY t.id ORDER BY c.ts"
                    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)")
     values = {r[0]: [float(v) for v in r[1:]] for r in rows}
@@ -308,7 +312,7 @@ def show_next(out, build):
     print(f"""\
   OUT={out}
 
-  Ask the database (any SQLite opens it):
+  Ask the database, with mmsql or any SQLite:
     {build}/converter/mmsql query $OUT/quickstart.db \\
       "SELECT ts, name, cpu FROM ftrace_event LIMIT 10"
     {build}/converter/mmsql query --csv $OUT/quickstart.db \\
@@ -318,7 +322,7 @@ def show_next(out, build):
   Look at the trace: open https://ui.perfetto.dev and choose
     {out}/quickstart.pftrace
 
-  Record again with your own config (configs/ has more to start from):
+  Record again with your own config (configs/ has more examples):
     cp $OUT/quickstart.cfg my.cfg; editor my.cfg
     sudo {build}/producer/mmtrace record -c my.cfg -o my.pftrace""")
 
@@ -327,9 +331,11 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="quickstart", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter, usage=
                                      "./quickstart [--pressure] [--seconds N] [--output DIR]")
-    parser.add_argument("--pressure", action="store_true", help="make the kernel reclaim for real")
-    parser.add_argument("--seconds", type=float, default=10, help="how long to record (10)")
-    parser.add_argument("--output", type=pathlib.Path, help="where the results go")
+    parser.add_argument("--pressure", action="store_true",
+                        help="make the kernel reclaim memory for real")
+    parser.add_argument("--seconds", type=float, default=10,
+                        help="record for N seconds (default: 10)")
+    parser.add_argument("--output", type=pathlib.Path, help="folder for the results")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release",
                         help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -346,7 +352,7 @@ def make_output(options):
 
 
 def mount_tracefs():
-    """Where nobody has looked at tracefs since boot it is not mounted."""
+    """Mounts tracefs, which no program may have done since boot."""
     if not os.path.exists("/sys/kernel/tracing/instances"):
         subprocess.run(["mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing"],
                        capture_output=True)
@@ -377,8 +383,9 @@ def main():
     started = time.monotonic()
     subprocess.run([build / "converter" / "mmsql", "convert", "--quiet", trace, "-o", database],
                    check=True)
-    print(f"      {bytes_text(trace.stat().st_size)} of trace became"
-          f" {bytes_text(database.stat().st_size)} of SQLite in {time.monotonic() - started:.2f} s")
+    print(f"      a trace of {bytes_text(trace.stat().st_size)} became"
+          f" a database of {bytes_text(database.stat().st_size)}"
+          f" in {time.monotonic() - started:.2f} s")
     print("[5/5] What happened")
     db = Database(build / "converter" / "mmsql", database)
     show_verdict(db)

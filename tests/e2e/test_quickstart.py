@@ -55,7 +55,7 @@ class Quickstart(unittest.TestCase):
         with lib.memory_cgroup(GROUP_MIB << 20) as join:
             done = quickstart(self.out, "--seconds", "4", "--pressure", preexec_fn=join)
         self.check_output(done)
-        self.assertIn("reclaim in its group by", done.stdout)
+        self.assertIn("memory cgroup reclaim by", done.stdout)
         self.assertIn("mm_vmscan_memcg_reclaim_begin", done.stdout)
 
     def test_unwritable_output(self):
