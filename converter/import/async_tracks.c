@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "common/memory.h"
-#include "converter/import/import.h"
 
 struct async_track {
     int64_t cookie;
@@ -71,12 +70,11 @@ static uint32_t free_pop(struct async_index_vec *heap)
     return least;
 }
 
-static struct async_group *group_get(struct import *im, const struct track_spec *spec,
+static struct async_group *group_get(struct async_tracks *all, const struct track_spec *spec,
                                      uint32_t *ret_id)
 {
-    struct async_tracks *all = &im->async_tracks;
     strbuf_clear(&all->key);
-    track_key_make(&im->tracks, &all->key, spec);
+    track_key_make(all->tracks, &all->key, spec);
     uint32_t id =
         all->key.failed ? STRSET_NONE : strset_add(&all->keys, all->key.text, all->key.size);
     if (id != STRSET_NONE && id == all->groups.n) {
@@ -103,7 +101,7 @@ static int64_t track_add(struct async_tracks *all, struct async_group *group,
     return -1;
 }
 
-static uint32_t track_id(struct import *im, const struct track_spec *spec,
+static uint32_t track_id(struct async_tracks *all, const struct track_spec *spec,
                          struct async_group *group, uint32_t group_id, int64_t index)
 {
     if (index < 0)
@@ -116,9 +114,9 @@ static uint32_t track_id(struct import *im, const struct track_spec *spec,
     while (n < TRACK_DIMENSIONS_MAX - 1 && numbered.dimensions[n].name)
         n++;
     numbered.dimensions[n] = dimension_int("track_compressor_idx", index);
-    uint32_t id = tracks_get(&im->tracks, &numbered);
-    if (id < im->tracks.items.n)
-        im->tracks.items.items[id].group = group_id;
+    uint32_t id = tracks_get(all->tracks, &numbered);
+    if (id < all->tracks->items.n)
+        all->tracks->items.items[id].group = group_id;
     track->track = id;
     return id;
 }
@@ -195,61 +193,62 @@ static int64_t cookie_index(struct async_tracks *all, struct async_group *group,
     return index;
 }
 
-uint32_t async_track_begin(struct import *im, const struct track_spec *spec, int64_t cookie,
+uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
                            bool single)
 {
     uint32_t group_id;
-    struct async_group *group = group_get(im, spec, &group_id);
+    struct async_group *group = group_get(all, spec, &group_id);
     if (!group)
         return 0;
-    int64_t index = cookie_index(&im->async_tracks, group, cookie);
+    int64_t index = cookie_index(all, group, cookie);
     if (index >= 0) {
         struct async_track *track = &group->tracks.items[index];
         track->n_open = single ? 1 : track->n_open + 1;
     }
-    return track_id(im, spec, group, group_id, index);
+    return track_id(all, spec, group, group_id, index);
 }
 
-uint32_t async_track_end(struct import *im, const struct track_spec *spec, int64_t cookie)
+uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie)
 {
     uint32_t group_id;
-    struct async_group *group = group_get(im, spec, &group_id);
+    struct async_group *group = group_get(all, spec, &group_id);
     if (!group)
         return 0;
-    int64_t index = cookie_index(&im->async_tracks, group, cookie);
+    int64_t index = cookie_index(all, group, cookie);
     if (index >= 0) {
         struct async_track *track = &group->tracks.items[index];
         if (track->n_open)
             track->n_open--;
         if (!track->n_open)
-            free_push(&im->async_tracks, group, (uint32_t)index);
+            free_push(all, group, (uint32_t)index);
     }
-    return track_id(im, spec, group, group_id, index);
+    return track_id(all, spec, group, group_id, index);
 }
 
-uint32_t async_track_span(struct import *im, const struct track_spec *spec, int64_t ts, int64_t dur)
+uint32_t async_track_span(struct async_tracks *all, const struct track_spec *spec, int64_t ts,
+                          int64_t dur)
 {
     uint32_t group_id;
-    struct async_group *group = group_get(im, spec, &group_id);
+    struct async_group *group = group_get(all, spec, &group_id);
     if (!group)
         return 0;
     int64_t end = (int64_t)((uint64_t)ts + (uint64_t)dur);
     size_t at = spans_find(&group->spans, ts);
-    if (at == group->spans.tracks.n && !span_add(&im->async_tracks, group))
+    if (at == group->spans.tracks.n && !span_add(all, group))
         return 0;
     spans_set(&group->spans, at, end);
-    return track_id(im, spec, group, group_id, group->spans.tracks.items[at]);
+    return track_id(all, spec, group, group_id, group->spans.tracks.items[at]);
 }
 
-uint32_t async_track_first(struct import *im, const struct track_spec *spec)
+uint32_t async_track_first(struct async_tracks *all, const struct track_spec *spec)
 {
     uint32_t group_id;
-    struct async_group *group = group_get(im, spec, &group_id);
+    struct async_group *group = group_get(all, spec, &group_id);
     if (!group)
         return 0;
-    if (!group->tracks.n && cookie_index(&im->async_tracks, group, 0) == 0)
-        free_push(&im->async_tracks, group, 0);
-    return track_id(im, spec, group, group_id, group->tracks.n ? 0 : -1);
+    if (!group->tracks.n && cookie_index(all, group, 0) == 0)
+        free_push(all, group, 0);
+    return track_id(all, spec, group, group_id, group->tracks.n ? 0 : -1);
 }
 
 void async_tracks_done(struct async_tracks *all)

@@ -15,27 +15,26 @@
 struct async_group;
 VEC_DEFINE(async_group_vec, struct async_group *);
 
-// All zero is empty.
+// All zero but for tracks is empty.
 struct async_tracks {
+    struct tracks *tracks;         // borrowed
     struct strset keys;            // ids are indexes in groups
     struct async_group_vec groups; // owned
     struct strbuf key;             // of the group being looked up
     int failure;                   // negative errno of the first failure
 };
 
-struct import;
-
 // The track for a slice of `cookie` that begins or ends now. `spec` describes the group and leaves
 // the last of its dimensions free. Where `single`, begins within each other count as one.
-uint32_t async_track_begin(struct import *im, const struct track_spec *spec, int64_t cookie,
+uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
                            bool single);
-uint32_t async_track_end(struct import *im, const struct track_spec *spec, int64_t cookie);
+uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie);
 
 // The track for a slice whose end is known.
-uint32_t async_track_span(struct import *im, const struct track_spec *spec, int64_t ts,
+uint32_t async_track_span(struct async_tracks *all, const struct track_spec *spec, int64_t ts,
                           int64_t dur);
 
 // The group's first track, for what belongs to the group as a whole.
-uint32_t async_track_first(struct import *im, const struct track_spec *spec);
+uint32_t async_track_first(struct async_tracks *all, const struct track_spec *spec);
 
 void async_tracks_done(struct async_tracks *all);

@@ -27,9 +27,16 @@ extern const size_t track_event_descriptors_size;
 
 enum { LABEL_REPEATED = 3 };
 
+extern const struct importer importer_extension_descriptor;
+
+static struct descriptors *descriptors_of(const struct import *im)
+{
+    return importer_state(im, &importer_extension_descriptor);
+}
+
 static uint32_t type_get(struct import *im, uint32_t name)
 {
-    struct descriptors *all = &im->descriptors;
+    struct descriptors *all = descriptors_of(im);
     bool is_new;
     const uint64_t *type = map64_get_or_add(&all->types, name, all->n_types, &is_new);
     if (!type) {
@@ -53,7 +60,7 @@ static uint32_t full_name(struct import *im, const struct wire_field *name)
 static void field_add(struct import *im, uint32_t type, const struct wire_field *message,
                       bool is_extension)
 {
-    struct descriptors *all = &im->descriptors;
+    struct descriptors *all = descriptors_of(im);
     MESSAGE(part, FieldDescriptorProto, message);
     const struct wire_field *name = &part.name;
     const struct wire_field *type_name = &part.type_name;
@@ -80,7 +87,7 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
 static bool enum_add(struct import *im, const struct strbuf *scope,
                      const struct wire_field *message)
 {
-    struct descriptors *all = &im->descriptors;
+    struct descriptors *all = descriptors_of(im);
     MESSAGE(head, EnumDescriptorProto, message);
     const struct wire_field *name = &head.name;
     if (scope->size + name->size > FULL_NAME_MAX)
@@ -166,8 +173,8 @@ bool descriptors_add(struct import *im, struct wire_reader set)
 {
     struct wire_field field;
     bool whole = true;
-    im->descriptors.read_bytes += (uint64_t)(set.end - set.pos);
-    if (im->descriptors.read_bytes > READ_MAX)
+    descriptors_of(im)->read_bytes += (uint64_t)(set.end - set.pos);
+    if (descriptors_of(im)->read_bytes > READ_MAX)
         return false;
     wire_foreach(&set, &field) {
         if (field.number == PB_FileDescriptorSet_file)
@@ -176,16 +183,18 @@ bool descriptors_add(struct import *im, struct wire_reader set)
     return whole && !set.error;
 }
 
-int descriptors_init(struct import *im)
+// Types of track events are known from the start.
+static int descriptors_start(struct import *im, void *state)
 {
+    (void)state;
     descriptors_add(im, wire_reader_over(track_event_descriptors, track_event_descriptors_size));
-    return im->descriptors.failure;
+    return descriptors_of(im)->failure;
 }
 
 uint32_t descriptors_find(const struct import *im, const char *name, size_t size)
 {
     uint32_t id = strset_find(&im->strings, name, size);
-    const uint64_t *type = id == STRSET_NONE ? NULL : map64_find(&im->descriptors.types, id);
+    const uint64_t *type = id == STRSET_NONE ? NULL : map64_find(&descriptors_of(im)->types, id);
     return type ? (uint32_t)*type : TYPE_NONE;
 }
 
@@ -193,26 +202,27 @@ uint32_t descriptors_type_of(const struct import *im, const struct described_fie
 {
     const uint64_t *type = field->type_name == STRSET_NONE
                                ? NULL
-                               : map64_find(&im->descriptors.types, field->type_name);
+                               : map64_find(&descriptors_of(im)->types, field->type_name);
     return type ? (uint32_t)*type : TYPE_NONE;
 }
 
 const struct described_field *descriptors_field(const struct import *im, uint32_t type,
                                                 uint32_t number)
 {
-    const uint64_t *index = map64_find(&im->descriptors.fields, (uint64_t)type << 32 | number);
-    return index ? &im->descriptors.items.items[*index] : NULL;
+    const uint64_t *index = map64_find(&descriptors_of(im)->fields, (uint64_t)type << 32 | number);
+    return index ? &descriptors_of(im)->items.items[*index] : NULL;
 }
 
 uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value)
 {
     const uint64_t *name =
-        map64_find(&im->descriptors.values, (uint64_t)type << 32 | (uint32_t)value);
+        map64_find(&descriptors_of(im)->values, (uint64_t)type << 32 | (uint32_t)value);
     return name ? (uint32_t)*name : STRSET_NONE;
 }
 
-void descriptors_done(struct descriptors *descriptors)
+static void descriptors_done(void *state)
 {
+    struct descriptors *descriptors = state;
     map64_done(&descriptors->types);
     map64_done(&descriptors->fields);
     map64_done(&descriptors->values);
@@ -250,21 +260,25 @@ static int extension_now(struct import *im, void *state, const struct packet *pa
     const struct wire_field *zipped = &part.extension_set_gzip;
     struct wire_reader set = wire_sub(&part.extension_set);
     size_t size = 0;
-    uint8_t *inflated = field_present(zipped) && im->descriptors.read_bytes < READ_MAX
+    uint8_t *inflated = field_present(zipped) && descriptors_of(im)->read_bytes < READ_MAX
                             ? set_inflate(zipped, &size)
                             : NULL;
     if (inflated)
         set = wire_reader_over(inflated, size);
     else
-        im->descriptors.read_bytes += size;
+        descriptors_of(im)->read_bytes += size;
     bool whole = (!field_present(zipped) || inflated) && descriptors_add(im, set);
     free(inflated);
     if (!whole)
         stats_add(&im->stats, STAT_mmsql_extension_descriptors_damaged, 1);
-    return im->descriptors.failure;
+    return descriptors_of(im)->failure;
 }
 
 const struct importer importer_extension_descriptor = {
     .field = PB_TracePacket_extension_descriptor,
     .now = extension_now,
+    .state_size = sizeof(struct descriptors),
+    .of_all_machines = true,
+    .start = descriptors_start,
+    .done = descriptors_done,
 };

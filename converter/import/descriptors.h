@@ -57,9 +57,6 @@ struct descriptors {
 
 struct import;
 
-// Knows the types of track events.
-int descriptors_init(struct import *im);
-
 // Adds a FileDescriptorSet. What is known already stays. False: it is damaged, or more than is
 // believed.
 bool descriptors_add(struct import *im, struct wire_reader set);
@@ -72,5 +69,3 @@ uint32_t descriptors_type_of(const struct import *im, const struct described_fie
 const struct described_field *descriptors_field(const struct import *im, uint32_t type,
                                                 uint32_t number);
 uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value);
-
-void descriptors_done(struct descriptors *descriptors);

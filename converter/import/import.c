@@ -3,7 +3,6 @@
 // What importers of all subjects write: texts, tracks of threads, arrows. See import.h.
 #include "converter/import/import.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -38,14 +37,4 @@ void flow_row_write(struct import *im, int64_t from, int64_t to)
     struct cell *row = database_row(im->db, TABLE_flow, NULL);
     cell_int(row, COL_flow_slice_out, from);
     cell_int(row, COL_flow_slice_in, to);
-}
-
-int64_t gpus_get(struct import *im, uint32_t gpu)
-{
-    bool is_new;
-    const uint64_t *ugpu =
-        map64_get_or_add(&im->gpus, (uint64_t)im->machine->number << 32 | gpu, im->gpus.n, &is_new);
-    if (!ugpu)
-        im->tracks.failure = -ENOMEM;
-    return ugpu ? (int64_t)*ugpu : 0;
 }

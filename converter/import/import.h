@@ -13,23 +13,27 @@
 #include "converter/decode/trace.h"
 #include "converter/import/args.h"
 #include "converter/import/async_tracks.h"
-#include "converter/import/descriptors.h"
 #include "converter/import/machines.h"
-#include "converter/import/process/process_counters.h"
-#include "converter/import/process/processes.h"
-#include "converter/import/process/thread_states.h"
-#include "converter/import/profile/deobfuscation.h"
-#include "converter/import/profile/samples.h"
-#include "converter/import/profile/stacks.h"
-#include "converter/import/session/metadata.h"
+#include "converter/import/metadata.h"
+#include "converter/import/processes.h"
 #include "converter/import/slices.h"
 #include "converter/import/stats.h"
-#include "converter/import/track_event/translations.h"
+#include "converter/import/thread_states.h"
 #include "converter/import/tracks.h"
+#include "converter/import/translations.h"
 #include "converter/tables/database.h"
 #include "protos/fields.h"
 
 #define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
+
+#define IMPORTER_PLACES 512 // more than twice as many as importers
+
+struct importer;
+
+struct importer_number {
+    const struct importer *importer; // NULL: a free place
+    uint16_t index;                  // in importers
+};
 
 struct import {
     struct database *db;   // borrowed
@@ -42,20 +46,13 @@ struct import {
     struct stats stats;
     struct metadata metadata;
     struct processes processes;
-    struct process_counters process_counters;
     struct translations translations;
     struct slices slices;
     struct thread_states thread_states;
-    struct descriptors descriptors;
-    struct stacks stacks;
-    struct samples samples;
-    struct deobfuscation deobfuscation;
     uint8_t importer_of[PB_END_TracePacket]; // field of TracePacket -> index in importers, + 1
-    struct machine_vec machines;             // owned
-    struct machine *machine;                 // borrowed: the one at hand
-    struct map64 gpus;                       // machine and number of a GPU -> its ugpu
-    struct map64 packages;      // user id of an Android package -> its name, in strings
-    struct strset package_keys; // name and user id of those that have a row
+    struct importer_number places[IMPORTER_PLACES]; // by importer_place()
+    struct machine_vec machines;                    // owned
+    struct machine *machine;                        // borrowed: the one at hand
     uint64_t n_packets;
     const struct trace_result *result; // borrowed
     bool has_realtime;
@@ -133,11 +130,3 @@ uint32_t thread_track_get(struct import *im, int64_t utid);
 
 // An arrow between slices; none where one of them is not there.
 void flow_row_write(struct import *im, int64_t from, int64_t to);
-
-// The number of a GPU that is unique in the trace.
-int64_t gpus_get(struct import *im, uint32_t gpu);
-
-void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz);
-
-// Memory of a GPU (bytes), all of it or, if `pid` is not 0, what that process has.
-void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);

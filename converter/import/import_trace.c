@@ -10,15 +10,10 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/importer.h"
+#include "converter/import/importer_states.h"
 #include "protos/fields.h"
 
 #define FIELD_LEFT_OUT_MAX 10000 // larger numbers are counted as one
-
-static void importers_index(struct import *im)
-{
-    for (size_t i = 0; i < n_importers; i++)
-        im->importer_of[importers[i]->field] = (uint8_t)(i + 1);
-}
 
 static const struct importer *importer_find(const struct import *im, uint32_t field,
                                             size_t *ret_index)
@@ -49,14 +44,10 @@ static int import_failure(struct import *im)
     if (r == 0)
         r = im->async_tracks.failure;
     if (r == 0)
-        r = im->stacks.failure;
-    if (r == 0)
         r = im->slices.failure;
     if (r == 0)
-        r = im->deobfuscation.failure;
-    if (r == 0)
         r = im->thread_states.failure;
-    if (r == 0 && (im->strings.failed || im->package_keys.failed))
+    if (r == 0 && im->strings.failed)
         r = -ENOMEM;
     return r < 0 ? r : im->processes.failure;
 }
@@ -264,25 +255,25 @@ static int importers_finish(struct import *im)
     return machine_call(im, MACHINE_FINISH);
 }
 
+static int importers_write(struct import *im)
+{
+    return machine_call(im, MACHINE_WRITE);
+}
+
 // Everything that was held back until the whole trace was seen.
 static int held_back_write(struct import *im)
 {
     int r = machines_each(im, importers_finish);
-    stacks_write(im);
-    if (r == 0)
-        r = machines_each(im, sched_finish);
     if (r == 0)
         r = slices_finish(&im->slices);
     if (r == 0)
         r = thread_states_finish(&im->thread_states);
     if (r == 0)
-        r = process_counters_finish(im);
+        r = machines_each(im, importers_write);
     if (r == 0)
         r = processes_write(&im->processes, im->db, &im->args);
     if (r == 0)
         r = tracks_write(&im->tracks, im->db);
-    if (r == 0)
-        r = samples_write(im);
     if (r == 0)
         r = metadata_write(&im->metadata, im->db);
     if (r == 0)
@@ -309,17 +300,9 @@ static int handle_finished(void *userdata, int outcome)
 static void import_done(struct import *im)
 {
     machines_done(im);
-    map64_done(&im->gpus);
-    map64_done(&im->packages);
-    strset_done(&im->package_keys);
     slices_done(&im->slices);
     translations_done(&im->translations);
     thread_states_done(&im->thread_states);
-    descriptors_done(&im->descriptors);
-    stacks_done(&im->stacks);
-    samples_done(&im->samples);
-    deobfuscation_done(&im->deobfuscation);
-    process_counters_done(&im->process_counters);
     processes_done(&im->processes);
     metadata_done(&im->metadata);
     stats_done(&im->stats);
@@ -337,6 +320,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     struct import im = {.db = db, .input = input, .err = err, .result = ret};
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
+    im.async_tracks.tracks = &im.tracks;
     im.slices.db = im.thread_states.db = db;
     im.slices.args = &im.args;
     im.slices.stats = &im.stats;
@@ -363,8 +347,6 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     int r = args_init(&im.args, db);
     if (r == 0)
         r = processes_init(&im.processes, &im.strings);
-    if (r == 0)
-        r = descriptors_init(&im);
     if (r == 0)
         r = machines_enter(&im, 0, 0);
     if (r == 0)

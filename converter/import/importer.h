@@ -18,7 +18,7 @@
 #include "converter/import/import.h"
 
 struct importer {
-    uint32_t field; // of TracePacket
+    uint32_t field; // of TracePacket; 0: none, it is a state that importers share
     // Either may be NULL. `state` is what `state_size` asked for. Return 0, or a negative errno
     // that ends the conversion; what is wrong with a packet is no such reason: count it in stats.
     int (*now)(struct import *im, void *state, const struct packet *packet,
@@ -37,10 +37,12 @@ struct importer {
     // The state is that of this importer, which alone has the functions below. NULL: its own.
     const struct importer *shares;
     // All of these may be NULL. Once for each machine: before its first packet, between file order
-    // and order of time, and after the last packet, to write what was held back.
+    // and order of time, after the last packet, to write what was held back, and when all
+    // importers have done that, to write what they may still have changed.
     int (*start)(struct import *im, void *state);
     int (*indexed)(struct import *im, void *state);
     int (*finish)(struct import *im, void *state);
+    int (*write)(struct import *im, void *state);
     // Releases what the state owns. May be NULL.
     void (*done)(void *state);
 };
@@ -55,9 +57,17 @@ static inline void cell_field(struct cell *row, size_t column, const struct wire
 extern const struct importer *const importers[];
 extern const size_t n_importers;
 
+static inline size_t importer_place(const struct importer *importer)
+{
+    return ((uintptr_t)importer >> 5 ^ (uintptr_t)importer >> 13) % IMPORTER_PLACES;
+}
+
 static inline size_t importer_index(const struct import *im, const struct importer *importer)
 {
-    return im->importer_of[importer->field] - 1u;
+    size_t place = importer_place(importer);
+    while (im->places[place].importer != importer)
+        place = (place + 1) % IMPORTER_PLACES;
+    return im->places[place].index;
 }
 
 // The state of an importer for the machine at hand.

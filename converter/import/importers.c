@@ -90,6 +90,12 @@ extern const struct importer importer_v8_regexp_code;
 extern const struct importer importer_v8_wasm_code;
 extern const struct importer importer_vulkan_api;
 extern const struct importer importer_vulkan_memory;
+extern const struct importer importer_stacks;
+extern const struct importer importer_sched;
+extern const struct importer importer_process_counters;
+extern const struct importer importer_samples;
+extern const struct importer importer_packages;
+extern const struct importer importer_gpus;
 
 const struct importer *const importers[] = {
     &importer_android_log,
@@ -176,6 +182,13 @@ const struct importer *const importers[] = {
     &importer_interrupts,
     &importer_inodes,
     &importer_chrome_events,
+    // States that importers share; those with rows of their own write them in this order.
+    &importer_stacks,
+    &importer_sched,
+    &importer_process_counters,
+    &importer_samples,
+    &importer_packages,
+    &importer_gpus,
 };
 const size_t n_importers = ELEMENTS(importers);
 _Static_assert(ELEMENTS(importers) <= UINT8_MAX,

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/descriptors.h"
 
 static const char debug_annotation[] = ".perfetto.protos.DebugAnnotation";
 

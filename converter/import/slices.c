@@ -9,7 +9,7 @@
 
 #include "common/memory.h"
 #include "converter/import/stats.h"
-#include "converter/import/track_event/translations.h"
+#include "converter/import/translations.h"
 
 #define DEPTH_MAX   512
 #define DUR_PENDING (-1)

@@ -137,6 +137,46 @@ class Includes(unittest.TestCase):
         self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
 
 
+class Import(unittest.TestCase):
+    """converter/import: a ground floor (the files of the folder itself), subjects above it (its folders), registries."""
+    HERE = ROOT / "converter/import"
+
+    def defined(self, kind):
+        """NAME -> the file that has `const struct KIND PREFIX_NAME = ...`."""
+        pattern = re.compile(rf"^const struct {kind} [a-z]+_(\w+) =", re.MULTILINE)
+        return {name: path for path in self.HERE.glob("**/*.c") for name in pattern.findall(path.read_text())}
+
+    def test_the_ground_floor_knows_no_subject(self):
+        ground = [*self.HERE.glob("*.[ch]")]
+        self.assertGreater(len(ground), 20)
+        for path in ground:
+            with self.subTest(path.name):
+                subjects = re.findall(r'^#include "converter/import/\w+/[^"]+"', path.read_text(), re.MULTILINE)
+                self.assertEqual(subjects, [], "keep the subject's state with its importer: see importer.h")
+
+    def test_what_the_ground_floor_stands_on_does_not_know_it(self):
+        for path in [path for folder in ("decode", "input", "tables") for path in ROOT.glob(f"converter/{folder}/*.[ch]")]:
+            with self.subTest(path.name):
+                self.assertNotIn('#include "converter/import/', path.read_text())
+
+    def test_each_importer_has_a_row(self):
+        rows = re.findall(r"^    &importer_(\w+),", (self.HERE / "importers.c").read_text(), re.MULTILINE)
+        defined = self.defined("importer")
+        self.assertGreater(len(defined), 80)
+        for name, path in defined.items():
+            self.assertIn(name, rows, f"{path.name}: add &importer_{name} to converter/import/importers.c")
+
+    def test_each_subject_of_ftrace_has_a_row(self):
+        text = (self.HERE / "ftrace/meson.build").read_text()
+        rows = re.findall(r"'(\w+)'", re.search(r"^subjects = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL).group(1))
+        defined = self.defined("ftrace_subject")
+        self.assertGreater(len(defined), 15)
+        self.assertEqual(rows, sorted(rows))
+        for name, path in defined.items():
+            self.assertEqual(path.name, f"{name}.c", f"ftrace_{name}: call the file as the subject is called")
+            self.assertIn(name, rows, f"{path.name}: add '{name}' to subjects of converter/import/ftrace/meson.build")
+
+
 PROGRAMS = ("common", "producer", "converter")
 SOURCES = (*PROGRAMS, "tests")
 # sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros

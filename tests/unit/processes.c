@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "converter/import/process/processes.h"
+#include "converter/import/processes.h"
 #include "tests/unit/unit.h"
 
 static struct strset strings;

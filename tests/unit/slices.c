@@ -2,7 +2,7 @@
 #include "converter/import/slices.h"
 
 #include "converter/import/stats.h"
-#include "converter/import/track_event/translations.h"
+#include "converter/import/translations.h"
 #include "tests/unit/database_fixture.h"
 
 #define TRACK 3

@@ -133,8 +133,9 @@ static int64_t frame_begin(struct import *im, const struct frame *frame, bool is
     struct track_spec tracks;
     struct slice_spec spec = {
         .ts = frame->ts,
-        .track = async_track_begin(im, timeline_tracks(is_actual, frame->upid, &tracks),
-                                   frame->cookie, false),
+        .track =
+            async_track_begin(&im->async_tracks, timeline_tracks(is_actual, frame->upid, &tracks),
+                              frame->cookie, false),
         .name = import_text(im, "%lld", (long long)frame->token),
         .args = args,
         .n_args = n_args,
@@ -378,7 +379,8 @@ static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
     }
     struct track_spec tracks;
     timeline_tracks(*found & 1, (int64_t)(*found >> 1), &tracks);
-    struct slice_spec spec = {.ts = ts, .track = async_track_end(im, &tracks, field_i64(cookie))};
+    struct slice_spec spec = {
+        .ts = ts, .track = async_track_end(&im->async_tracks, &tracks, field_i64(cookie))};
     slice_end(&im->slices, &spec);
     map64_remove(&timeline->by_cookie, field_u64(cookie));
 }

@@ -4,6 +4,7 @@
 // have in common stands in the bundle or is interned.
 #include "common/elements.h"
 #include "common/str.h"
+#include "converter/import/android/packages.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -54,8 +55,7 @@ static struct slice_name tcp_flags_name(struct import *im, uint32_t flags)
 
 static struct slice_name sender_name(struct import *im, uint32_t uid)
 {
-    const uint64_t *package =
-        (int32_t)uid > 0 ? map64_find(&im->packages, uid % UIDS_PER_USER) : NULL;
+    const uint64_t *package = (int32_t)uid > 0 ? packages_find(im, uid % UIDS_PER_USER) : NULL;
     if (!package)
         return import_text(im, "uid=%u", uid);
     const struct strset_entry *name = &im->strings.entries[*package];
@@ -74,7 +74,7 @@ static uint32_t traffic_track(struct import *im, const struct wire_field *interf
         .name = name.text,
         .name_size = name.size < TRACK_NAME ? name.size : TRACK_NAME,
     };
-    return async_track_span(im, &spec, traffic->ts, traffic->dur);
+    return async_track_span(&im->async_tracks, &spec, traffic->ts, traffic->dur);
 }
 
 static struct arg name_arg(const char *key, struct slice_name name)

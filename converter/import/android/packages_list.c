@@ -9,21 +9,37 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
+// Of the packet: whole packages that have a row.
 struct packages {
     struct strset seen;
 };
 
+// Of all machines.
+struct package_names {
+    struct map64 by_uid; // -> the name, in strings
+    struct strset keys;  // name and user id of those that have a row
+};
+
+extern const struct importer importer_packages;
+
+const uint64_t *packages_find(const struct import *im, uint32_t uid)
+{
+    const struct package_names *names = importer_state(im, &importer_packages);
+    return map64_find(&names->by_uid, uid);
+}
+
 int packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new)
 {
+    struct package_names *names = importer_state(im, &importer_packages);
     uint32_t text = strset_add(&im->strings, field_text(name), name->size);
     int64_t key[] = {text, uid};
-    size_t n = im->package_keys.n;
+    size_t n = names->keys.n;
     bool is_first;
     if (text == STRSET_NONE ||
-        strset_add(&im->package_keys, (const char *)key, sizeof(key)) == STRSET_NONE ||
-        !map64_get_or_add(&im->packages, (uint64_t)uid, text, &is_first))
+        strset_add(&names->keys, (const char *)key, sizeof(key)) == STRSET_NONE ||
+        !map64_get_or_add(&names->by_uid, (uint64_t)uid, text, &is_first))
         return -ENOMEM;
-    *ret_new = im->package_keys.n > n;
+    *ret_new = names->keys.n > n;
     return 0;
 }
 
@@ -84,4 +100,17 @@ const struct importer importer_packages_list = {
     .now = packages_list_now,
     .state_size = sizeof(struct packages),
     .done = packages_list_done,
+};
+
+static void packages_done(void *state)
+{
+    struct package_names *names = state;
+    map64_done(&names->by_uid);
+    strset_done(&names->keys);
+}
+
+const struct importer importer_packages = {
+    .state_size = sizeof(struct package_names),
+    .of_all_machines = true,
+    .done = packages_done,
 };

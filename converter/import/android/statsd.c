@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/descriptors.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

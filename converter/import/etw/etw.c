@@ -12,6 +12,7 @@
 #include "common/elements.h"
 #include "common/memory.h"
 #include "converter/import/importer.h"
+#include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
 #define TID_ANONYMOUS UINT32_MAX

@@ -297,7 +297,7 @@ static void moment_write(struct io_event *event)
 {
     struct track_spec tracks = tracks_of("etw_fileio", event->utid);
     struct slice_spec spec = slice_of(event);
-    spec.track = async_track_span(event->im, &tracks, event->ts, 0);
+    spec.track = async_track_span(&event->im->async_tracks, &tracks, event->ts, 0);
     slice_add(&event->im->slices, &spec);
 }
 
@@ -309,7 +309,8 @@ static void started_end(struct import *im, struct etw *etw, uint64_t request, in
     struct etw_started *started = &etw->started.items[index];
     struct track_spec tracks = tracks_of("etw_fileio", started->utid);
     struct slice_spec spec = {.ts = ts,
-                              .track = async_track_end(im, &tracks, (int64_t)request),
+                              .track =
+                                  async_track_end(&im->async_tracks, &tracks, (int64_t)request),
                               .name = started->name,
                               .args = args,
                               .n_args = n_args};
@@ -354,7 +355,7 @@ static void file_begin(struct io_event *event, struct etw *etw, const struct wir
         started_drop(im, etw, field_u64(request));
     struct track_spec tracks = tracks_of("etw_fileio", event->utid);
     struct slice_spec spec = slice_of(event);
-    spec.track = async_track_begin(im, &tracks, field_i64(request), false);
+    spec.track = async_track_begin(&im->async_tracks, &tracks, field_i64(request), false);
     slice_begin(&im->slices, &spec);
     started_add(im, etw, field_u64(request),
                 (struct etw_started){.name = event->name,
@@ -392,7 +393,7 @@ static void disk_write(struct io_event *event)
     spec.name = slice_name(names[opcode]);
     spec.category = slice_name("ETW Disk I/O");
     spec.dur = field_i64(&event->fields[PB_DiskIoEtwEvent_response_time]);
-    spec.track = async_track_span(event->im, &tracks, event->ts, spec.dur);
+    spec.track = async_track_span(&event->im->async_tracks, &tracks, event->ts, spec.dur);
     slice_add(&event->im->slices, &spec);
 }
 

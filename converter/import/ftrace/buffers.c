@@ -8,6 +8,8 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/gpu/gpu.h"
+#include "converter/import/process/process_counters.h"
 
 #define KERNEL(major, minor) ((uint32_t)(major) << 16 | (minor))
 
@@ -82,11 +84,11 @@ static void buffer_slice(struct import *im, const struct ftrace_event *event, co
     struct track_spec track = {.type = type, .name = name, .name_size = strlen(name)};
     struct slice_spec spec = {.ts = event->ts};
     if (len > 0) {
-        spec.track = async_track_begin(im, &track, cookie, false);
+        spec.track = async_track_begin(&im->async_tracks, &track, cookie, false);
         spec.name = import_text(im, "%lld kB", (long long)len / 1024);
         slice_begin(&im->slices, &spec);
     } else {
-        spec.track = async_track_end(im, &track, cookie);
+        spec.track = async_track_end(&im->async_tracks, &track, cookie);
         slice_end(&im->slices, &spec);
     }
 }
@@ -148,26 +150,6 @@ static void fastrpc_dma_stat(struct import *im, const struct ftrace_event *event
     counter(im, event, &spec, (double)ftrace_int(event, "len"), ARG_SET_NONE);
 }
 
-void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes)
-{
-    struct track_spec spec = {
-        .type = pid ? "process_gpu_memory" : "gpu_memory",
-        .unit = "bytes",
-        .counter = true,
-        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
-        .name = "GPU Memory",
-        .name_size = 10,
-    };
-    if (pid) {
-        // Freed memory may be reported after its process is gone.
-        if (processes_find_thread(&im->processes, pid) == UTID_NONE)
-            return;
-        int64_t utid = processes_update_thread(&im->processes, pid, pid);
-        spec.dimensions[2] = dimension_int("upid", processes_thread_at(&im->processes, utid)->upid);
-    }
-    counter_push(im, ts, tracks_get(&im->tracks, &spec), bytes, ARG_SET_NONE);
-}
-
 static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
 {
     gpu_memory_push(im, event->ts, (uint32_t)ftrace_int(event, "gpu_id"),
@@ -181,7 +163,7 @@ static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
 static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
-    uint32_t version = im->machine->sched.kernel_version;
+    uint32_t version = im->machine->kernel_version;
     if (version < KERNEL(5, 10))
         return;
     int64_t utid = own_utid(im, event);
@@ -194,7 +176,7 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 static void cma_migrate_info(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
-    if (im->machine->sched.kernel_version < KERNEL(6, 1))
+    if (im->machine->kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {
         (uint64_t)ftrace_int(event, "nr_migrated"),
@@ -221,7 +203,7 @@ static void cma_end(struct import *im, const struct ftrace_event *event, const s
 static void cma_alloc_finish(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
-    if (im->machine->sched.kernel_version < KERNEL(6, 1))
+    if (im->machine->kernel_version < KERNEL(6, 1))
         return;
     struct cma_migration migration = {0};
     const uint64_t *known = map64_find(&buffers->cma_of, (uint64_t)own_utid(im, event));
@@ -241,7 +223,7 @@ static void cma_alloc_finish(struct import *im, const struct ftrace_event *event
 
 static void cma_alloc_info(struct import *im, const struct ftrace_event *event)
 {
-    uint32_t version = im->machine->sched.kernel_version;
+    uint32_t version = im->machine->kernel_version;
     if (version < KERNEL(5, 10) || version >= KERNEL(6, 1))
         return;
     struct slice_name name = ftrace_text(event, "name");

@@ -4,6 +4,7 @@
 // its track named after that.
 #include "common/cleanup.h"
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/gpu/gpu.h"
 
 #define CLOCK(a_type, a_track)                                                                     \
     FORM_COUNTER, .type = (a_type), .key = "linux_device=name", .track = (a_track), .value = "state"
@@ -36,19 +37,6 @@ static const struct ftrace_form forms[] = {
      .track = "mali_gpu_power_state", .value = "to_state"},
     {0},
 };
-
-void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz)
-{
-    struct track_spec spec = {
-        .type = "gpu_frequency",
-        .unit = "kHz",
-        .counter = true,
-        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
-        .name = "gpufreq",
-        .name_size = 7,
-    };
-    counter_push(im, ts, tracks_get(&im->tracks, &spec), khz, ARG_SET_NONE);
-}
 
 static void gpu_frequency(struct import *im, const struct ftrace_event *event)
 {

@@ -8,6 +8,7 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/gpu/gpu.h"
 
 static void sensorhub_data(struct import *im, const struct ftrace_event *event)
 {

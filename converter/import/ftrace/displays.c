@@ -81,7 +81,7 @@ static void video_command(struct import *im, const struct ftrace_event *event)
     struct slice_spec spec = {
         .ts = event->ts,
         .dur = COMMAND_NSEC,
-        .track = async_track_span(im, &tracks, event->ts, COMMAND_NSEC),
+        .track = async_track_span(&im->async_tracks, &tracks, event->ts, COMMAND_NSEC),
         .name = slice_name(command < ELEMENTS(commands) ? commands[command] : "Unknown"),
     };
     slice_add(&im->slices, &spec);
@@ -100,7 +100,7 @@ static void video_queue(struct import *im, const struct ftrace_event *event)
     int64_t resource = ftrace_int(event, "resource_id");
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_begin(im, &tracks, resource, false),
+        .track = async_track_begin(&im->async_tracks, &tracks, resource, false),
         .name = import_text(im, "Resource #%d", (int)resource),
     };
     slice_begin(&im->slices, &spec);
@@ -122,7 +122,7 @@ static void video_queue_done(struct import *im, const struct ftrace_event *event
     args[7] = arg_uint("timestamp", (uint64_t)ftrace_int(event, "timestamp"));
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_end(im, &tracks, resource),
+        .track = async_track_end(&im->async_tracks, &tracks, resource),
         .args = args,
         .n_args = 8,
     };

@@ -95,7 +95,7 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
     struct slice_spec spec = {
         .ts = ts,
         .dur = dur,
-        .track = async_track_span(im, &tracks, ts, dur),
+        .track = async_track_span(&im->async_tracks, &tracks, ts, dur),
         .name = slice_name("GPU"),
     };
     slice_add(&im->slices, &spec);

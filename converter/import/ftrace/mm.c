@@ -7,6 +7,7 @@
 
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/process/process_counters.h"
 
 struct mm {
     struct map64 owners; // address space of rss_stat -> utid

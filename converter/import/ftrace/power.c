@@ -43,7 +43,8 @@ static int64_t step_cookie(struct import *im, struct slice_name name)
 
 static void step_end(struct import *im, int64_t ts, int64_t cookie)
 {
-    struct slice_spec spec = {.ts = ts, .track = async_track_end(im, &steps, cookie)};
+    struct slice_spec spec = {.ts = ts,
+                              .track = async_track_end(&im->async_tracks, &steps, cookie)};
     slice_end(&im->slices, &spec);
 }
 
@@ -65,7 +66,7 @@ static void step_begin(struct import *im, const struct ftrace_event *event, stru
     };
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_begin(im, &steps, step_cookie(im, name), false),
+        .track = async_track_begin(&im->async_tracks, &steps, step_cookie(im, name), false),
         .name = name,
         .args = args,
         .n_args = 6,

@@ -4,6 +4,7 @@
 // switch before tells: who is switched out, and who the processor was running when it woke another
 // thread. Without a switch before, such an event says too little and is left out.
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
 // Numbers of the messages' fields, as in protos/ftrace_events.csv.

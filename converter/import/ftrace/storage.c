@@ -257,7 +257,7 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
     };
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_begin(im, &read_tracks, event->pid, false),
+        .track = async_track_begin(&im->async_tracks, &read_tracks, event->pid, false),
         .name = slice_name("android_fs_data_read"),
         .args = args,
         .n_args = 3,
@@ -280,7 +280,7 @@ static void dataread_end(struct import *im, const struct ftrace_event *event)
     };
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_end(im, &read_tracks, cookie),
+        .track = async_track_end(&im->async_tracks, &read_tracks, cookie),
         .args = args,
         .n_args = 2,
     };

@@ -8,6 +8,7 @@
 
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
+#include "converter/import/process/process_counters.h"
 
 static bool name_is(struct slice_name name, const char *text)
 {
@@ -132,14 +133,14 @@ static void process_slice(struct import *im, int64_t ts, const struct marker *ma
     struct arg cookie = arg_int("cookie", marker->value);
     struct slice_spec spec = {.ts = ts};
     if (marker->phase == 'S') {
-        spec.track = async_track_begin(im, &track, marker->value, true);
+        spec.track = async_track_begin(&im->async_tracks, &track, marker->value, true);
         spec.name = marker->name;
         spec.args = &cookie;
         spec.n_args = 1;
         spec.single = true;
         slice_begin(&im->slices, &spec);
     } else {
-        spec.track = async_track_end(im, &track, marker->value);
+        spec.track = async_track_end(&im->async_tracks, &track, marker->value);
         slice_end(&im->slices, &spec);
     }
 }
@@ -160,10 +161,10 @@ static void named_track(struct import *im, int64_t ts, uint32_t tid, const struc
         process_spec(im, "atrace_async_slice_for_track", marker->tgid, marker->track);
     bool ends = marker->phase == 'H';
     if (marker->phase == 'N')
-        spec.track = async_track_span(im, &track, ts, 0);
+        spec.track = async_track_span(&im->async_tracks, &track, ts, 0);
     else
-        spec.track = ends ? async_track_end(im, &track, marker->value)
-                          : async_track_begin(im, &track, marker->value, false);
+        spec.track = ends ? async_track_end(&im->async_tracks, &track, marker->value)
+                          : async_track_begin(&im->async_tracks, &track, marker->value, false);
     struct arg arg =
         arg_uint(ends ? "end_utid" : "utid", (uint64_t)processes_thread(&im->processes, tid));
     spec.args = &arg;

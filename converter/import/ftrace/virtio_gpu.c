@@ -115,7 +115,7 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
         return;
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_begin(im, &command.tracks, command.number, false),
+        .track = async_track_begin(&im->async_tracks, &command.tracks, command.number, false),
         .name = slice_name(command_name((uint32_t)ftrace_int(event, "type"))),
     };
     slice_begin(&im->slices, &spec);
@@ -133,7 +133,7 @@ static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event
         return;
     struct slice_spec spec = {
         .ts = event->ts,
-        .track = async_track_end(im, &command.tracks, command.number),
+        .track = async_track_end(&im->async_tracks, &command.tracks, command.number),
     };
     slice_end(&im->slices, &spec);
     uint64_t key = command_key(&command);

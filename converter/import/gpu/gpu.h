@@ -17,6 +17,14 @@ static inline struct wire_field gpu_text(struct wire_field text)
     return text;
 }
 
+// The number of a GPU that is unique in the trace.
+int64_t gpus_get(struct import *im, uint32_t gpu);
+
+void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz);
+
+// Memory of a GPU (bytes), all of it or, if `pid` is not 0, what that process has.
+void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);
+
 // Kinds of Vulkan objects, as Vulkan numbers them.
 enum vulkan_object {
     VULKAN_COMMAND_BUFFER = 6,

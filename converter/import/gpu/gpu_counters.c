@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

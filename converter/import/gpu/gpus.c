@@ -7,11 +7,68 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
 #define GPUS_MAX  1024
 #define EXTRA_MAX 64 // further facts of one GPU
+
+// Numbers of GPUs of all machines.
+struct gpu_numbers {
+    struct map64 map; // machine and number of a GPU -> its ugpu
+};
+
+extern const struct importer importer_gpus;
+
+static struct gpu_numbers *gpu_numbers(const struct import *im)
+{
+    return importer_state(im, &importer_gpus);
+}
+
+int64_t gpus_get(struct import *im, uint32_t gpu)
+{
+    struct map64 *map = &gpu_numbers(im)->map;
+    bool is_new;
+    const uint64_t *ugpu =
+        map64_get_or_add(map, (uint64_t)im->machine->number << 32 | gpu, map->n, &is_new);
+    if (!ugpu)
+        im->tracks.failure = -ENOMEM;
+    return ugpu ? (int64_t)*ugpu : 0;
+}
+
+void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz)
+{
+    struct track_spec spec = {
+        .type = "gpu_frequency",
+        .unit = "kHz",
+        .counter = true,
+        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
+        .name = "gpufreq",
+        .name_size = 7,
+    };
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), khz, ARG_SET_NONE);
+}
+
+void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes)
+{
+    struct track_spec spec = {
+        .type = pid ? "process_gpu_memory" : "gpu_memory",
+        .unit = "bytes",
+        .counter = true,
+        .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
+        .name = "GPU Memory",
+        .name_size = 10,
+    };
+    if (pid) {
+        // Freed memory may be reported after its process is gone.
+        if (processes_find_thread(&im->processes, pid) == UTID_NONE)
+            return;
+        int64_t utid = processes_update_thread(&im->processes, pid, pid);
+        spec.dimensions[2] = dimension_int("upid", processes_thread_at(&im->processes, utid)->upid);
+    }
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), bytes, ARG_SET_NONE);
+}
 
 struct gpu {
     uint32_t number;
@@ -93,7 +150,7 @@ static int info_finish(struct import *im, void *state)
     const struct gpu_vec *gpus = state;
     size_t cursor = 0;
     const struct map64_slot *slot;
-    while ((slot = map64_next(&im->gpus, &cursor))) {
+    while ((slot = map64_next(&gpu_numbers(im)->map, &cursor))) {
         if (slot->key >> 32 != im->machine->number)
             continue;
         uint32_t number = (uint32_t)slot->key;
@@ -160,3 +217,15 @@ const struct importer importer_gpu_info = {
 const struct importer importer_gpu_frequency = {.field = PB_TracePacket_generic_gpu_frequency_event,
                                                 .sorted = frequency_sorted};
 const struct importer importer_gpu_log = {.field = PB_TracePacket_gpu_log, .sorted = log_sorted};
+
+static void gpus_done(void *state)
+{
+    struct gpu_numbers *numbers = state;
+    map64_done(&numbers->map);
+}
+
+const struct importer importer_gpus = {
+    .state_size = sizeof(struct gpu_numbers),
+    .of_all_machines = true,
+    .done = gpus_done,
+};

@@ -95,7 +95,7 @@ static void queue_name(struct import *im, uint32_t gpu, uint64_t id,
 {
     struct queue queue = {.source = "id", .id = id, .name = described->name};
     struct track_spec spec = queue_tracks(im, gpu, &queue);
-    uint32_t track = async_track_first(im, &spec);
+    uint32_t track = async_track_first(&im->async_tracks, &spec);
     if (track >= im->tracks.items.n)
         return;
     im->tracks.items.items[track].name =
@@ -383,7 +383,7 @@ static int stage_add(struct import *im, struct render_stages *stages, const stru
     struct slice_spec spec = {
         .ts = packet->ts,
         .dur = dur,
-        .track = async_track_span(im, &tracks, packet->ts, dur),
+        .track = async_track_span(&im->async_tracks, &tracks, packet->ts, dur),
         .name = stage_name(im, stages, packet, event),
         .args = args.items,
         .n_args = args.n,

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "converter/import/android/packages.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 #define FRAMES_MAX 4096 // of a call chain

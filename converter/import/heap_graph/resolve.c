@@ -7,6 +7,7 @@
 
 #include "common/str.h"
 #include "converter/import/heap_graph/parts.h"
+#include "converter/import/profile/deobfuscation.h"
 
 #define SUPERCLASSES_MAX 1000 // above an object: beyond that they go in a circle
 #define IS_MALLOCED      1    // bit of a registry's size that is no part of it
@@ -285,6 +286,6 @@ void graph_resolve(struct import *im, struct graph *graph)
     roots_mark(im, graph);
     superclasses_find(im, graph);
     native_sizes_find(im, graph);
-    if (im->deobfuscation.mappings.n)
+    if (deobfuscation_of(im)->mappings.n)
         names_deobfuscate(im, graph);
 }

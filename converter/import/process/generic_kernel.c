@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "converter/import/importer.h"
+#include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
 enum state { UNKNOWN, CREATED, RUNNABLE, RUNNING, SLEEPING, WAITING, STOPPED, DEAD, DESTROYED };

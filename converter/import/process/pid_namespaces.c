@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "converter/decode/message.h"
+#include "converter/import/importer.h"
 
 static uint64_t local_key(uint32_t pid, uint32_t local)
 {
@@ -49,8 +50,14 @@ bool pid_namespaces_find(const struct pid_namespaces *namespaces, uint32_t pid, 
     return tid != NULL;
 }
 
-void pid_namespaces_done(struct pid_namespaces *namespaces)
+struct pid_namespaces *pid_namespaces_of(const struct import *im)
 {
+    return importer_state(im, &importer_process_tree);
+}
+
+void pid_namespaces_done(void *state)
+{
+    struct pid_namespaces *namespaces = state;
     map64_done(&namespaces->levels);
     map64_done(&namespaces->tids);
 }

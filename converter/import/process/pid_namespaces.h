@@ -10,6 +10,8 @@
 
 #include "common/map.h"
 
+struct import;
+struct importer;
 struct wire_field;
 
 // All zero knows of none.
@@ -30,4 +32,8 @@ int pid_namespaces_thread(struct pid_namespaces *namespaces, uint32_t pid, uint3
 bool pid_namespaces_find(const struct pid_namespaces *namespaces, uint32_t pid, uint32_t local,
                          uint32_t *ret);
 
-void pid_namespaces_done(struct pid_namespaces *namespaces);
+void pid_namespaces_done(void *state);
+
+// Those of the machine at hand.
+struct pid_namespaces *pid_namespaces_of(const struct import *im);
+extern const struct importer importer_process_tree; // has the state

@@ -10,9 +10,16 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
-#include "converter/import/import.h"
+#include "converter/import/importer.h"
 
 #define NAME_SIZE 128
+
+extern const struct importer importer_process_counters;
+
+static struct process_counters *process_counters_of(const struct import *im)
+{
+    return importer_state(im, &importer_process_counters);
+}
 
 static uint32_t track_make(struct import *im, bool of_process, int64_t id,
                            enum process_counter counter, const char *key, const char *metric)
@@ -68,7 +75,7 @@ static uint64_t track_key(bool of_process, int64_t id, uint64_t kind)
 static uint32_t track_get(struct import *im, bool of_process, int64_t id,
                           enum process_counter counter, const char *key, const char *metric)
 {
-    struct process_counters *counters = &im->process_counters;
+    struct process_counters *counters = process_counters_of(im);
     uint64_t kind = kind_get(counters, counter, key, metric);
     uint64_t at = track_key(of_process, id, kind);
     const uint64_t *known = map64_find(&counters->tracks, at);
@@ -89,7 +96,7 @@ uint32_t process_counter_track(struct import *im, int64_t upid, enum process_cou
 void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
                           const char *key, const char *metric, double value)
 {
-    struct process_counters *counters = &im->process_counters;
+    struct process_counters *counters = process_counters_of(im);
     int64_t upid = processes_thread_at(&im->processes, utid)->upid;
     struct arg arg = arg_uint("utid", (uint64_t)utid);
     int64_t set = args_add(&im->args, &arg, 1);
@@ -121,15 +128,17 @@ static uint32_t waiting_settle(struct import *im, const struct waiting_track *wa
     tracks->items[waiting->track] = tracks->items[track];
     tracks->items[track].replaced = true;
     uint64_t kind =
-        kind_get(&im->process_counters, waiting->counter, waiting->key, waiting->metric);
-    if (map64_set(&im->process_counters.tracks, track_key(true, upid, kind), waiting->track) < 0)
-        im->process_counters.failure = -ENOMEM;
+        kind_get(process_counters_of(im), waiting->counter, waiting->key, waiting->metric);
+    if (map64_set(&process_counters_of(im)->tracks, track_key(true, upid, kind), waiting->track) <
+        0)
+        process_counters_of(im)->failure = -ENOMEM;
     return waiting->track;
 }
 
-int process_counters_finish(struct import *im)
+// Moves the values of threads whose process became known to the process's track.
+static int process_counters_write(struct import *im, void *state)
 {
-    struct process_counters *counters = &im->process_counters;
+    struct process_counters *counters = state;
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     strbuf_add_str(&sql, "CREATE TABLE temp.moved(old INTEGER PRIMARY KEY, new INTEGER);");
     size_t n = 0;
@@ -156,9 +165,17 @@ int process_counters_finish(struct import *im)
     return 0;
 }
 
-void process_counters_done(struct process_counters *counters)
+static void process_counters_done(void *state)
 {
+    struct process_counters *counters = state;
     waiting_track_vec_done(&counters->waiting);
     process_counter_kind_vec_done(&counters->kinds);
     map64_done(&counters->tracks);
 }
+
+const struct importer importer_process_counters = {
+    .state_size = sizeof(struct process_counters),
+    .of_all_machines = true,
+    .write = process_counters_write,
+    .done = process_counters_done,
+};

@@ -47,7 +47,3 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
 // The track of a process itself, for what is reported of processes.
 uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
                                const char *key, const char *metric);
-
-// Moves the values of threads whose process became known to the process's track.
-int process_counters_finish(struct import *im);
-void process_counters_done(struct process_counters *counters);

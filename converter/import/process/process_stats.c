@@ -5,6 +5,7 @@
 
 #include "common/elements.h"
 #include "converter/import/importer.h"
+#include "converter/import/process/process_counters.h"
 #include "protos/fields.h"
 
 #define KIB 1024.0

@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/process/pid_namespaces.h"
 #include "protos/fields.h"
 
 #define KTHREADD_PID 2
@@ -74,8 +75,7 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     bool failed = text.cmdline.failed || name == STRSET_NONE || all == STRSET_NONE;
     strbuf_done(&text.cmdline);
     if (failed || (ppid == KTHREADD_PID && map64_set(kernel_threads, pid, 1) < 0) ||
-        pid_namespaces_process(&im->machine->pid_namespaces, pid, field,
-                               PB_ProcessTree_Process_nspid) < 0)
+        pid_namespaces_process(pid_namespaces_of(im), pid, field, PB_ProcessTree_Process_nspid) < 0)
         return -ENOMEM;
 
     int64_t parent = processes_process(processes, ppid);
@@ -113,8 +113,8 @@ static int thread_read(struct import *im, const struct wire_field *field,
     uint32_t tgid = (uint32_t)field_u64(&thread.tgid);
     const struct wire_field *name = &thread.name;
     processes_update_thread(&im->processes, tid, tgid);
-    int r = pid_namespaces_thread(&im->machine->pid_namespaces, tgid, tid, field,
-                                  PB_ProcessTree_Thread_nstid);
+    int r =
+        pid_namespaces_thread(pid_namespaces_of(im), tgid, tid, field, PB_ProcessTree_Thread_nstid);
     if (r == -ENOENT)
         stats_add(&im->stats, STAT_namespaced_thread_missing_process, 1);
     else if (r < 0)
@@ -152,4 +152,6 @@ static int process_tree_sorted(struct import *im, void *state, const struct pack
 const struct importer importer_process_tree = {
     .field = PB_TracePacket_process_tree,
     .sorted = process_tree_sorted,
+    .state_size = sizeof(struct pid_namespaces),
+    .done = pid_namespaces_done,
 };

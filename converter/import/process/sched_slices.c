@@ -8,34 +8,40 @@
 #include <ctype.h>
 #include <errno.h>
 
-#include "converter/import/import.h"
+#include "converter/import/importer.h"
 
 #define VERSION(major, minor) ((uint32_t)(major) << 16 | (minor))
 #define VERSION_DEFAULT       VERSION(4, 4) // of traces that don't tell
+
+struct sched {
+    struct sched_cpu_vec cpus;
+};
+
+extern const struct importer importer_sched;
 
 struct state_bit {
     uint32_t bit;
     char letter;
 };
 
-void sched_set_release(struct sched *sched, const char *release, size_t size)
+uint32_t kernel_version_of(const char *release, size_t size)
 {
     uint32_t parts[2] = {0};
     size_t i = 0;
     for (size_t n = 0; n < 2; n++, i++) {
         if (i >= size || !isdigit((unsigned char)release[i]))
-            return;
+            return 0;
         for (; i < size && isdigit((unsigned char)release[i]); i++)
             parts[n] = (parts[n] * 10 + (uint32_t)(release[i] - '0')) & 0xffff;
         if (n == 0 && (i >= size || release[i] != '.'))
-            return;
+            return 0;
     }
-    sched->kernel_version = VERSION(parts[0], parts[1]);
+    return VERSION(parts[0], parts[1]);
 }
 
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
 {
-    struct sched_cpu_vec *cpus = &im->machine->sched.cpus;
+    struct sched_cpu_vec *cpus = &((struct sched *)importer_state(im, &importer_sched))->cpus;
     while (cpus->n <= cpu)
         if (sched_cpu_vec_push(cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0) {
             im->processes.failure = -ENOMEM;
@@ -53,8 +59,7 @@ const char *sched_state_text(struct import *im, int64_t prev_state)
     static const struct state_bit before[] = {
         {0x200, 'P'}, {0x40, 'x'}, {0x80, 'K'}, {0x100, 'W'}, {0x400, 'N'}, {0},
     };
-    uint32_t version =
-        im->machine->sched.kernel_version ? im->machine->sched.kernel_version : VERSION_DEFAULT;
+    uint32_t version = im->machine->kernel_version ? im->machine->kernel_version : VERSION_DEFAULT;
     uint32_t bits = (uint32_t)prev_state & 0xffff, preempted = 0x100;
     const struct state_bit *more = since_4_14;
     if (version >= VERSION(4, 14)) {
@@ -124,17 +129,23 @@ void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sc
                          prev_state, event->next_utid);
 }
 
-int sched_finish(struct import *im)
+// The slices that are still open.
+static int sched_write(struct import *im, void *state)
 {
-    for (size_t cpu = 0; cpu < im->machine->sched.cpus.n; cpu++) {
-        const struct sched_cpu *state = &im->machine->sched.cpus.items[cpu];
-        if (state->running)
-            sched_slice_write(im, (uint32_t)cpu, state, -1, NULL);
-    }
+    const struct sched_cpu_vec *cpus = &((struct sched *)state)->cpus;
+    for (size_t cpu = 0; cpu < cpus->n; cpu++)
+        if (cpus->items[cpu].running)
+            sched_slice_write(im, (uint32_t)cpu, &cpus->items[cpu], -1, NULL);
     return 0;
 }
 
-void sched_done(struct sched *sched)
+static void sched_done(void *state)
 {
-    sched_cpu_vec_done(&sched->cpus);
+    sched_cpu_vec_done(&((struct sched *)state)->cpus);
 }
+
+const struct importer importer_sched = {
+    .state_size = sizeof(struct sched),
+    .write = sched_write,
+    .done = sched_done,
+};

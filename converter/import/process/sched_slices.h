@@ -21,13 +21,8 @@ struct sched_cpu {
 };
 VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
 
-struct sched {
-    struct sched_cpu_vec cpus;
-    uint32_t kernel_version; // major << 16 | minor; 0: not known
-};
-
-// Takes the version out of a release as uname shows it ("6.1.0-13-amd64").
-void sched_set_release(struct sched *sched, const char *release, size_t size);
+// Takes the kernel's version out of a release as uname shows it ("6.1.0-13-amd64"). 0: none.
+uint32_t kernel_version_of(const char *release, size_t size);
 
 // The processor's state, made if it is new; NULL: no memory.
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
@@ -52,7 +47,3 @@ void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sc
 // A slice of a thread, which ended in this state (NULL: not known); `dur` -1: it did not end.
 void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *slice, int64_t dur,
                        const char *end_state);
-
-// Writes the slices that are still open. 0.
-int sched_finish(struct import *im);
-void sched_done(struct sched *sched);

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/import/android/packages.h"
 #include "converter/import/importer.h"
 #include "converter/import/profile/java_packages.h"
 #include "protos/fields.h"
@@ -101,7 +102,7 @@ static void field_add(struct deobfuscation *all, const struct obfuscated_class *
 
 static void mapping_index(struct import *im, const struct wire_field *mapping)
 {
-    struct deobfuscation *all = &im->deobfuscation;
+    struct deobfuscation *all = deobfuscation_of(im);
     MESSAGE(head, DeobfuscationMapping, mapping);
     const struct wire_field *package = &head.package_name;
     CLEANUP(strbuf_done) struct strbuf full = {0};
@@ -131,7 +132,7 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
 
 static struct deobfuscation *index_get(struct import *im)
 {
-    struct deobfuscation *all = &im->deobfuscation;
+    struct deobfuscation *all = deobfuscation_of(im);
     while (all->n_indexed < all->mappings.n)
         mapping_index(im, &all->mappings.items[all->n_indexed++]);
     return all;
@@ -146,7 +147,7 @@ uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path
     if (upid == UPID_NONE || !im->processes.items.items[upid].has_uid)
         return STRSET_NONE;
     uint32_t app = im->processes.items.items[upid].uid % UID_PER_USER;
-    const uint64_t *name = map64_find(&im->packages, app);
+    const uint64_t *name = packages_find(im, app);
     return name ? (uint32_t)*name : STRSET_NONE;
 }
 
@@ -193,8 +194,14 @@ uint32_t deobfuscated_field(struct import *im, const char *name)
     return strset_add(&im->strings, real.text ? real.text : "", real.size);
 }
 
-void deobfuscation_done(struct deobfuscation *deobfuscation)
+struct deobfuscation *deobfuscation_of(const struct import *im)
 {
+    return importer_state(im, &importer_deobfuscation_mapping);
+}
+
+void deobfuscation_done(void *state)
+{
+    struct deobfuscation *deobfuscation = state;
     mapping_message_vec_done(&deobfuscation->mappings);
     obfuscated_class_vec_done(&deobfuscation->classes);
     obfuscated_field_vec_done(&deobfuscation->fields);

@@ -55,4 +55,7 @@ uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path
 uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t package);
 uint32_t deobfuscated_field(struct import *im, const char *name);
 
-void deobfuscation_done(struct deobfuscation *deobfuscation);
+void deobfuscation_done(void *state);
+
+struct deobfuscation *deobfuscation_of(const struct import *im);
+extern const struct importer importer_deobfuscation_mapping; // has the state

@@ -11,6 +11,8 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/deobfuscation.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 #define METHODS_MAX 256                // of one name that differ
@@ -127,7 +129,7 @@ static void methods_read(struct import *im, struct methods *methods,
 
 static uint32_t package_of(struct import *im, const struct stack_frame *frame)
 {
-    const struct stack_mapping *mapping = &im->stacks.mapping_rows.items[frame->mapping];
+    const struct stack_mapping *mapping = &stacks_of(im)->mapping_rows.items[frame->mapping];
     return deobfuscation_package(im, UPID_NONE, im->strings.entries[mapping->name].text);
 }
 
@@ -215,17 +217,17 @@ static int mapping_now(struct import *im, void *state, const struct packet *pack
 {
     (void)state;
     (void)packet;
-    return mapping_message_vec_push(&im->deobfuscation.mappings, *message);
+    return mapping_message_vec_push(&deobfuscation_of(im)->mappings, *message);
 }
 
 static int deobfuscation_finish(struct import *im, void *userdata)
 {
     (void)userdata;
     struct methods methods = {0};
-    vec_foreach(&im->deobfuscation.mappings, message)
+    vec_foreach(&deobfuscation_of(im)->mappings, message)
         methods_read(im, &methods, message);
-    for (size_t i = 0; methods.items.n && i < im->stacks.frame_rows.n; i++)
-        frame_deobfuscate(im, &methods, &im->stacks.frame_rows.items[i]);
+    for (size_t i = 0; methods.items.n && i < stacks_of(im)->frame_rows.n; i++)
+        frame_deobfuscate(im, &methods, &stacks_of(im)->frame_rows.items[i]);
     method_vec_done(&methods.items);
     map64_done(&methods.by_name);
     map64_done(&methods.in_package);
@@ -236,6 +238,8 @@ static int deobfuscation_finish(struct import *im, void *userdata)
 const struct importer importer_deobfuscation_mapping = {
     .field = PB_TracePacket_deobfuscation_mapping,
     .now = mapping_now,
+    .state_size = sizeof(struct deobfuscation),
     .of_all_machines = true,
     .finish = deobfuscation_finish,
+    .done = deobfuscation_done,
 };

@@ -8,6 +8,8 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/samples.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 static const char source_perf[] = "linux.perf";
@@ -330,7 +332,7 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
         sample.callsite = stacks_callsite(im, &source, field_u64(&part.callstack_iid));
     }
     sample_write(im, &sample);
-    return im->samples.failure;
+    return samples_of(im)->failure;
 }
 
 static void perf_sample_done(void *userdata)

@@ -13,6 +13,7 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 #define CLOCK_COARSE 4 // CLOCK_MONOTONIC_COARSE, of a dump's time stamp whatever the packet's clock
@@ -366,7 +367,7 @@ static int profile_packet_sorted(struct import *im, void *state, const struct pa
     sequence->is_open = field_u64(&head.continued) != 0;
     if (r == 0 && !sequence->is_open)
         r = dump_finish(im, profile, sequence);
-    return r < 0 ? r : im->stacks.failure;
+    return r < 0 ? r : stacks_of(im)->failure;
 }
 
 static int profile_packet_finish(struct import *im, void *state)
@@ -380,7 +381,7 @@ static int profile_packet_finish(struct import *im, void *state)
         stats_add(&im->stats, STAT_heapprofd_non_finalized_profile, 1);
         r = dump_finish(im, profile, sequence);
     }
-    return r < 0 ? r : im->stacks.failure;
+    return r < 0 ? r : stacks_of(im)->failure;
 }
 
 static void profile_packet_done(void *state)

@@ -6,7 +6,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "converter/import/import.h"
+#include "converter/import/importer.h"
+
+extern const struct importer importer_samples;
+
+struct samples *samples_of(const struct import *im)
+{
+    return importer_state(im, &importer_samples);
+}
 
 static int64_t id_get(struct samples *samples, struct strset *set, const void *key, size_t size,
                       bool *ret_new)
@@ -27,7 +34,7 @@ static void cell_known(struct cell *row, size_t column, int64_t value)
 
 static int64_t task_get(struct import *im, const struct sample *sample)
 {
-    struct samples *samples = &im->samples;
+    struct samples *samples = samples_of(im);
     int64_t key[] = {sample->upid, sample->utid, sample->async};
     bool is_new;
     if (sample->upid == SAMPLE_NONE && sample->utid == SAMPLE_NONE && sample->async == SAMPLE_NONE)
@@ -44,7 +51,7 @@ static int64_t task_get(struct import *im, const struct sample *sample)
 
 static int64_t execution_get(struct import *im, const struct sample *sample)
 {
-    struct samples *samples = &im->samples;
+    struct samples *samples = samples_of(im);
     struct {
         int64_t cpu;
         char mode[16];
@@ -66,7 +73,7 @@ static int64_t execution_get(struct import *im, const struct sample *sample)
 
 void sample_write(struct import *im, const struct sample *sample)
 {
-    struct samples *samples = &im->samples;
+    struct samples *samples = samples_of(im);
     int64_t task = task_get(im, sample), execution = execution_get(im, sample);
     struct cell *row = database_row(im->db, TABLE__profiler_sample, NULL);
     cell_int(row, COL__profiler_sample_ts, sample->ts);
@@ -96,7 +103,7 @@ void sample_write(struct import *im, const struct sample *sample)
 
 int64_t samples_session(struct import *im, const char *source, uint32_t sequence_id, bool *ret_new)
 {
-    struct samples *samples = &im->samples;
+    struct samples *samples = samples_of(im);
     bool is_perf = source && strcmp(source, "linux.perf") == 0;
     const uint64_t *known = map64_get_or_add(
         &samples->by_sequence, (uint64_t)(im->machine->number * 2 + is_perf) << 32 | sequence_id,
@@ -111,25 +118,34 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
 
 void samples_set_unit(struct import *im, int64_t session, const char *unit)
 {
-    struct session_vec *sessions = &im->samples.sessions;
+    struct session_vec *sessions = &samples_of(im)->sessions;
     if (session >= 0 && (size_t)session < sessions->n && !sessions->items[session].unit)
         sessions->items[session].unit = unit;
 }
 
-int samples_write(struct import *im)
+static int samples_write(struct import *im, void *state)
 {
-    vec_foreach(&im->samples.sessions, session) {
+    const struct samples *samples = state;
+    vec_foreach(&samples->sessions, session) {
         struct cell *row = database_row(im->db, TABLE__profiler_session, NULL);
         cell_text(row, COL__profiler_session_source, session->source);
         cell_text(row, COL__profiler_session_timebase_unit, session->unit);
     }
-    return im->samples.failure;
+    return samples->failure;
 }
 
-void samples_done(struct samples *samples)
+static void samples_done(void *state)
 {
+    struct samples *samples = state;
     strset_done(&samples->tasks);
     strset_done(&samples->executions);
     map64_done(&samples->by_sequence);
     session_vec_done(&samples->sessions);
 }
+
+const struct importer importer_samples = {
+    .state_size = sizeof(struct samples),
+    .of_all_machines = true,
+    .write = samples_write,
+    .done = samples_done,
+};

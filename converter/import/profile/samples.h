@@ -53,5 +53,5 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
 // What the session samples by, if that is not known yet. In strings or static.
 void samples_set_unit(struct import *im, int64_t session, const char *unit);
 
-int samples_write(struct import *im);
-void samples_done(struct samples *samples);
+// Those of all machines.
+struct samples *samples_of(const struct import *im);

@@ -7,6 +7,8 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/samples.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 #define ASYNC_DEPTH_MAX 64
@@ -286,7 +288,7 @@ static int stack_sample_sorted(struct import *im, void *userdata, const struct p
     else if (field_present(&part.callstack))
         sample.callsite = stacks_inline(im, &part.callstack, "stack_sample_inline");
     sample_write(im, &sample);
-    return im->samples.failure;
+    return samples_of(im)->failure;
 }
 
 static void stack_sample_done(void *userdata)

@@ -53,11 +53,18 @@ struct stack_source stack_source_profile_packet(const struct generation *state)
     };
 }
 
+extern const struct importer importer_stacks;
+
+struct stacks *stacks_of(const struct import *im)
+{
+    return importer_state(im, &importer_stacks);
+}
+
 static uint32_t text_keep(struct import *im, const char *text, size_t size)
 {
     uint32_t id = strset_add(&im->strings, text ? text : "", size);
     if (id == STRSET_NONE)
-        im->stacks.failure = -ENOMEM;
+        stacks_of(im)->failure = -ENOMEM;
     return id;
 }
 
@@ -107,7 +114,7 @@ static uint32_t path_read(struct import *im, const struct stack_source *source,
                           const struct wire_field *mapping)
 {
     CLEANUP(strbuf_done) struct strbuf path = {0};
-    size_t left = PATHS_MAX_BYTES - im->stacks.n_path_bytes;
+    size_t left = PATHS_MAX_BYTES - stacks_of(im)->n_path_bytes;
     size_t max = left < PATH_MAX_BYTES ? left : PATH_MAX_BYTES;
     struct values ids = values_of(mapping, PB_Mapping_path_string_ids);
     uint64_t iid;
@@ -120,7 +127,7 @@ static uint32_t path_read(struct import *im, const struct stack_source *source,
             strbuf_add_char(&path, '/');
         strbuf_add(&path, part->text, part->size < max - path.size ? part->size : max - path.size);
     }
-    im->stacks.n_path_bytes += path.size;
+    stacks_of(im)->n_path_bytes += path.size;
     if (path.size == max)
         stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
     return text_keep(im, path.text, path.size);
@@ -137,7 +144,7 @@ static uint32_t build_id_hex(struct import *im, const struct strset_entry *id)
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
                        const int64_t numbers[5])
 {
-    struct stacks *stacks = &im->stacks;
+    struct stacks *stacks = stacks_of(im);
     int64_t key[] = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], name, build_id};
     bool is_new;
     if (name == STRSET_NONE || build_id == STRSET_NONE) { // no memory
@@ -177,7 +184,7 @@ static int64_t mapping_read(struct import *im, const struct stack_source *source
     uint64_t iid = field_u64(&part.build_id);
     uint32_t build_id = interned_string(im, source, source->build_ids, iid);
     if (build_id == STRSET_NONE) {
-        lacks(&im->stacks, entry, iid);
+        lacks(stacks_of(im), entry, iid);
         return STACK_NONE;
     }
     int64_t numbers[] = {
@@ -202,7 +209,7 @@ static int64_t mapping_get(struct import *im, const struct stack_source *source,
     if (entry->made > 0)
         return entry->made - 1;
     if (entry->made < 0 &&
-        interned_string(im, source, source->build_ids, lacked(&im->stacks, entry)) == STRSET_NONE)
+        interned_string(im, source, source->build_ids, lacked(stacks_of(im), entry)) == STRSET_NONE)
         return STACK_NONE;
     int64_t id = mapping_read(im, source, entry);
     if (id >= 0)
@@ -212,7 +219,7 @@ static int64_t mapping_get(struct import *im, const struct stack_source *source,
 
 static void text_put(struct import *im, struct cell *row, size_t column, uint32_t id)
 {
-    struct stacks *stacks = &im->stacks;
+    struct stacks *stacks = stacks_of(im);
     size_t size = id < im->strings.n ? im->strings.entries[id].size : 0;
     if (size > LONG_BYTES && stacks->n_long_bytes > LONG_BYTES_MAX) {
         stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
@@ -226,9 +233,9 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
                       int inlined)
 {
     if (set == SYMBOL_SET_NEW)
-        set = im->stacks.n_symbols;
+        set = stacks_of(im)->n_symbols;
     struct cell *row =
-        database_row_with_id(im->db, TABLE_stack_profile_symbol, im->stacks.n_symbols++);
+        database_row_with_id(im->db, TABLE_stack_profile_symbol, stacks_of(im)->n_symbols++);
     cell_int(row, COL_stack_profile_symbol_symbol_set_id, set);
     text_put(im, row, COL_stack_profile_symbol_name, name);
     text_put(im, row, COL_stack_profile_symbol_source_file, file);
@@ -242,7 +249,7 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
 int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
                      uint32_t file, uint32_t line, uint32_t type)
 {
-    struct stacks *stacks = &im->stacks;
+    struct stacks *stacks = stacks_of(im);
     if (mapping == STACK_NONE)
         mapping = mapping_of_nothing(im);
     int64_t key[] = {mapping, rel_pc, name, file, line};
@@ -293,7 +300,7 @@ static int64_t frame_read(struct import *im, const struct stack_source *source,
     uint64_t mapping_iid = field_u64(&part.mapping_id);
     int64_t mapping = mapping_get(im, source, mapping_iid);
     if (mapping < 0) {
-        lacks(&im->stacks, entry, mapping_iid);
+        lacks(stacks_of(im), entry, mapping_iid);
         return STACK_NONE;
     }
     // Without its name a frame still has its address.
@@ -315,7 +322,7 @@ static int64_t frame_get(struct import *im, const struct stack_source *source, u
     }
     if (entry->made > 0)
         return entry->made - 1;
-    if (entry->made < 0 && mapping_get(im, source, lacked(&im->stacks, entry)) < 0)
+    if (entry->made < 0 && mapping_get(im, source, lacked(stacks_of(im), entry)) < 0)
         return STACK_NONE;
     int64_t id = frame_read(im, source, entry);
     if (id >= 0)
@@ -327,7 +334,7 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 {
     int64_t key[] = {parent, frame};
     bool is_new;
-    int64_t id = id_get(&im->stacks, &im->stacks.callsites, key, sizeof(key), &is_new);
+    int64_t id = id_get(stacks_of(im), &stacks_of(im)->callsites, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_callsite, id);
@@ -365,7 +372,7 @@ static bool walk_on(struct import *im, const struct stack_source *source, struct
 int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid)
 {
-    struct stack_walk_vec *walks = &im->stacks.walks;
+    struct stack_walk_vec *walks = &stacks_of(im)->walks;
     struct interned *entry = generation_entry(source->state, source->callstacks, callstack_iid);
     if (!entry) {
         stats_add(&im->stats, STAT_stackprofile_invalid_callstack_id, 1);
@@ -390,13 +397,14 @@ int64_t stacks_callsite(struct import *im, const struct stack_source *source,
     else if (stack_walk_vec_push(walks, walk) == 0)
         entry->made = -(int64_t)walks->n;
     else
-        im->stacks.failure = -ENOMEM;
+        stacks_of(im)->failure = -ENOMEM;
     return CALLSITE_NONE;
 }
 
-void stacks_write(struct import *im)
+// Rows of frames.
+static int stacks_write(struct import *im, void *state)
 {
-    const struct stacks *stacks = &im->stacks;
+    const struct stacks *stacks = state;
     for (size_t i = 0; i < stacks->frame_rows.n; i++) {
         const struct stack_frame *frame = &stacks->frame_rows.items[i];
         struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_frame, (int64_t)i);
@@ -408,10 +416,12 @@ void stacks_write(struct import *im)
         text_put(im, row, COL_stack_profile_frame_deobfuscated_name, frame->deobfuscated);
         cell_text(row, COL_stack_profile_frame_type, strset_text(&im->strings, frame->type));
     }
+    return stacks->failure;
 }
 
-void stacks_done(struct stacks *stacks)
+static void stacks_done(void *state)
 {
+    struct stacks *stacks = state;
     lacking_vec_done(&stacks->lacking);
     stack_walk_vec_done(&stacks->walks);
     stack_mapping_vec_done(&stacks->mapping_rows);
@@ -420,3 +430,10 @@ void stacks_done(struct stacks *stacks)
     strset_done(&stacks->frames);
     strset_done(&stacks->callsites);
 }
+
+const struct importer importer_stacks = {
+    .state_size = sizeof(struct stacks),
+    .of_all_machines = true,
+    .write = stacks_write,
+    .done = stacks_done,
+};

@@ -92,6 +92,5 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
                       int inlined);
 #define SYMBOL_SET_NEW (-1)
 
-// Writes the rows of frames.
-void stacks_write(struct import *im);
-void stacks_done(struct stacks *stacks);
+// Those of all machines.
+struct stacks *stacks_of(const struct import *im);

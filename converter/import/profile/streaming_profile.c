@@ -4,6 +4,8 @@
 // than the one before; what the first one is relative to is the packet's time (thread_clock.h).
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/samples.h"
+#include "converter/import/profile/stacks.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
@@ -44,7 +46,7 @@ static int streaming_profile_sorted(struct import *im, void *state, const struct
         else
             sample_write(im, &sample);
     }
-    return im->samples.failure;
+    return samples_of(im)->failure;
 }
 
 const struct importer importer_streaming_profile = {

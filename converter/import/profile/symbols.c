@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 VEC_DEFINE(message_vec, struct wire_field);
@@ -126,7 +127,7 @@ static void symbols_read(struct import *im, struct places *places, const struct 
 static int module_symbols_finish(struct import *im, void *userdata)
 {
     const struct kept *kept = userdata;
-    const struct stacks *stacks = &im->stacks;
+    const struct stacks *stacks = stacks_of(im);
     for (size_t i = 0; i < stacks->mapping_rows.n; i++) {
         const struct strset_entry *name = &im->strings.entries[stacks->mapping_rows.items[i].name];
         uint32_t id = stacks->mapping_rows.items[i].build_id;

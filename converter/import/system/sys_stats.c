@@ -12,6 +12,7 @@
 #include "common/elements.h"
 #include "common/map.h"
 #include "common/memory.h"
+#include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
 #include "protos/config/sys_stats_config.pb-c.h"
 #include "protos/fields.h"

@@ -3,6 +3,7 @@
 // SystemInfo: the machine that the trace was recorded on.
 #include "common/elements.h"
 #include "converter/import/importer.h"
+#include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
 #define PAGE_SIZE_DEFAULT 4096
@@ -53,8 +54,11 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     text_fact(im, "system_release", &utsname->release);
     text_fact(im, "system_machine", &utsname->machine);
     const struct wire_field *release = &utsname->release;
+    uint32_t version = 0;
     if (utsname->sysname.size == 5 && memcmp(field_text(&utsname->sysname), "Linux", 5) == 0)
-        sched_set_release(&im->machine->sched, field_text(release), release->size);
+        version = kernel_version_of(field_text(release), release->size);
+    if (version)
+        im->machine->kernel_version = version;
     const struct wire_field *machine = &utsname->machine;
     im->machine->architecture = import_text_keep(im, field_text(machine), machine->size).text;
     for (size_t i = 0; i < ELEMENTS(texts); i++)

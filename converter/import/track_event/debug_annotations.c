@@ -9,6 +9,7 @@
 #include "common/memory.h"
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/descriptors.h"
 #include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 

@@ -4,6 +4,8 @@
 // fields that Perfetto's own readers do not know come with their description in the trace.
 #include "common/cleanup.h"
 #include "converter/import/arg_writer.h"
+#include "converter/import/descriptors.h"
+#include "converter/import/profile/stacks.h"
 #include "converter/import/track_event/track_event.h"
 
 static void named_put(struct arg_writer *writer, const char *name, struct arg value)

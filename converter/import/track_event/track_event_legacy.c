@@ -189,12 +189,12 @@ static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, 
     uint32_t track;
     size_t n_before = im->tracks.items.n;
     if (phase == 'b' || phase == 'S') {
-        track = async_track_begin(im, &spec, id, false);
+        track = async_track_begin(&im->async_tracks, &spec, id, false);
     } else if (phase == 'e' || phase == 'F') {
-        track = async_track_end(im, &spec, id);
+        track = async_track_end(&im->async_tracks, &spec, id);
     } else {
-        async_track_begin(im, &spec, id, false);
-        track = async_track_end(im, &spec, id);
+        async_track_begin(&im->async_tracks, &spec, id, false);
+        track = async_track_end(&im->async_tracks, &spec, id);
     }
     if (im->tracks.items.n > n_before && track < im->tracks.items.n) {
         struct arg args[] = {

@@ -13,6 +13,7 @@
 #include "common/str.h"
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
+#include "converter/import/process/pid_namespaces.h"
 #include "converter/import/track_event/json_args.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
@@ -230,7 +231,7 @@ static void place_find(struct import *im, struct described_track *track,
     struct processes *processes = &im->processes;
     track->is_root = track->has_pid;
     if (track->has_pid && track->trusted_pid) {
-        const struct pid_namespaces *namespaces = &im->machine->pid_namespaces;
+        const struct pid_namespaces *namespaces = pid_namespaces_of(im);
         pid_namespaces_find(namespaces, track->trusted_pid, track->pid, &track->pid);
         if (track->has_tid)
             pid_namespaces_find(namespaces, track->trusted_pid, track->tid, &track->tid);
@@ -395,14 +396,14 @@ static uint32_t merged_track(struct import *im, const struct described_track *tr
     int64_t cookie = (int64_t)track->uuid;
     switch (use) {
     case USE_BEGIN:
-        return async_track_begin(im, &spec, cookie, false);
+        return async_track_begin(&im->async_tracks, &spec, cookie, false);
     case USE_END:
-        return async_track_end(im, &spec, cookie);
+        return async_track_end(&im->async_tracks, &spec, cookie);
     case USE_INSTANT:
-        async_track_begin(im, &spec, cookie, false);
-        return async_track_end(im, &spec, cookie);
+        async_track_begin(&im->async_tracks, &spec, cookie, false);
+        return async_track_end(&im->async_tracks, &spec, cookie);
     default:
-        return async_track_first(im, &spec);
+        return async_track_first(&im->async_tracks, &spec);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // See metadata.h.
-#include "converter/import/session/metadata.h"
+#include "converter/import/metadata.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TranslationTable packets: what hashes in args and names of slices and tracks stand for. They are
-// read before anything is translated, wherever in the trace they are.
+// What hashes in args and names of slices and tracks stand for, as TranslationTable packets say.
+// They are read before anything is translated, wherever in the trace they are.
 #pragma once
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 // A thread runs, is runnable, or is blocked in some way. sched_switch ends one state and begins the
 // next; a wake-up turns blocked into runnable. The reason of a block is reported after the wake-up,
 // so the blocked row is held until the thread runs again or blocks again.
-#include "converter/import/process/thread_states.h"
+#include "converter/import/thread_states.h"
 
 #include <errno.h>
 

@@ -10,7 +10,7 @@
 // newest life that is not over; a pid has at most one living process. Of a tid that is given out
 // again and again although none of its lives ends, the oldest ones are forgotten: a search through
 // the lives of a tid is short.
-#include "converter/import/process/processes.h"
+#include "converter/import/processes.h"
 
 #include <errno.h>
 

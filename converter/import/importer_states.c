@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See machines.h.
-#include "converter/import/machines.h"
+// Importers are numbered by their rows. A state is found by the address of its importer, in a table
+// of twice as many places as there may be importers.
+#include "converter/import/importer_states.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +12,21 @@
 #include "converter/import/importer.h"
 
 #define PAGE_SIZE_DEFAULT 4096
+
+void importers_index(struct import *im)
+{
+    _Static_assert(IMPORTER_PLACES > 0 && (IMPORTER_PLACES & (IMPORTER_PLACES - 1)) == 0,
+                   "a power of two");
+    for (size_t i = 0; i < n_importers; i++) {
+        const struct importer *importer = importers[i];
+        size_t place = importer_place(importer);
+        while (im->places[place].importer)
+            place = (place + 1) % IMPORTER_PLACES;
+        im->places[place] = (struct importer_number){importer, (uint16_t)i};
+        if (importer->field)
+            im->importer_of[importer->field] = (uint8_t)(i + 1);
+    }
+}
 
 // Its state is of this machine and this importer alone.
 static bool has_own_state(const struct machine *machine, const struct importer *importer)
@@ -29,8 +45,6 @@ static void machine_free(struct machine *machine)
     }
     free(machine->states);
     free(machine->cpus);
-    sched_done(&machine->sched);
-    pid_namespaces_done(&machine->pid_namespaces);
     free(machine);
 }
 
@@ -92,9 +106,13 @@ int machine_call(struct import *im, enum machine_hook hook)
     int r = 0;
     for (size_t i = 0; i < n_importers && r == 0; i++) {
         const struct importer *importer = importers[i];
-        int (*function)(struct import *, void *) = hook == MACHINE_START     ? importer->start
-                                                   : hook == MACHINE_INDEXED ? importer->indexed
-                                                                             : importer->finish;
+        int (*const hooks[])(struct import *, void *) = {
+            [MACHINE_START] = importer->start,
+            [MACHINE_INDEXED] = importer->indexed,
+            [MACHINE_FINISH] = importer->finish,
+            [MACHINE_WRITE] = importer->write,
+        };
+        int (*function)(struct import *, void *) = hooks[hook];
         if (function && has_own_state(im->machine, importer))
             r = function(im, im->machine->states[i]);
     }
