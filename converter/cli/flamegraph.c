@@ -21,6 +21,7 @@
 #include "converter/profile/alloc_stacks.h"
 #include "converter/profile/flame.h"
 #include "converter/profile/java_names.h"
+#include "converter/tables/statement.h"
 
 #define MAX_FRAMES     4096 // of a stack; what goes on is cut
 #define NAME_MAX_BYTES 4096 // of a Java method

@@ -3,7 +3,7 @@
 
 #include "common/str.h"
 #include "converter/cli/cli.h"
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 bool limit_option_take(const char *verb, int option, const char *text, struct limits *limits,
                        int *ret_code)

@@ -14,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
+#include "converter/tables/statement.h"
 
 #define TEXT_WIDTH  64
 #define TEXT_COLUMN 36

@@ -20,8 +20,8 @@
 #include "common/str.h"
 #include "converter/cli/say.h"
 #include "converter/cli/working_file.h"
-#include "converter/input/budget.h"
-#include "converter/input/spill.h"
+#include "converter/ground/budget.h"
+#include "converter/ground/spill.h"
 
 // Of the C library and SQLite, and what there is to know of memory.
 static const char *const system_reads[] = {

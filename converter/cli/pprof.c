@@ -21,6 +21,7 @@
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/profile/pprof_writer.h"
+#include "converter/tables/statement.h"
 
 #define MAX_FRAMES 4096 // of a stack; what goes on is cut
 #define MAX_LINES  256  // functions inlined into each other

@@ -26,7 +26,7 @@
 #include "converter/cli/streams.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 #include "converter/tables/defend.h"
 
 static const char help[] =
@@ -158,11 +158,6 @@ static int database_open(const char *path, sqlite3 **ret)
 void question_closep(sqlite3 **handle)
 {
     sqlite3_close(*handle);
-}
-
-void statement_finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
 }
 
 // SQLite has it open when its name goes.

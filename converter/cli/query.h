@@ -8,7 +8,6 @@
 #include "converter/cli/limit_options.h"
 
 struct sqlite3;
-struct sqlite3_stmt;
 
 // Whether question_open() would open `path` as a database, not convert it. Nothing is consumed.
 bool question_is_database(const char *path);
@@ -25,4 +24,3 @@ int question_open(const char *path, const struct limits *limits, struct sqlite3 
 
 // For CLEANUP().
 void question_closep(struct sqlite3 **handle);
-void statement_finalizep(struct sqlite3_stmt **statement);

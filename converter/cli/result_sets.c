@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 #include "common/cleanup.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 static void output_begin(const struct result_form *form)
 {

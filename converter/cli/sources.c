@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "converter/tables/rows.h"
+#include "converter/tables/statement.h"
 
 static void source_done(struct source *source)
 {
@@ -81,11 +82,6 @@ const struct source *sources_find(const struct sources *sources, const struct so
 }
 
 // -- the table --
-
-static void statement_finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
 
 static char *column_text(sqlite3_stmt *statement, int column)
 {

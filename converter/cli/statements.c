@@ -14,7 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/dialect.h"
 #include "converter/cli/say.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 // The line of SQL that an error is in, with a caret under the place.
 static void sql_error_print(sqlite3 *handle, const char *sql, const char *statement)

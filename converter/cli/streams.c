@@ -17,7 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 #define MAGIC        "SQLite format 3"
 #define MAGIC_BYTES  16

@@ -7,7 +7,7 @@
 
 #include "common/err.h"
 #include "common/wire.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 // Appends what `packets` holds, a TracePacket's compressed_packets or zstd_compressed_packets, to
 // `to`. -EBADMSG: it is damaged, or holds more than `max` bytes; what came before that (one piece

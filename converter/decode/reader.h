@@ -8,8 +8,8 @@
 #include "converter/decode/sequence.h"
 #include "converter/decode/timeline.h"
 #include "converter/decode/trace.h"
-#include "converter/input/scratch.h"
-#include "converter/input/spill.h"
+#include "converter/ground/scratch.h"
+#include "converter/ground/spill.h"
 
 #define DATA_FIELDS_MAX 8 // of one packet; Perfetto writes one
 

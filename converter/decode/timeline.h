@@ -11,7 +11,7 @@
 
 #include "common/vec.h"
 #include "converter/decode/bundle.h"
-#include "converter/input/scratch.h"
+#include "converter/ground/scratch.h"
 
 #define TIMELINE_PACKET N_RUN_KINDS       // kind of items that are whole packets
 #define TIMELINE_ETW    (N_RUN_KINDS + 1) // and of single events of Windows

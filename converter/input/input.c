@@ -20,7 +20,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 #define CHUNK_SIZE  ((size_t)64 * 1024)
 #define DAMAGE_SIZE 160

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 struct input;
 

@@ -8,8 +8,8 @@
 
 #include "common/arena.h"
 #include "common/cleanup.h"
-#include "converter/cli/query.h"
 #include "converter/profile/java_names.h"
+#include "converter/tables/statement.h"
 
 #define MAX_FRAMES     4096 // of a stack; the outermost of more are left out
 #define NAME_MAX_BYTES 8192

@@ -12,11 +12,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-
-static void finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
+#include "converter/tables/statement.h"
 
 static void add_f(struct strbuf *sql, const char *format, ...)
 {
@@ -33,7 +29,7 @@ static void add_f(struct strbuf *sql, const char *format, ...)
 
 static bool name_is_taken(sqlite3 *handle, const char *name)
 {
-    CLEANUP(finalizep) sqlite3_stmt *statement = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
     sqlite3_prepare_v2(handle, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", -1,
                        &statement, NULL);
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
@@ -52,7 +48,7 @@ bool arg_view_shares(const char *column)
 // One column of the view for each key: the slot that it has in each kind of this name.
 static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *name)
 {
-    CLEANUP(finalizep) sqlite3_stmt *fields = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *fields = NULL;
     int code = sqlite3_prepare_v2(
         handle,
         "SELECT f.key, group_concat(' WHEN ' || f.kind_id || ' THEN ' || CASE f.type WHEN 3 "
@@ -95,7 +91,7 @@ static int view_make(sqlite3 *handle, const char *name, const char *kinds)
 static int views_drop(sqlite3 *handle)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0};
-    CLEANUP(finalizep) sqlite3_stmt *views = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *views = NULL;
     int code = sqlite3_prepare_v2(handle,
                                   "SELECT name FROM sqlite_master WHERE type = 'view' AND "
                                   "sql LIKE '% FROM \\_arg\\_set e WHERE e.kind\\_id IN (%' "
@@ -113,7 +109,7 @@ static int views_drop(sqlite3 *handle)
 
 int arg_views_make(sqlite3 *handle)
 {
-    CLEANUP(finalizep) sqlite3_stmt *kinds = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *kinds = NULL;
     int code = views_drop(handle);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(handle,

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "converter/input/scratch.h"
+#include "converter/ground/scratch.h"
 #include "converter/tables/record_format.h"
 
 // All zero is empty.

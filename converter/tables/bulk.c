@@ -19,7 +19,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 #include "converter/tables/pages.h"
 #include "converter/tables/rows.h"
 #include "converter/tables/writer.h"

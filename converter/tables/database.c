@@ -18,7 +18,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
 #include "converter/tables/defend.h"
@@ -51,12 +51,6 @@ struct database {
     struct err failure_err;                // its text
     uint64_t n_bytes;
 };
-
-void cell_text(struct cell *row, size_t column, const char *text)
-{
-    if (text)
-        cell_bytes(row, column, text, strlen(text));
-}
 
 static const char *place(const struct database *db)
 {

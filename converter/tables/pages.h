@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 #define PAGE_BYTES 4096
 

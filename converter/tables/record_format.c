@@ -6,6 +6,7 @@
 
 #include <endian.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum {

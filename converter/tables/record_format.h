@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "converter/tables/database.h"
+#include "converter/tables/cell.h"
 
 #define VARINT_MAX       9
 #define RECORD_CELLS_MAX TABLE_CELLS_MAX

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "converter/input/scratch.h"
+#include "converter/ground/scratch.h"
 #include "converter/tables/btree.h"
 #include "converter/tables/indexes.h"
 

@@ -17,8 +17,8 @@
 #include "producer/cli/bugreport_traces.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
-#include "producer/cli/options.h"
 #include "producer/cli/remote.h"
+#include "producer/ground/options.h"
 
 enum {
     OPTION_OUT = 1,

@@ -11,8 +11,8 @@
 
 #include "common/str.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/options.h"
 #include "producer/cli/readout.h"
+#include "producer/ground/options.h"
 
 static int fill(struct ipc_client *client, const struct clone_options *o, int *fd, const char *name,
                 uint64_t *ret_bytes, struct err *err)

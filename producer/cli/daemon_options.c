@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/str.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 #include "producer/sources/ftrace/tracefs.h"
 
 #define STATE_FOLDER DAEMON_STATE_FOLDER

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/str.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 
 #define N_SOURCES        3
 #define BUFFER_KB        (128u << 10)

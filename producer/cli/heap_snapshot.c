@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/str.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 #define TEXT_MAX 4096
 

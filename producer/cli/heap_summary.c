@@ -26,8 +26,8 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "common/wire.h"
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/cli/demangler.h"
+#include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
 
 #define TRACE_MAX  ((size_t)1 << 31)

@@ -16,11 +16,11 @@
 #include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
-#include "producer/agents/jvm/agent_options.h"
-#include "producer/agents/jvm/attach/vm_attach.h"
-#include "producer/agents/jvm/attach/vm_process.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
+#include "producer/heap/agent_options.h"
+#include "producer/heap/vm_attach.h"
+#include "producer/heap/vm_process.h"
 #include "producer/sources/heap/heap_library.h"
 
 enum {

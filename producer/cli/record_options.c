@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/str.h"
-#include "producer/cli/options.h"
 #include "producer/cli/remote.h"
+#include "producer/ground/options.h"
 
 enum {
     OPTION_CONFIG = 1,

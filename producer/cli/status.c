@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "producer/cli/cli.h"
-#include "producer/cli/options.h"
 #include "producer/cli/remote.h"
 #include "producer/cli/status_text.h"
+#include "producer/ground/options.h"
 #include "producer/service/ipc/socket.h"
 
 enum {

@@ -12,8 +12,8 @@
 
 #include "common/str.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/options.h"
 #include "producer/cli/remote.h"
+#include "producer/ground/options.h"
 
 #define NAMES_MAX  64
 #define KNOWN_MAX  256

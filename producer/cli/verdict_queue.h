@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 #define VERDICT_QUEUE_MAX 16 // traces that wait; of further ones there is no verdict
 

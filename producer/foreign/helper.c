@@ -31,8 +31,8 @@
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/worker.h"
-#include "producer/service/self_guard.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
+#include "producer/ground/self_guard.h"
 
 extern char **environ;
 

@@ -30,7 +30,7 @@
 #include "common/log.h"
 #include "common/nsec.h"
 #include "producer/foreign/job.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 #define FOREIGN_TIME      (2 * NSEC_PER_SEC) // that a job may take, or stand still
 #define FOREIGN_SHARE     30000000 // microseconds that one payer may have at once, and each minute

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 #define STATUS_MAX 8192
 #define DEPTH_MAX  33 // the kernel nests 32 deep

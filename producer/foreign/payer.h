@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "producer/foreign/ids.h"
+#include "producer/ground/ids.h"
 
 // A number for the user who stands behind process `pid`: 0 for root, the real uid for others. A
 // process in a user namespace is answered for by the user who made the outermost one of these

@@ -9,7 +9,7 @@
 
 #include "common/pinlist.h"
 #include "common/str.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 
 enum {
     OPTION_HEADING = 1,

@@ -20,7 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/sources/residency/maps.h"
+#include "producer/ground/maps.h"
 #include "producer/sources/residency/probe.h"
 
 #define PROC "/proc"

@@ -17,7 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 #include "producer/pintool/listed_file.h"
 #include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"

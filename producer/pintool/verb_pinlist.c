@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 #include "producer/pintool/json.h"
 #include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"

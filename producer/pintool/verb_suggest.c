@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 #include "producer/pintool/choice.h"
 #include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/explain.h"

@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "common/nsec.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 struct watchdog;
 

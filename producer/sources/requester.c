@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/str.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 #define STATUS_MAX 4096
 

@@ -19,7 +19,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/nsec.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/pid_feed.h"
 #include "producer/trace/packet_writer.h"
 #include "protos/config/data_source_config.pb-c.h"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 struct disk;
 

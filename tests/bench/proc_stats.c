@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/source.h"
 #include "producer/sources/sys_stats/counter_keys.h"
 #include "producer/trace/packet_buffer.h"

@@ -40,7 +40,9 @@ ALLOWED = {
     "producer/foreign/": (None, "the door"),
     "producer/pintool/": (None, PROGRAM),
     "producer/agents/heap/attach/": (None, HELPER),
-    "producer/agents/jvm/attach/": (None, HELPER),
+    "producer/heap/vm_attach.c": (None, HELPER),
+    "producer/heap/vm_process.c": (None, HELPER),
+    "producer/ground/maps.c": ("open", PROC),
     "producer/agents/heap/": (None, INSIDE),
     "producer/agents/jvm/": (None, INSIDE),
     "common/file.c": (None, "what the door and commands are built on"),
@@ -60,8 +62,8 @@ ALLOWED = {
     "producer/service/ipc/consumer_save.c": ("mkdir rename unlink", STATE),
     "producer/service/ipc/peer.c": ("open", PROC),
     "producer/service/ipc/socket.c": ("access connect mkdir unix_socket_listen", SOCKET),
-    "producer/service/memory_lock.c": ("fopen", OWN_PROC),
-    "producer/service/self_guard.c": ("fopen", OWN_PROC),
+    "producer/ground/memory_lock.c": ("fopen", OWN_PROC),
+    "producer/ground/self_guard.c": ("fopen", OWN_PROC),
     "producer/service/roots.c": ("mount statfs", KERNEL),
     "producer/sources/ftrace/": (None, KERNEL),
     "producer/sources/sys_stats/": (None, KERNEL),
@@ -69,8 +71,8 @@ ALLOWED = {
     "producer/sources/system_info/system_info_source.c": ("text_file_read_once", PROC),
     "producer/sources/process_stats/process_stats_source.c": ("opendir text_file_open text_file_read_once", PROC),
     "producer/sources/process_stats/": (None, PROC),
-    "producer/sources/process_life.c": ("fopen", PROC),
-    "producer/sources/proc_text.c": ("open text_file_open text_file_read_once", PROC),
+    "producer/ground/process_life.c": ("fopen", PROC),
+    "producer/ground/proc_text.c": ("open text_file_open text_file_read_once", PROC),
     "producer/sources/perf_map/perf_map_source.c": ("opendir text_file_read_once", PROC),
     "producer/sources/requester.c": ("getxattr readlink stat text_file_read_once", PROC + "; files that residency has open"),
     "producer/sources/residency/": (None, "files that the config names; those that processes map by /proc/PID/map_files"),
@@ -78,8 +80,8 @@ ALLOWED = {
     "producer/sources/heap/heap_guard.c": ("text_file_read_once", OWN_PROC),
     "producer/sources/heap/heap_library.c": ("access readlink", "files that were installed with this program"),
     "producer/sources/heap/heap_names.c": ("readlink text_file_read_once", OWN_PROC),
-    "producer/sources/heap/heap_owner.c": ("stat", OWN_PROC),
-    "producer/sources/heap/heap_program.c": ("access open", COMMAND),
+    "producer/heap/heap_owner.c": ("stat", OWN_PROC),
+    "producer/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_source.c": ("text_file_read_once", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_read_once", PROC),
     "producer/sources/heap/heap_smaps.c": ("open", PROC),
@@ -123,6 +125,35 @@ class LookUps(unittest.TestCase):
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})
 
 
+# The rooms of each program from the lowest up, each with those that it may include.
+ROOMS = {
+    "producer": {
+        "ground": "",
+        "heap": "ground",
+        "agents": "ground heap",
+        "trace": "ground",
+        "foreign": "ground",
+        "sources": "ground heap trace foreign",
+        "service": "ground trace foreign sources",
+        "cli": "ground heap trace foreign sources service",
+        "pintool": "ground sources",
+    },
+    "converter": {
+        "ground": "",
+        "sql": "",
+        "tables": "ground sql",
+        "symbols": "ground tables",
+        "functions": "symbols",
+        "input": "ground",
+        "decode": "ground input",
+        "import": "ground input decode tables",
+        "profile": "tables",
+        "verdict": "tables",
+        "cli": "ground sql tables symbols functions input import profile verdict",
+    },
+}
+
+
 class Includes(unittest.TestCase):
     def includes(self, folder):
         for path in (*ROOT.glob(f"{folder}/**/*.c"), *ROOT.glob(f"{folder}/**/*.h")):
@@ -135,6 +166,20 @@ class Includes(unittest.TestCase):
 
     def test_common_knows_neither(self):
         self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
+
+    def test_rooms_include_those_below_them(self):
+        for program, rooms in ROOMS.items():
+            folders = {f.name for f in (ROOT / program).iterdir() if f.is_dir() and any(f.glob("**/*.[ch]"))}
+            self.assertEqual(folders, set(rooms), "each room has its row in ROOMS")
+            for path, name in self.includes(program):
+                room, other = path.split("/")[1], name.split("/")
+                if other[0] == program and other[1] != room:
+                    self.assertIn(other[1], rooms[room].split(),
+                                  f"{path} includes {name}: move what both need down, to ground/ for example")
+            below = [room for room, others in rooms.items() for other in others.split()
+                     if list(rooms).index(other) >= list(rooms).index(room)]
+            self.assertEqual(below, [], "a room stands below those that include it")
+
 
 
 class Import(unittest.TestCase):

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "producer/sources/residency/maps.h"
+#include "producer/ground/maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/str.h"
-#include "producer/cli/options.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/record_options.h"
+#include "producer/ground/options.h"
 #include "tests/unit/unit.h"
 
 static const struct cli_option table[] = {

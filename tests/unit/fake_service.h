@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/service/service.h"
 #include "tests/unit/unit.h"
 

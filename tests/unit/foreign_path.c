@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/foreign/ids.h"
 #include "producer/foreign/payer.h"
+#include "producer/ground/ids.h"
 #include "tests/unit/unit.h"
 
 static const struct foreign_want regular = {.type = S_IFREG};

@@ -14,9 +14,9 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/ftrace/setup.h"
 #include "producer/sources/ftrace/syscall_numbers.h"
-#include "producer/sources/process_life.h"
 #include "tests/unit/unit.h"
 
 #define COMMON                                                                                     \

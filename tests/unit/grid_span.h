@@ -3,7 +3,7 @@
 // What a test may expect of a period, however long the machine lets it wait.
 #pragma once
 
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "tests/unit/unit.h"
 
 #define HANG_AFTER (60 * NSEC_PER_SEC) // no test waits for it, unless something hangs

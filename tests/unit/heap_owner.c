@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/sources/heap/heap_owner.h"
+#include "producer/heap/heap_owner.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 #include "tests/unit/unit.h"
 
 static void who_is_there_is_not_gone(void **state)

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "producer/agents/heap/ring_writer.h"
+#include "producer/heap/ring_writer.h"
 #include "producer/sources/heap/ring_reader.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/agents/heap/sample_table.h"
+#include "producer/heap/sample_table.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
+#include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/wake_job.h"
 #include "tests/unit/unit.h"
 

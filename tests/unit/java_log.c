@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "common/elements.h"
-#include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/sample_log.h"
+#include "producer/heap/agent_options.h"
 
 static char folder[] = "/tmp/java_log_XXXXXX";
 static char path[64];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "producer/ground/maps.h"
 #include "producer/sources/residency/file_set.h"
-#include "producer/sources/residency/maps.h"
 #include "tests/unit/unit.h"
 
 static char root[PATH_MAX];

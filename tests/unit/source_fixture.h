@@ -18,7 +18,7 @@
 #include "common/str.h"
 #include "common/wire.h"
 #include "producer/foreign/helper.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/source.h"
 #include "producer/trace/packet_buffer.h"
 #include "producer/trace/packet_writer.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "common/elements.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "tests/unit/source_fixture.h"
 
 static void copy_data(const struct source_fixture *f, const char *name)

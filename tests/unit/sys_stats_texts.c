@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/elements.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/sys_stats/counter_keys.h"
 #include "producer/sources/sys_stats/sys_stats_texts.h"
 #include "producer/sources/sys_stats/sysfs.h"

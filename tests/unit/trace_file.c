@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "common/wire.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/trace/disk.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"

@@ -18,6 +18,7 @@
 #include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "converter/tables/statement.h"
 
 #define INDEX_HEAD    "bugreport of mmtrace "
 #define VERSION_HEAD  "Linux version "
@@ -64,11 +65,6 @@ static size_t moment_size(const char *path)
     while (end > path + 1 && (end[-1] == '/' || end[-1] == '!'))
         end--;
     return (size_t)(end - path);
-}
-
-static void statement_finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
 }
 
 int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *err)

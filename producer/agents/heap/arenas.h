@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/ring_writer.h"
+#include "producer/heap/ring_writer.h"
 
 // Once, where the allocator may be used. `allocator` is the program's malloc: one that is not the C
 // library's own has nothing to say.

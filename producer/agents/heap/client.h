@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/ring_writer.h"
-#include "producer/agents/heap/sample_table.h"
 #include "producer/agents/heap/sampler.h"
+#include "producer/heap/ring_writer.h"
+#include "producer/heap/sample_table.h"
 
 // All zero before the thread's first allocation: that one is looked at and finds out.
 struct thread_state {

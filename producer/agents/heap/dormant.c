@@ -18,8 +18,8 @@
 #include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant_signal.h"
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/agents/heap/recorder.h"
+#include "producer/heap/heap_abi.h"
 
 #define SIGNAL_MIN 34 // those before are the C library's
 #define SIGNAL_MAX 64

@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "producer/agents/heap/first_objects.h"
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/agents/heap/hooks.h"
 #include "producer/agents/heap/unwind.h"
+#include "producer/heap/heap_abi.h"
 
 #define MARK_BYTES 4096
 #define STATUS_MAX 8192

@@ -7,7 +7,7 @@
 #include <link.h>
 #include <stdbool.h>
 
-#include "producer/agents/heap/ring_writer.h"
+#include "producer/heap/ring_writer.h"
 
 // A profile begins: no heap has a number.
 void heaps_reset(void);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 // All zero at the beginning.
 struct losses {

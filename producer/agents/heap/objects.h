@@ -7,7 +7,7 @@
 #include <link.h>
 #include <stdbool.h>
 
-#include "producer/agents/heap/ring_writer.h"
+#include "producer/heap/ring_writer.h"
 
 // The whole list has to be told again.
 void objects_reset(void);

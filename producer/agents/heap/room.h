@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/ring_writer.h"
+#include "producer/heap/ring_writer.h"
 
 // A record to fill in and ring_commit(). NULL: it is lost.
 void *room_for_alloc(size_t size);

@@ -13,7 +13,7 @@
 #include <libunwind.h>
 #include <pthread.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 #define OWN_FRAMES_MAX 8
 

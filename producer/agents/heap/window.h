@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "producer/agents/heap/ring_writer.h"
-#include "producer/agents/heap/sample_table.h"
+#include "producer/heap/ring_writer.h"
+#include "producer/heap/sample_table.h"
 
 struct window {
     struct ring_writer ring;

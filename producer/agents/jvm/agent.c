@@ -30,7 +30,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "producer/agents/jvm/agent_options.h"
 #include "producer/agents/jvm/draw.h"
 #include "producer/agents/jvm/inlined_code.h"
 #include "producer/agents/jvm/java_perf_map.h"
@@ -39,6 +38,7 @@
 #include "producer/agents/jvm/sample_log.h"
 #include "producer/agents/jvm/trace_link.h"
 #include "producer/agents/jvm/vm_names.h"
+#include "producer/heap/agent_options.h"
 
 _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 

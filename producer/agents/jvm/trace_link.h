@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "producer/agents/jvm/agent_options.h"
+#include "producer/heap/agent_options.h"
 
 struct trace_link;
 

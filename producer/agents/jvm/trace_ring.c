@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "common/unix_socket.h"
-#include "producer/agents/heap/ring_writer.h"
-#include "producer/agents/heap/sample_table.h"
 #include "producer/agents/jvm/byte_table.h"
+#include "producer/heap/ring_writer.h"
+#include "producer/heap/sample_table.h"
 
 #define ANSWER_SECONDS 2
 #define RING_BYTES_MIN 4096

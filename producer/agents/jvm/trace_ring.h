@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The VM's end of a profile (producer/agents/heap/heap_abi.h): asks a recorder for a ring, and
+// The VM's end of a profile (producer/heap/heap_abi.h): asks a recorder for a ring, and
 // writes methods, samples and frees into it. Knows nothing of VMs. Any thread may call; one short
 // lock per call, never held while somebody is asked for a name, and nothing waits for the recorder.
 #pragma once

@@ -17,7 +17,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/nsec.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/service/service.h"
 #include "producer/service/session/clock_set.h"
 #include "producer/trace/disk.h"

@@ -13,7 +13,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/nsec.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/source.h"
 
 #define KMEM_WATCH_PSI_DEFAULT "some 150000 1000000" // 150 ms of stalls in a second

@@ -33,7 +33,7 @@
 #include "common/elements.h"
 #include "common/sandbox.h"
 #include "common/unix_socket.h"
-#include "producer/service/self_guard.h"
+#include "producer/ground/self_guard.h"
 
 #define CHUNK_BYTES 65536
 #define STUCK_S     30

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 // Relays of one user other than root, and of all users; those that still have to write count.
 #define RELAYS_EACH_MAX 16

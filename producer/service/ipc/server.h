@@ -12,9 +12,9 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/nsec.h"
+#include "producer/ground/loop.h"
 #include "producer/service/ipc/service_table.h"
 #include "producer/service/ipc/socket.h"
-#include "producer/service/loop.h"
 
 struct ipc_server;
 struct ipc_peer;

@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
-#include "producer/sources/run_folder.h"
+#include "producer/ground/run_folder.h"
 
 #define RUN_DIRECTORY    "/run/perfetto/"
 #define GROUPS_MAX       65536

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/service/session/session_reader.h"
 #include "producer/trace/trace_file.h"
 

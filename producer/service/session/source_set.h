@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/source.h"
 #include "producer/trace/packet_buffer.h"
 #include "producer/trace/packet_writer.h"

@@ -24,7 +24,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/nsec.h"
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 
 #define INSTANCE_PREFIX "mmtrace-"
 #define JOURNAL_PREFIX  "ftrace-"

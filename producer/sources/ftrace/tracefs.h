@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "common/vec.h"
-#include "producer/sources/run_folder.h"
+#include "producer/ground/run_folder.h"
 
 #define TRACEFS_STATE_DIR RUN_FOLDER // where journals are, unless a test says otherwise
 

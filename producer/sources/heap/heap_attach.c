@@ -7,7 +7,7 @@
 // A helper that does not answer in time hangs in a file system of its process's making. It is
 // killed, and nobody waits for that: a thread that it may have borrowed goes on by itself.
 #include "producer/sources/heap/heap_attach.h"
-#include "producer/service/self_guard.h"
+#include "producer/ground/self_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +25,9 @@
 
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
-#include "producer/agents/heap/attach/attach_abi.h"
 #include "producer/foreign/helper.h"
 #include "producer/foreign/payer.h"
+#include "producer/heap/attach_abi.h"
 #include "producer/sources/heap/heap_library.h"
 
 #define NATIVE_MAX (15 * NSEC_PER_SEC) // that the helpers may take

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/heap/ring_reader.h"
 
 #define HEAP_ATTACH_HELPER      "mmheap-attach"

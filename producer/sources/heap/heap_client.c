@@ -20,7 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 
 #define RECORDS_A_LOOK (1u << 18)
 #define LOOK_MAX       (200 * NSEC_PER_MSEC)

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/vec.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 // A program asks over `fd` (borrowed). `taken`: another recording has it already. True: it is ours.
 typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 #define PERIOD NSEC_PER_SEC
 

@@ -18,7 +18,7 @@
 
 #include "common/cleanup.h"
 #include "common/vec.h"
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/heap_attach.h"
 
 struct departure {

@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/heap/heap_door.h"
 
 struct foreign;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/agents/jvm/agent_options.h"
+#include "producer/heap/agent_options.h"
+#include "producer/heap/heap_abi.h"
 
 static int take(char *ret, size_t ret_size, const char *dir, const char *below)
 {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/nsec.h"
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 #include "producer/trace/packet_writer.h"
 
 struct malloc_info {

@@ -20,9 +20,9 @@
 #include "common/cleanup.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/heap/heap_client.h"
 #include "producer/sources/heap/names_job.h"
-#include "producer/sources/proc_text.h"
 
 #define NAME_ASKED   (STRSET_NONE - 1)
 #define NAME_MISSING (STRSET_NONE - 2)

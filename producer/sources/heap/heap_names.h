@@ -11,7 +11,7 @@
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/helper.h"
-#include "producer/foreign/ids.h"
+#include "producer/ground/ids.h"
 #include "producer/sources/heap/heap_book.h"
 #include "producer/sources/heap/heap_settings.h"
 

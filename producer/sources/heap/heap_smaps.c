@@ -16,8 +16,8 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/sources/residency/maps.h"
+#include "producer/ground/maps.h"
+#include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
 
 #define ARENA_BYTES      (UINT64_C(64) << 20)

@@ -12,7 +12,7 @@
 
 #include "common/map.h"
 #include "common/vec.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "producer/trace/packet_writer.h"
 
 enum smaps_column {

@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/heap_client.h"
 #include "producer/sources/heap/heap_guard.h"
@@ -30,7 +31,6 @@
 #include "producer/sources/heap/heap_vms.h"
 #include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
-#include "producer/sources/proc_text.h"
 #include "producer/sources/requester.h"
 
 #define LOOK_SLOW        (100 * NSEC_PER_MSEC)

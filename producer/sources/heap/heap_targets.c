@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/str.h"
+#include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/heap/heap_attach.h"
-#include "producer/sources/proc_text.h"
-#include "producer/sources/process_life.h"
 
 #define TEXT_MAX 4096
 

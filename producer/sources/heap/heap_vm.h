@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "producer/foreign/helper.h"
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 #include "producer/sources/heap/heap_host.h"
 
 struct heap_vm;

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/agents/jvm/attach/vm_process.h"
 #include "producer/foreign/payer.h"
+#include "producer/heap/vm_process.h"
 
 #define VMS_MAX 64 // at a time
 #define YOUNG   (10 * NSEC_PER_SEC)

@@ -17,8 +17,8 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/unix_socket.h"
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/foreign/payer.h"
+#include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
 

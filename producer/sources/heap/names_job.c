@@ -23,9 +23,9 @@
 #include "common/map.h"
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
-#include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
-#include "producer/sources/heap/elf_symbols.h"
+#include "producer/ground/ids.h"
+#include "producer/heap/elf_symbols.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id/"
 #define ROOTS_MAX    1024

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/sources/heap/heap_owner.h"
+#include "producer/heap/heap_owner.h"
 
 #define GIVEN_BACK    32 // parts of the ring
 #define INTERVAL_LONG 65536

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's end of the ring (producer/agents/heap/heap_abi.h). The memory belongs to a process
+// The recorder's end of the ring (producer/heap/heap_abi.h). The memory belongs to a process
 // that may be hostile or dying: every record is copied once and then judged, positions and sizes
 // are bounded, and the memfd is sealed so that it cannot shrink under the reader.
 #pragma once
@@ -11,8 +11,8 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/agents/heap/sample_table.h"
+#include "producer/heap/heap_abi.h"
+#include "producer/heap/sample_table.h"
 
 struct ring_reader {
     int fd;                     // owned: what the client is given

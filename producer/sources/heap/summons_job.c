@@ -24,8 +24,8 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 #include "common/vec.h"
-#include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
+#include "producer/ground/ids.h"
 
 #define BACKLOG 4
 

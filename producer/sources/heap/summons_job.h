@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "producer/agents/heap/heap_abi.h"
 #include "producer/foreign/job.h"
+#include "producer/heap/heap_abi.h"
 
 #define SUMMONS_NAME_SIZE   sizeof(HEAP_SUMMONS_PREFIX "0123456789abcdef" HEAP_JAVA_SUFFIX)
 #define SUMMONS_FOLDER_SIZE 16

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/heap/vm_process.h"
 
 void vm_state_job(struct foreign_worker *worker, struct foreign_request *request,
                   struct foreign_answer *ret)

@@ -26,9 +26,9 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/foreign/path.h"
+#include "producer/ground/maps.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/heap/summons_job.h"
-#include "producer/sources/proc_text.h"
-#include "producer/sources/residency/maps.h"
 
 #define STATUS_MAX  8192
 #define THREADS_MAX 512 // that are looked at

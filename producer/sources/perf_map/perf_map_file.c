@@ -21,10 +21,10 @@
 
 #include "common/cleanup.h"
 #include "common/nsec.h"
-#include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/ids.h"
+#include "producer/ground/proc_text.h"
 
 #define TEXT_MAX    4096
 #define START_FIELD 22

@@ -22,11 +22,11 @@
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/helper.h"
-#include "producer/foreign/ids.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
+#include "producer/ground/ids.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/perf_map/perf_map_job.h"
-#include "producer/sources/proc_text.h"
 #include "producer/sources/requester.h"
 #include "protos/fields.h"
 

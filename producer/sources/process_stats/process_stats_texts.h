@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/wire.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 // The counters of ProcessStats.Process that are polled.
 enum process_counter {

@@ -23,8 +23,8 @@
 #include "common/map.h"
 #include "common/str.h"
 #include "producer/foreign/payer.h"
+#include "producer/ground/maps.h"
 #include "producer/sources/requester.h"
-#include "producer/sources/residency/maps.h"
 #include "producer/sources/residency/probe.h"
 
 // Descriptors that the rest of the program may need.

@@ -10,7 +10,7 @@
 
 #include "common/str.h"
 #include "common/wire.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include <protobuf-c/protobuf-c.h>
 
 #define COUNTER_NAME_MAX 55

@@ -16,7 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/memory.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/sys_stats/counter_keys.h"
 #include "producer/sources/sys_stats/sys_stats_texts.h"
 #include "producer/sources/sys_stats/sysfs.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/wire.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 // Which parts of /proc/stat are wanted: bits 1 << STAT_CPU_TIMES and so on.
 void stat_text_write(struct span text, uint32_t counters, uint64_t ns_per_tick,

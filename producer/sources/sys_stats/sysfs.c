@@ -17,7 +17,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "protos/fields.h"
 
 #define N_OPEN_MAX   128

@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/vec.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/system_info/system_info_texts.h"
 #include "protos/fields.h"
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 enum cpu_identifier {
     CPU_IMPLEMENTER = 1 << 0,

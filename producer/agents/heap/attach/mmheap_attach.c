@@ -24,13 +24,13 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
-#include "producer/agents/heap/attach/attach_abi.h"
 #include "producer/agents/heap/attach/priority.h"
 #include "producer/agents/heap/attach/safe_point.h"
 #include "producer/agents/heap/attach/target.h"
 #include "producer/agents/heap/attach/tracee.h"
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/foreign/ids.h"
+#include "producer/ground/ids.h"
+#include "producer/heap/attach_abi.h"
+#include "producer/heap/heap_abi.h"
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
 #define STOP_TIME      NSEC_PER_SEC

@@ -23,11 +23,11 @@
 #include "common/elements.h"
 #include "common/file.h"
 #include "common/str.h"
-#include "producer/agents/heap/heap_abi.h"
-#include "producer/sources/heap/elf_symbols.h"
-#include "producer/sources/heap/heap_owner.h"
-#include "producer/sources/heap/heap_program.h"
-#include "producer/sources/residency/maps.h"
+#include "producer/ground/maps.h"
+#include "producer/heap/elf_symbols.h"
+#include "producer/heap/heap_abi.h"
+#include "producer/heap/heap_owner.h"
+#include "producer/heap/heap_program.h"
 
 #define STATUS_MAX ((size_t)64 << 10)
 #define MAPS_MAX   ((size_t)64 << 20)

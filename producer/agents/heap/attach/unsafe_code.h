@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "producer/sources/heap/elf_symbols.h"
+#include "producer/heap/elf_symbols.h"
 
 #define UNSAFE_RANGES_MAX 512
 

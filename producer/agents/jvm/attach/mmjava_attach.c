@@ -2,7 +2,7 @@
 //
 // mmjava-attach PID LIBRARY OPTIONS: loads the agent into a Java VM for a recorder, whose loop goes
 // on meanwhile. The recorder gets the answer over the socket that is descriptor 3
-// (producer/agents/heap/attach/attach_abi.h). SIGTERM, or the recorder's death, ends it in good
+// (producer/heap/attach_abi.h). SIGTERM, or the recorder's death, ends it in good
 // order.
 #include <signal.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "producer/agents/heap/attach/attach_abi.h"
-#include "producer/agents/jvm/attach/vm_attach.h"
+#include "producer/heap/attach_abi.h"
+#include "producer/heap/vm_attach.h"
 
 static void pass(int number)
 {

@@ -5,7 +5,7 @@
 //
 // In a user namespace root outside is nobody inside. A VM judges who asks by the user, so it is
 // asked by its own.
-#include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/heap/vm_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/file.h"
-#include "producer/agents/jvm/agent_options.h"
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
+#include "producer/heap/agent_options.h"
 
 #define STATUS_MAX 8192
 #define DELETED    " (deleted)"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 #define TABLE_FILTER_BITS 20
 #define TABLE_LINE_SLOTS  8

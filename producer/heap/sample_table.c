@@ -9,7 +9,7 @@
 // An address may be in any slot of its line or windows, so a removed one leaves just an empty slot
 // behind. Only who holds an allocation adds or removes its address; slots are contended only
 // between different addresses, which compare-and-swap settles.
-#include "producer/agents/heap/sample_table.h"
+#include "producer/heap/sample_table.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 //
 // getopt_long() does the work; what it says about mistakes is said better here, with the nearest
 // name that exists.
-#include "producer/cli/options.h"
+#include "producer/ground/options.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -4,7 +4,7 @@
 // signal. The mapping is as large as the file, so that a small file takes little address space: it
 // may be bounded (`ulimit -v`). The file grows in large steps, so the mapping moves a few times
 // only.
-#include "converter/input/scratch.h"
+#include "converter/ground/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "common/cleanup.h"
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 #define STEP_MIN ((size_t)16 << 10) // a conversion has a dozen of these
 #define STEP_MAX ((size_t)64 << 20)

@@ -4,7 +4,7 @@
 // line, blanks included; only newlines in it are escaped, as \012. The kernel writes backslashes as
 // they are, so a name that really holds the four characters \012 cannot be told apart: it is taken
 // for a newline, and opening it fails cleanly.
-#include "producer/sources/residency/maps.h"
+#include "producer/ground/maps.h"
 
 #include <errno.h>
 #include <fcntl.h>

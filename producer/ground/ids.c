@@ -2,7 +2,7 @@
 //
 // setfsuid() says nothing of a failure: the ids are asked for again, by an id that nobody can have.
 // The group comes first, because without the uid's rights it cannot be changed back.
-#include "producer/foreign/ids.h"
+#include "producer/ground/ids.h"
 
 #include <errno.h>
 #include <sys/fsuid.h>

@@ -2,7 +2,7 @@
 //
 // Programs name their loader, and loaders are named after their C library. The file is outside
 // input: all sizes are bounded.
-#include "producer/sources/heap/heap_program.h"
+#include "producer/heap/heap_program.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -2,14 +2,14 @@
 //
 // A process is known by its id and the moment when it started, within its namespace. One that has
 // ended is gone also while it waits for a parent that does not reap it.
-#include "producer/sources/heap/heap_owner.h"
+#include "producer/heap/heap_owner.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 
 static uint64_t pid_namespace(void)
 {

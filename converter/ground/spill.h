@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 #include "common/vec.h"
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 struct spill_part {
     const uint8_t *bytes; // mapped

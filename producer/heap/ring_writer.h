@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 struct ring_writer {
     struct heap_header *header; // NULL: there is no ring

@@ -2,7 +2,7 @@
 //
 // Everything is read with pread into memory of our own: a file that is cut while it is mapped would
 // end the recorder. Symbols without size (assembler) reach up to the next one.
-#include "producer/sources/heap/elf_symbols.h"
+#include "producer/heap/elf_symbols.h"
 
 #include <elf.h>
 #include <errno.h>

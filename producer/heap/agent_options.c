@@ -5,14 +5,14 @@
 // ignored would only be noticed after the run.
 //
 // The socket is named as native programs know it; the one for VMs has a name of its own beside it.
-#include "producer/agents/jvm/agent_options.h"
+#include "producer/heap/agent_options.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 #ifdef __ANDROID__
 #define LOG_DIR "/data/local/tmp"

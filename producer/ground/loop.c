@@ -8,7 +8,7 @@
 //
 // Callbacks may remove anything, also what the present round has yet to call. So removal only marks
 // and unhooks; the memory is released when no round is running any more.
-#include "producer/service/loop.h"
+#include "producer/ground/loop.h"
 
 #include <errno.h>
 #include <stdlib.h>

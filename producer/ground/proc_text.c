@@ -4,7 +4,7 @@
 // and only a read that returns nothing proves the end. That second read is saved where it can be:
 // when a piece leaves more room in its page than the longest record takes, no record can be behind
 // it.
-#include "producer/sources/proc_text.h"
+#include "producer/ground/proc_text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 // The priority is reset in children by the kernel (SCHED_FLAG_RESET_ON_FORK). The score is
 // inherited, so it is taken from them. The priority of the session is that of all processes in it,
 // so children get sessions of their own.
-#include "producer/service/self_guard.h"
+#include "producer/ground/self_guard.h"
 
 #include <malloc.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/service/memory_lock.h"
+#include "producer/ground/memory_lock.h"
 
 #define HEAP_RESERVE   (64u << 10)
 #define STACK_RESERVE  (48u << 10) // the deepest call of a recording has 32 KiB of buffers

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 struct scratch {
     uint8_t *bytes; // all zero at first; NULL before the first scratch_reserve()

@@ -11,7 +11,7 @@
 // all is more than the limit. Then the mappings are locked one by one, and what is read from files
 // first: code and its data are what reclaim takes from a program, and where nothing swaps it takes
 // nothing else.
-#include "producer/service/memory_lock.h"
+#include "producer/ground/memory_lock.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 // A second copy of the agent would be another agent, which knows nothing of the first one and
 // cannot have the VM's samples while that has them. The loader knows a library by the name that it
 // was loaded with, also when there is no such file any more; so a VM is told that name again.
-#include "producer/agents/jvm/attach/vm_attach.h"
+#include "producer/heap/vm_attach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +31,8 @@
 
 #include "common/cleanup.h"
 #include "common/nsec.h"
-#include "producer/agents/jvm/agent_options.h"
-#include "producer/agents/jvm/attach/vm_process.h"
+#include "producer/heap/agent_options.h"
+#include "producer/heap/vm_process.h"
 
 #define READY_MS   30000 // a VM that comes to the signal later prints its threads instead
 #define ANSWER_MS  30000

@@ -4,7 +4,7 @@
 // written, and pointers into the part stay valid while the file grows. The parts double in size: a
 // small file takes little address space, a large one has a few parts. Only what was appended may
 // be touched.
-#include "converter/input/spill.h"
+#include "converter/ground/spill.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 // who finds a lock of the process free finds this flag, too. The flag and the state are those of
 // the main thread. A main thread may end before the other threads of its process: then the process
 // lives.
-#include "producer/sources/process_life.h"
+#include "producer/ground/process_life.h"
 
 #include <stdio.h>
 #include <string.h>

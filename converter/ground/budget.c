@@ -15,7 +15,7 @@
 // How much the end of a conversion needs is an estimate. Where it was too low, a file could not
 // grow, and the conversion of the trace begins again with half of the share (budget_narrow()): so
 // what was read before the limit is kept at any limit that an empty database fits into.
-#include "converter/input/budget.h"
+#include "converter/ground/budget.h"
 
 #include <errno.h>
 #include <fcntl.h>

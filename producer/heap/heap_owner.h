@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "producer/agents/heap/heap_abi.h"
+#include "producer/heap/heap_abi.h"
 
 struct heap_owner heap_owner_self(void);
 

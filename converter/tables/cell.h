@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values of a row, as importers make them and the writer stores them.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TABLE_CELLS_MAX 128
+
+enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT, CELL_BLOB };
+
+// One value. Texts and blobs are borrowed and must live until the database is flushed or abandoned
+// (trace bytes and interned strings do); database_copy() makes such a place for those that don't.
+struct cell {
+    union {
+        int64_t integer;
+        double real;
+        const void *bytes;
+    };
+    uint32_t size;
+    uint8_t type; // enum cell_type
+};
+
+static inline void cell_int(struct cell *row, size_t column, int64_t value)
+{
+    row[column] = (struct cell){.integer = value, .type = CELL_INT};
+}
+
+static inline void cell_real(struct cell *row, size_t column, double value)
+{
+    row[column] = (struct cell){.real = value, .type = CELL_REAL};
+}
+
+// A text that is NULL is empty, whatever its size.
+static inline void cell_bytes(struct cell *row, size_t column, const void *text, size_t size)
+{
+    row[column] = (struct cell){
+        .bytes = text ? text : "", .size = text ? (uint32_t)size : 0, .type = CELL_TEXT};
+}
+
+// NULL stays NULL.
+static inline void cell_text(struct cell *row, size_t column, const char *text)
+{
+    if (text)
+        cell_bytes(row, column, text, strlen(text));
+}
