@@ -159,8 +159,8 @@ class Limits(Service):
         message = proto[proto.index("message HeapprofdConfig {"):proto.index("message JavaHprofConfig")]
         fields = set(re.findall(r"^    (?:optional|repeated) \S+ (\w+) = \d+;", message, re.MULTILINE))
         self.assertGreater(len(fields), 20)
-        table = [line for line in (ROOT / "docs" / "heap.md").read_text().splitlines() if line.startswith("| `")]
-        named = {name for line in table for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+        items = [line for line in (ROOT / "docs" / "heap.md").read_text().splitlines() if line.startswith("- `")]
+        named = {name for line in items for name in re.findall(r"`(\w+)`", line.split(":")[0])}
         self.assertEqual(fields - named, set())
 
     def test_small_processes_are_passed_over(self):
