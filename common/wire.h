@@ -17,6 +17,7 @@
 // there; the first violation sets `error` and ends the walk.
 #pragma once
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -242,6 +243,27 @@ static inline bool wire_get_varint(const uint8_t **pos, const uint8_t *end, uint
         }
     }
     return false;
+}
+
+// The same, faster where values have several bytes, as time stamps do: up to eight at once, whose
+// groups of seven bits move together in three steps.
+static inline bool wire_get_long_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
+{
+    uint64_t word, last;
+    if ((size_t)(end - *pos) < sizeof(word))
+        return wire_get_varint(pos, end, ret);
+    memcpy(&word, *pos, sizeof(word));
+    word = le64toh(word);
+    last = ~word & UINT64_C(0x8080808080808080);
+    if (!last)
+        return wire_get_varint(pos, end, ret);
+    unsigned n_bits = (unsigned)__builtin_ctzll(last) + 1;
+    word &= UINT64_C(0x7f7f7f7f7f7f7f7f) >> (64 - n_bits);
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+    *ret = (word & UINT64_C(0x0fffffff)) | (word & UINT64_C(0x0fffffff00000000)) >> 4;
+    *pos += n_bits / 8;
+    return true;
 }
 
 static inline double wire_to_double(uint64_t bits)

@@ -274,13 +274,16 @@ static void damage_print(struct run *run, const char *trace, const struct input 
         run->result.is_partial = true;
     }
     if (result->n_damaged) {
-        char in_all[64] = "";
+        char in_all[64] = "", where[64] = "";
+        if (result->first_damage == PROBLEM_MESSAGE_DAMAGED)
+            snprintf(where, sizeof(where), " (field %" PRIu32 " of TracePacket)",
+                     result->first_damaged_field);
         if (result->n_damaged > 1)
             snprintf(in_all, sizeof(in_all), "; %" PRIu64 " are damaged in all", result->n_damaged);
         say("%s: packet %" PRIu64 " at offset %" PRIu64
-            " is damaged: %s%s; what could be read is converted",
+            " is damaged: %s%s%s; what could be read is converted",
             trace, result->first_damaged_packet, result->first_damaged_offset,
-            trace_problem_text(result->first_damage), in_all);
+            trace_problem_text(result->first_damage), where, in_all);
         run->result.is_partial = true;
     }
 }

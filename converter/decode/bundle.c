@@ -11,6 +11,7 @@
 
 #include "common/memory.h"
 #include "common/vec.h"
+#include "converter/decode/intact.h"
 #include "protos/fields.h"
 
 // Fields of CompactSched that make up one record, in the order of struct run's columns.
@@ -51,7 +52,7 @@ static bool event_ts(struct wire_reader event, int64_t *ret)
     uint64_t value;
     if (event.pos < event.end && *event.pos == (FTRACE_EVENT_TIMESTAMP << 3 | WIRE_VARINT)) {
         const uint8_t *pos = event.pos + 1;
-        if (wire_get_varint(&pos, event.end, &value)) {
+        if (wire_get_long_varint(&pos, event.end, &value)) {
             *ret = (int64_t)value;
             return true;
         }
@@ -99,15 +100,20 @@ void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
 {
     *ret = (struct bundle_measure){.messages[RUN_EVENTS] = bundle};
     struct wire_field field;
+    uint16_t kind = field_kind_of(packet_kind, PB_TracePacket_ftrace_events);
+    uint16_t event_kind = field_kind_of(kind, PB_FtraceEventBundle_event);
     int64_t ts, last = 0;
     bool has_clock_value = false, has_boot_value = false;
     wire_foreach(&bundle, &field) {
+        if (field.number != PB_FtraceEventBundle_event && field.type == WIRE_BYTES)
+            ret->damaged |= !message_is_intact(wire_sub(&field), field_kind_of(kind, field.number));
         switch (field.number) {
         case PB_FtraceEventBundle_event:
             if (field.type == WIRE_BYTES && event_ts(wire_sub(&field), &ts))
                 measure_add(&ret->runs[RUN_EVENTS], ts, &last);
             else
                 ret->n_untimed++;
+            ret->damaged |= !message_is_intact(wire_sub(&field), event_kind);
             break;
         case PB_FtraceEventBundle_cpu:
             ret->has_cpu = true;

@@ -43,7 +43,5 @@ int etw_events_place(struct reader *reader, const struct wire_field *field, uint
         reader->since_forget += sizeof(item);
         r = timeline_add(&reader->timeline, item);
     }
-    if (events.error)
-        reader_problem(reader, PROBLEM_ETW_DAMAGED, 0);
     return r;
 }

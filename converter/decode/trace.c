@@ -18,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "converter/decode/inflate.h"
+#include "converter/decode/intact.h"
 #include "converter/decode/message.h"
 #include "converter/decode/reader.h"
 #include "protos/fields.h"
@@ -53,6 +54,7 @@ const char *trace_problem_text(enum trace_problem kind)
 {
     static const char *const texts[N_TRACE_PROBLEMS] = {
         [PROBLEM_PACKET_DAMAGED] = "its fields cannot be read",
+        [PROBLEM_MESSAGE_DAMAGED] = "a message in it cannot be read to its end",
         [PROBLEM_COMPRESSED_DAMAGED] = "its compressed packets cannot be inflated to their end",
         [PROBLEM_COMPRESSED_UNSUPPORTED] = "it is compressed in a way that is not supported",
         [PROBLEM_BUNDLE_DAMAGED] = "its ftrace events cannot be read",
@@ -207,7 +209,7 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     if (r == 0 && header->dropped)
         sequence->thread_clock = (struct thread_clock){0};
     if (header->defaults.size > DEFAULTS_MAX_BYTES)
-        reader_problem(reader, PROBLEM_PACKET_DAMAGED, 0);
+        packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
     else if (r == 0 && header->defaults.data && header->sequence_id)
         r = sequence_set_defaults(all, sequence, wire_sub(&header->defaults));
     if (r == 0 && header->interned.data && sequence->valid)
@@ -471,6 +473,29 @@ static int compressed_read(struct reader *reader, const struct header *header)
     return r < 0 ? r : packets_walk(reader, wire_reader_over(inflated, size), false);
 }
 
+// Importers read what they can; what they cannot is told here, for all of them. Bundles of ftrace
+// events tell it when they are measured.
+static void field_check(struct reader *reader, const struct wire_field *field)
+{
+    if (message_is_intact(wire_sub(field), field_kind_of(packet_kind, field->number)))
+        return;
+    packet_damaged(reader, PROBLEM_MESSAGE_DAMAGED);
+    if (reader->result->n_damaged == 1 && !reader->result->first_damaged_field)
+        reader->result->first_damaged_field = field->number;
+}
+
+static void packet_check(struct reader *reader, const struct header *header)
+{
+    const struct wire_field *state[] = {&header->defaults, &header->interned, &header->snapshot,
+                                        &header->remote_sync};
+    for (size_t i = 0; i < ELEMENTS(state); i++)
+        if (state[i]->data)
+            field_check(reader, state[i]);
+    for (size_t i = 0; i < header->n_data; i++)
+        if (header->interest[i] != FIELD_BUNDLE)
+            field_check(reader, &header->data[i]);
+}
+
 static int packet_read(struct reader *reader, struct wire_reader fields, bool outermost)
 {
     struct header header;
@@ -493,6 +518,8 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
     int r = reader_enter(reader, machine);
     if (r == 0 && header.left_out)
         reader_problem(reader, PROBLEM_FIELD_LEFT_OUT, header.left_out);
+    if (r == 0)
+        packet_check(reader, &header);
     if (r == 0)
         r = state_follow(reader, &header, &generation, &usable);
     if (r == 0 && header.snapshot.data)

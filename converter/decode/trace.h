@@ -43,6 +43,7 @@ enum field_interest {
 // What goes wrong in a trace without ending it.
 enum trace_problem {
     PROBLEM_PACKET_DAMAGED,         // its fields cannot be read
+    PROBLEM_MESSAGE_DAMAGED,        // a message in it cannot be read to its end; see intact.h
     PROBLEM_COMPRESSED_DAMAGED,     // compressed packets cannot be inflated
     PROBLEM_COMPRESSED_UNSUPPORTED, // by what this build cannot inflate
     PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that no snapshot has
@@ -75,6 +76,7 @@ struct trace_result {
     uint64_t n_damaged; // packets whose inside cannot be read in full
     uint64_t first_damaged_offset, first_damaged_packet;
     enum trace_problem first_damage;
+    uint32_t first_damaged_field; // of TracePacket, where it is a message; else 0
     bool has_trace_clock; // a snapshot told which it is
     // Which limit ended reading. Either the bytes from `stopped_offset` on are left out, or what
     // comes later than `stopped_ts`.

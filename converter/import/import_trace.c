@@ -168,6 +168,7 @@ static void handle_problem(void *userdata, enum trace_problem problem, uint32_t 
     struct import *im = userdata;
     static const enum stat counted[N_TRACE_PROBLEMS] = {
         [PROBLEM_PACKET_DAMAGED] = STAT_mmsql_packets_damaged,
+        [PROBLEM_MESSAGE_DAMAGED] = STAT_mmsql_packets_damaged,
         [PROBLEM_COMPRESSED_DAMAGED] = STAT_mmsql_compressed_damaged,
         [PROBLEM_COMPRESSED_UNSUPPORTED] = STAT_mmsql_compression_unknown,
         [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure_unknown_source_clock,

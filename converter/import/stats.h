@@ -285,7 +285,7 @@
     S(mmsql_packets_left_out, true, "notice", "analysis",                                          \
       "Packets of a kind that is not converted; by field of TracePacket, 10000 for all from "      \
       "there on.")                                                                                 \
-    S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read.")           \
+    S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read in full.")   \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \
     S(mmsql_compression_unknown, false, "error", "analysis",                                       \

@@ -81,7 +81,7 @@ static void varint_sizes_are_right_at_every_border(void **state)
     for (unsigned bits = 0; bits < 64; bits++) {
         uint64_t values[] = {(uint64_t)1 << bits, ((uint64_t)1 << bits) - 1};
         for (size_t i = 0; i < 2; i++) {
-            uint8_t memory[WIRE_VARINT_MAX];
+            uint8_t memory[WIRE_VARINT_MAX] = {0};
             const uint8_t *pos = memory;
             uint64_t back;
             size_t size = (size_t)(wire_put_varint(memory, values[i]) - memory);
@@ -89,7 +89,12 @@ static void varint_sizes_are_right_at_every_border(void **state)
             assert_true(wire_get_varint(&pos, memory + size, &back));
             assert_int_equal(back, values[i]);
             pos = memory;
+            assert_true(wire_get_long_varint(&pos, memory + sizeof(memory), &back));
+            assert_int_equal(back, values[i]);
+            assert_ptr_equal(pos, memory + size);
+            pos = memory;
             assert_false(wire_get_varint(&pos, memory + size - 1, &back));
+            assert_false(wire_get_long_varint(&pos, memory + size - 1, &back));
             assert_ptr_equal(pos, memory);
         }
     }

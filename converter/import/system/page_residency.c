@@ -416,8 +416,6 @@ static int page_residency_now(struct import *im, void *userdata, const struct pa
         else if (field.number == PB_PageResidency_round)
             read_round(im, packet, dur, &field);
     }
-    if (reader.error)
-        stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
     return r;
 }
 

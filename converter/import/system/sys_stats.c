@@ -463,8 +463,6 @@ static int sys_stats_sorted(struct import *im, void *userdata, const struct pack
             break;
         }
     }
-    if (reader.error)
-        stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
     return r;
 }
 

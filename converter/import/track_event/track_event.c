@@ -359,20 +359,16 @@ static void state_event(struct event *event)
 
 static void event_read(struct event *event, const struct packet *packet)
 {
-    struct wire_field packet_defaults[PB_TracePacketDefaults_track_event_defaults + 1];
-    struct wire_field defaults[PB_TrackEventDefaults_track_uuid + 1] = {0};
-    message_read(packet->state->defaults, packet_defaults,
-                 PB_TracePacketDefaults_track_event_defaults + 1);
-    event->defaults = packet_defaults[PB_TracePacketDefaults_track_event_defaults];
-    message_read(wire_sub(&event->defaults), defaults, PB_TrackEventDefaults_track_uuid + 1);
+    event->defaults =
+        message_field(packet->state->defaults, PB_TracePacketDefaults_track_event_defaults);
     message_read(wire_sub(&event->message), event->fields, N_EVENT_FIELDS);
     message_read(wire_sub(&event->fields[PB_TrackEvent_legacy_event]), event->legacy,
                  N_LEGACY_FIELDS);
-    const struct wire_field *track_uuid = &event->fields[PB_TrackEvent_track_uuid];
-    if (!field_present(track_uuid))
-        track_uuid = &defaults[PB_TrackEventDefaults_track_uuid];
-    event->has_track = field_present(track_uuid);
-    event->track_uuid = field_u64(track_uuid);
+    struct wire_field track_uuid = event->fields[PB_TrackEvent_track_uuid];
+    if (!field_present(&track_uuid))
+        track_uuid = message_field(wire_sub(&event->defaults), PB_TrackEventDefaults_track_uuid);
+    event->has_track = field_present(&track_uuid);
+    event->track_uuid = field_u64(&track_uuid);
     event->name = event_name(event);
     categories_read(event);
 }
