@@ -23,7 +23,6 @@
 #include "converter/decode/reader.h"
 #include "protos/fields.h"
 
-#define FIELD_TRACE_PACKET 1
 #define FLAG_STATE_CLEARED 1
 #define FLAG_STATE_NEEDED  2
 #define CPU_MAX            4095
@@ -492,7 +491,7 @@ static void packet_check(struct reader *reader, const struct header *header)
         if (state[i]->data)
             field_check(reader, state[i]);
     for (size_t i = 0; i < header->n_data; i++)
-        if (header->interest[i] != FIELD_BUNDLE)
+        if (header->data[i].number != PB_TracePacket_ftrace_events)
             field_check(reader, &header->data[i]);
 }
 
@@ -542,7 +541,7 @@ static int packet_frame(struct wire_reader *trace, struct wire_reader *ret)
     while (next.pos < next.end) {
         if (!wire_next(&next, &field))
             return -EBADMSG;
-        if (field.number == FIELD_TRACE_PACKET && field.type == WIRE_BYTES) {
+        if (field.number == PB_Trace_packet && field.type == WIRE_BYTES) {
             *trace = next;
             *ret = wire_sub(&field);
             return 1;

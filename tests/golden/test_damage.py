@@ -15,24 +15,13 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import test_schema
+from protowire import field, varint
 
 MMSQL = ""
 BROKEN = b"\x08"  # a number's tag without the number
 COUNTED = "SELECT sum(value) FROM stats WHERE name IN ('mmsql_packets_damaged', 'ftrace_bundle_tokenizer_errors')"
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def field(number, content):
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def resolve(messages, scope, name):
