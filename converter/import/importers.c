@@ -96,6 +96,7 @@ extern const struct importer importer_process_counters;
 extern const struct importer importer_samples;
 extern const struct importer importer_packages;
 extern const struct importer importer_gpus;
+extern const struct importer importer_json;
 
 const struct importer *const importers[] = {
     &importer_android_log,
@@ -189,6 +190,7 @@ const struct importer *const importers[] = {
     &importer_samples,
     &importer_packages,
     &importer_gpus,
+    &importer_json,
 };
 const size_t n_importers = ELEMENTS(importers);
 _Static_assert(ELEMENTS(importers) <= UINT8_MAX,

@@ -6,6 +6,7 @@ listed here with the reason why nobody else controls that name, or why nobody wa
 else controls goes through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails.
 """
 import collections
+import graphlib
 import json
 import pathlib
 import re
@@ -198,6 +199,16 @@ class Import(unittest.TestCase):
             with self.subTest(path.name):
                 subjects = re.findall(r'^#include "converter/import/\w+/[^"]+"', path.read_text(), re.MULTILINE)
                 self.assertEqual(subjects, [], "keep the subject's state with its importer: see importer.h")
+
+    def test_modules_do_not_include_each_other_in_a_circle(self):
+        """A module is a header with its source: what either includes, the module needs."""
+        needs = collections.defaultdict(set)
+        for path in self.HERE.glob("**/*.[ch]"):
+            module = str(path.relative_to(ROOT).with_suffix(""))
+            for name in re.findall(r'^#include "(converter/import/[^"]+)\.h"', path.read_text(), re.MULTILINE):
+                needs[module] |= {name} - {module}
+        self.assertGreater(len(needs), 80)
+        tuple(graphlib.TopologicalSorter(needs).static_order())  # raises CycleError, with the circle
 
     def test_what_the_ground_floor_stands_on_does_not_know_it(self):
         for path in [path for folder in ("decode", "input", "tables") for path in ROOT.glob(f"converter/{folder}/*.[ch]")]:

@@ -11,7 +11,7 @@
 
 #include "common/elements.h"
 #include "common/str.h"
-#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/ftrace/ftrace_event.h"
 
 #define NAME_MAX_BYTES 255 // of a slice
 #define ARGS_MAX       16

@@ -187,14 +187,6 @@ static int ftrace_describe(struct import *im, void *state, const struct wire_fie
     return r < 0 ? r : map64_set(&ftrace->generic_by_number, number, ftrace->generic.n - 1);
 }
 
-struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid)
-{
-    struct wire_field text;
-    if (!interned_text(event->state, PB_InternedData_kernel_symbols, iid, &text))
-        return (struct slice_name){0};
-    return (struct slice_name){.text = field_text(&text), .size = text.size};
-}
-
 static struct cell *row_add(struct import *im, struct ftrace *ftrace, uint32_t kind, int64_t ts,
                             uint32_t cpu, int64_t utid)
 {
@@ -235,85 +227,6 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
         ftrace_row_set(&ftrace->rows, row, slot, &args[i]);
     }
     return row;
-}
-
-// Fields come in the order of their numbers, so the type is next to the last one, as a rule.
-static size_t field_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
-{
-    for (size_t i = hint; i < type->n_fields; i++)
-        if (type->fields[i].number == number)
-            return i;
-    for (size_t i = 0; i < hint && i < type->n_fields; i++)
-        if (type->fields[i].number == number)
-            return i;
-    return SIZE_MAX;
-}
-
-const struct wire_field *ftrace_values(const struct ftrace_event *event)
-{
-    struct ftrace_values *values = event->values;
-    if (values->is_read)
-        return values->fields;
-    values->is_read = true;
-    memset(values->fields, 0, event->type->n_fields * sizeof(values->fields[0]));
-    struct wire_reader reader = wire_sub(&event->message);
-    struct wire_field field;
-    size_t hint = 0;
-    wire_foreach(&reader, &field) {
-        size_t slot = field_slot(event->type, field.number, hint);
-        if (slot == SIZE_MAX)
-            continue;
-        hint = slot + 1;
-        values->fields[slot] = field;
-    }
-    return values->fields;
-}
-
-static const struct wire_field *value_by_name(const struct ftrace_event *event, const char *name,
-                                              const struct ftrace_field_type **ret)
-{
-    static const struct wire_field none = {0};
-    const struct ftrace_field_type *type = ftrace_field_type_by_name(event->type, name);
-    *ret = type;
-    return type ? &ftrace_values(event)[type - event->type->fields] : &none;
-}
-
-struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
-{
-    const struct ftrace_field_type *type;
-    return *value_by_name(event, name, &type);
-}
-
-bool ftrace_has(const struct ftrace_event *event, const char *name)
-{
-    struct wire_field field = ftrace_field(event, name);
-    return field_present(&field);
-}
-
-int64_t ftrace_int(const struct ftrace_event *event, const char *name)
-{
-    const struct ftrace_field_type *type;
-    const struct wire_field *field = value_by_name(event, name, &type);
-    return type ? ftrace_number(type, field) : 0;
-}
-
-struct slice_name ftrace_text(const struct ftrace_event *event, const char *name)
-{
-    struct wire_field field = ftrace_field(event, name);
-    return (struct slice_name){.text = field_text(&field), .size = field.size};
-}
-
-struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
-                                  const char *field)
-{
-    uint64_t number = (uint64_t)ftrace_int(event, field);
-    struct slice_name symbol = ftrace_symbol(event, number);
-    return symbol.text ? symbol : import_text(im, "0x%llx", (unsigned long long)number);
-}
-
-uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event)
-{
-    return thread_track_get(im, processes_thread(&im->processes, event->pid));
 }
 
 static bool is_symbol(const struct ftrace_event *event, const struct ftrace_field_type *field)
@@ -365,7 +278,7 @@ static void typed_write(struct import *im, struct ftrace *ftrace, const struct f
     struct arg arg;
     size_t hint = 0;
     wire_foreach(&reader, &field) {
-        size_t slot = field_slot(type, field.number, hint);
+        size_t slot = ftrace_slot(type, field.number, hint);
         if (slot == SIZE_MAX)
             continue;
         hint = slot + 1;

@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which subject an event belongs to, and the subjects' states.
+// Subjects of ftrace events, and which of them an event belongs to.
 #pragma once
 
-#include "converter/import/ftrace/ftrace.h"
+#include "converter/import/ftrace/forms.h"
+#include "converter/import/ftrace/ftrace_event.h"
 
 #define FTRACE_TYPES_MAX 1024 // numbers of events that the schema may know
+
+struct ftrace_handler {
+    const char *event; // NULL ends a table
+    void (*handle)(struct import *im, const struct ftrace_event *event);
+    bool before_row;    // handled before its row of ftrace_event is written, not behind it
+    const void *detail; // what tells events of one function apart
+};
+
+struct ftrace_subject {
+    const struct ftrace_handler *handlers; // the last one is all zero; may be NULL
+    const struct ftrace_form *forms;       // the same
+    size_t state_size;                     // bytes of state for each machine, zeroed at the start
+    // After the last packet, for each machine. Returns 0 or a negative errno. May be NULL.
+    int (*finish)(struct import *im, void *state);
+    void (*done)(void *state); // releases what the state owns; may be NULL
+};
+
+// The rows of meson.build; the last one is NULL.
+extern const struct ftrace_subject *const ftrace_subjects[];
 
 // What follows from an event beyond its row: a handler or forms. All zero: nothing.
 struct ftrace_bound {

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/memory.h"
 #include "converter/import/arg_writer.h"
-#include "converter/import/track_event/track_events.h"
+#include "converter/import/importer.h"
 #include "converter/tables/defend.h"
 
 enum { COLUMN_ID, COLUMN_PARENT, COLUMN_KEY, COLUMN_TYPE, COLUMN_ATOM };
 
+// All zero: not needed yet.
 struct json_reader {
     sqlite3 *db;
     sqlite3_stmt *walk;
@@ -37,26 +37,14 @@ struct walk {
     size_t n_open;
 };
 
-struct json_reader *json_reader_free(struct json_reader *reader)
-{
-    if (reader) {
-        sqlite3_finalize(reader->walk);
-        sqlite3_close(reader->db);
-        free(reader);
-    }
-    return NULL;
-}
+extern const struct importer importer_json;
 
 static struct json_reader *reader_get(struct import *im)
 {
     static const char sql[] = "SELECT id, parent, key, type, atom FROM json_tree(?)";
-    struct json_reader **known = &track_events_of(im)->json;
-    if (*known)
-        return *known;
-    struct json_reader *reader = memory_calloc(1, sizeof(*reader));
-    if (!reader)
-        return NULL;
-    *known = reader;
+    struct json_reader *reader = importer_state(im, &importer_json);
+    if (reader->db)
+        return reader;
     if (sqlite3_open_v2(":memory:", &reader->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                         NULL) == SQLITE_OK &&
         handle_defend(reader->db) == SQLITE_OK)
@@ -136,7 +124,7 @@ static bool row_read(struct walk *walk)
 void json_args_read(struct arg_writer *writer, const void *text, size_t size)
 {
     struct json_reader *reader = reader_get(writer->im);
-    struct walk walk = {.writer = writer, .row = reader ? reader->walk : NULL};
+    struct walk walk = {.writer = writer, .row = reader->walk};
     int r = SQLITE_ERROR;
     if (walk.row && size <= JSON_MAX &&
         sqlite3_bind_text(walk.row, 1, text ? text : "", (int)size, SQLITE_STATIC) == SQLITE_OK)
@@ -154,3 +142,16 @@ void json_args_read(struct arg_writer *writer, const void *text, size_t size)
     json.type = ARG_JSON;
     arg_put(writer, json);
 }
+
+static void json_done(void *state)
+{
+    struct json_reader *reader = state;
+    sqlite3_finalize(reader->walk);
+    sqlite3_close(reader->db);
+}
+
+const struct importer importer_json = {
+    .state_size = sizeof(struct json_reader),
+    .of_all_machines = true,
+    .done = json_done,
+};

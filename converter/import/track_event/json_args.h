@@ -6,12 +6,9 @@
 #include <stddef.h>
 
 struct arg_writer;
-struct json_reader;
 
 // Writes the values of `text` as what is at hand. Text that is no JSON, or more than JSON_MAX, is
 // one arg of that type.
 void json_args_read(struct arg_writer *writer, const void *text, size_t size);
 
 #define JSON_MAX ((size_t)1 << 20)
-
-struct json_reader *json_reader_free(struct json_reader *reader);

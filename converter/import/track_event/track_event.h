@@ -47,12 +47,6 @@ enum flow_use { FLOW_BEGIN, FLOW_STEP, FLOW_END, FLOW_ANY, FLOW_CLOSE };
 void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use);
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
 
-// The thread that the packets of a sequence are of. False: it did not say.
-bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
-                     uint32_t *ret_tid);
-// What is known of it for this epoch of the sequence; NULL: nothing.
-struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
-
 // Events of the older kind. event_legacy_place() finds the place of an event without track; false:
 // it says nothing usable.
 bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid);

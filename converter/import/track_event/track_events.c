@@ -14,8 +14,6 @@
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
 #include "converter/import/process/pid_namespaces.h"
-#include "converter/import/track_event/json_args.h"
-#include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
 #define ANCESTORS_MAX 100 // as Perfetto
@@ -624,7 +622,6 @@ static void track_events_done(void *state)
     map64_done(&events->by_upid);
     map64_done(&events->flows);
     map64_done(&events->async_names);
-    json_reader_free(events->json);
     flow_end_vec_done(&events->flow_ends);
     described_track_vec_done(&events->items);
 }

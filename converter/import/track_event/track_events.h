@@ -68,7 +68,6 @@ struct track_events {
     struct map64 flows;            // flow -> index in flow_ends, of the slice it came by last
     struct flow_end_vec flow_ends;
     struct map64 async_names; // id of asynchronous events -> the first name they had
-    struct json_reader *json; // owned; NULL: not needed yet
     int failure;              // negative errno of the first failure
 };
 
@@ -87,6 +86,12 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid);
 // `state` is that of the sequence that uses it; NULL: of no sequence.
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state);
+
+// The thread that the packets of a sequence are of. False: it did not say.
+bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
+                     uint32_t *ret_tid);
+// What is known of it for this epoch of the sequence; NULL: nothing.
+struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
 
 // Those of the machine at hand.
 struct track_events *track_events_of(const struct import *im);
