@@ -174,7 +174,8 @@ def meson_tests(step, directory, suite, only=(), env=None):
     log_file.unlink(missing_ok=True)
     env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", **(env or {})}
-    argv = ["meson", "test", "-C", directory, "--no-rebuild", "--suite", suite, *only]
+    slow = ["--timeout-multiplier", "5"] if "TSAN_OPTIONS" in env else []
+    argv = ["meson", "test", "-C", directory, "--no-rebuild", *slow, "--suite", suite, *only]
     code, output = run(argv, env=env, timeout_s=900)
     if not log_file.exists():
         if "No tests defined" in output or "No suitable tests defined" in output:

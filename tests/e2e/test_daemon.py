@@ -62,7 +62,7 @@ class Daemon:
     def said(self):
         return (self.root / "log").read_text()
 
-    def wait(self, condition, timeout_s=30):
+    def wait(self, condition, timeout_s=60):
         """The value of `condition` when it is true; raises when the daemon ends or is too slow."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
