@@ -83,7 +83,7 @@ ALLOWED = {
     "producer/sources/heap/heap_names.c": ("readlink text_file_read_once", OWN_PROC),
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/heap/heap_program.c": ("access open", COMMAND),
-    "producer/sources/heap/heap_source.c": ("text_file_read_once", PROC),
+    "producer/sources/heap/heap_arrivals.c": ("text_file_read_once", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_read_once", PROC),
     "producer/sources/heap/heap_smaps.c": ("open", PROC),
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs and VMs that ask for a profile by themselves, at the doors of the host. A program that
+// calls again (it has executed another one) has a new profile.
+#include "producer/sources/heap/heap_source_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/unix_socket.h"
+#include "producer/ground/proc_text.h"
+#include "producer/sources/requester.h"
+
+#define CMDLINE_MAX 4096
+
+void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why)
+{
+    char text[sizeof(heap->problem)];
+    snprintf(text, sizeof(text), "linux.heap: process %d is not profiled: %s", pid, why);
+    log_warning(heap->env.log, "%s", text);
+    if (!heap->problem[0])
+        memcpy(heap->problem, text, sizeof(text));
+}
+
+bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid)
+{
+    char why[64];
+    if (requester_may_trace(heap->env.requester, heap->env.roots->proc, pid))
+        return true;
+    snprintf(why, sizeof(why), "user %u, who records, may not trace it",
+             (unsigned)heap->env.requester->uid);
+    heap_arrivals_tell_problem(heap, pid, why);
+    return false;
+}
+
+static bool is_wanted(struct heap_source *heap, int32_t pid)
+{
+    char text[CMDLINE_MAX];
+    ssize_t n =
+        text_file_read_once(text, sizeof(text) - 1, heap->env.roots->proc, "/%d/cmdline", pid);
+    text[n > 0 ? n : 0] = 0;
+    return !heap->guard.hit && heap_settings_match(&heap->settings, pid, text) &&
+           heap_arrivals_may_profile(heap, pid);
+}
+
+// The same process with another program: what was before has ended.
+static void end_former(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    vec_foreach(&heap->clients, client)
+        if ((*client)->pid == pid && (*client)->is_java == is_java && !(*client)->ended)
+            heap_clients_end(heap, *client, true);
+}
+
+void heap_arrivals_publish(struct heap_source *heap, int32_t pid)
+{
+    if (!heap->env.pids)
+        return;
+    pid_feed_publish(heap->env.pids, pid);
+    pid_feed_profiled(heap->env.pids, pid);
+}
+
+// Sends the process that asks over `fd` its ring.
+int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup)
+{
+    struct heap_client *client = NULL;
+    struct err err = {0};
+    int r = heap_clients_add(heap, pid, -1, &client, &err);
+    if (r == 0) {
+        client->from_startup = from_startup;
+        client->is_awaited = true;
+        r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
+    }
+    if (r == -EDQUOT)
+        heap_clients_tell_refused(heap, pid, err.text);
+    else if (r < 0)
+        log_warning(heap->env.log, "linux.heap: process %d: %s", pid,
+                    err.text[0] ? err.text : strerror(-r));
+    else
+        heap_arrivals_publish(heap, pid);
+    return r;
+}
+
+bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
+{
+    struct heap_source *heap = userdata;
+    (void)uid;
+    end_former(heap, pid, false);
+    if (!is_wanted(heap, pid))
+        return false;
+    if (taken) {
+        heap_clients_note_rejected(heap, pid, false);
+        return false;
+    }
+    return heap_arrivals_welcome(heap, pid, fd, true) == 0;
+}
+
+// A process that ran before, or one that began later, where they are not wanted. Those that come to
+// a recording's own socket are what it was made for.
+static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
+{
+    const struct heap_settings *settings = &heap->settings;
+    if ((settings->running && settings->startup) || heap_host_is_private(heap->host))
+        return false;
+    bool ran = heap_targets_began(heap->env.roots->proc, pid) < heap->started;
+    return ran ? !settings->running : !settings->startup;
+}
+
+// A VM has asked, at its start or later.
+bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
+{
+    struct heap_source *heap = userdata;
+    struct heap_client *client = NULL;
+    struct client_share share = {0};
+    struct err err = {0};
+    (void)uid;
+    end_former(heap, pid, true);
+    if (!is_wanted(heap, pid) || is_of_another_time(heap, pid))
+        return false;
+    if (taken) {
+        heap_clients_note_rejected(heap, pid, true);
+        return false;
+    }
+    int r = heap_clients_take_share(heap, pid, &err, &share);
+    if (r == -EDQUOT) {
+        heap_clients_tell_refused(heap, pid, err.text);
+        return false;
+    }
+    r = heap_client_new_java(&heap->settings, pid, fd, &client, &err);
+    if (r == 0 && (r = heap_client_vec_push(&heap->clients, client)) < 0)
+        heap_client_free(client);
+    if (r < 0) {
+        heap_shares_gone(&heap->shares, &share);
+        log_warning(heap->env.log, "linux.heap: Java heap of process %d: %s", pid,
+                    err.text[0] ? err.text : strerror(-r));
+        return false;
+    }
+    client->share = share;
+    heap_clients_forget_rejected(heap, pid, true);
+    heap_vms_forget(&heap->vms, pid);
+    heap_arrivals_publish(heap, pid);
+    return true;
+}
+
+// VMs that are looked for.
+
+bool heap_arrivals_vm_is_left(void *userdata, int32_t pid)
+{
+    const struct heap_source *heap = userdata;
+    return heap->passing_over || heap_clients_know(heap, pid, true) ||
+           is_of_another_time(heap, pid) ||
+           !requester_may_trace(heap->env.requester, heap->env.roots->proc, pid);
+}
+
+void heap_arrivals_vm_comes(void *userdata, int32_t pid, int fd)
+{
+    heap_arrivals_vm(userdata, pid, 0, fd, false);
+}
+
+void heap_arrivals_vm_is_busy(void *userdata, int32_t pid)
+{
+    heap_clients_note_rejected(userdata, pid, true);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whose profiles a recording has, and what each of them may take. A profile that ended stays, for
+// the dumps that follow; its share of what runs is free again.
+#include "producer/sources/heap/heap_source_private.h"
+
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+int heap_clients_take_share(struct heap_source *heap, int32_t pid, struct err *err,
+                            struct client_share *ret)
+{
+    uint64_t payer =
+        heap_shares_payer(heap->env.roots->proc, pid, geteuid(), heap_host_is_private(heap->host));
+    vec_foreach(&heap->clients, client)
+        if ((*client)->ended)
+            heap_shares_ended(&heap->shares, &(*client)->share);
+    return heap_shares_take(&heap->shares, payer, err, ret);
+}
+
+int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
+                     struct err *err)
+{
+    struct client_share share = {0};
+    int r = heap_clients_take_share(heap, pid, err, &share);
+    if (r < 0) {
+        if (ring_fd >= 0)
+            ring_fd_stop(ring_fd); // nobody will read it
+        close_fd(ring_fd);
+        return r;
+    }
+    r = heap_client_new(&heap->settings.ring, pid, ring_fd, ret, err);
+    if (r == 0 && (r = heap_client_vec_push(&heap->clients, *ret)) < 0)
+        heap_client_free(*ret);
+    if (r < 0) {
+        heap_shares_gone(&heap->shares, &share);
+        return r;
+    }
+    (*ret)->share = share;
+    heap_names_begin(&heap->names, *ret);
+    return 0;
+}
+
+// A process that was refused a profile: once by its name, and later by their number.
+void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text)
+{
+    if (heap->n_refused++ == 0)
+        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
+}
+
+bool heap_clients_know(const struct heap_source *heap, int32_t pid, bool is_java)
+{
+    vec_foreach(&heap->clients, client)
+        if ((*client)->pid == pid && (*client)->is_java == is_java && !(*client)->ended)
+            return true;
+    return false;
+}
+
+bool heap_clients_have_native(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->clients, client)
+        if ((*client)->pid == pid && !(*client)->is_java && !(*client)->rejected)
+            return true;
+    return false;
+}
+
+void heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    vec_foreach(&heap->clients, known)
+        if ((*known)->rejected && (*known)->pid == pid && (*known)->is_java == is_java)
+            return;
+    struct client_share share = {0};
+    if (heap_clients_take_share(heap, pid, NULL, &share) < 0)
+        return;
+    struct heap_client *client = heap_client_new_rejected(pid, is_java);
+    if (client && heap_client_vec_push(&heap->clients, client) == 0) {
+        client->share = share;
+        return;
+    }
+    heap_client_free(client);
+    heap_shares_gone(&heap->shares, &share);
+}
+
+// There is a profile now after all.
+void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    for (size_t i = 0; i < heap->clients.n; i++) {
+        struct heap_client *known = heap->clients.items[i];
+        if (!known->rejected || known->pid != pid || known->is_java != is_java)
+            continue;
+        heap_shares_gone(&heap->shares, &known->share);
+        heap_client_free(known);
+        heap->clients.items[i--] = heap->clients.items[--heap->clients.n];
+    }
+}
+
+void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client)
+{
+    uint64_t lost = heap_client_lost(client);
+    if (heap->loss_logged || lost == 0)
+        return;
+    log_warning(heap->env.log,
+                "linux.heap: process %d: its buffer was full: %llu samples are lost (enlarge "
+                "shmem_size_bytes, or set block_client)",
+                client->pid, (unsigned long long)lost);
+    heap->loss_logged = true;
+}
+
+void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client)
+{
+    if (client->ended && atomic_load(&client->ring.header->gone) == HEAP_GONE_JAIL)
+        log_info(heap->env.log,
+                 "linux.heap: process %d: its profile ends: it puts itself into a seccomp jail, "
+                 "which might end it for what a profile takes",
+                 client->pid);
+}
+
+void heap_clients_log_silence(struct heap_source *heap, struct heap_client *client, bool is_last)
+{
+    if (heap_client_stays_silent(client, is_last) && heap->n_silent++ == 0)
+        log_warning(heap->env.log,
+                    "linux.heap: process %d is not profiled: it has asked for a profile and does "
+                    "not begin: perhaps it has another version of %s, until it is started anew",
+                    client->pid, HEAP_LIBRARY_FILE);
+}
+
+void heap_clients_check_guard(struct heap_source *heap, nsec_t now)
+{
+    if (!heap_guard_check(&heap->guard, now))
+        return;
+    log_warning(heap->env.log, "linux.heap: the recorder needs more than max_heapprofd_memory_kb "
+                               "or max_heapprofd_cpu_secs allow: the profile ends");
+    vec_foreach(&heap->clients, client)
+        if (!(*client)->ended)
+            heap_clients_end(heap, *client, false);
+}
+
+void heap_clients_look_at(struct heap_source *heap, struct heap_client *client)
+{
+    nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // others may have the processor meanwhile
+    if (max > 0)
+        heap_client_look(client, max);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);
+}
+
+void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool disconnected)
+{
+    nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID);
+    heap_client_end(client, disconnected, max);
+    heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);
+}

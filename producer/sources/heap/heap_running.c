@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes that run already, or start later without asking: they are looked for by the settings,
+// woken where they wait for a signal, and attached to otherwise.
+#include "producer/sources/heap/heap_source_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define ATTACHES_MAX 4 // at a time
+#define WAKES_MAX    64
+
+static void forget_wake(struct heap_source *heap, int32_t pid)
+{
+    for (size_t i = 0; i < heap->wakes.n; i++)
+        if (heap_wake_pid(heap->wakes.items[i]) == pid) {
+            heap_wake_free(heap->wakes.items[i]);
+            heap->wakes.items[i--] = heap->wakes.items[--heap->wakes.n];
+        }
+}
+
+static bool is_woken(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->wakes, wake)
+        if (heap_wake_pid(*wake) == pid)
+            return true;
+    return false;
+}
+
+static void attach_next(struct heap_source *heap);
+
+static void attach_failed(struct heap_source *heap, int32_t pid, int result, const char *text)
+{
+    if (!text[0])
+        text = strerror(-result);
+    if (result == -EBUSY)
+        heap_clients_note_rejected(heap, pid, false);
+    bool may_come = result != -ESRCH && result != -EBUSY && result != -EPROTO && result != -EAGAIN;
+    if (may_come && is_woken(heap, pid)) {
+        log_info(heap->env.log,
+                 "linux.heap: process %d is profiled from its next allocation on (not at once: %s)",
+                 pid, text);
+        return;
+    }
+    forget_wake(heap, pid);
+    if (result == -EDQUOT)
+        heap_clients_tell_refused(heap, pid, text);
+    else
+        heap_arrivals_tell_problem(heap, pid, text);
+}
+
+static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
+                        int ring_fd, const char *text)
+{
+    struct heap_source *heap = userdata;
+    struct heap_client *client = NULL;
+    struct err err = {0};
+    for (size_t i = 0; i < heap->attaches.n; i++)
+        if (heap->attaches.items[i] == attach)
+            heap->attaches.items[i--] = heap->attaches.items[--heap->attaches.n];
+    nsec_t stopped = heap_attach_stopped(attach);
+    heap_attach_free(attach);
+    attach_next(heap);
+    if (result == -EBUSY && heap_clients_know(heap, pid, false))
+        return; // it came by itself meanwhile
+    if (result == 0 &&
+        !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
+        ring_fd_stop(ring_fd);
+        close_fd(ring_fd);
+        return;
+    }
+    if (result == 0) {
+        result = heap_clients_add(heap, pid, ring_fd, &client, &err);
+        text = err.text;
+    }
+    if (result < 0) {
+        attach_failed(heap, pid, result, text);
+        return;
+    }
+    forget_wake(heap, pid);
+    log_info(heap->env.log, "linux.heap: process %d: attached, one thread stood still for %lld us",
+             pid, (long long)(stopped / NSEC_PER_USEC));
+    heap_arrivals_publish(heap, pid);
+}
+
+static bool is_being_attached(const struct heap_source *heap, int32_t pid)
+{
+    vec_foreach(&heap->attaches, attach)
+        if (heap_attach_pid(*attach) == pid)
+            return true;
+    return false;
+}
+
+static void attach_begin(struct heap_source *heap, int32_t pid)
+{
+    const struct heap_attach_env env = {heap->env.loop, heap->env.roots->foreign};
+    struct heap_attach *attach;
+    struct err err = {0};
+    int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
+    if (r == 0)
+        r = heap_attach_begin(&env, &heap->settings.ring, pid, attach_done, heap, &attach, &err);
+    if (r == 0)
+        heap_attach_vec_push(&heap->attaches, attach);
+    else
+        attach_failed(heap, pid, r, err.text);
+}
+
+static void attach_or_wait(struct heap_source *heap, int32_t pid)
+{
+    if (heap->attaches.n < ATTACHES_MAX || pid_vec_push(&heap->waiting, pid) < 0)
+        attach_begin(heap, pid);
+}
+
+// One has ended.
+static void attach_next(struct heap_source *heap)
+{
+    if (heap->waiting.n == 0 || heap->attaches.n >= ATTACHES_MAX)
+        return;
+    int32_t pid = heap->waiting.items[0];
+    memmove(heap->waiting.items, heap->waiting.items + 1,
+            --heap->waiting.n * sizeof(heap->waiting.items[0]));
+    attach_begin(heap, pid);
+}
+
+// A process that waits for an allocation can be attached to meanwhile, if that is allowed. One that
+// does not wait for a signal has to be.
+static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int result, int fd)
+{
+    struct heap_source *heap = userdata;
+    (void)wake;
+    if (result == -ETIMEDOUT) {
+        attach_or_wait(heap, pid);
+        return;
+    }
+    bool is_known_now = heap_clients_know(heap, pid, false);
+    if (result == 0 && !is_known_now && heap_arrivals_welcome(heap, pid, fd, false) == 0)
+        log_info(heap->env.log, "linux.heap: process %d: woken", pid);
+    else if (result == -EBUSY && !is_known_now)
+        attach_failed(heap, pid, result, "it is being profiled already");
+    else if (result == -ESRCH && !is_being_attached(heap, pid)) // which says so, too
+        attach_failed(heap, pid, result, "it has ended");
+    else if (result == -EPROTO)
+        attach_failed(heap, pid, result,
+                      "it has another version of " HEAP_LIBRARY_FILE ", until it is started anew");
+    else if (result == -EAGAIN)
+        attach_failed(heap, pid, result, "its files do not answer in time");
+    forget_wake(heap, pid);
+    if (result == -ENOENT)
+        attach_or_wait(heap, pid);
+}
+
+static int wake_begin(struct heap_source *heap, int32_t pid)
+{
+    const struct heap_wake_env env = {heap->env.loop, heap->env.helper, heap->env.roots->proc};
+    struct heap_wake *wake;
+    struct err err = {0};
+    int r = heap_wake_vec_reserve(&heap->wakes, heap->wakes.n + 1);
+    if (r == 0)
+        r = heap_wake_begin(&env, pid, wake_done, heap, &wake, &err);
+    if (r == 0)
+        heap_wake_vec_push(&heap->wakes, wake);
+    else
+        attach_failed(heap, pid, r, err.text);
+    return r;
+}
+
+static enum heap_target_answer target_found(void *userdata, int32_t pid)
+{
+    struct heap_source *heap = userdata;
+    if (heap->passing_over || !heap->settings.native || heap_clients_know(heap, pid, false))
+        return HEAP_TARGET_DONE;
+    if (!heap_arrivals_may_profile(heap, pid))
+        return HEAP_TARGET_DONE;
+    if (heap->wakes.n >= WAKES_MAX || heap_host_is_detaching(heap->host, pid))
+        return HEAP_TARGET_LATER;
+    wake_begin(heap, pid);
+    return HEAP_TARGET_DONE;
+}
+
+void heap_running_look(void *userdata, nsec_t due, uint64_t n_due)
+{
+    struct heap_source *heap = userdata;
+    bool all_done = true;
+    (void)due;
+    (void)n_due;
+    if (!heap->guard.hit)
+        all_done = heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc,
+                                     target_found, heap);
+    if (!heap->guard.hit && heap->settings.java_named)
+        all_done &= heap_vms_look(&heap->vms);
+    heap->passing_over = false;
+    // Those that start later are found a little later. Where they are not wanted one look is all.
+    if (!heap->settings.startup && all_done)
+        loop_set_timer(heap->target_timer, NSEC_MAX, 0);
+}
+
+// What an attach that is not done would have to tell comes too late for the dump.
+void heap_running_end(struct heap_source *heap)
+{
+    // Those that are looked at are attached to, if they have to be.
+    if (heap_host_is_alone(heap->host))
+        foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + HEAP_NAMES_WAIT_LAST);
+    pid_vec_clear(&heap->waiting);
+    vec_foreach(&heap->wakes, wake)
+        heap_wake_free(*wake);
+    heap_wake_vec_clear(&heap->wakes);
+    heap_vms_done(&heap->vms);
+    while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
+        heap_attach_finish(heap->attaches.items[0]);
+    vec_foreach(&heap->attaches, attach)
+        heap_host_adopt(heap->host, *attach);
+    if (heap->attaches.n > 0)
+        log_info(heap->env.log, "linux.heap: the recording ended while processes were attached to");
+    heap_attach_vec_clear(&heap->attaches);
+}

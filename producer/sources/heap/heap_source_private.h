@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the heap source share: heap_source.c (its life), heap_clients.c (whose profiles
+// are made), heap_dumps.c (when rings are read, and profiles written), heap_arrivals.c (processes
+// that ask for a profile) and heap_running.c (processes that are looked for). Nobody else includes
+// this.
+#pragma once
+
+#include "producer/sources/heap/heap_attach.h"
+#include "producer/sources/heap/heap_client.h"
+#include "producer/sources/heap/heap_guard.h"
+#include "producer/sources/heap/heap_host.h"
+#include "producer/sources/heap/heap_names.h"
+#include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/heap_shares.h"
+#include "producer/sources/heap/heap_source.h"
+#include "producer/sources/heap/heap_targets.h"
+#include "producer/sources/heap/heap_vms.h"
+#include "producer/sources/heap/heap_wake.h"
+#include "producer/sources/heap/profile_writer.h"
+
+#define HEAP_LOOK_FAST       (5 * NSEC_PER_MSEC)
+#define HEAP_NAMES_WAIT_LAST NSEC_PER_SEC // of the last dump, for names
+
+VEC_DEFINE(heap_attach_vec, struct heap_attach *);
+VEC_DEFINE(heap_wake_vec, struct heap_wake *);
+VEC_DEFINE(pid_vec, int32_t);
+
+struct heap_source {
+    struct source source;
+    struct source_env env;
+    struct heap_host *host; // borrowed
+    struct heap_settings settings;
+    struct heap_guard guard;
+    struct profile_writer profile;
+    struct heap_names names;
+    struct heap_shares shares;
+    struct heap_client_vec clients; // owned
+    struct heap_targets targets;
+    struct heap_vms vms;
+    struct heap_attach_vec attaches; // owned; those that are under way
+    struct heap_wake_vec wakes;      // owned; of processes that have not come yet
+    struct pid_vec waiting;          // for an attach to end
+    struct loop_timer *look_timer, *dump_timer, *target_timer;
+    nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
+    bool running, loss_logged;
+    char problem[256]; // why the first process that was asked for is not profiled
+    bool passing_over; // what runs already is not wanted
+    uint64_t n_lost, n_refused, n_silent;
+};
+
+// heap_clients.c
+
+// A share in the recording for one profile more. 0, -EDQUOT: `err` says which limit.
+int heap_clients_take_share(struct heap_source *heap, int32_t pid, struct err *err,
+                            struct client_share *ret);
+// A profile of a native process; `ring_fd` (taken over) as for heap_client_new(). *ret is the
+// source's. 0, -EDQUOT as above, or another negative errno.
+int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
+                     struct err *err);
+void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text);
+// Whether the process is being profiled.
+bool heap_clients_know(const struct heap_source *heap, int32_t pid, bool is_java);
+// Whether it has or had a native profile.
+bool heap_clients_have_native(const struct heap_source *heap, int32_t pid);
+// Somebody else has its profile.
+void heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java);
+void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is_java);
+// Reads what is in its ring, as long as its user has time left.
+void heap_clients_look_at(struct heap_source *heap, struct heap_client *client);
+void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool disconnected);
+// Ends all profiles when the recorder needs more than its settings allow.
+void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
+// Said when there is something to say; of loss and silence once.
+void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client);
+void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client);
+void heap_clients_log_silence(struct heap_source *heap, struct heap_client *client, bool is_last);
+
+// heap_dumps.c
+
+// Timers of the source.
+void heap_dumps_look(void *userdata, nsec_t due, uint64_t n_due);
+void heap_dumps_due(void *userdata, nsec_t due, uint64_t n_due);
+// What the allocators hold, of the moment of the dump that comes next.
+void heap_dumps_hear_answers(struct heap_source *heap);
+// Writes all profiles as they are now.
+void heap_dumps_write(struct heap_source *heap, bool is_last);
+// For the profile writer.
+const char *heap_dumps_name(void *userdata, const struct book_frame *frame);
+
+// heap_arrivals.c
+
+// Guests of the host's doors: a process asks for its ring over `fd`, which stays the caller's.
+bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+// For heap_vms.h.
+bool heap_arrivals_vm_is_left(void *userdata, int32_t pid);
+void heap_arrivals_vm_comes(void *userdata, int32_t pid, int fd);
+void heap_arrivals_vm_is_busy(void *userdata, int32_t pid);
+// Sends the process that asks over `fd` its ring. 0 or a negative errno, which is told.
+int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup);
+// Other sources of the session hear of it.
+void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
+// Whether who records may trace the process; it is told where not.
+bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
+// The first of these is the source's problem (source.h), unless others are profiled.
+void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why);
+
+// heap_running.c
+
+// A timer of the source: looks for processes that run already, and for VMs.
+void heap_running_look(void *userdata, nsec_t due, uint64_t n_due);
+// Nothing more comes. What is under way is given up, or left to the host.
+void heap_running_end(struct heap_source *heap);
