@@ -50,7 +50,7 @@ struct run {
 static bool event_ts(struct wire_reader event, int64_t *ret)
 {
     uint64_t value;
-    if (event.pos < event.end && *event.pos == (FTRACE_EVENT_TIMESTAMP << 3 | WIRE_VARINT)) {
+    if (event.pos < event.end && *event.pos == (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)) {
         const uint8_t *pos = event.pos + 1;
         if (wire_get_long_varint(&pos, event.end, &value)) {
             *ret = (int64_t)value;
@@ -59,7 +59,7 @@ static bool event_ts(struct wire_reader event, int64_t *ret)
     }
     struct wire_field field;
     wire_foreach(&event, &field) {
-        if (field.number == FTRACE_EVENT_TIMESTAMP && field.type == WIRE_VARINT) {
+        if (field.number == PB_FtraceEvent_timestamp && field.type == WIRE_VARINT) {
             *ret = (int64_t)field.value;
             return true;
         }

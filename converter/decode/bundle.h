@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "protos/fields.h"
 
 // Fields of FtraceEvent that are not an event.
-enum { FTRACE_EVENT_TIMESTAMP = 1, FTRACE_EVENT_PID = 2, FTRACE_EVENT_COMMON_FLAGS = 5 };
 
 enum run_kind { RUN_SWITCH, RUN_WAKING, RUN_EVENTS, N_RUN_KINDS };
 

@@ -4,11 +4,11 @@
 // texts are. New defaults make a new generation that shares the interned table with the one before.
 #include "converter/decode/sequence.h"
 #include "common/memory.h"
+#include "protos/fields.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define FIELD_IID      1 // of every interned message
 #define UNINDEXED_MAX  8
 #define LONG_BYTES     4096
 #define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, given to those who read them
@@ -132,7 +132,7 @@ static int table_add(struct interned_table *table, const struct wire_field *fiel
     uint64_t iid = 0;
     bool has_iid = false;
     wire_foreach(&reader, &inner) {
-        if (inner.number != FIELD_IID || inner.type != WIRE_VARINT)
+        if (inner.number != PB_InternedString_iid || inner.type != WIRE_VARINT)
             continue;
         iid = inner.value;
         has_iid = true;

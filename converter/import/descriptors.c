@@ -25,8 +25,6 @@
 extern const unsigned char track_event_descriptors[];
 extern const size_t track_event_descriptors_size;
 
-enum { LABEL_REPEATED = 3 };
-
 extern const struct importer importer_extension_descriptor;
 
 static struct descriptors *descriptors_of(const struct import *im)
@@ -77,7 +75,7 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
         .name = strset_add(&im->strings, field_text(name), name->size),
         .type_name = type_name->size ? full_name(im, type_name) : STRSET_NONE,
         .type = (uint8_t)kind,
-        .repeated = field_u64(&part.label) == LABEL_REPEATED,
+        .repeated = field_u64(&part.label) == PB_LABEL_REPEATED,
         .is_extension = is_extension,
     };
     if (!index || (is_new && described_field_vec_push(&all->items, field) < 0))

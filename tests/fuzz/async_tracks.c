@@ -28,8 +28,8 @@ static void print_put(struct wire_writer *w, int64_t ts, const char *text)
 {
     enum { PRINT_BUF = 2 };
     size_t event = wire_begin(w, PB_FtraceEventBundle_event);
-    wire_uint(w, FTRACE_EVENT_TIMESTAMP, (uint64_t)ts);
-    wire_uint(w, FTRACE_EVENT_PID, 7);
+    wire_uint(w, PB_FtraceEvent_timestamp, (uint64_t)ts);
+    wire_uint(w, PB_FtraceEvent_pid, 7);
     size_t print = wire_begin(w, PRINT);
     wire_bytes(w, PRINT_BUF, text, strlen(text));
     wire_end(w, print);

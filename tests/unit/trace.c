@@ -195,8 +195,8 @@ static void write_bundle(struct wire_writer *w, uint32_t cpu, size_t n, const in
     wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
     for (size_t i = 0; i < n; i++) {
         size_t event = wire_begin(w, PB_FtraceEventBundle_event);
-        wire_uint(w, FTRACE_EVENT_TIMESTAMP, (uint64_t)ts[i]);
-        wire_uint(w, FTRACE_EVENT_PID, 1);
+        wire_uint(w, PB_FtraceEvent_timestamp, (uint64_t)ts[i]);
+        wire_uint(w, PB_FtraceEvent_pid, 1);
         wire_end(w, event);
     }
     wire_end(w, bundle);

@@ -10,7 +10,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define PRIORITY_INFO 4
 #define LOG_ARGS_SIZE 4096 // of one line
 #define MICRO         1000000
 
@@ -59,7 +58,7 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
     cell_int(row, COL_logs_ts, ts);
     cell_text(row, COL_logs_log_source, "android_logcat");
     cell_int(row, COL_logs_utid, utid);
-    cell_int(row, COL_logs_prio, priority ? priority : PRIORITY_INFO);
+    cell_int(row, COL_logs_prio, priority ? priority : PB_PRIO_INFO);
     if (field_present(&event.tag))
         cell_bytes(row, COL_logs_tag, event.tag.data, event.tag.size);
     cell_text(row, COL_logs_msg, strset_text(&im->strings, id));

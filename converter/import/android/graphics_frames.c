@@ -11,15 +11,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-enum {
-    TYPE_DEQUEUE = 1,
-    TYPE_QUEUE,
-    TYPE_ACQUIRE_FENCE = 4,
-    TYPE_LATCH,
-    TYPE_PRESENT_FENCE = 8,
-    N_TYPES = 14
-};
-
 #define NAME_MAX_SIZE 1023 // bytes of the name of a phase's track, as Perfetto
 
 enum phase { PHASE_NONE, PHASE_APP, PHASE_GPU, PHASE_SF };
@@ -87,7 +78,7 @@ static struct arg layer_arg(const struct buffer_event *event)
 static void event_add(struct import *im, struct frames *frames, const struct buffer_event *event,
                       const struct buffer *buffer)
 {
-    static const char *const types[N_TYPES] = {
+    static const char *const types[] = {
         "unspecified_event",
         "Dequeue",
         "Queue",
@@ -117,8 +108,8 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
         .ts = event->ts,
         .dur = event->dur,
         .track = phase_track(im, frames, "Buffer: ", true, event),
-        .name = slice_name(event->has_type && event->type < N_TYPES ? types[event->type]
-                                                                    : "unknown_event"),
+        .name = slice_name(event->has_type && event->type < ELEMENTS(types) ? types[event->type]
+                                                                            : "unknown_event"),
         .args = args,
         .n_args = 5,
     };
@@ -236,29 +227,29 @@ static int event_read(struct import *im, struct frames *frames, const struct buf
     struct buffer *buffer = buffer_get(frames, event);
     if (!buffer)
         return -ENOMEM;
-    if (event->type == TYPE_ACQUIRE_FENCE)
+    if (event->type == PB_ACQUIRE_FENCE)
         buffer->acquire_ts = event->ts;
-    else if (event->type == TYPE_QUEUE)
+    else if (event->type == PB_QUEUE)
         buffer->queue_ts = event->ts;
-    else if (event->type == TYPE_LATCH)
+    else if (event->type == PB_LATCH)
         buffer->latch_ts = event->ts;
-    else if (event->type != TYPE_DEQUEUE) // as Perfetto: of no use for those times
+    else if (event->type != PB_DEQUEUE) // as Perfetto: of no use for those times
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
     event_add(im, frames, event, buffer);
     switch (event->type) {
-    case TYPE_DEQUEUE:
+    case PB_DEQUEUE:
         buffer_dequeued(im, frames, event, buffer);
         return 0;
-    case TYPE_QUEUE:
+    case PB_QUEUE:
         buffer_queued(im, frames, event, buffer);
         return 0;
-    case TYPE_ACQUIRE_FENCE:
+    case PB_ACQUIRE_FENCE:
         buffer_acquired(im, event, buffer);
         return 0;
-    case TYPE_LATCH:
+    case PB_LATCH:
         buffer_latched(im, frames, event, buffer);
         return 0;
-    case TYPE_PRESENT_FENCE:
+    case PB_PRESENT_FENCE:
         return buffer_presented(im, frames, event, buffer);
     default:
         return 0;

@@ -17,9 +17,6 @@
 
 #define TID_ANONYMOUS UINT32_MAX
 
-enum { STATE_WAITING = 5 };
-enum { REASON_PAGE_IN = 2, REASON_WR_FIRST = 7, REASON_WR_LAST = 36 };
-
 static const char *const thread_states[] = {
     "Initialized", "Ready",   "Running",    "Standby",
     "Terminated",  "Waiting", "Transition", "DeferredReady",
@@ -56,8 +53,7 @@ static int64_t utid_of(struct import *im, uint32_t tid)
 static void wait_reason(struct import *im, int64_t utid, const struct wire_field *field)
 {
     uint8_t reason = (uint8_t)field_u64(field);
-    bool is_io =
-        reason == REASON_PAGE_IN || (reason >= REASON_WR_FIRST && reason <= REASON_WR_LAST);
+    bool is_io = reason == PB_PAGE_IN || (reason >= PB_WR_EXECUTIVE && reason <= PB_WR_RUNDOWN);
     const char *text = reason < ELEMENTS(wait_reasons) ? wait_reasons[reason] : NULL;
     thread_states_blocked(&im->thread_states, utid, is_io, text, text ? strlen(text) : 0);
 }
@@ -87,7 +83,7 @@ static void switch_handle(struct import *im, const struct bundle_event *record,
     };
     sched_switch_as(im, cpu, &change,
                     state < ELEMENTS(thread_states) ? thread_states[state] : NULL);
-    if (state == STATE_WAITING)
+    if (state == PB_WAITING)
         wait_reason(im, change.prev_utid, &event.old_thread_wait_reason_int);
 }
 

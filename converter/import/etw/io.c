@@ -226,14 +226,25 @@ static const struct kind kinds[] = {
       {PB_DiskIoEtwEvent_response_time, "Response Time (microseconds)", FORM_SIGNED},
       {PB_DiskIoEtwEvent_issuing_thread_id, "Issuing Thread ID", FORM_NUMBER}}},
 };
-#define EVENT_FIELD_LAST 9 // of all these messages
+
+// What any of these messages has.
+union io_fields {
+    union message_FileIoCreateEtwEvent create;
+    union message_FileIoDirEnumEtwEvent dir_enum;
+    union message_FileIoInfoEtwEvent info;
+    union message_FileIoReadWriteEtwEvent read_write;
+    union message_FileIoSimpleOpEtwEvent simple_op;
+    union message_FileIoOpEndEtwEvent op_end;
+    union message_FileIoPathOperationEtwEvent path_operation;
+    union message_DiskIoEtwEvent disk_io;
+};
 
 // An event, read, with room for the args that it makes.
 struct io_event {
     struct import *im;
     const struct kind *kind;
     int64_t ts, utid;
-    struct wire_field fields[EVENT_FIELD_LAST + 1];
+    struct wire_field fields[sizeof(union io_fields) / sizeof(struct wire_field)];
     struct arg args[FILE_ARGS_MAX];
     size_t n_args;
     struct slice_name name;
@@ -406,7 +417,7 @@ bool etw_io_handle(struct import *im, struct etw *etw, int64_t ts, uint32_t tid,
             event.kind = &kinds[i];
     if (!event.kind)
         return false;
-    message_read(wire_sub(message), event.fields, EVENT_FIELD_LAST + 1);
+    message_read(wire_sub(message), event.fields, ELEMENTS(event.fields));
     event.utid = processes_thread(&im->processes, tid);
     const char *name = event.kind->opcode && event.kind->name
                            ? opcode_name(field_u64(&event.fields[event.kind->opcode]))

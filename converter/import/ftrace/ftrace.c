@@ -21,18 +21,6 @@
 #define GENERIC_EVENTS_MAX 65536
 
 // Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
-enum {
-    TYPE_DOUBLE = 1,
-    TYPE_FLOAT = 2,
-    TYPE_UINT64 = 4,
-    TYPE_FIXED64 = 6,
-    TYPE_FIXED32 = 7,
-    TYPE_STRING = 9,
-    TYPE_BYTES = 12,
-    TYPE_UINT32 = 13,
-    TYPE_SINT32 = 17,
-    TYPE_SINT64 = 18,
-};
 
 // GenericFtraceEvent and its Field.
 
@@ -156,7 +144,7 @@ static bool descriptor_read(struct import *im, const struct wire_field *message,
             continue;
         MESSAGE(part, FieldDescriptorProto, &field);
         uint64_t number = field_u64(&part.number), type = field_u64(&part.type);
-        if (number >= GENERIC_FIELDS_MAX || type > TYPE_SINT64)
+        if (number >= GENERIC_FIELDS_MAX || type > PB_TYPE_SINT64)
             return false;
         event->fields[number].name = string_keep(im, &part.name);
         event->fields[number].type = (uint8_t)type;
@@ -290,21 +278,21 @@ static void typed_write(struct import *im, struct ftrace *ftrace, const struct f
 static struct arg generic_arg(const struct generic_field *type, const struct wire_field *field)
 {
     switch (type->type) {
-    case TYPE_DOUBLE:
+    case PB_TYPE_DOUBLE:
         return (struct arg){.key = type->name, .real = field_double(field), .type = ARG_REAL};
-    case TYPE_FLOAT:
+    case PB_TYPE_FLOAT:
         return (struct arg){
             .key = type->name, .real = (double)wire_to_float(field->value), .type = ARG_REAL};
-    case TYPE_STRING:
-    case TYPE_BYTES:
+    case PB_TYPE_STRING:
+    case PB_TYPE_BYTES:
         return arg_text(type->name, field->data, field->size);
-    case TYPE_UINT32:
-    case TYPE_UINT64:
-    case TYPE_FIXED32:
-    case TYPE_FIXED64:
+    case PB_TYPE_UINT32:
+    case PB_TYPE_UINT64:
+    case PB_TYPE_FIXED32:
+    case PB_TYPE_FIXED64:
         return arg_uint(type->name, field_u64(field));
-    case TYPE_SINT32:
-    case TYPE_SINT64:
+    case PB_TYPE_SINT32:
+    case PB_TYPE_SINT64:
         return arg_int(type->name, wire_unzigzag(field->value));
     default:
         return arg_int(type->name, field_i64(field));
@@ -435,7 +423,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
     struct wire_field field;
     bool has_pid = false;
     wire_foreach(&reader, &field) {
-        if (field.number == FTRACE_EVENT_PID) {
+        if (field.number == PB_FtraceEvent_pid) {
             event.pid = (uint32_t)field.value;
             has_pid = true;
         } else if (field.type == WIRE_BYTES && !event.message.number) {

@@ -13,8 +13,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-enum { DIRECTION_FORWARDS = 2 };
-
 // By number.
 static const char *const units[] = {
     "",   "bit", "Kb", "Mb",     "Gb",    "Tb",        "Pb",       "B",           "KB", "MB", "GB",
@@ -201,7 +199,7 @@ static int spec_read(struct import *im, struct gpu_counters *all, uint64_t numbe
     }
     struct counter counter = {
         .track = counter_track(im, gpu, message, &spec),
-        .is_forwards = field_u64(&spec.value_direction) == DIRECTION_FORWARDS,
+        .is_forwards = field_u64(&spec.value_direction) == PB_VALUE_DIRECTION_FORWARDS_LOOKING,
     };
     if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new))
         return -ENOMEM;

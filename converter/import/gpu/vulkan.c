@@ -12,9 +12,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-enum { SOURCE_DRIVER = 1, SOURCE_DEVICE_MEMORY = 3, SOURCE_BUFFER, SOURCE_IMAGE };
-enum { OPERATION_CREATE = 1, OPERATION_DESTROY, OPERATION_BIND, OPERATION_DESTROY_BOUND };
-
 #define ANNOTATIONS_MAX 64  // of one event
 #define BUFFERS_MAX     256 // of one submission
 #define N_SCOPES        6
@@ -60,7 +57,7 @@ static void driver_push(struct import *im, struct memory *memory, int64_t upid,
                         const union message_VulkanMemoryEvent *event)
 {
     uint64_t scope = field_u64(&event->allocation_scope);
-    int sign = sign_of(field_u64(&event->operation), OPERATION_CREATE, OPERATION_DESTROY);
+    int sign = sign_of(field_u64(&event->operation), PB_OP_CREATE, PB_OP_DESTROY);
     if (!scope || scope >= N_SCOPES || !sign)
         return;
     memory->driver[scope] += (uint64_t)sign * field_u64(&event->memory_size);
@@ -75,9 +72,9 @@ static int device_push(struct import *im, struct memory *memory, int64_t upid,
                        const union message_VulkanMemoryEvent *event)
 {
     uint64_t operation = field_u64(&event->operation);
-    bool is_bind = field_u64(&event->source) != SOURCE_DEVICE_MEMORY, is_new;
-    int sign = is_bind ? sign_of(operation, OPERATION_BIND, OPERATION_DESTROY_BOUND)
-                       : sign_of(operation, OPERATION_CREATE, OPERATION_DESTROY);
+    bool is_bind = field_u64(&event->source) != PB_SOURCE_DEVICE_MEMORY, is_new;
+    int sign = is_bind ? sign_of(operation, PB_OP_BIND, PB_OP_DESTROY_BOUND)
+                       : sign_of(operation, PB_OP_CREATE, PB_OP_DESTROY);
     uint32_t type = (uint32_t)field_u64(&event->memory_type);
     if (!sign)
         return 0;
@@ -99,12 +96,12 @@ static int sums_push(struct import *im, struct memory *memory, int64_t upid,
                      const union message_VulkanMemoryEvent *event)
 {
     switch (field_u64(&event->source)) {
-    case SOURCE_DRIVER:
+    case PB_SOURCE_DRIVER:
         driver_push(im, memory, upid, event);
         return 0;
-    case SOURCE_DEVICE_MEMORY:
-    case SOURCE_BUFFER:
-    case SOURCE_IMAGE:
+    case PB_SOURCE_DEVICE_MEMORY:
+    case PB_SOURCE_BUFFER:
+    case PB_SOURCE_IMAGE:
         return device_push(im, memory, upid, event);
     default:
         return 0;

@@ -11,6 +11,7 @@
 #include "common/map.h"
 #include "common/vec.h"
 #include "converter/import/importer.h"
+#include "protos/fields.h"
 
 #define NOTHING UINT32_MAX
 
@@ -18,13 +19,6 @@
 #define N_ROOTS 15
 #define N_KINDS 12
 #define N_HEAPS 4
-
-#define ROOT_VM_INTERNAL    13
-#define KIND_NOREFERENCES   2
-#define KIND_STRING         3
-#define KIND_ARRAY          4
-#define KIND_WEAK_REFERENCE 9 // those from here on do not keep what they refer to
-#define HEAP_ZYGOTE         2 // from here on nothing is ever collected
 
 struct graph_object {
     int64_t self_size, native_size;

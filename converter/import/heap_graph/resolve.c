@@ -8,6 +8,7 @@
 #include "common/str.h"
 #include "converter/import/heap_graph/parts.h"
 #include "converter/import/profile/deobfuscation.h"
+#include "protos/fields.h"
 
 #define SUPERCLASSES_MAX 1000 // above an object: beyond that they go in a circle
 #define IS_MALLOCED      1    // bit of a registry's size that is no part of it
@@ -65,7 +66,7 @@ static void fields_apply(struct import *im, struct graph *graph, const struct gr
 {
     uint32_t type = object->type;
     uint8_t kind = graph->types.items[type].kind;
-    if (kind == KIND_NOREFERENCES || kind == KIND_ARRAY || kind == KIND_STRING)
+    if (kind == PB_KIND_NOREFERENCES || kind == PB_KIND_ARRAY || kind == PB_KIND_STRING)
         return;
     uint32_t at = 0;
     size_t steps = 0;
@@ -138,7 +139,7 @@ static void children_mark(struct graph *graph, const struct graph_object *object
                           struct graph_index_vec *queue)
 {
     bool is_weak =
-        object->type != NOTHING && graph->types.items[object->type].kind >= KIND_WEAK_REFERENCE;
+        object->type != NOTHING && graph->types.items[object->type].kind >= PB_KIND_WEAK_REFERENCE;
     for (uint32_t i = 0; i < object->n_refs; i++) {
         const struct graph_ref *ref = &graph->refs.items[object->refs + i];
         if (ref->owned == NOTHING || (is_weak && field_of_ref(graph, ref) == referent))
@@ -173,8 +174,8 @@ static void roots_mark(struct import *im, struct graph *graph)
             root_mark(graph, (uint32_t)*index, root->type, &queue);
     }
     for (size_t i = 0; i < graph->objects.n; i++)
-        if (graph->objects.items[i].heap >= HEAP_ZYGOTE)
-            root_mark(graph, (uint32_t)i, ROOT_VM_INTERNAL, &queue);
+        if (graph->objects.items[i].heap >= PB_HEAP_TYPE_ZYGOTE)
+            root_mark(graph, (uint32_t)i, PB_ROOT_VM_INTERNAL, &queue);
     for (size_t i = 0; i < queue.n; i++)
         children_mark(graph, &graph->objects.items[queue.items[i]], referent, &queue);
     graph_index_vec_done(&queue);

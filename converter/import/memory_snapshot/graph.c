@@ -157,7 +157,6 @@ static void entry_add(struct memory_graph *graph, uint32_t node_index, struct me
 
 static void entry_read(struct memory_graph *graph, uint32_t node, const struct wire_field *message)
 {
-    enum { BYTES = 1 };
     MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_MemoryNodeEntry, message);
     const struct wire_field *name = &part.name;
     const struct wire_field *units = &part.units;
@@ -167,7 +166,7 @@ static void entry_read(struct memory_graph *graph, uint32_t node, const struct w
         .name = strset_add(graph->strings, field_text(name), name->size),
         .text = MEMORY_NONE,
         .next = MEMORY_NONE,
-        .in_bytes = field_u64(units) == BYTES,
+        .in_bytes = field_u64(units) == PB_BYTES,
         .number = field_u64(number),
     };
     if (!field_present(number) && field_present(text))

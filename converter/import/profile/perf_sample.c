@@ -242,7 +242,6 @@ static const char *unwind_error_text(const struct wire_field *field)
 static bool event_read(struct import *im, int64_t ts, const union message_PerfSample *sample,
                        int64_t session)
 {
-    enum { STOP_GUARDRAIL = 1 };
     const struct wire_field *lost = &sample->kernel_records_lost;
     if (field_u64(lost)) {
         stats_add_at(&im->stats, STAT_perf_cpu_lost_records, (uint32_t)field_u64(&sample->cpu),
@@ -253,7 +252,7 @@ static bool event_read(struct import *im, int64_t ts, const union message_PerfSa
     if (!field_present(producer))
         return false;
     MESSAGE(event, PerfSample_ProducerEvent, producer);
-    if (field_u64(&event.source_stop_reason) == STOP_GUARDRAIL)
+    if (field_u64(&event.source_stop_reason) == PB_PROFILER_STOP_GUARDRAIL)
         stats_set_at(&im->stats, STAT_perf_guardrail_stop_ts, (uint32_t)session, ts);
     return true;
 }

@@ -16,8 +16,6 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
-#define CLOCK_COARSE 4 // CLOCK_MONOTONIC_COARSE, of a dump's time stamp whatever the packet's clock
-
 struct totals {
     uint64_t allocated, freed, n_allocs, n_frees;
 };
@@ -204,7 +202,7 @@ static int64_t coarse_time(struct import *im, const struct wire_field *timestamp
 {
     int64_t ts = otherwise;
     if (field_present(timestamp))
-        import_time(im, CLOCK_COARSE, field_i64(timestamp), &ts);
+        import_time(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(timestamp), &ts);
     return ts;
 }
 
@@ -270,7 +268,6 @@ static void dump_stats(struct import *im, struct profile *profile, const struct 
                        const union message_ProfilePacket_ProcessHeapSamples *head, uint32_t pid,
                        int64_t ts)
 {
-    enum { ERROR_HIT_TIMEOUT = 1 };
     static const struct {
         uint32_t field;
         enum stat stat;
@@ -287,7 +284,7 @@ static void dump_stats(struct import *im, struct profile *profile, const struct 
         if (field_u64(&head->at[flags[i].field]))
             stats_add_at(stats, flags[i].stat, pid, 1);
     int64_t error = field_i64(&head->client_error);
-    if (error == ERROR_HIT_TIMEOUT || field_u64(&head->buffer_overran))
+    if (error == PB_CLIENT_ERROR_HIT_TIMEOUT || field_u64(&head->buffer_overran))
         stats_add_at(stats, STAT_heapprofd_buffer_overran, pid, 1);
     if (error)
         stats_set_at(stats, STAT_heapprofd_client_error, pid, error);
@@ -320,7 +317,7 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
         .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
     if (field_present(timestamp) &&
-        !import_time_counted(im, CLOCK_COARSE, field_i64(timestamp), &dump.ts))
+        !import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(timestamp), &dump.ts))
         return 0;
     dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head.start_timestamp, heap->size != 0);

@@ -51,11 +51,15 @@ static int benchmark_now(struct import *im, void *state, const struct packet *pa
     (void)state;
     (void)packet;
     static const struct fact_field known[] = {
-        {1, "benchmark_start_time_us", false}, {2, "benchmark_story_run_time_us", false},
-        {3, "benchmark_name", false},          {4, "benchmark_description", false},
-        {5, "benchmark_label", false},         {6, "benchmark_story_name", false},
-        {7, "benchmark_story_tags", true},     {8, "benchmark_story_run_index", false},
-        {9, "benchmark_had_failures", false},
+        {PB_ChromeBenchmarkMetadata_benchmark_start_time_us, "benchmark_start_time_us", false},
+        {PB_ChromeBenchmarkMetadata_story_run_time_us, "benchmark_story_run_time_us", false},
+        {PB_ChromeBenchmarkMetadata_benchmark_name, "benchmark_name", false},
+        {PB_ChromeBenchmarkMetadata_benchmark_description, "benchmark_description", false},
+        {PB_ChromeBenchmarkMetadata_label, "benchmark_label", false},
+        {PB_ChromeBenchmarkMetadata_story_name, "benchmark_story_name", false},
+        {PB_ChromeBenchmarkMetadata_story_tags, "benchmark_story_tags", true},
+        {PB_ChromeBenchmarkMetadata_story_run_index, "benchmark_story_run_index", false},
+        {PB_ChromeBenchmarkMetadata_had_failures, "benchmark_had_failures", false},
     };
     facts_read(im, message, known, ELEMENTS(known));
     return 0;
@@ -66,8 +70,10 @@ static int range_now(struct import *im, void *state, const struct packet *packet
 {
     (void)state;
     (void)packet;
-    static const struct fact_field known[] = {{1, "range_of_interest_start_us", false}};
-    facts_read(im, message, known, 1);
+    static const struct fact_field known[] = {
+        {PB_TrackEventRangeOfInterest_start_us, "range_of_interest_start_us", false},
+    };
+    facts_read(im, message, known, ELEMENTS(known));
     return 0;
 }
 
@@ -147,12 +153,12 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
 {
     (void)packet;
     static const struct fact_field known[] = {
-        {2, "playstore_version_code", true},
-        {6, "product-version", true},
-        {8, "os-name", true},
-        {5, "package-name", true},
-        {7, "channel", true},
-        {3, "enabled_categories", true},
+        {PB_ChromeMetadataPacket_chrome_version_code, "playstore_version_code", true},
+        {PB_ChromeMetadataPacket_app_version, "product-version", true},
+        {PB_ChromeMetadataPacket_os_name, "os-name", true},
+        {PB_ChromeMetadataPacket_app_package_name, "package-name", true},
+        {PB_ChromeMetadataPacket_channel, "channel", true},
+        {PB_ChromeMetadataPacket_enabled_categories, "enabled_categories", true},
     };
     struct chromes *chromes = state;
     char letter = (char)('a' + chromes->n++ % 26);

@@ -9,8 +9,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-enum { STATE_DISABLED = 1, STATE_CLONED = 5 };
-
 struct sessions {
     struct map64 states; // session -> the state it is in
 };
@@ -47,7 +45,7 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
     struct sessions *sessions = userdata;
     MESSAGE(event, ConcurrentSessionEvent, message);
     uint64_t state = field_u64(&event.state);
-    if (state < STATE_DISABLED || state > STATE_CLONED) {
+    if (state < PB_ConcurrentSessionEvent_STATE_DISABLED || state > PB_STATE_CLONED_READ_ONLY) {
         stats_add(&im->stats, STAT_concurrent_session_event_unknown_state, 1);
         return 0;
     }
@@ -57,7 +55,7 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
     };
     struct slice_spec spec = {
         .ts = packet->ts,
-        .track = session_track(im, &event, state == STATE_CLONED),
+        .track = session_track(im, &event, state == PB_STATE_CLONED_READ_ONLY),
         .name = slice_name(names[state]),
         .args = args,
         .n_args = ELEMENTS(args),
@@ -66,15 +64,15 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
     uint64_t *now = map64_get_or_add(&sessions->states, field_u64(&event.session_id), 0, &is_new);
     if (!now)
         return -ENOMEM;
-    if (*now == state && state != STATE_DISABLED) {
+    if (*now == state && state != PB_ConcurrentSessionEvent_STATE_DISABLED) {
         slice_add_args(&im->slices, &spec);
         return 0;
     }
     struct slice_spec end = {.ts = packet->ts, .track = spec.track};
-    if (*now && *now != STATE_DISABLED)
+    if (*now && *now != PB_ConcurrentSessionEvent_STATE_DISABLED)
         slice_end(&im->slices, &end);
     *now = state;
-    if (state == STATE_DISABLED)
+    if (state == PB_ConcurrentSessionEvent_STATE_DISABLED)
         slice_add(&im->slices, &spec);
     else
         slice_begin(&im->slices, &spec);

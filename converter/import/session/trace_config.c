@@ -56,7 +56,6 @@ struct written {
 static void written_read(struct import *im, struct written *written,
                          const struct wire_field *message)
 {
-    enum { DISCARD = 2 };
     MESSAGE(config, TraceConfig, message);
     if (!field_u64(&config.write_into_file))
         return;
@@ -68,7 +67,7 @@ static void written_read(struct import *im, struct written *written,
         if (field.number != PB_TraceConfig_buffers)
             continue;
         MESSAGE(buffer, TraceConfig_BufferConfig, &field);
-        if (field_u64(&buffer.fill_policy) == DISCARD)
+        if (field_u64(&buffer.fill_policy) == PB_DISCARD)
             stats_add_at(&im->stats, STAT_config_write_into_file_discard, n, 1);
         n++;
     }

@@ -13,8 +13,6 @@
 #include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
-enum { NESTED_DICT = 1, NESTED_ARRAY = 2 };
-
 // False: it has no name.
 static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
                        struct arg_place *ret)
@@ -121,9 +119,9 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
     const struct wire_field *real = &part.double_value;
     const struct wire_field *truth = &part.bool_value;
     const struct wire_field *text = &part.string_value;
-    if (type == NESTED_DICT)
+    if (type == PB_DICT)
         nested_dict(writer, message);
-    else if (type == NESTED_ARRAY)
+    else if (type == PB_ARRAY)
         list_read(writer, message, PB_DebugAnnotation_NestedValue_array_values, nested_read);
     else if (field_present(truth))
         arg_put(writer, (struct arg){.integer = field_u64(truth) != 0, .type = ARG_BOOL});

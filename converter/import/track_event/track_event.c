@@ -23,10 +23,10 @@ static uint32_t text_keep(struct import *im, const struct wire_field *field)
 
 static uint32_t event_name(const struct event *event)
 {
-    const struct wire_field *name = &event->fields[PB_TrackEvent_name];
-    uint64_t iid = field_u64(&event->fields[PB_TrackEvent_name_iid]);
+    const struct wire_field *name = &event->fields.name;
+    uint64_t iid = field_u64(&event->fields.name_iid);
     if (!iid)
-        iid = field_u64(&event->legacy[PB_TrackEvent_LegacyEvent_name_iid]);
+        iid = field_u64(&event->legacy.name_iid);
     if (!iid)
         return field_present(name) ? text_keep(event->im, name) : STRSET_NONE;
     struct interned *entry =
@@ -102,8 +102,8 @@ static bool counter_value(struct event *event, uint64_t uuid, double value, enum
 static void counter_event(struct event *event)
 {
     struct import *im = event->im;
-    const struct wire_field *real = &event->fields[PB_TrackEvent_double_counter_value];
-    const struct wire_field *integer = &event->fields[PB_TrackEvent_counter_value];
+    const struct wire_field *real = &event->fields.double_counter_value;
+    const struct wire_field *integer = &event->fields.counter_value;
     double value;
     if (!event->has_track) {
         stats_add(&im->stats, STAT_track_event_counter_missing_track_uuid, 1);
@@ -128,7 +128,7 @@ static void counter_event(struct event *event)
 // A repeated field of the event or, if the event has none, of its defaults.
 static struct wire_reader repeated_of(const struct event *event, uint32_t field)
 {
-    bool own = field < ELEMENTS(event->fields) && field_present(&event->fields[field]);
+    bool own = field < ELEMENTS(event->fields.at) && field_present(&event->fields.at[field]);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field at;
     while (!own && wire_next(&reader, &at))
@@ -361,10 +361,10 @@ static void event_read(struct event *event, const struct packet *packet)
 {
     event->defaults =
         message_field(packet->state->defaults, PB_TracePacketDefaults_track_event_defaults);
-    message_read(wire_sub(&event->message), event->fields, N_EVENT_FIELDS);
-    message_read(wire_sub(&event->fields[PB_TrackEvent_legacy_event]), event->legacy,
-                 N_LEGACY_FIELDS);
-    struct wire_field track_uuid = event->fields[PB_TrackEvent_track_uuid];
+    message_read(wire_sub(&event->message), event->fields.at, ELEMENTS(event->fields.at));
+    message_read(wire_sub(&event->fields.legacy_event), event->legacy.at,
+                 ELEMENTS(event->legacy.at));
+    struct wire_field track_uuid = event->fields.track_uuid;
     if (!field_present(&track_uuid))
         track_uuid = message_field(wire_sub(&event->defaults), PB_TrackEventDefaults_track_uuid);
     event->has_track = field_present(&track_uuid);
@@ -391,8 +391,8 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
         return 0;
     }
     event_read(&event, packet);
-    uint64_t type = field_u64(&event.fields[PB_TrackEvent_type]);
-    uint64_t phase = field_u64(&event.legacy[PB_TrackEvent_LegacyEvent_phase]);
+    uint64_t type = field_u64(&event.fields.type);
+    uint64_t phase = field_u64(&event.legacy.phase);
     if (!place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
         return track_events_of(im)->failure;

@@ -10,26 +10,23 @@
 #include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"
 
-#define N_EVENT_FIELDS  (PB_TrackEvent_callstack_weight + 1)
-#define N_LEGACY_FIELDS (PB_TrackEvent_LegacyEvent_tid_override + 1)
-
 struct event {
     struct import *im;
     const struct packet *packet;
     struct wire_field message;
     struct wire_field defaults; // TrackEventDefaults; empty if there are none
-    struct wire_field fields[N_EVENT_FIELDS];
-    struct wire_field legacy[N_LEGACY_FIELDS]; // LegacyEvent
-    uint32_t name, category;                   // in strings; STRSET_NONE: none
-    bool has_track;                            // it says which, or its defaults do
-    uint64_t track_uuid;                       // 0: the default track, or that of its thread
-    bool is_of_thread;                         // its track is the one of `utid`
-    int64_t utid, upid;                        // of the track; UTID_NONE, UPID_NONE: of none
-    int64_t passthrough_utid;                  // thread that wrote it, of events of no thread
-    bool has_source_id;                        // the next one is set
-    int64_t source_id;                         // of asynchronous events of the older kind
-    bool has_thread_ts, has_instructions;      // the two below are set
-    int64_t thread_ts, instructions;           // of the thread, when it happened
+    union message_TrackEvent fields;
+    union message_TrackEvent_LegacyEvent legacy;
+    uint32_t name, category;              // in strings; STRSET_NONE: none
+    bool has_track;                       // it says which, or its defaults do
+    uint64_t track_uuid;                  // 0: the default track, or that of its thread
+    bool is_of_thread;                    // its track is the one of `utid`
+    int64_t utid, upid;                   // of the track; UTID_NONE, UPID_NONE: of none
+    int64_t passthrough_utid;             // thread that wrote it, of events of no thread
+    bool has_source_id;                   // the next one is set
+    int64_t source_id;                    // of asynchronous events of the older kind
+    bool has_thread_ts, has_instructions; // the two below are set
+    int64_t thread_ts, instructions;      // of the thread, when it happened
 };
 
 // STRSET_NONE gives no text.

@@ -7,6 +7,7 @@
 #include "converter/import/descriptors.h"
 #include "converter/import/profile/stacks.h"
 #include "converter/import/track_event/track_event.h"
+#include "protos/fields.h"
 
 static void named_put(struct arg_writer *writer, const char *name, struct arg value)
 {
@@ -81,9 +82,8 @@ static void log_row(struct event *event, const struct wire_field *body, const ch
 
 static void log_message(struct event *event, struct arg_writer *writer)
 {
-    enum { PRIORITY_INFO = 4, PRIORITY_MAX = 7 };
     struct import *im = event->im;
-    MESSAGE(part, LogMessage, &event->fields[PB_TrackEvent_log_message]);
+    MESSAGE(part, LogMessage, &event->fields.log_message);
     struct wire_field body, location;
     if (event->utid == UTID_NONE ||
         !interned_text(event->packet->state, PB_InternedData_log_message_body,
@@ -110,20 +110,20 @@ static void log_message(struct event *event, struct arg_writer *writer)
         location_put(writer, "log_message", &location, true);
     }
     uint64_t level = field_u64(priority);
-    level = level <= PRIORITY_MAX ? level : 0;
+    level = level <= PB_PRIO_FATAL ? level : 0;
     if (field_present(priority))
         named_put(writer, "priority", arg_int(NULL, (int64_t)level));
     arg_leave(writer, track_event);
     log_row(event, &body, strset_text(&im->strings, tag),
             tag == STRSET_NONE ? 0 : im->strings.entries[tag].size,
-            field_present(priority) ? (int)level : PRIORITY_INFO);
+            field_present(priority) ? (int)level : PB_PRIO_INFO);
 }
 
 static void correlation_id(struct event *event, struct arg_writer *writer)
 {
-    const struct wire_field *number = &event->fields[PB_TrackEvent_correlation_id];
-    struct wire_field text = event->fields[PB_TrackEvent_correlation_id_str];
-    const struct wire_field *iid = &event->fields[PB_TrackEvent_correlation_id_str_iid];
+    const struct wire_field *number = &event->fields.correlation_id;
+    struct wire_field text = event->fields.correlation_id_str;
+    const struct wire_field *iid = &event->fields.correlation_id_str_iid;
     if (field_present(number)) {
         struct slice_name name =
             import_text(event->im, "tp:#%llu", (unsigned long long)field_u64(number));
@@ -139,9 +139,9 @@ static void correlation_id(struct event *event, struct arg_writer *writer)
 static void callstack(struct event *event, struct arg_writer *writer)
 {
     struct import *im = event->im;
-    const struct wire_field *iid = &event->fields[PB_TrackEvent_callstack_iid];
-    const struct wire_field *own = &event->fields[PB_TrackEvent_callstack];
-    const struct wire_field *weight = &event->fields[PB_TrackEvent_callstack_weight];
+    const struct wire_field *iid = &event->fields.callstack_iid;
+    const struct wire_field *own = &event->fields.callstack;
+    const struct wire_field *weight = &event->fields.callstack_weight;
     int64_t callsite = CALLSITE_NONE;
     struct stack_source source = stack_source_interned(event->packet->state);
     if (field_present(iid))
@@ -150,7 +150,7 @@ static void callstack(struct event *event, struct arg_writer *writer)
         callsite = stacks_inline(im, own, "track_event_inline");
     if (callsite == CALLSITE_NONE)
         return;
-    bool ends = field_u64(&event->fields[PB_TrackEvent_type]) == PB_TYPE_SLICE_END;
+    bool ends = field_u64(&event->fields.type) == PB_TYPE_SLICE_END;
     named_put(writer, ends ? "end_callsite_id" : "callsite_id", arg_int(NULL, callsite));
     if (field_present(weight))
         named_put(writer, "callsite_weight",
@@ -182,15 +182,14 @@ void event_args(struct event *event, struct arg_vec *ret)
 {
     struct import *im = event->im;
     struct arg_writer writer = {.im = im, .state = event->packet->state, .args = ret};
-    const struct wire_field *fields = event->fields;
-    if (field_present(&fields[PB_TrackEvent_source_location_iid]))
-        interned_location(event, &writer, "source",
-                          field_u64(&fields[PB_TrackEvent_source_location_iid]));
-    if (field_present(&fields[PB_TrackEvent_task_execution])) {
-        MESSAGE(task, TaskExecution, &fields[PB_TrackEvent_task_execution]);
+    const union message_TrackEvent *fields = &event->fields;
+    if (field_present(&fields->source_location_iid))
+        interned_location(event, &writer, "source", field_u64(&fields->source_location_iid));
+    if (field_present(&fields->task_execution)) {
+        MESSAGE(task, TaskExecution, &fields->task_execution);
         interned_location(event, &writer, "task.posted_from", field_u64(&task.posted_from_iid));
     }
-    if (field_present(&fields[PB_TrackEvent_log_message]))
+    if (field_present(&fields->log_message))
         log_message(event, &writer);
     correlation_id(event, &writer);
     if (event->has_source_id)

@@ -7,11 +7,7 @@
 #include "converter/decode/thread_clock.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/track_event/track_event.h"
-
-#define LEGACY(name) PB_TrackEvent_LegacyEvent_##name
-
-enum { SCOPE_GLOBAL = 1, SCOPE_PROCESS = 2, SCOPE_THREAD = 3 };
-enum { DIRECTION_IN = 1, DIRECTION_OUT = 2, DIRECTION_INOUT = 3 };
+#include "protos/fields.h"
 
 static int64_t nsec_from_usec(const struct wire_field *field)
 {
@@ -25,18 +21,18 @@ static bool is_asynchronous(uint64_t phase)
 
 static uint64_t phase_of(const struct event *event)
 {
-    return field_u64(&event->legacy[LEGACY(phase)]);
+    return field_u64(&event->legacy.phase);
 }
 
 // Events of the thread's process or of all go without it.
 static void thread_pass(struct event *event)
 {
     uint64_t phase = phase_of(event);
-    uint64_t scope = field_u64(&event->legacy[LEGACY(instant_event_scope)]);
+    uint64_t scope = field_u64(&event->legacy.instant_event_scope);
     bool is_moment = phase == 'i' || phase == 'I';
     if (is_asynchronous(phase) && event->utid != UTID_NONE)
         event->passthrough_utid = event->utid;
-    if (is_moment && (scope == SCOPE_GLOBAL || scope == SCOPE_PROCESS)) {
+    if (is_moment && (scope == PB_SCOPE_GLOBAL || scope == PB_SCOPE_PROCESS)) {
         event->passthrough_utid = event->utid;
         event->utid = UTID_NONE;
     }
@@ -45,10 +41,10 @@ static void thread_pass(struct event *event)
 bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid)
 {
     struct import *im = event->im;
-    const struct wire_field *own_pid = &event->legacy[LEGACY(pid_override)];
-    const struct wire_field *own_tid = &event->legacy[LEGACY(tid_override)];
-    bool has_track = field_present(&event->fields[PB_TrackEvent_track_uuid]);
-    bool has_type = field_present(&event->fields[PB_TrackEvent_type]);
+    const struct wire_field *own_pid = &event->legacy.pid_override;
+    const struct wire_field *own_tid = &event->legacy.tid_override;
+    bool has_track = field_present(&event->fields.track_uuid);
+    bool has_type = field_present(&event->fields.type);
     event->is_of_thread = (has_thread && (!has_track || !has_type)) || field_present(own_pid) ||
                           (has_thread && field_present(own_tid));
     if (!event->is_of_thread)
@@ -82,8 +78,8 @@ static void time_counter(struct event *event, const char *type, const char *name
 // In order of time, which is that of the file: a thread's own events do not overtake each other.
 static void differences_add(struct event *event)
 {
-    const struct wire_field *time = &event->fields[PB_TrackEvent_thread_time_delta_us];
-    const struct wire_field *count = &event->fields[PB_TrackEvent_thread_instruction_count_delta];
+    const struct wire_field *time = &event->fields.thread_time_delta_us;
+    const struct wire_field *count = &event->fields.thread_instruction_count_delta;
     if (!field_present(time) && !field_present(count))
         return;
     struct epoch_thread *thread = epoch_thread(event->im, event->packet->state);
@@ -103,9 +99,8 @@ static void differences_add(struct event *event)
 
 void event_legacy_times(struct event *event)
 {
-    const struct wire_field *time = &event->fields[PB_TrackEvent_thread_time_absolute_us];
-    const struct wire_field *count =
-        &event->fields[PB_TrackEvent_thread_instruction_count_absolute];
+    const struct wire_field *time = &event->fields.thread_time_absolute_us;
+    const struct wire_field *count = &event->fields.thread_instruction_count_absolute;
     if (field_present(time)) {
         event->has_thread_ts = true;
         event->thread_ts = nsec_from_usec(time);
@@ -126,13 +121,13 @@ void event_legacy_times(struct event *event)
 // The id that tells asynchronous slices apart; *ret_local: within their process. False: none.
 static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
 {
-    const struct wire_field *legacy = event->legacy;
+    const union message_TrackEvent_LegacyEvent *legacy = &event->legacy;
     *ret_local = false;
-    const struct wire_field *id = &legacy[LEGACY(unscoped_id)];
+    const struct wire_field *id = &legacy->unscoped_id;
     if (!field_present(id))
-        id = &legacy[LEGACY(global_id)];
+        id = &legacy->global_id;
     if (!field_present(id)) {
-        id = &legacy[LEGACY(local_id)];
+        id = &legacy->local_id;
         *ret_local = true;
     }
     *ret = field_i64(id);
@@ -141,7 +136,7 @@ static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
 
 static struct slice_name scope_text(const struct event *event, char phase)
 {
-    const struct wire_field *scope = &event->legacy[LEGACY(id_scope)];
+    const struct wire_field *scope = &event->legacy.id_scope;
     struct slice_name category = event_string(event, event->category);
     if (field_present(scope)) {
         struct strbuf text = {0};
@@ -233,17 +228,17 @@ static void phase_arg(struct event *event, char phase, struct arg_vec *args)
 
 static void bound_flow(struct event *event, int64_t slice, int64_t ts)
 {
-    const struct wire_field *bind = &event->legacy[LEGACY(bind_id)];
+    const struct wire_field *bind = &event->legacy.bind_id;
     struct flow_end end = {slice, ts};
     if (field_present(bind)) {
-        switch (field_u64(&event->legacy[LEGACY(flow_direction)])) {
-        case DIRECTION_OUT:
+        switch (field_u64(&event->legacy.flow_direction)) {
+        case PB_FLOW_OUT:
             event_flow(event, field_u64(bind), end, FLOW_BEGIN);
             break;
-        case DIRECTION_INOUT:
+        case PB_FLOW_INOUT:
             event_flow(event, field_u64(bind), end, FLOW_STEP);
             break;
-        case DIRECTION_IN:
+        case PB_FLOW_IN:
             event_flow(event, field_u64(bind), end, FLOW_END);
             break;
         default:
@@ -257,7 +252,7 @@ static void bound_flow(struct event *event, int64_t slice, int64_t ts)
 static void flow_event(struct event *event, char phase, uint32_t track)
 {
     struct import *im = event->im;
-    const struct wire_field *id = &event->legacy[LEGACY(unscoped_id)];
+    const struct wire_field *id = &event->legacy.unscoped_id;
     int64_t ts, slice = slices_top(&im->slices, track, &ts);
     if (!field_present(id)) {
         stats_add(&im->stats, STAT_flow_invalid_id, 1);
@@ -280,7 +275,7 @@ static void name_event(struct event *event)
 {
     struct import *im = event->im;
     struct slice_name what = event_string(event, event->name);
-    MESSAGE(annotation, DebugAnnotation, &event->fields[PB_TrackEvent_debug_annotations]);
+    MESSAGE(annotation, DebugAnnotation, &event->fields.debug_annotations);
     const struct wire_field *value = &annotation.string_value;
     if (!what.text || !value->size)
         return;
@@ -303,11 +298,11 @@ static bool legacy_track(struct event *event, char phase, uint32_t *ret)
         *ret = asynchronous_track(event, phase, event->source_id, local);
         return true;
     }
-    uint64_t scope = field_u64(&event->legacy[LEGACY(instant_event_scope)]);
-    if ((phase == 'i' || phase == 'I') && (scope == SCOPE_GLOBAL || scope == SCOPE_PROCESS)) {
-        if (scope == SCOPE_PROCESS && event->upid == UPID_NONE)
+    uint64_t scope = field_u64(&event->legacy.instant_event_scope);
+    if ((phase == 'i' || phase == 'I') && (scope == PB_SCOPE_GLOBAL || scope == PB_SCOPE_PROCESS)) {
+        if (scope == PB_SCOPE_PROCESS && event->upid == UPID_NONE)
             return false;
-        *ret = moment_track(event, scope == SCOPE_PROCESS);
+        *ret = moment_track(event, scope == PB_SCOPE_PROCESS);
         return true;
     }
     if (event->is_of_thread) {
@@ -345,9 +340,9 @@ static void slice_event(struct event *event, char phase, uint32_t track)
         slice = slice_end_of(&im->slices, &spec, &ts);
         break;
     case 'X':
-        spec.dur = nsec_from_usec(&event->legacy[LEGACY(duration_us)]);
-        spec.thread_dur = nsec_from_usec(&event->legacy[LEGACY(thread_duration_us)]);
-        spec.instruction_delta = field_i64(&event->legacy[LEGACY(thread_instruction_delta)]);
+        spec.dur = nsec_from_usec(&event->legacy.duration_us);
+        spec.thread_dur = nsec_from_usec(&event->legacy.thread_duration_us);
+        spec.instruction_delta = field_i64(&event->legacy.thread_instruction_delta);
         slice = slice_add(&im->slices, &spec);
         break;
     default:

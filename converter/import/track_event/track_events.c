@@ -80,11 +80,10 @@ static void categories_read(struct import *im, struct described_track *track,
 static void counter_read(struct import *im, struct described_track *track,
                          const struct wire_field *field)
 {
-    enum { UNIT_TIME_NS = 1, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };
     static const char *const units[] = {
-        [UNIT_TIME_NS] = "ns",
-        [UNIT_COUNT] = "count",
-        [UNIT_SIZE_BYTES] = "bytes",
+        [PB_UNIT_TIME_NS] = "ns",
+        [PB_CounterDescriptor_UNIT_COUNT] = "count",
+        [PB_UNIT_SIZE_BYTES] = "bytes",
     };
     MESSAGE(counter, CounterDescriptor, field);
     track->is_counter = true;
@@ -95,11 +94,11 @@ static void counter_read(struct import *im, struct described_track *track,
     uint64_t type = field_u64(&counter.type);
     const struct wire_field *unit_name = &counter.unit_name;
     if (type == PB_COUNTER_THREAD_TIME_NS) {
-        unit = UNIT_TIME_NS;
+        unit = PB_UNIT_TIME_NS;
         track->builtin_type = thread_time_name;
     }
     if (type == PB_COUNTER_THREAD_INSTRUCTION_COUNT) {
-        unit = UNIT_COUNT;
+        unit = PB_CounterDescriptor_UNIT_COUNT;
         track->builtin_type = instructions_name;
     }
     if (track->name == STRSET_NONE && track->builtin_type)

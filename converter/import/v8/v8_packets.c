@@ -7,8 +7,6 @@
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
 
-enum { TIER_UNKNOWN, TIER_IGNITION, TIER_SPARKPLUG, TIER_LAST = 5 };
-
 // A packet whose isolate and thread are known.
 struct code_packet {
     struct import *im;
@@ -97,15 +95,15 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
                                       field_u64(&part.v8_js_function_iid), &name);
     if (function == V8_NONE)
         return 0;
-    if (tier == TIER_UNKNOWN || tier > TIER_LAST) {
+    if (tier == PB_TIER_UNKNOWN || tier > PB_V8JsCode_TIER_TURBOFAN) {
         stats_add(&im->stats, STAT_v8_unknown_code_type, 1);
         return 0;
     }
     // The interpreter may have made native code, to show in native call chains.
-    int64_t space = tier == TIER_IGNITION && field_u64(size)
+    int64_t space = tier == PB_TIER_IGNITION && field_u64(size)
                         ? code_space_find(code.v8, code.isolate, field_u64(start), field_u64(size))
                         : space_of(&code, start, size);
-    if (space == V8_NONE && tier != TIER_IGNITION)
+    if (space == V8_NONE && tier != PB_TIER_IGNITION)
         return 0;
     int64_t row_id = V8_NONE;
     if (space != V8_NONE)
