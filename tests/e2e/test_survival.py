@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives: the table of faults and promises in docs/daemon.md, a test for each row.
+"""What survives: the list of faults and promises in docs/daemon.md, a test for each.
 
 Each daemon has folders and abstract sockets of its own.
 """
