@@ -106,8 +106,16 @@ class Soak:
         pid = self.daemon.pid
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         instances = list((lib.TRACEFS / "instances").glob(f"mmtrace-{pid}-*"))
-        return (int(re.search(r"RssAnon:\s+(\d+)", status)[1]), len(os.listdir(f"/proc/{pid}/fd")), len(instances),
+        return (int(re.search(r"RssAnon:\s+(\d+)", status)[1]), self.n_descriptors(), len(instances),
                 int(re.search(r"Threads:\s+(\d+)", status)[1]))
+
+    def n_descriptors(self):
+        """But that of the pressure file, which is closed while the watch of stalls rests."""
+        n = 0
+        for descriptor in pathlib.Path(f"/proc/{self.daemon.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                n += "/pressure/" not in os.readlink(descriptor)
+        return n
 
     def n_written(self):
         return len(re.findall(r"wrote .*soak-soak-", self.said()))
