@@ -203,7 +203,7 @@ class Soak:
             if before is None:
                 fcntl.flock(stack.enter_context(open(PRESSURE_LOCK, "a")), fcntl.LOCK_EX)
             with contextlib.suppress(OSError):
-                load.pressure("/var/tmp", limit_s=20, n_wanted=5)
+                load.pressure("/var/tmp", limit_s=20 if before is None else 120, n_wanted=5)
         self.n_pressure += 1
         if before is not None and n_group_reclaims() <= before:
             raise Failed("the kernel did not have to reclaim in the memory cgroup")
