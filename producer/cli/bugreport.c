@@ -219,10 +219,8 @@ int cli_bugreport(int argc, char **argv)
         r = err_set(&err, -EINVAL, "no output file");
         err_hint(&err, r, "give one with -o FILE.zip");
     }
-    if (r < 0) {
-        err_print(&err, CLI_PROGRAM " bugreport");
-        return CLI_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(CLI_PROGRAM, "bugreport", r, &err);
     if (line.help) {
         print_help();
         return CLI_DONE;

@@ -26,6 +26,7 @@
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
 #include "producer/cli/end_signal.h"
+#include "producer/ground/options.h"
 #include "producer/cli/verdict_queue.h"
 #include "producer/foreign/helper.h"
 #include "producer/ground/self_guard.h"
@@ -499,9 +500,8 @@ int cli_daemon(int argc, char **argv)
     struct err err = {0};
     int r = daemon_options_parse(argc, argv, &daemon.options, &err);
     if (r < 0) {
-        err_print(&err, r == -ENOMEM ? CLI_PROGRAM : CLI_PROGRAM " daemon");
         daemon_options_done(&daemon.options);
-        return r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
+        return cli_options_wrong(CLI_PROGRAM, "daemon", r, &err);
     }
     if (daemon.options.help) {
         daemon_options_print_help();

@@ -30,6 +30,7 @@
 #include "producer/cli/heap_options.h"
 #include "producer/cli/heap_snapshot.h"
 #include "producer/cli/heap_summary.h"
+#include "producer/ground/options.h"
 #include "producer/cli/readout.h"
 #include "producer/foreign/helper.h"
 #include "producer/heap/heap_abi.h"
@@ -376,6 +377,11 @@ static int profile(struct heap_run *run, struct err *err)
     const char *trace = run->stream_fd >= 0 ? run->stream_path : run->options.out_path;
     if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0)
         return CLI_FAILED;
+    if (memory_was_refused()) {
+        err_errno(err, -ENOMEM, "%s", out_name(run));
+        err_hint(err, -ENOMEM, "what is there is a readable trace, which may lack something");
+        return CLI_FAILED;
+    }
     if (n_processes > 0 && problem[0])
         err_set(err, -EREMOTEIO, "%s", problem);
     if (n_processes > 0)
@@ -419,10 +425,11 @@ int cli_heap(int argc, char **argv)
 {
     struct heap_run run = {.signal_fd = -1, .stream_fd = -1};
     struct err err = {0};
-    int code = CLI_USAGE;
+    int code;
     run.log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = &run};
-    if (heap_options_parse(argc, argv, &run.options, &err) < 0) {
-        err_print(&err, CLI_PROGRAM " heap");
+    int r = heap_options_parse(argc, argv, &run.options, &err);
+    if (r < 0) {
+        code = cli_options_wrong(CLI_PROGRAM, "heap", r, &err);
     } else if (run.options.help) {
         heap_options_print_help();
         code = CLI_DONE;

@@ -268,8 +268,7 @@ int cli_java(int argc, char **argv)
         r = err_set(&err, -EINVAL, "either --rate or --bytes");
     if (r < 0) {
         err_hint(&err, r, "see mmtrace java --help");
-        err_print(&err, CLI_PROGRAM " java");
-        return CLI_USAGE;
+        return cli_options_wrong(CLI_PROGRAM, "java", r, &err);
     }
     if (o.help) {
         print_help();

@@ -30,6 +30,7 @@
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
 #include "producer/cli/end_signal.h"
+#include "producer/ground/options.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/record_options.h"
@@ -569,10 +570,9 @@ int cli_record(int argc, char **argv)
 {
     struct record record = {.signal_fd = -1, .background = {.fd = -1}};
     struct err err = {0};
-    if (record_options_parse(argc, argv, &record.options, &err) < 0) {
-        err_print(&err, CLI_PROGRAM " record");
-        return CLI_USAGE;
-    }
+    int r = record_options_parse(argc, argv, &record.options, &err);
+    if (r < 0)
+        return cli_options_wrong(CLI_PROGRAM, "record", r, &err);
     if (record.options.help) {
         record_options_print_help();
         return CLI_DONE;

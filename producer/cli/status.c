@@ -71,17 +71,20 @@ static void read_locked(pid_t pid, struct status *status)
     }
 }
 
-static int print_raw(const Pb__TracingServiceState *state)
+static int print_raw(const Pb__TracingServiceState *state, struct err *err)
 {
     size_t size = pb__tracing_service_state__get_packed_size(state);
     uint8_t *bytes CLEANUP(freep) = malloc(size + 1);
-    if (!bytes)
+    if (!bytes) {
+        err_errno(err, -ENOMEM, "status");
         return CLI_FAILED;
+    }
     pb__tracing_service_state__pack(state, bytes);
     return fwrite(bytes, 1, size, stdout) == size && fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
 }
 
-static int print_state(struct ipc_client *client, const Pb__TracingServiceState *state, bool json)
+static int print_state(struct ipc_client *client, const Pb__TracingServiceState *state, bool json,
+                       struct err *err)
 {
     struct status status = {
         .state = state,
@@ -96,8 +99,10 @@ static int print_state(struct ipc_client *client, const Pb__TracingServiceState 
     }
     struct strbuf text CLEANUP(strbuf_done) = {0};
     (json ? status_add_json : status_add_text)(&status, &text);
-    if (text.failed)
+    if (text.failed) {
+        err_errno(err, -ENOMEM, "status");
         return CLI_FAILED;
+    }
     fwrite(text.text, 1, text.size, stdout);
     return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
 }
@@ -111,7 +116,7 @@ static int ask_and_print(const struct command_line *line, struct err *err)
         r = ipc_client_query_state(client, false, REMOTE_TIMEOUT, &state, err);
     if (r < 0)
         return CLI_FAILED;
-    int code = line->raw ? print_raw(state) : print_state(client, state, line->json);
+    int code = line->raw ? print_raw(state, err) : print_state(client, state, line->json, err);
     pb__tracing_service_state__free_unpacked(state, NULL);
     return code;
 }
@@ -140,10 +145,8 @@ int cli_status(int argc, char **argv)
     int r = cli_options_parse(options, argc, argv, take, &line, &err);
     if (r == 0 && line.json && line.raw)
         r = err_set(&err, -EINVAL, "--json and --raw do not go together");
-    if (r < 0) {
-        err_print(&err, CLI_PROGRAM " status");
-        return CLI_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(CLI_PROGRAM, "status", r, &err);
     if (line.help) {
         print_help();
         return CLI_DONE;

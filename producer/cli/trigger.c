@@ -158,10 +158,8 @@ int cli_trigger(int argc, char **argv)
         r = err_set(&err, -EINVAL, "no trigger named");
         err_hint(&err, r, "see mmtrace trigger --help");
     }
-    if (r < 0) {
-        err_print(&err, CLI_PROGRAM " trigger");
-        return CLI_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(CLI_PROGRAM, "trigger", r, &err);
     if (o.help) {
         print_help();
         return CLI_DONE;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/worker.h"
@@ -594,7 +595,7 @@ int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *
         return err_set(err, -EDQUOT, "%d jobs of user %" PRIu64 " wait already", FOREIGN_WAITING,
                        ask->payer);
     int r = check_payer(helper->foreign, ask->payer, err);
-    struct foreign_call *call = r < 0 ? NULL : malloc(sizeof(*call) + ask->size);
+    struct foreign_call *call = r < 0 ? NULL : memory_malloc(sizeof(*call) + ask->size);
     if (!call)
         return r < 0 ? r : -ENOMEM;
     *call = (struct foreign_call){

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/program.h"
 #include "common/str.h"
 
 #define OPTIONS_MAX 64
@@ -162,4 +163,17 @@ void cli_options_print(const struct cli_option *table, FILE *out)
             fprintf(out, "%-*s", HELP_COLUMN, names);
         print_wrapped(o->help, out);
     }
+}
+
+int cli_options_wrong(const char *program, const char *verb, int r, struct err *err)
+{
+    char name[64];
+    if (r == -ENOMEM) {
+        err_errno(err, r, "command line");
+        err_print(err, program);
+        return PROGRAM_FAILED;
+    }
+    snprintf(name, sizeof(name), verb ? "%s %s" : "%s", program, verb);
+    err_print(err, name);
+    return PROGRAM_USAGE;
 }

@@ -33,3 +33,7 @@ int cli_options_parse(const struct cli_option *table, int argc, char **argv,
                       void *userdata, struct err *err);
 
 void cli_options_print(const struct cli_option *table, FILE *out);
+
+// Says what is wrong with the command line: `r` is how reading it failed, `verb` NULL if messages
+// of the program do not name it. Returns the exit code: no memory is nobody's wrong usage.
+int cli_options_wrong(const char *program, const char *verb, int r, struct err *err);

@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "common/vec.h"
 #include "producer/pintool/choice.h"
@@ -123,20 +125,28 @@ static void print_ranges(const struct explanation *e, const struct reasons *reas
     }
 }
 
-int explanation_print(const struct explanation *e, bool ranges, struct err *err)
+int explanation_prepare(struct explanation *e, struct err *err)
 {
-    struct reasons reasons;
-    int r = reasons_make(e, &reasons, err);
-    if (r < 0)
-        return r;
+    e->reasons = memory_calloc(1, sizeof(*e->reasons));
+    return e->reasons ? reasons_make(e, e->reasons, err) : err_errno(err, -ENOMEM, "%s", e->path);
+}
+
+void explanation_done(struct explanation *e)
+{
+    if (e->reasons)
+        entry_order_done(&e->reasons->entries);
+    free(e->reasons);
+    e->reasons = NULL;
+}
+
+void explanation_print(const struct explanation *e, bool ranges)
+{
     if (ranges)
-        print_ranges(e, &reasons);
+        print_ranges(e, e->reasons);
     printf("samples=%" PRIu64 " changes=%" PRIu64 " events=%" PRIu64 "\n", e->sources->n_samples,
            e->sources->n_changes, e->sources->n_events);
-    printf("ranges=%zu bytes=%" PRIu64 " reads=%.0f of=%.0f\n", e->chosen->n, reasons.bytes,
-           reasons.reads, e->evidence->n_reads);
-    entry_order_done(&reasons.entries);
-    return 0;
+    printf("ranges=%zu bytes=%" PRIu64 " reads=%.0f of=%.0f\n", e->chosen->n, e->reasons->bytes,
+           e->reasons->reads, e->evidence->n_reads);
 }
 
 static void put_range(struct json *json, const struct reason *reason)
@@ -155,12 +165,8 @@ static void put_range(struct json *json, const struct reason *reason)
     json_object_end(json);
 }
 
-int explanation_print_json(const struct explanation *e, struct err *err)
+void explanation_print_json(const struct explanation *e)
 {
-    struct reasons reasons;
-    int r = reasons_make(e, &reasons, err);
-    if (r < 0)
-        return r;
     struct json json = {.out = stdout};
     json_object_begin(&json, NULL);
     json_text(&json, "path", e->path);
@@ -171,16 +177,14 @@ int explanation_print_json(const struct explanation *e, struct err *err)
     json_u64(&json, "samples", e->sources->n_samples);
     json_u64(&json, "changes", e->sources->n_changes);
     json_u64(&json, "events", e->sources->n_events);
-    json_u64(&json, "total_bytes", reasons.bytes);
-    json_double(&json, "reads", reasons.reads);
+    json_u64(&json, "total_bytes", e->reasons->bytes);
+    json_double(&json, "reads", e->reasons->reads);
     json_double(&json, "reads_in_all", e->evidence->n_reads);
     json_array_begin(&json, "ranges");
     vec_foreach(e->chosen, range) {
-        struct reason reason = reason_of(e, &reasons, range);
+        struct reason reason = reason_of(e, e->reasons, range);
         put_range(&json, &reason);
     }
     json_array_end(&json);
     json_object_end(&json);
-    entry_order_done(&reasons.entries);
-    return 0;
 }

@@ -44,5 +44,7 @@ extern const struct report_kind report_json; // one object
 extern const struct report_kind report_map;  // a line of densities for each file or entry
 extern const struct report_kind report_svg;  // the same as a picture, into options->svg_path
 
-// The name as it is printed: control characters as `?`. The caller frees it; NULL: no memory.
-char *report_name(const char *name);
+#define REPORT_NAME_MAX 65536 // no zip has longer ones
+
+// The name as it is printed: control characters as `?`. Returns `ret`.
+const char *report_name(char ret[static REPORT_NAME_MAX], const char *name);

@@ -56,13 +56,14 @@ static void print_line(const struct subject *subject, const char *indent, const 
         bar[i] = unknown ? '?' : part->size_bytes ? levels[cells[i]] : ' ';
     bar[n] = '\0';
     format_size(part->size_bytes, size, sizeof(size));
-    CLEANUP(freep) char *name = report_name(part->name);
+    char name_text[REPORT_NAME_MAX];
+    const char *name = report_name(name_text, part->name);
     printf("%s[%s] ", indent, bar);
     if (unknown)
         fputs("unknown", stdout);
     else
         printf("%6.1f%%", coverage_percent(covered, part->size_bytes));
-    printf(" %8s  %s\n", size, name ? name : "?");
+    printf(" %8s  %s\n", size, name);
 }
 
 static void print_list(const struct subject *subject, const struct coverages *list)

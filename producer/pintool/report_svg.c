@@ -95,16 +95,17 @@ static void add_row(struct report *report, const struct subject *subject, const 
         return;
     }
     unsigned y = HEAD_HEIGHT + (unsigned)report->n_rows++ * ROW_HEIGHT;
-    CLEANUP(freep) char *name = report_name(part->name);
+    char name_text[REPORT_NAME_MAX];
+    const char *name = report_name(name_text, part->name);
     strbuf_addf(out, "<g><title>");
-    add_escaped(out, name ? name : "?");
+    add_escaped(out, name);
     strbuf_addf(out, ", %" PRIu64 " bytes, ", part->size_bytes);
     if (unknown)
         strbuf_add_str(out, "residency unknown</title>");
     else
         strbuf_addf(out, "%" PRIu64 " resident</title>", covered);
     strbuf_addf(out, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">", BAR_LEFT - 58, y + 10);
-    add_name(out, name ? name : "?");
+    add_name(out, name);
     strbuf_addf(out, "</text><text x=\"%d\" y=\"%u\" text-anchor=\"end\">", BAR_LEFT - 8, y + 10);
     if (unknown)
         strbuf_add_str(out, "?</text>");

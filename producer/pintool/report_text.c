@@ -5,23 +5,23 @@
 // the line, or a line of its own. Names come out of zips that anybody can have made, so control
 // characters do not reach the terminal.
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "common/cleanup.h"
 #include "producer/pintool/report.h"
 
-char *report_name(const char *name)
+const char *report_name(char ret[static REPORT_NAME_MAX], const char *name)
 {
-    char *copy = strdup(name);
-    if (copy)
-        str_make_printable(copy, false);
-    return copy;
+    snprintf(ret, REPORT_NAME_MAX, "%s", name);
+    str_make_printable(ret, false);
+    return ret;
 }
 
 static void print_head(const char *name, uint64_t size, uint64_t covered, bool unknown)
 {
-    CLEANUP(freep) char *printable = report_name(name);
-    printf("%s size(B)=%" PRIu64, printable ? printable : "?", size);
+    char printable_text[REPORT_NAME_MAX];
+    const char *printable = report_name(printable_text, name);
+    printf("%s size(B)=%" PRIu64, printable, size);
     if (unknown)
         fputs(" resident(B)=unknown resident(%)=unknown", stdout);
     else
@@ -82,10 +82,11 @@ static void print_entries(const struct report *report, const struct subject *sub
 static void print_found(const struct subject *subject)
 {
     vec_foreach(&subject->zip.entries, entry) {
-        CLEANUP(freep) char *name = report_name(entry->name);
+        char name_text[REPORT_NAME_MAX];
+        const char *name = report_name(name_text, entry->name);
         printf("file found. name=%s offset=%" PRIu64 " uncompressed=%" PRIu64 " compressed=%" PRIu64
                "\n\n",
-               name ? name : "?", entry->offset, entry->uncompressed_bytes, entry->size_bytes);
+               name, entry->offset, entry->uncompressed_bytes, entry->size_bytes);
     }
 }
 
@@ -102,8 +103,9 @@ static void print_pinconfig(const struct report_options *options)
     const struct pinconfig *config = options->pinconfig;
     printf("Parsing file: %s\nFinished parsing Pinconfig file\n", options->pinconfig_path);
     vec_foreach(&config->files, file) {
-        CLEANUP(freep) char *pattern = report_name(file->pattern);
-        printf("file=%s\n", pattern ? pattern : "?");
+        char pattern_text[REPORT_NAME_MAX];
+        const char *pattern = report_name(pattern_text, file->pattern);
+        printf("file=%s\n", pattern);
         const struct pinconfig_range *ranges = config->ranges.items + file->first_range;
         for (size_t i = 0; i < file->n_ranges; i++)
             printf("offset=%" PRIu64 " bytes=%" PRIu64 "\n", ranges[i].offset, ranges[i].length);
@@ -112,14 +114,15 @@ static void print_pinconfig(const struct report_options *options)
 
 static void print_match(const struct report_options *options, const struct part *part)
 {
-    CLEANUP(freep) char *name = report_name(part->name);
-    CLEANUP(freep) char *pattern = report_name(part->wanted_by->pattern);
+    char name_text[REPORT_NAME_MAX];
+    const char *name = report_name(name_text, part->name);
+    char pattern_text[REPORT_NAME_MAX];
+    const char *pattern = report_name(pattern_text, part->wanted_by->pattern);
     if (!part->wanted_by->n_ranges)
-        printf("No ranges found for file %s creating entire file range\n", name ? name : "?");
+        printf("No ranges found for file %s creating entire file range\n", name);
     if (!options->verbose)
         return;
-    printf("Found a match: file=%s matching filter=%s\n", name ? name : "?",
-           pattern ? pattern : "?");
+    printf("Found a match: file=%s matching filter=%s\n", name, pattern);
     CLEANUP(page_ranges_done) struct page_ranges wanted = {0};
     pinconfig_select(options->pinconfig, part->wanted_by, part->offset, part->size_bytes, &wanted);
     vec_foreach(&wanted, range)

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "producer/ground/options.h"
 #include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/list_output.h"
@@ -414,10 +415,9 @@ int pintool_file(int argc, char **argv)
 {
     CLEANUP(run_done) struct run run = {.output.stream_fd = -1};
     struct err err = {0};
-    if (file_options_parse(argc, argv, &run.options, &err) < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
-    }
+    int r = file_options_parse(argc, argv, &run.options, &err);
+    if (r < 0)
+        return cli_options_wrong(PINTOOL, NULL, r, &err);
     if (run.options.help) {
         file_options_help();
         return PINTOOL_DONE;

@@ -116,10 +116,8 @@ static int parse(const char *verb, const struct cli_option *options, int argc, c
                     "this name");
     if (r < 0 && !err.hint[0])
         err_hint(&err, r, "see pintool %s --help", verb);
-    if (r < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(PINTOOL, NULL, r, &err);
     *ret_go = true;
     return PINTOOL_DONE;
 }

@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "producer/ground/options.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/pintool.h"
 #include "producer/pintool/read_ahead.h"
@@ -165,12 +166,13 @@ static int run(char **command, bool to_stderr)
 static int measure(struct measurement *m, struct err *err)
 {
     int r = residency_probe_new(RESIDENCY_AUTO, &m->probe);
-    for (size_t i = 0; r == 0 && i < m->options.paths.n; i++) {
+    if (r < 0)
+        err_errno(err, r, "measure");
+    for (size_t i = 0; r == 0 && i < m->options.paths.n; i++)
         r = targets_add_path(&m->targets, m->options.paths.items[i], err);
-        if (r < 0) {
-            err_print(err, PINTOOL);
-            return PINTOOL_FAILED;
-        }
+    if (r < 0) {
+        err_print(err, PINTOOL);
+        return PINTOOL_FAILED;
     }
     vec_foreach(&m->targets.items, target)
         if (drop(m, target) < 0)
@@ -190,10 +192,9 @@ int pintool_measure(int argc, char **argv)
 {
     CLEANUP(measurement_done) struct measurement m = {0};
     struct err err = {0};
-    if (parse(&m, argc, argv, &err) < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
-    }
+    int r = parse(&m, argc, argv, &err);
+    if (r < 0)
+        return cli_options_wrong(PINTOOL, NULL, r, &err);
     if (m.options.help) {
         print_help();
         return PINTOOL_DONE;

@@ -95,10 +95,8 @@ int pintool_pinlist(int argc, char **argv)
     if (r == 0 && !line.path)
         r = err_hint(&err, err_set(&err, -EINVAL, "no pinlist given"),
                      "see pintool pinlist --help");
-    if (r < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(PINTOOL, NULL, r, &err);
     if (line.verbose && !line.json)
         printf("Setting file to dump: %s\n", line.path);
     CLEANUP(pinlist_done) struct pinlist list = {0};

@@ -280,12 +280,17 @@ static int suggest(struct suggestion *s, struct err *err)
     r = choice_make(&s->evidence, s->line->quota_bytes / s->page_size, &s->chosen);
     if (r < 0)
         return err_errno(err, r, "%s", s->line->file);
-    struct explanation explanation = explanation_of(s);
-    r = write_files(s, &explanation, err);
+    CLEANUP(explanation_done) struct explanation explanation = explanation_of(s);
+    r = explanation_prepare(&explanation, err); // before something is written
+    if (r == 0)
+        r = write_files(s, &explanation, err);
     if (r < 0)
         return r;
-    return s->line->json ? explanation_print_json(&explanation, err)
-                         : explanation_print(&explanation, s->line->explain, err);
+    if (s->line->json)
+        explanation_print_json(&explanation);
+    else
+        explanation_print(&explanation, s->line->explain);
+    return 0;
 }
 
 int pintool_suggest(int argc, char **argv)
@@ -305,10 +310,8 @@ int pintool_suggest(int argc, char **argv)
     const char *problem = r == 0 ? missing(&line) : NULL;
     if (problem)
         r = err_hint(&err, err_set(&err, -EINVAL, "%s", problem), "see pintool suggest --help");
-    if (r < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
-    }
+    if (r < 0)
+        return cli_options_wrong(PINTOOL, NULL, r, &err);
     struct suggestion suggestion = {.line = &line, .fd = -1, .output.stream_fd = -1};
     r = suggest(&suggestion, &err);
     suggestion_done(&suggestion);

@@ -78,12 +78,13 @@ static void print_entry_changes(const struct watched *file, const char *what,
         coverages_clear(&found);
         if (coverages_add(&found, &item->part, ranges) < 0)
             return;
-        CLEANUP(freep) char *name = found.pool.n ? report_name(item->part.name) : NULL;
+        char name_text[REPORT_NAME_MAX];
+        const char *name = found.pool.n ? report_name(name_text, item->part.name) : NULL;
         vec_foreach(&found.pool, range)
             printf("%s zip_offset=%" PRIu64 " file_offset=%" PRIu64 " total_bytes=%" PRIu64
                    " name=%s\n",
                    what, range->start, range->start - item->part.offset, range->end - range->start,
-                   name ? name : "?");
+                   name);
     }
 }
 
@@ -138,9 +139,10 @@ static void print_state(const struct watch *watch, const struct watched *file, c
         json_object_end(&json);
         return;
     }
-    CLEANUP(freep) char *name = report_name(path);
+    char name_text[REPORT_NAME_MAX];
+    const char *name = report_name(name_text, path);
     print_time(watch->now);
-    printf("%s %s\n", name ? name : "?", state);
+    printf("%s %s\n", name, state);
 }
 
 static void print_change(const struct watch *watch, const struct watched *file, uint64_t resident,
@@ -161,10 +163,11 @@ static void print_change(const struct watch *watch, const struct watched *file, 
         json_object_end(&json);
         return;
     }
-    CLEANUP(freep) char *name = report_name(file->target.path);
+    char name_text[REPORT_NAME_MAX];
+    const char *name = report_name(name_text, file->target.path);
     print_time(watch->now);
-    printf("%s resident(B)=%" PRIu64 " came(B)=%" PRIu64 " went(B)=%" PRIu64 "\n",
-           name ? name : "?", resident, came, went);
+    printf("%s resident(B)=%" PRIu64 " came(B)=%" PRIu64 " went(B)=%" PRIu64 "\n", name, resident,
+           came, went);
     print_changes(file, zip, "came", &change->came);
     print_changes(file, zip, "went", &change->went);
 }

@@ -2,13 +2,17 @@
 """The verbs that tests of faults run: each on small inputs, with all that it writes in one folder."""
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
+import time
 import zipfile
 
+import faults_client
 import lib
 from faults import Verb, Wrong
 
@@ -17,8 +21,9 @@ QUERY = "SELECT name, count(*), sum(value) FROM counter JOIN track t ON t.id = t
         "SELECT * FROM thread ORDER BY utid"
 
 
-def database(path, trace="counters_tracks"):
-    done = lib.run(lib.MMSQL, "convert", "-q", GOLDEN / f"{trace}.pftrace", "-o", path)
+def database(path, trace=GOLDEN / "counters_tracks.pftrace"):
+    """`trace` is a path."""
+    done = lib.run(lib.MMSQL, "convert", "-q", trace, "-o", path)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return path
@@ -55,7 +60,7 @@ def mmsql(name, *arguments, output=None, trace=None, needs=None, every_stack=Fal
 
 
 def old_database(path):
-    database(path, "heap_continuous")
+    database(path, GOLDEN / "heap_continuous.pftrace")
 
 
 def every_packet(folder):
@@ -63,7 +68,7 @@ def every_packet(folder):
     with open(folder / "trace", "wb") as trace:
         for text in sorted((GOLDEN / "imports").glob("*.textproto")):
             argv = ["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                    lib.ROOT / "protos/trace/trace_packet.proto"]
+                    lib.ROOT / "protos/trace/trace_packet.proto", lib.ROOT / "protos/trace/gpu_track_event.proto"]
             trace.write(subprocess.run(argv, input=text.read_bytes(), capture_output=True, check=True).stdout)
 
 
@@ -89,11 +94,11 @@ MMSQL_VERBS = (
           needs=lambda folder: database(folder / "in.db")),
     mmsql("query of a trace", "query", "--csv", "trace", QUERY, trace="counters_tracks"),
     mmsql("flamegraph", "flamegraph", "in.db", "-o", "out.svg", output="out.svg", every_stack=True,
-          needs=lambda folder: database(folder / "in.db", "heap_continuous")),
+          needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
     mmsql("pprof", "pprof", "in.db", "-o", "out.pb.gz", output="out.pb.gz", every_stack=True,
-          needs=lambda folder: database(folder / "in.db", "heap_continuous")),
-    mmsql("memory", "memory", "in.db", needs=lambda folder: database(folder / "in.db", "heap_continuous")),
-    mmsql("verdict", "verdict", "in.db", needs=lambda folder: database(folder / "in.db", "mm_pressure")),
+          needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
+    mmsql("memory", "memory", "in.db", needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
+    mmsql("verdict", "verdict", "in.db", needs=lambda folder: database(folder / "in.db", GOLDEN / "mm_pressure.pftrace")),
     mmsql("tables", "tables", "slice"),
 )
 CONFIG = """
@@ -179,4 +184,136 @@ def daemon_answer(folder, done):
 
 
 DAEMON = Verb("mmtrace daemon", daemon, daemon_answer, program="mmtrace-daemon", leaves=("state", "run"), every_stack=True)
-VERBS = MMSQL_VERBS + MMTRACE_VERBS
+
+# -- commands that speak to another process: see faults_client.py --
+
+TRUTH = lib.BUILD / "tests" / "tools" / "heap_truth"
+RESIDENCY = """
+buffers { size_kb: 1024 }
+data_sources { config { name: "linux.page_residency" page_residency_config { paths: "%s" period_ms: 50 } } }
+duration_ms: 1500
+"""
+
+
+def client(name, kind, *arguments, output=None, answer=None, program="mmtrace-client", needs=None, readable=None):
+    def make(folder):
+        (folder / "mmtrace-client").symlink_to(lib.MMTRACE)
+        if needs:
+            needs(folder)
+        if output:
+            (folder / output).write_bytes(b"old")
+        return [sys.executable, "-B", lib.ROOT / "tests" / "e2e" / "faults_client.py", kind, folder, *arguments]
+    return Verb(f"mmtrace {name}", make, answer or stdout_answer, (output,) if output else (), True, readable=readable,
+                program=program, leaves=("armed", "state", "run"))
+
+
+def status_answer(folder, done):
+    [session] = json.loads(done.stdout)["sessions"]
+    return [session[key] for key in ("name", "state", "hears", "n_data_sources", "bugreport_score")]
+
+
+def clone_answer(folder, done):
+    kinds = {kind for packet in lib.decode(folder / "out.pftrace") for kind in packet}
+    return sorted(kinds & {"trace_config", "trace_uuid", "system_info", "clock_snapshot"})
+
+
+def heap_answer(folder, done):
+    """What each function of the program has allocated, which is the same in each run; names included."""
+    with contextlib.closing(sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
+        rows = db.execute("SELECT f.name, sum(max(a.size, 0)) FROM heap_profile_allocation a JOIN stack_profile_callsite c "
+                          "ON c.id = a.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
+                          "WHERE f.name IN ('keep_small', 'drop_small', 'keep_large', 'grow') GROUP BY 1 ORDER BY 1").fetchall()
+    (folder / "answer.db").unlink()
+    return rows
+
+
+def attach_answer(folder, done):
+    return any("profile_packet" in packet for packet in lib.decode(folder / "out.pftrace"))
+
+
+def sleeper(folder):
+    (folder / "Sleeper.java").write_text(faults_client.JAVA)
+    made = lib.run("javac", "-d", folder, folder / "Sleeper.java")
+    if made.returncode:
+        raise AssertionError(made.stderr)
+
+
+def log_answer(folder, done):
+    return "byte" in (folder / "out.log").read_text() or "[B" in (folder / "out.log").read_text()
+
+
+def log_readable(folder):
+    """A log that sampling has begun ends with a whole line."""
+    log = (folder / "out.log").read_text()
+    if log != "old" and log and not log.endswith("\n"):
+        raise Wrong(f"the log ends with {log[-50:]!r}")
+
+
+CLIENT_VERBS = (
+    client("status", "daemon", "status", "--json", "--socket", "@", answer=status_answer),
+    client("trigger", "daemon", "trigger", "--socket", "@", "now"),
+    client("clone", "daemon", "clone", "running", "--socket", "@", "-q", "-o", "out.pftrace", output="out.pftrace",
+           answer=clone_answer, readable=readable),
+)
+HEAP_VERBS = (
+    mmtrace("heap", "heap", "-q", "-i", "1", "-o", "out.pftrace", "--", TRUTH, "1", "100", output="out.pftrace",
+            answer=heap_answer, readable=readable),
+    client("heap -p", "program", "heap", "-q", "-d", "300", "-p", "@", "-o", "out.pftrace", output="out.pftrace",
+           answer=attach_answer, readable=readable),
+    client("heap -p (mmheap-attach)", "program", "heap", "-q", "-d", "300", "-p", "@", "-o", "out.pftrace",
+           output="out.pftrace", answer=attach_answer, readable=readable, program="mmheap-attach"),
+)
+JAVA_VERBS = (
+    client("java", "java", "java", "@", "-q", "-r", "1", "-t", "300ms", "-o", "out.log", output="out.log",
+           answer=log_answer, needs=sleeper, readable=log_readable),
+)
+
+
+# -- pintool --
+
+def pintool(name, *arguments, output=None, needs=None):
+    def make(folder):
+        with zipfile.ZipFile(folder / "app.apk", "w") as archive:
+            archive.writestr("lib/hot.so", bytes(range(256)) * 3200)
+            archive.writestr("res/cold.bin", bytes(100000))
+        (folder / "pinlist.meta").write_bytes(struct.pack(">4I", 0, 8192, 16384, 4096))
+        if needs:
+            needs(folder)
+        if output:
+            (folder / output).write_bytes(b"old")
+        return [lib.PINTOOL, *arguments]
+    return Verb(f"pintool {name}", make, file_answer(output) if output else stdout_answer,
+                (output, f"{output}.source") if output else (), True, partial=True)
+
+
+def residency(folder):
+    """A database of a recording in which pages of the file go and come back."""
+    (folder / "config").write_text(RESIDENCY % (folder / "app.apk"))
+    argv = [lib.MMTRACE, "record", "-q", "--no-daemon", "--no-verdict", "-c", folder / "config", "-o", folder / "trace"]
+    with open(folder / "app.apk", "rb") as file, subprocess.Popen(argv, stderr=subprocess.PIPE) as recorder:
+        os.fsync(file.fileno())
+        while recorder.poll() is None:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            time.sleep(0.12)
+            os.pread(file.fileno(), 1 << 20, 0)
+            time.sleep(0.12)
+        if recorder.returncode:
+            raise AssertionError(recorder.stderr.read())
+    database(folder / "in.db", trace=folder / "trace")
+
+
+PINTOOL_VERBS = (
+    pintool("file", "file", "app.apk", "--zip", "--dump"),
+    pintool("file -o", "file", "app.apk", "--zip", "-o", "out.meta", output="out.meta"),
+    pintool("file --json", "file", "app.apk", "--json"),
+    pintool("pinlist", "pinlist", "pinlist.meta", "--json"),
+    pintool("preload", "preload", "-q", "pinlist.meta", "app.apk"),
+    pintool("measure", "measure", "app.apk", "--", "true"),
+    pintool("suggest", "suggest", "in.db", "--file", "app.apk", "--quota", "64k", "-o", "out.meta", output="out.meta",
+            needs=residency),
+)
+# What needs root, or a JDK, or the library for heap profiles.
+HAS_HEAP = (lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so").exists()
+OTHER_VERBS = CLIENT_VERBS + (HEAP_VERBS if HAS_HEAP else ()) + (DAEMON,)
+HAS_JAVA = bool(shutil.which("javac")) and (lib.BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so").exists()
+VERBS = MMSQL_VERBS + MMTRACE_VERBS + (PINTOOL_VERBS if lib.PINTOOL.exists() else ())

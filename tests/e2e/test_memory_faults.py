@@ -42,14 +42,23 @@ class OneIsRefused(Refusals):
                 self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_QUICK, verb.name))
 
     @lib.needs_root
-    def test_some_of_a_daemon(self):
-        with faults.Stage(faults_verbs.DAEMON) as stage:
-            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS, "daemon"))
+    def test_some_of_daemons_and_their_clients(self):
+        for verb in faults_verbs.OTHER_VERBS:
+            with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
+                self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS, verb.name))
+
+    @lib.needs_root
+    @unittest.skipUnless(faults_verbs.HAS_JAVA, "needs a JDK (javac), and a build with the Java agent")
+    def test_some_of_java(self):
+        [verb] = faults_verbs.JAVA_VERBS
+        with faults.Stage(verb) as stage:
+            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS // 2, verb.name))
 
     @lib.long_test
     def test_each_stack_of_each_verb(self):
         """Counts go to the log: docs/reliability.md has them."""
-        for verb in (*faults_verbs.VERBS, faults_verbs.DAEMON):
+        java = faults_verbs.JAVA_VERBS if faults_verbs.HAS_JAVA else ()
+        for verb in (*faults_verbs.VERBS, *faults_verbs.OTHER_VERBS, *java):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
                 every, without_sqlite = stage.stacks()
                 chosen = every if verb.every_stack else without_sqlite

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/unix_socket.h"
 #include "producer/ground/process_life.h"
 
@@ -51,7 +52,7 @@ struct heap_client *heap_client_free(struct heap_client *client)
 int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
                     struct heap_client **ret, struct err *err)
 {
-    struct heap_client *client = calloc(1, sizeof(*client));
+    struct heap_client *client = memory_calloc(1, sizeof(*client));
     if (!client) {
         close_fd(ring_fd);
         return -ENOMEM;
@@ -75,7 +76,7 @@ int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd
 
 static int make_java_heap(struct heap_client *client, uint64_t interval_bytes)
 {
-    struct client_heap *heap = calloc(1, sizeof(*heap));
+    struct client_heap *heap = memory_calloc(1, sizeof(*heap));
     if (!heap)
         return -ENOMEM;
     memcpy(heap->name, HEAP_JAVA_NAME, sizeof(HEAP_JAVA_NAME));
@@ -115,7 +116,7 @@ int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int 
 
 struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java)
 {
-    struct heap_client *client = calloc(1, sizeof(*client));
+    struct heap_client *client = memory_calloc(1, sizeof(*client));
     if (!client)
         return NULL;
     *client = (struct heap_client){
@@ -147,7 +148,7 @@ static int add_heap(struct heap_client *client, const struct ring_record *record
     struct client_heap **place = &client->heaps[record->heap];
     if (*place)
         return 0; // told twice
-    if (!(*place = calloc(1, sizeof(**place))))
+    if (!(*place = memory_calloc(1, sizeof(**place))))
         return -ENOMEM;
     memcpy((*place)->name, record->named->name, sizeof((*place)->name));
     (*place)->interval_bytes = record->named->interval_bytes;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
 #include "producer/ground/proc_text.h"
@@ -292,6 +293,8 @@ static void found(void *userdata, int result, const void *answer, size_t size, i
             root->number = root->number == asked->root ? 0 : root->number;
             set_all(asked, 0, STRSET_NONE);
         } else if (result < 0) {
+            if (result == -ENOMEM)
+                memory_refused();
             tell_limit(asked->names, client, result);
             if (result == NAMES_REFUSED)
                 tell_refusal(asked->names, client);
@@ -361,7 +364,7 @@ void heap_names_ask(struct heap_names *names, struct heap_client *client)
     for (struct heap_book *book; !client->names.asked && (book = book_with_news(client));) {
         const struct names_root *root = root_of(names, client);
         bool is_held = root && root->number;
-        struct names_asked *asked = malloc(sizeof(*asked));
+        struct names_asked *asked = memory_malloc(sizeof(*asked));
         if (!asked)
             return;
         *asked = (struct names_asked){.names = names, .client = client};

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "producer/foreign/payer.h"
 #include "producer/heap/vm_process.h"
 
@@ -102,7 +103,7 @@ static struct vm_look *look_of(struct heap_vms *vms, int32_t pid)
     vec_foreach(&vms->looks, look)
         if ((*look)->pid == pid)
             return *look;
-    struct vm_look *look = calloc(1, sizeof(*look));
+    struct vm_look *look = memory_calloc(1, sizeof(*look));
     if (!look || vm_look_vec_push(&vms->looks, look) < 0) {
         free(look);
         return NULL;
