@@ -11,6 +11,7 @@ import lib
 
 N_QUICK = 6
 N_DAEMONS = 8
+N_CLIENTS = 4
 
 
 def needs_library(test):
@@ -44,15 +45,16 @@ class OneIsRefused(Refusals):
     @lib.needs_root
     def test_some_of_daemons_and_their_clients(self):
         for verb in faults_verbs.OTHER_VERBS:
+            n = N_DAEMONS if verb is faults_verbs.DAEMON else N_CLIENTS
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
-                self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS, verb.name))
+                self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), n, verb.name))
 
     @lib.needs_root
     @unittest.skipUnless(faults_verbs.HAS_JAVA, "needs a JDK (javac), and a build with the Java agent")
     def test_some_of_java(self):
         [verb] = faults_verbs.JAVA_VERBS
         with faults.Stage(verb) as stage:
-            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_DAEMONS // 2, verb.name))
+            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_CLIENTS, verb.name))
 
     @lib.long_test
     def test_each_stack_of_each_verb(self):
