@@ -10,8 +10,8 @@ import unittest
 
 import lib
 import states
-from test_ipc import bind
-from test_strangers_service import Daemon
+from protowire import bind
+from strangers_daemon import Daemon
 
 HEAP = """
 buffers { size_kb: 64 }

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users who ask the daemon for more than their share (docs/threat-model.md)."""
+import contextlib
+import os
+import pathlib
+import resource
+import socket
+import struct
+import tempfile
+import time
+import unittest
+
+import lib
+import states
+import strangers
+from protowire import bind, field, invoke
+from strangers_daemon import ACTIVATE, CONFIG, Daemon, ENABLE, INITIALIZE, SERVED_S
+
+
+@lib.needs_root
+class Triggers(unittest.TestCase):
+    """M7: triggers without end, from a user whom nobody asked."""
+
+    KEEP = 4
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mmtrace-triggers-")
+        self.addCleanup(folder.cleanup)
+        armed = pathlib.Path(folder.name)
+        (armed / "ring.cfg").write_text(CONFIG + """trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000
+            triggers { name: "now" stop_delay_ms: 1 } triggers { name: "few" stop_delay_ms: 1 max_per_24_h: 2 } }""")
+        self.daemon = Daemon(self, "--keep-files", str(self.KEEP), armed=armed).ready()
+        lib.wait_for(lambda: "armed/ring.cfg: armed" in self.daemon.said(), self.daemon.said)
+
+    def trigger(self, name="now"):
+        """As root; what the command says."""
+        done = lib.run(lib.MMTRACE, "trigger", name, env=self.daemon.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def traces(self, name="now"):
+        return sorted((self.daemon.state / "traces").glob(f"ring-{name}-*.pftrace"))
+
+    @staticmethod
+    def fire(voice, path, name, n):
+        """Fires n triggers, and says so when all are answered; then goes on for ever."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(path))
+        client.sendall(bind(b"ProducerPort") + invoke(2, INITIALIZE, field(3, b"x")))
+        for i in range(n):
+            client.sendall(invoke(3 + i, ACTIVATE, field(1, name)))
+        answers = client.makefile("rb")
+        for _ in range(n + 2):
+            size, = struct.unpack("<I", answers.read(4))
+            answers.read(size)
+        voice.say("fired")
+        client.setblocking(False)
+        while True:
+            try:
+                client.send(invoke(9, ACTIVATE, field(1, name)))
+            except BlockingIOError:
+                time.sleep(0.01)
+            with contextlib.suppress(BlockingIOError):
+                client.recv(65536)
+
+    def test_evidence_stays(self):
+        """What root's triggers had recorded is there afterwards; so is what they record meanwhile."""
+        for i in range(self.KEEP):
+            self.trigger()
+            lib.wait_for(lambda: len(self.traces()) == i + 1, self.daemon.said)
+        before = self.traces()
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"now", 300)
+        self.addCleanup(stranger.end)
+        others = strangers.Timed(self.daemon.status)
+        try:
+            self.assertEqual(stranger.hear(), "fired")
+            lib.wait_for(lambda: "is held back: " in self.daemon.said(), self.daemon.said)
+            self.daemon.status()
+        finally:
+            longest, median = others.stop()
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        self.assertEqual(others.errors, [])
+        self.assertEqual([path for path in before if not path.exists()], [])
+        self.assertEqual(self.trigger(), "")
+        lib.wait_for(lambda: any(p not in before and not p.stat().st_mode & 0o1000 for p in self.traces()), self.daemon.said)
+        self.assertIn(f"of user {strangers.UID} is held back: ", self.daemon.said())
+
+    def test_no_core_is_kept_busy(self):
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"nobody waits for it", 1200)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "fired")
+        ticks = [int(x) for x in states.proc_text(self.daemon.process.pid, "stat").rpartition(")")[2].split()[11:13]]
+        time.sleep(2)
+        after = [int(x) for x in states.proc_text(self.daemon.process.pid, "stat").rpartition(")")[2].split()[11:13]]
+        share = (sum(after) - sum(ticks)) * states.TICK_S / 2
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: the daemon takes {share * 100:.1f} % of a processor")
+        self.assertLess(share, 0.15)
+
+    def test_max_per_24_h_of_root(self):
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"few", 20)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "fired")
+        self.assertEqual(self.trigger("few"), "")
+
+
+@lib.needs_root
+class Budgets(unittest.TestCase):
+    """What one user can make the daemon hold and say."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+
+    def attack(self, act, *arguments):
+        stranger = strangers.Stranger(act, self.daemon.run_dir, *arguments)
+        self.addCleanup(stranger.end)
+        others = strangers.Timed(self.daemon.status)
+        try:
+            self.assertEqual(stranger.hear(), "done")
+            self.daemon.status()
+        finally:
+            longest, median = others.stop()
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median, "
+                  f"the daemon has {self.daemon.rss_kb()} kB")
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
+
+    @staticmethod
+    def unfinished(voice, run_dir):
+        """Many connections, each with the largest frame but for its last byte."""
+        held = []
+        for _ in range(110):
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            held.append(client)
+            with contextlib.suppress(OSError):
+                client.connect(str(run_dir / "producer.sock"))
+                data = struct.pack("<I", 120000) + bytes(119999)
+                end = time.monotonic() + 0.2
+                while data and time.monotonic() < end:
+                    with contextlib.suppress(BlockingIOError):
+                        data = data[client.send(data):]
+        voice.say("done")
+        voice.stay()
+
+    def test_unfinished_requests(self):
+        before = self.daemon.rss_kb()
+        self.attack(self.unfinished)
+        self.assertLess(self.daemon.rss_kb(), before + 12288)
+        self.assertIn("more than 8 MiB", self.daemon.said())
+
+    @staticmethod
+    def refused(voice, run_dir, n):
+        """Requests for sessions that cannot be; each is a line of the log."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(run_dir / "consumer.sock"))
+        client.sendall(bind())
+        client.settimeout(0.5)
+        for i in range(n):
+            client.sendall(invoke(2 + i, ENABLE, field(1, field(22, b"x%d" % i))))
+        answers = b""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                answers += client.recv(65536)
+        voice.say("done" if b"requests for sessions" in answers else f"no limit in {answers[-200:]}")
+        voice.stay()
+
+    def test_refused_sessions(self):
+        lines = self.daemon.said().count("\n")
+        self.attack(self.refused, 400)
+        self.assertLess(self.daemon.said().count("\n") - lines, 130)
+
+
+@lib.needs_root
+class Expressions(unittest.TestCase):
+    """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
+
+    def setUp(self):
+        limit = 4 << 30  # what the attack takes does not take this machine along
+        self.daemon = Daemon(self, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ready()
+
+    def enable(self, *expressions):
+        """What the daemon says to a config with a trigger for each expression; its client does not look at them."""
+        source = field(2, field(1, field(1, b"linux.sys_stats")))
+        triggers = b"".join(field(2, field(1, b"x%d" % i) + field(2, text) + field(3, 1)) for i, text in enumerate(expressions))
+        config = field(1, field(1, 64)) + source + field(17, field(1, 2) + triggers + field(3, 600000))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(str(self.daemon.run_dir / "consumer.sock"))
+            client.sendall(bind() + invoke(2, ENABLE, field(1, config)))
+            data = b""
+            while b"_regex" not in data:
+                part = client.recv(65536)
+                self.assertTrue(part, self.daemon.said())
+                data += part
+        return data
+
+    def test_what_would_take_gigabytes(self):
+        rss_kb = self.daemon.rss_kb()
+        others = strangers.Timed(self.daemon.status)
+        for text in (b"a" + b"+" * 40, b"(" * 12 + b"a+" + b")+" * 12, b"((a|b)*(a|b)?){200}"):
+            self.assertIn(b"more than 256 characters", self.enable(text))
+        longest, _ = others.stop()
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
+        self.assertLess(self.daemon.rss_kb(), rss_kb + 4096)
+        self.assertEqual(self.daemon.end(), 0)
+
+    def test_very_many(self):
+        self.assertIn(b"more than 32 expressions", self.enable(*[b"a{255}"] * 33))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptors that strangers pass to the daemon (docs/threat-model.md)."""
+import array
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import lib
+import strangers
+from protowire import field, frame, invoke
+from strangers_daemon import CONFIG, Daemon, ENABLE, INITIALIZE, QUERY_STATE, SERVED_S
+
+TCP_LINGER_S = 60
+
+
+@lib.needs_root
+class PassedDescriptors(unittest.TestCase):
+    """H1: what a stranger passes along would block whoever writes to it or closes it."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+        self.daemon.status()
+
+    def served(self, act, *arguments, **options):
+        """What the stranger says at the end, while root's status goes on being served; the daemon then ends in order."""
+        stranger = strangers.Stranger(act, *arguments, **options)  # before there are threads, which a fork lacks
+        self.addCleanup(stranger.end)
+        others = strangers.Timed(self.daemon.status)
+        try:
+            heard = stranger.hear()
+            if heard == "open":
+                heard = stranger.hear()
+            for _ in range(3):
+                self.daemon.status()
+        finally:
+            longest, median = others.stop()
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
+        if os.environ.get("MMTRACE_FIGURES"):
+            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        self.assertEqual(self.daemon.end(), 0)
+        return heard
+
+    @staticmethod
+    def pass_lingering(voice, path, port):
+        """TCP connections with bytes that nobody takes: the last holder of each waits for them when it closes it."""
+        for _ in range(20):
+            tcp = socket.socket()
+            tcp.connect(("127.0.0.1", port))
+            tcp.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    tcp.send(bytes(65536))
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, TCP_LINGER_S))
+            tcp.setblocking(True)
+            heard, told = os.pipe()
+            if os.fork():
+                os.close(heard)
+                os.close(tcp.detach())  # the other one still has it, so this does not wait
+                os.close(told)
+                continue
+            os.close(told)
+            os.read(heard, 1)
+            signal.alarm(strangers.LIMIT_S)
+            with contextlib.suppress(OSError):
+                client = socket.socket(socket.AF_UNIX)
+                client.connect(str(path))
+                client.sendmsg([frame(field(2, 1))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
+                os.close(tcp.detach())  # before the daemon has come to it, mostly
+                time.sleep(60)
+            os._exit(0)
+        time.sleep(1)
+        voice.say("sent")
+        voice.stay()
+
+    def fuse(self, path, service, request, deaf, **options):
+        device = strangers.fuse_device(self.daemon.root)
+        mount_on = self.daemon.root / "mounted"
+        mount_on.touch()
+        return self.served(strangers.pass_fuse, device, mount_on, path, service, request, deaf, **options)
+
+    def test_fuse_file_for_a_producer(self):
+        self.fuse(self.daemon.run_dir / "producer.sock", b"ProducerPort", invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,))
+
+    def test_fuse_file_for_the_recording_of_a_member(self):
+        """Members of the consumer group may pass an output file; where it is, is their affair."""
+        source = field(2, field(1, field(1, b"linux.sys_stats")))
+        config = field(1, field(1, 64)) + source + field(8, 1) + field(9, 100)
+        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, ENABLE, field(1, config)),
+                  (strangers.FLUSH, strangers.WRITE))
+
+    def test_fuse_file_that_nobody_wanted(self):
+        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, QUERY_STATE), (strangers.FLUSH, strangers.GETATTR))
+
+    def test_socket_that_lingers(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            self.served(self.pass_lingering, self.daemon.run_dir / "producer.sock", listener.getsockname()[1])
+
+    def test_file_of_a_member(self):
+        """What is asked for comes into the file, whole by the time that the command ends."""
+        config, out = self.daemon.root / "config", self.daemon.root / "out"
+        config.write_text(CONFIG + "duration_ms: 1500 write_into_file: true file_write_period_ms: 200\n")
+        out.mkdir()
+        os.chown(out, strangers.UID, strangers.UID)
+        for _ in range(3):
+            done = lib.run(lib.MMTRACE, "record", "-c", config, "-o", out / "trace", env=self.daemon.env, user=strangers.UID,
+                           group=strangers.UID, extra_groups=[])
+            self.assertEqual((done.returncode, done.stderr.count("in this process")), (0, 0), done.stderr)
+            packets = lib.decode(out / "trace")
+            self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 15)
+            self.assertTrue([p for p in lib.of_kind(packets, "service_event") if "tracing_disabled" in p.one("service_event")])
+            self.assertEqual((out / "trace").stat().st_uid, strangers.UID)
+
+
+OLD_KERNEL = """
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    if (level == SOL_SOCKET && name == 83)
+        return errno = ENOPROTOOPT, -1;
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
+int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+    if (level == SOL_SOCKET && name == 83)
+        return errno = ENOPROTOOPT, -1;
+    return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+}
+"""
+
+
+@unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+class PassedDescriptorsBefore616(PassedDescriptors):
+    """The same where the kernel cannot refuse descriptors (before Linux 6.16)."""
+
+    def setUp(self):
+        if lib.is_sanitized():
+            self.skipTest("a sanitizer wants to be loaded first")
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "old.c").write_text(OLD_KERNEL)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "old.so", folder / "old.c"], check=True)
+        os.environ["LD_PRELOAD"] = str(folder / "old.so")
+        try:
+            self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+        finally:
+            del os.environ["LD_PRELOAD"]
+        del self.daemon.env["LD_PRELOAD"]
+
+    test_file_of_a_member = None
+
+    def test_triggers_arrive(self):
+        done = lib.run(lib.MMTRACE, "trigger", "--optional", "x", env=self.daemon.env, user=strangers.UID, group=strangers.UID,
+                       extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lib.wait_for(lambda: not list(pathlib.Path(f"/proc/{self.daemon.process.pid}/task/{self.daemon.process.pid}/children")
+                                      .read_text().split()), "the end of the relay")
+
+    def test_crowd(self):
+        """Connections beyond what one user may have are refused, and root is served."""
+        def come(voice, path):
+            clients = [socket.socket(socket.AF_UNIX) for _ in range(24)]
+            for client in clients:
+                client.connect(str(path))
+            voice.say("there")
+            voice.stay()
+
+        stranger = strangers.Stranger(come, self.daemon.run_dir / "producer.sock")
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "there")
+        lib.wait_for(lambda: "a connection was refused: relays of user" in self.daemon.said(), self.daemon.said)
+        self.daemon.status()
+        # Consumers have relays of their own, also those of the same user.
+        done = lib.run(lib.MMTRACE, "status", env=self.daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
