@@ -51,7 +51,7 @@ int background_enter(struct background *background, struct err *err)
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
-        int r = err_errno(err, -errno, "fork");
+        int r = err_errno(err, -errno, "no process can be started");
         close_fd(pipe_fds[0]);
         close_fd(pipe_fds[1]);
         return r;

@@ -150,7 +150,7 @@ static int report_apart(const struct command_line *line, struct err *err)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
-        return err_errno(err, -errno, "fork");
+        return err_errno(err, -errno, "no process can be started");
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         int r = getppid() == parent ? write_report(line, err) : -ECANCELED;

@@ -273,7 +273,7 @@ static int start_child(struct heap_run *run, struct err *err)
 {
     run->child = fork();
     if (run->child < 0)
-        return err_errno(err, -errno, "fork");
+        return err_errno(err, -errno, "no process can be started");
     if (run->child > 0)
         return 0;
     sigprocmask(SIG_SETMASK, &run->former_mask, NULL);
