@@ -1,29 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of data sources. process_stats comes first: it must listen before others publish
-// pids; perf_map before heap profiles do.
+// Looks up data sources by what configs say.
 #include "common/str.h"
-#include "producer/sources/ftrace/ftrace_source.h"
-#include "producer/sources/heap/heap_source.h"
-#include "producer/sources/perf_map/perf_map_source.h"
-#include "producer/sources/process_stats/process_stats_source.h"
-#include "producer/sources/residency/residency_sampler.h"
 #include "producer/sources/source.h"
-#include "producer/sources/sys_stats/sys_stats_source.h"
-#include "producer/sources/system_info/system_info_source.h"
-
-const struct source_class *const source_classes[] = {
-    // clang-format off
-    &process_stats_class,
-    &ftrace_source_class,
-    &sys_stats_class,
-    &page_residency_class,
-    &perf_map_class,
-    &heap_source_class,
-    &system_info_class,
-    NULL,
-    // clang-format on
-};
 
 bool source_class_is(const struct source_class *class, const char *name)
 {
@@ -39,6 +18,14 @@ const struct source_class *source_class_find(const char *name)
 {
     for (const struct source_class *const *class = source_classes; *class; class ++)
         if (source_class_is(*class, name))
+            return *class;
+    return NULL;
+}
+
+const struct source_class *source_class_of_config(const char *field)
+{
+    for (const struct source_class *const *class = source_classes; *class; class ++)
+        if ((*class)->config && str_eq((*class)->config, field))
             return *class;
     return NULL;
 }

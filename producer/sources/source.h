@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data source: turns something that the kernel knows into packets. Each is one file (or folder)
-// here that defines a `const struct source_class`, and one row in source_classes[] (registry.c).
-// Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
-// config.
+// A data source: turns something that the kernel knows into packets. Each is NAME_source.c or a
+// folder NAME here, which defines `const struct source_class NAME_class`, and a row in meson.build.
+// CONTRIBUTING.md has the whole list of steps. Sources know nothing of sessions, files or triggers:
+// they get a packet writer, a loop and a config.
 //
 // Life: open (parse and check the config, open files, no kernel state changes) -> perhaps prepare
 // -> start -> flush* -> stop -> close. After a failed open nothing is left behind; after a failed
@@ -64,10 +64,29 @@ struct source_counts {
 
 struct source;
 
+// A field of a config that is accepted and not read.
+struct config_unread {
+    const ProtobufCMessageDescriptor *message;
+    const char *field;
+    bool warn;       // where it is set: somebody would only notice in the trace
+    const char *why; // reads on behind "FIELD: "
+};
+
+// The name of a field of DataSourceConfig, which exists.
+#define SOURCE_CONFIG(field) (&#field[0 * sizeof(((Pb__DataSourceConfig *)0)->field)])
+
 struct source_class {
     const char *name;           // as configs name it: "linux.sys_stats"
     const char *const *aliases; // further names, NULL-terminated; may be NULL
     const char *summary;        // one line for --help
+    // SOURCE_CONFIG() of what this source reads and no other does; NULL: it has no such field. All
+    // fields of that message are read by this source, or stand in `unread`.
+    const char *config;
+    const struct config_unread *unread; // ends with a field of NULL; may be NULL
+    // Calls `warn` for what in the config has no effect; `what` goes on behind the path of the
+    // source's config. May be NULL.
+    void (*check)(const Pb__DataSourceConfig *config,
+                  void (*warn)(void *userdata, const char *what), void *userdata);
 
     // `config` is borrowed until close(). *ret is owned by the caller and released by close().
     // Texts in `err` do not begin with the source's name: the caller puts it in front.
@@ -101,11 +120,14 @@ struct source {
 };
 
 extern const struct source_class
-    *const source_classes[]; // NULL-terminated, in the order sources start
+    *const source_classes[]; // NULL-terminated, in the order sources start: the rows of meson.build
 
 // Whether `name` is the class's own or one of its aliases.
 bool source_class_is(const struct source_class *class, const char *name);
 const struct source_class *source_class_find(const char *name); // NULL: nobody provides it
+
+// The class that reads the field of DataSourceConfig; NULL: nobody does.
+const struct source_class *source_class_of_config(const char *field);
 
 // The names and aliases of all classes, NULL-terminated: at most `n` - 1 of them, n > 0.
 void source_class_names(const char **ret, size_t n);

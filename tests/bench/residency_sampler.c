@@ -82,20 +82,20 @@ static void measure(const char *parent, unsigned n_files, unsigned n_runs)
     Pb__DataSourceConfig config = PB__DATA_SOURCE_CONFIG__INIT;
     config.page_residency_config = &residency;
     struct source *source;
-    if (page_residency_class.open(&env, &config, &source, &err) < 0 ||
-        page_residency_class.start(source, &err) < 0)
+    if (residency_class.open(&env, &config, &source, &err) < 0 ||
+        residency_class.start(source, &err) < 0)
         die(err.text);
-    page_residency_class.flush(source); // the first samples
+    residency_class.flush(source); // the first samples
 
     uint64_t packets = writer.packets;
     double start = now();
     for (int i = 0; i < ROUNDS; i++)
-        page_residency_class.flush(source);
+        residency_class.flush(source);
     double took = (now() - start) / ROUNDS;
     printf("%u files in %2u runs: %.3f ms a round, %.0f ns a file, %.1f packets a round\n", n_files,
            n_runs, took * 1e3, took * 1e9 / n_files, (double)(writer.packets - packets) / ROUNDS);
-    page_residency_class.stop(source);
-    page_residency_class.close(source);
+    residency_class.stop(source);
+    residency_class.close(source);
     packet_buffer_free(buffer);
     loop_free(loop);
     remove_files(dir, n_files);

@@ -10,10 +10,14 @@ import graphlib
 import json
 import pathlib
 import re
+import sys
 import unittest
 
 import lib
 from lib import ROOT
+
+sys.path.insert(0, str(ROOT / "protos"))
+import gen_fields  # noqa: E402
 
 CALLS = """
 open open64 openat openat2 creat opendir scandir nftw ftw glob fopen freopen stat lstat fstatat statx statfs statvfs
@@ -24,6 +28,8 @@ text_file_open text_file_read_once
 """.split()
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+
+TEXT_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 OWN_PROC = "files that the kernel makes of this process"
 PROC = "files that the kernel makes in /proc, which do not wait for their process"
@@ -109,7 +115,8 @@ class LookUps(unittest.TestCase):
         for name, calls in self.calls.items():
             entry = entry_of(name)
             with self.subTest(name):
-                self.assertIsNotNone(entry, f"{sorted(calls)}: through producer/foreign/, or say here why not")
+                self.assertIsNotNone(entry, f"{name} calls {sorted(calls)}: go through producer/foreign/, or add a row "
+                                            "to ALLOWED in tests/e2e/test_architecture.py that says why not")
                 allowed = ALLOWED[entry][0]
                 self.assertLessEqual(calls, calls if allowed is None else set(allowed.split()),
                                      "through producer/foreign/, or say here why not")
@@ -253,6 +260,65 @@ class Texts(unittest.TestCase):
         self.assertEqual(found, ["common/elements.h"], "use ELEMENTS() of common/elements.h")
 
 
+class Sources(unittest.TestCase):
+    """Data sources of the recorder: what CONTRIBUTING.md says of them, so that no step is forgotten."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = ROOT / "producer" / "sources"
+        cls.rows = re.findall(r"'(\w+)'", re.search(r"data_sources = \[(.*?)\]", (cls.folder / "meson.build").read_text(),
+                                                   re.DOTALL)[1])
+        cls.texts, cls.homes = collections.defaultdict(str), {}
+        for path in [*cls.folder.glob("*_source.c"), *cls.folder.glob("*/*.[ch]")]:
+            name = path.name.removesuffix("_source.c") if path.parent == cls.folder else path.parent.name
+            text = TEXT_COMMENTS.sub(" ", path.read_text())
+            cls.texts[name] += text
+            for found in re.findall(r"^const struct source_class (\w+) =", text, re.MULTILINE):
+                cls.homes[name] = (str(path.relative_to(ROOT)), found)
+        cls.schema = gen_fields.Schema()
+        for path in sorted(ROOT.glob("protos/*/*.proto")):
+            gen_fields.Parser(path, cls.schema)
+        cls.configs = {field.name: field for field in cls.schema.messages["DataSourceConfig"]}
+
+    def test_a_source_has_its_row(self):
+        for name, (home, found) in self.homes.items():
+            self.assertEqual(found, f"{name}_class", f"{home}: the class has the name of the source's file or folder")
+            self.assertIn(name, self.rows, f"{home}: add '{name}' to data_sources in producer/sources/meson.build")
+        self.assertEqual(set(self.rows), set(self.homes), "rows of data_sources without a class")
+
+    def test_a_source_reads_its_own_config_alone(self):
+        for name, (home, _) in self.homes.items():
+            own = re.findall(r"\.config = SOURCE_CONFIG\((\w+)\)", self.texts[name])
+            read = {field for field in re.findall(r"->(\w+)", self.texts[name])
+                    if field in self.configs and self.configs[field].number >= 100}
+            with self.subTest(name):
+                self.assertEqual(read - set(own), set(), f"{home}: add .config = SOURCE_CONFIG() of that to the class")
+
+    def test_a_source_reads_every_field_of_its_config(self):
+        for name, (home, _) in self.homes.items():
+            pasted = re.findall(r"##(_\w+)", self.texts[name])  # ends of names that macros make
+            for config in re.findall(r"\.config = SOURCE_CONFIG\((\w+)\)", self.texts[name]):
+                for place, field in self.fields(self.configs[config].type):
+                    known = re.search(rf'(?:->|\.|")(?:n_|has_)?{field}\b', self.texts[name]) or any(
+                        field.endswith(end) and re.search(rf"\b{field.removesuffix(end)}\b", self.texts[name])
+                        for end in pasted)
+                    with self.subTest(name):
+                        self.assertTrue(known, f"{home}: {place}.{field} is not read: read it, or add a row to .unread")
+
+    def test_a_source_is_documented(self):
+        text = (ROOT / "docs" / "recording.md").read_text()
+        for name, (home, _) in self.homes.items():
+            called = re.search(r'\.name = "([^"]+)"', self.texts[name])[1]
+            self.assertTrue(f"- `{called}`" in text, f'{home}: add {called} to "Data sources" in docs/recording.md')
+
+    def fields(self, message):
+        for field in self.schema.messages[message]:
+            yield message, field.name
+            inner = gen_fields.resolve(self.schema, message, field.type)
+            if inner in self.schema.messages:
+                yield from self.fields(inner)
+
+
 class Build(unittest.TestCase):
     def test_a_source_is_compiled_again_for_other_flags_only(self):
         commands = collections.defaultdict(list)
@@ -270,7 +336,7 @@ class Build(unittest.TestCase):
         for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.c"))]:
             name = str(path.relative_to(ROOT))
             if not name.startswith(needs_libraries):
-                self.assertIn(path, compiled, f"{name}: add it to the meson.build of its folder")
+                self.assertTrue(path in compiled, f"{name}: add it to the meson.build of its folder")
 
     def test_each_folder_lists_its_own_sources(self):
         for path in [*ROOT.glob("*/**/meson.build")]:

@@ -4,16 +4,18 @@
 //
 //     config_tool print|encode|check [--txt] FILE
 //
-// print: as canonical text; encode: the bytes; check: warnings on standard output (sources known
-// are those of a fixed list, the machine has 1 GiB). Errors go to standard error, exit status 1.
+// print: as canonical text; encode: the bytes; check: warnings on standard output (the
+// machine has 1 GiB). Errors go to standard error, exit status 1.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/pbtext.h"
 #include "producer/service/config/config.h"
 #include "producer/service/config/config_check.h"
+#include "producer/sources/source.h"
 
 static void print_warning(void *userdata, enum log_level level, const char *line)
 {
@@ -24,9 +26,8 @@ static void print_warning(void *userdata, enum log_level level, const char *line
 
 static int check(const struct config *config, struct err *err)
 {
-    static const char *const sources[] = {"linux.ftrace",        "linux.page_residency",
-                                          "linux.process_stats", "linux.sys_stats",
-                                          "linux.system_info",   NULL};
+    const char *sources[64];
+    source_class_names(sources, ELEMENTS(sources));
     struct log log = {.max_level = LOG_LEVEL_WARNING, .write = print_warning};
     struct config_check_env env = {
         .log = &log, .source_names = sources, .memory_bytes = (uint64_t)1 << 30};

@@ -257,14 +257,13 @@ static void stage_open(struct stage *stage, uint64_t pages, size_t buffer_bytes,
 static void stage_start(struct stage *stage)
 {
     struct err err = {0};
-    assert_int_equal(page_residency_class.open(&stage->env, &stage->config, &stage->source, &err),
-                     0);
-    assert_int_equal(page_residency_class.start(stage->source, &err), 0);
+    assert_int_equal(residency_class.open(&stage->env, &stage->config, &stage->source, &err), 0);
+    assert_int_equal(residency_class.start(stage->source, &err), 0);
 }
 
 static void stage_close(struct stage *stage)
 {
-    stage->source = page_residency_class.close(stage->source);
+    stage->source = residency_class.close(stage->source);
     packet_buffer_free(stage->buffer);
     loop_free(stage->loop);
     unlink(stage->path);
@@ -289,7 +288,7 @@ static void sample_and_compare(struct stage *stage, struct reading *reading)
 {
     for (int attempt = 0;; attempt++) {
         CLEANUP(page_ranges_done) struct page_ranges before = ask_mincore(stage->fd, stage->pages);
-        page_residency_class.flush(stage->source);
+        residency_class.flush(stage->source);
         read_all(reading, stage->buffer);
         assert_true(reading->has_runs);
         assert_int_equal(reading->pages, stage->pages);
@@ -338,8 +337,8 @@ static void every_sample_leads_to_what_mincore_says(void **state)
 
     // A reader that begins here is given everything again.
     struct reading fresh = {0};
-    page_residency_class.clear_state(stage.source);
-    page_residency_class.stop(stage.source);
+    residency_class.clear_state(stage.source);
+    residency_class.stop(stage.source);
     read_all(&fresh, stage.buffer);
     assert_true(fresh.has_runs && fresh.n_complete == 1 && fresh.n_tracks == 1);
     reading_done(&fresh);
@@ -382,7 +381,7 @@ static void a_wrapped_ring_still_tells_everything(void **state)
         bring_in(&stage, (uint64_t)(round * 37) % 590, 1 + (uint64_t)round % 8);
         if (round % 3 == 0)
             drop_pages(&stage, (uint64_t)(round * 11) % 500, 40);
-        page_residency_class.flush(stage.source);
+        residency_class.flush(stage.source);
     }
     struct packet_buffer_stats stats;
     packet_buffer_get_stats(stage.buffer, &stats);
@@ -391,7 +390,7 @@ static void a_wrapped_ring_still_tells_everything(void **state)
 
     struct reading reading = {0};
     struct page_ranges before = ask_mincore(stage.fd, stage.pages);
-    page_residency_class.stop(stage.source);
+    residency_class.stop(stage.source);
     read_all(&reading, stage.buffer);
     struct page_ranges after = ask_mincore(stage.fd, stage.pages);
     assert_string_equal(reading.path, stage.path);
@@ -425,7 +424,7 @@ static void long_lists_come_in_parts_or_as_counts(void **state)
     stage_start(&stage);
     for (uint64_t i = 0; i < 60000; i += 2)
         bring_in(&stage, i, 1);
-    page_residency_class.flush(stage.source);
+    residency_class.flush(stage.source);
     read_all(&reading, stage.buffer);
     assert_false(reading.has_runs);
     assert_int_equal(reading.n_counts_only, 1);
@@ -442,9 +441,9 @@ static void a_deleted_file_is_gone_and_forgotten(void **state)
     stage_open(&stage, 100, 4096, PACKET_BUFFER_RING);
     stage_start(&stage);
     bring_in(&stage, 0, 50);
-    page_residency_class.flush(stage.source);
+    residency_class.flush(stage.source);
     assert_int_equal(unlink(stage.path), 0);
-    page_residency_class.flush(stage.source);
+    residency_class.flush(stage.source);
     struct packet_cursor cursor = {0};
     struct packet_view view;
     while (packet_buffer_next(stage.buffer, &cursor, &view))
@@ -452,7 +451,7 @@ static void a_deleted_file_is_gone_and_forgotten(void **state)
     assert_int_equal(reading.n_gone, 1);
     assert_int_equal(reading.counter, 0);
     for (int i = 0; i < 300; i++)
-        page_residency_class.flush(stage.source); // rounds fill the ring
+        residency_class.flush(stage.source); // rounds fill the ring
     struct packet_buffer_stats stats;
     packet_buffer_get_stats(stage.buffer, &stats);
     assert_int_equal(stats.retained_packets, 1); // what clears the state
@@ -479,9 +478,9 @@ static void periods_are_kept_by_the_loop(void **state)
         read_all(&reading, stage.buffer);
     }
     run_what_is_due(stage.loop, &span);
-    page_residency_class.stop(stage.source);
+    residency_class.stop(stage.source);
     struct source_counts counts;
-    page_residency_class.counts(stage.source, &counts);
+    residency_class.counts(stage.source, &counts);
     read_all(&reading, stage.buffer);
     // Each point of the grid has its round or is counted as missed; the stop makes one more.
     assert_in_range(reading.n_rounds - 1 + reading.n_missed,
@@ -528,12 +527,10 @@ static void a_config_without_files_is_refused(void **state)
     struct err err = {0};
     stage_open(&stage, 1, 4096, PACKET_BUFFER_RING);
     stage.residency.n_paths = 0;
-    assert_int_equal(page_residency_class.open(&stage.env, &stage.config, &stage.source, &err),
-                     -EINVAL);
+    assert_int_equal(residency_class.open(&stage.env, &stage.config, &stage.source, &err), -EINVAL);
     assert_non_null(strstr(err.text, "names no paths"));
     stage.config.page_residency_config = NULL;
-    assert_int_equal(page_residency_class.open(&stage.env, &stage.config, &stage.source, &err),
-                     -EINVAL);
+    assert_int_equal(residency_class.open(&stage.env, &stage.config, &stage.source, &err), -EINVAL);
     stage_close(&stage);
 }
 

@@ -19,6 +19,7 @@
 #include "producer/service/config/config.h"
 #include "producer/service/config/config_unread.h"
 #include "producer/service/triggers/name_regex.h"
+#include "producer/sources/source.h"
 
 #define BUFFERS_MAX             128
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
@@ -182,63 +183,55 @@ static void check_source_name(const struct check *check, size_t i, const char *n
          near ? "\"?" : "");
 }
 
-// The field of DataSourceConfig in which a data source finds its own config.
+// Where data sources that are not provided here find their own config, for configs of others.
 static const struct {
     const char *source;
     const char *field;
-} own_configs[] = {
-    {"android.heapprofd", "heapprofd_config"},
+} foreign_configs[] = {
     {"android.java_hprof", "java_hprof_config"},
-    {"linux.ftrace", "ftrace_config"},
     {"linux.inode_file_map", "inode_file_config"},
-    {"linux.page_residency", "page_residency_config"},
-    {"linux.perf_map", "perf_map_config"},
     {"linux.perf", "perf_event_config"},
-    {"linux.process_stats", "process_stats_config"},
-    {"linux.sys_stats", "sys_stats_config"},
-    {"linux.system_info", "system_info_config"},
     {"track_event", "track_event_config"},
 };
 
 #define FIRST_SOURCE_CONFIG 100 // fields of DataSourceConfig from here on belong to one source each
 
-static void check_own_config(const struct check *check, size_t i,
-                             const Pb__DataSourceConfig *source)
+static bool is_own_config(const ProtobufCFieldDescriptor *field)
 {
-    const char *own = NULL;
-    for (size_t k = 0; k < ELEMENTS(own_configs); k++)
-        if (str_eq(own_configs[k].source, source->name))
-            own = own_configs[k].field;
+    return field->id >= FIRST_SOURCE_CONFIG && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+           !str_eq(field->name, "interceptor_config") && !str_eq(field->name, "for_testing");
+}
+
+// Warns of configs that are another source's. Nothing is known of a source that neither stands in
+// the list above nor is provided here.
+static void check_own_config(const struct check *check, size_t i,
+                             const Pb__DataSourceConfig *source, const struct source_class *class)
+{
+    const char *own = class ? class->config : NULL;
+    for (size_t k = 0; k < ELEMENTS(foreign_configs); k++)
+        if (str_eq(foreign_configs[k].source, source->name))
+            own = foreign_configs[k].field;
     const ProtobufCMessageDescriptor *descriptor = source->base.descriptor;
-    for (unsigned k = 0; own && k < descriptor->n_fields; k++) {
+    for (unsigned k = 0; (own || class) && k < descriptor->n_fields; k++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[k];
-        if (field->id < FIRST_SOURCE_CONFIG || field->type != PROTOBUF_C_TYPE_MESSAGE ||
-            str_eq(field->name, "interceptor_config") || str_eq(field->name, "for_testing") ||
-            str_eq(field->name, own))
+        if (!is_own_config(field) || (own && str_eq(field->name, own)))
             continue;
         if (*(const void *const *)((const char *)source + field->offset))
-            WARN(check, "data_sources[%zu].config.%s: has no effect on \"%s\", which reads %s", i,
-                 field->name, source->name, own);
+            WARN(check, "data_sources[%zu].config.%s: has no effect on \"%s\", which %s%s", i,
+                 field->name, source->name, own ? "reads " : "has no config of its own",
+                 own ? own : "");
     }
 }
 
-static void check_sys_stats(const struct check *check, size_t i, const Pb__SysStatsConfig *stats)
+struct source_check {
+    const struct check *check;
+    size_t i;
+};
+
+static void warn_of_source(void *userdata, const char *what)
 {
-    const struct {
-        const char *name;
-        size_t n_counters;
-        uint32_t period_ms;
-    } parts[] = {
-        {"meminfo", stats->n_meminfo_counters, stats->meminfo_period_ms},
-        {"vmstat", stats->n_vmstat_counters, stats->vmstat_period_ms},
-        {"stat", stats->n_stat_counters, stats->stat_period_ms},
-    };
-    for (size_t k = 0; k < ELEMENTS(parts); k++)
-        if (parts[k].n_counters && !parts[k].period_ms)
-            WARN(check,
-                 "data_sources[%zu].config.sys_stats_config.%s_counters: has no effect without "
-                 "%s_period_ms",
-                 i, parts[k].name, parts[k].name);
+    const struct source_check *of = userdata;
+    WARN(of->check, "data_sources[%zu].config.%s", of->i, what);
 }
 
 static int check_data_sources(const struct check *check)
@@ -256,9 +249,10 @@ static int check_data_sources(const struct check *check)
         if (r < 0)
             return r;
         check_source_name(check, i, source->name);
-        check_own_config(check, i, source);
-        if (source->sys_stats_config)
-            check_sys_stats(check, i, source->sys_stats_config);
+        const struct source_class *class = source_class_find(source->name);
+        check_own_config(check, i, source, class);
+        if (class && class->check)
+            class->check(source, warn_of_source, &(struct source_check){check, i});
     }
     return 0;
 }

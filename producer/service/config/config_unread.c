@@ -3,8 +3,10 @@
 // Configs are written for many machines and for Perfetto, so a field without effect is no error. It
 // is worth a line only where the recording differs from what was asked for; what speaks to
 // Android's services, or of shared memory that one process does not need, is passed over in
-// silence. Every field of the config is either read by somebody or stands here; a unit test holds
-// both lists against the descriptors, so that a new field cannot be forgotten.
+// silence. Every field is either read or stands in a list: fields of a data source's own config in
+// the list of its class, all others here. tests/unit/config_unread.c holds the fields that are read
+// here against the descriptors, tests/e2e/test_architecture.py those of data sources against their
+// code.
 #include "producer/service/config/config_unread.h"
 
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include "common/str.h"
 
 #define PATH_BYTES_MAX 192
+#define SAID_MAX       64
 
 #define TRACE    &pb__trace_config__descriptor
 #define BUFFER   &pb__trace_config__buffer_config__descriptor
@@ -21,7 +24,6 @@
 #define ENTRY    &pb__trace_config__data_source__descriptor
 #define OVERRIDE &pb__trace_config__guardrail_overrides__descriptor
 #define SOURCE   &pb__data_source_config__descriptor
-#define FTRACE   &pb__ftrace_config__descriptor
 
 static const struct config_unread rows[] = {
     {TRACE, "deferred_start", true, "has no effect, recording starts at once"},
@@ -64,8 +66,6 @@ static const struct config_unread rows[] = {
     {SOURCE, "interceptor_config", true, "has no effect, packets go into the buffer"},
     {SOURCE, "legacy_config", true, "has no effect, no data source here reads it"},
     {SOURCE, "for_testing", false, "is for data sources of Perfetto's own tests"},
-    {FTRACE, "initialize_ksyms_synchronously_for_testing", false,
-     "has no effect in Perfetto either"},
 };
 
 #define N_ROWS ELEMENTS(rows)
@@ -75,32 +75,36 @@ static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no
 
 #define FIRST_SOURCE_CONFIG 100
 
-static bool is_provided(const char *field)
-{
-    static const char *const provided[] = {"ftrace_config",    "page_residency_config",
-                                           "perf_map_config",  "process_stats_config",
-                                           "sys_stats_config", "system_info_config"};
-    for (size_t i = 0; i < ELEMENTS(provided); i++)
-        if (str_eq(provided[i], field))
-            return true;
-    return false;
-}
-
 const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,
                                                const ProtobufCFieldDescriptor *field)
 {
     for (size_t i = 0; i < N_ROWS; i++)
         if (rows[i].message == message && str_eq(rows[i].field, field->name))
             return &rows[i];
+    for (const struct source_class *const *class = source_classes; *class; class ++)
+        for (const struct config_unread *row = (*class)->unread; row && row->field; row++)
+            if (row->message == message && str_eq(row->field, field->name))
+                return row;
     bool of_source = message == SOURCE && field->id >= FIRST_SOURCE_CONFIG &&
                      field->type == PROTOBUF_C_TYPE_MESSAGE;
-    return of_source && !is_provided(field->name) ? &foreign : NULL;
+    return of_source && !source_class_of_config(field->name) ? &foreign : NULL;
 }
 
 struct walk {
     const struct log *log;
-    bool said[N_ROWS];
+    const struct config_unread *said[SAID_MAX]; // what comes after so many may be said again
+    size_t n_said;
 };
+
+static bool is_said(struct walk *walk, const struct config_unread *row)
+{
+    for (size_t i = 0; i < walk->n_said; i++)
+        if (walk->said[i] == row)
+            return true;
+    if (walk->n_said < SAID_MAX)
+        walk->said[walk->n_said++] = row;
+    return false;
+}
 
 static void walk_message(struct walk *walk, const ProtobufCMessage *message, const char *path);
 
@@ -117,11 +121,8 @@ static void walk_field(struct walk *walk, const ProtobufCMessage *message,
         return;
     const struct config_unread *row = config_unread_find(message->descriptor, field);
     if (row) {
-        bool *said = row == &foreign ? NULL : &walk->said[row - rows];
-        if (row->warn && !*said)
+        if (row->warn && !is_said(walk, row))
             log_warning(walk->log, "%s%s: %s", path, field->name, row->why);
-        if (said)
-            *said = true;
         return;
     }
     if (field->type != PROTOBUF_C_TYPE_MESSAGE)

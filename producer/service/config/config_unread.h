@@ -4,17 +4,9 @@
 // absence somebody would only notice in the trace get a warning.
 #pragma once
 
-#include <stdbool.h>
-
 #include "common/log.h"
+#include "producer/sources/source.h"
 #include "protos/config/trace_config.pb-c.h"
-
-struct config_unread {
-    const ProtobufCMessageDescriptor *message;
-    const char *field;
-    bool warn;       // where it is set
-    const char *why; // reads on behind "FIELD: "
-};
 
 // The reason why nobody reads `field` of `message`; NULL: it is read.
 const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,

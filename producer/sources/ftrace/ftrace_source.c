@@ -137,7 +137,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     struct ftrace_source *ftrace = memory_calloc(1, sizeof(*ftrace));
     if (!ftrace)
         return err_errno(err, -ENOMEM, "ftrace");
-    ftrace->source.class = &ftrace_source_class;
+    ftrace->source.class = &ftrace_class;
     ftrace->env = *env;
     ftrace->setup.fs.journal_fd = -1;
     ftrace->config = config->ftrace_config;
@@ -614,9 +614,17 @@ static void ftrace_clear_state(struct source *source)
         bundle_clear_state(&ftrace->reader.bundle);
 }
 
-const struct source_class ftrace_source_class = {
+static const struct config_unread unread[] = {
+    {&pb__ftrace_config__descriptor, "initialize_ksyms_synchronously_for_testing", false,
+     "has no effect in Perfetto either"},
+    {.field = NULL},
+};
+
+const struct source_class ftrace_class = {
     .name = "linux.ftrace",
     .summary = "events of the kernel: scheduling, memory, reclaim, any tracepoint",
+    .config = SOURCE_CONFIG(ftrace_config),
+    .unread = unread,
     .open = ftrace_open,
     .prepare = ftrace_prepare,
     .start = ftrace_start,

@@ -5,4 +5,4 @@
 
 #include "producer/sources/source.h"
 
-extern const struct source_class ftrace_source_class;
+extern const struct source_class ftrace_class;

@@ -59,7 +59,7 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     struct heap_source *heap = calloc(1, sizeof(*heap));
     if (!heap)
         return -ENOMEM;
-    heap->source.class = &heap_source_class;
+    heap->source.class = &heap_class;
     heap->env = *env;
     heap->host = env->roots->heap_host;
     heap->settings = settings;
@@ -184,10 +184,20 @@ static void heap_counts(const struct source *source, struct source_counts *ret)
     ret->problem = heap->problem[0] && n_profiled == 0 ? heap->problem : NULL;
 }
 
-const struct source_class heap_source_class = {
+static const struct config_unread unread[] = {
+    {&pb__heapprofd_config__descriptor, "disable_fork_teardown", false,
+     "a fork never ends a profile"},
+    {&pb__heapprofd_config__descriptor, "disable_vfork_detection", false,
+     "a child after vfork() always counts as its parent"},
+    {.field = NULL},
+};
+
+const struct source_class heap_class = {
     .name = "android.heapprofd",
     .aliases = (const char *const[]){"linux.heap", NULL},
     .summary = "sampled call stacks of what native programs allocate",
+    .config = SOURCE_CONFIG(heapprofd_config),
+    .unread = unread,
     .open = heap_open,
     .start = heap_start,
     .flush = heap_flush,

@@ -7,4 +7,4 @@
 
 #include "producer/sources/source.h"
 
-extern const struct source_class heap_source_class;
+extern const struct source_class heap_class;

@@ -508,6 +508,7 @@ static void perf_map_counts(const struct source *source, struct source_counts *r
 const struct source_class perf_map_class = {
     .name = "linux.perf_map",
     .summary = "names of code that runtimes make (perf-PID.map)",
+    .config = SOURCE_CONFIG(perf_map_config),
     .open = perf_map_open,
     .start = perf_map_start,
     .flush = perf_map_flush,

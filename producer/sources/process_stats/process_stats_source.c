@@ -272,6 +272,7 @@ static void process_stats_clear_state(struct source *source)
 const struct source_class process_stats_class = {
     .name = "linux.process_stats",
     .summary = "names of processes and threads, and their memory",
+    .config = SOURCE_CONFIG(process_stats_config),
     .open = process_stats_open,
     .start = process_stats_start,
     .flush = process_stats_flush,

@@ -575,7 +575,7 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     struct sampler *sampler = calloc(1, sizeof(*sampler));
     if (!sampler)
         return err_errno(err, -ENOMEM, "state");
-    sampler->source.class = &page_residency_class;
+    sampler->source.class = &residency_class;
     sampler->env = *env;
     read_config(sampler, what);
     int r = residency_probe_new(RESIDENCY_AUTO, &sampler->probe);
@@ -594,9 +594,10 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     return 0;
 }
 
-const struct source_class page_residency_class = {
+const struct source_class residency_class = {
     .name = "linux.page_residency",
     .summary = "which pages of which files are in the page cache",
+    .config = SOURCE_CONFIG(page_residency_config),
     .open = page_residency_open,
     .start = page_residency_start,
     .flush = page_residency_flush,

@@ -7,4 +7,4 @@
 
 #include "producer/sources/source.h"
 
-extern const struct source_class page_residency_class;
+extern const struct source_class residency_class;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/memory.h"
 #include "producer/ground/proc_text.h"
 #include "producer/sources/sys_stats/counter_keys.h"
@@ -488,9 +489,36 @@ static void sys_stats_counts(const struct source *source, struct source_counts *
     ret->events_lost = stats->n_missed + stats->env.writer->packets_dropped;
 }
 
+static void sys_stats_check(const Pb__DataSourceConfig *config,
+                            void (*warn)(void *userdata, const char *what), void *userdata)
+{
+    const Pb__SysStatsConfig *stats = config->sys_stats_config;
+    if (!stats)
+        return;
+    const struct {
+        const char *name;
+        size_t n_counters;
+        uint32_t period_ms;
+    } parts[] = {
+        {"meminfo", stats->n_meminfo_counters, stats->meminfo_period_ms},
+        {"vmstat", stats->n_vmstat_counters, stats->vmstat_period_ms},
+        {"stat", stats->n_stat_counters, stats->stat_period_ms},
+    };
+    for (size_t k = 0; k < ELEMENTS(parts); k++) {
+        char what[128];
+        snprintf(what, sizeof(what),
+                 "sys_stats_config.%s_counters: has no effect without %s_period_ms", parts[k].name,
+                 parts[k].name);
+        if (parts[k].n_counters && !parts[k].period_ms)
+            warn(userdata, what);
+    }
+}
+
 const struct source_class sys_stats_class = {
     .name = "linux.sys_stats",
     .summary = "counters of the whole machine: vmstat, meminfo, cpu times, pressure and more",
+    .config = SOURCE_CONFIG(sys_stats_config),
+    .check = sys_stats_check,
     .open = sys_stats_open,
     .start = sys_stats_start,
     .stop = sys_stats_stop,

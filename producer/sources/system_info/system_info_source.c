@@ -219,6 +219,7 @@ static void system_info_clear_state(struct source *source)
 const struct source_class system_info_class = {
     .name = "linux.system_info",
     .summary = "what the cpus are, and what the interrupts are called",
+    .config = SOURCE_CONFIG(system_info_config),
     .open = system_info_open,
     .start = system_info_start,
     .stop = system_info_stop,
