@@ -89,6 +89,7 @@ struct foreign_helper {
     struct foreign_call *current; // owned; under way
     nsec_t due;                   // CLOCK_BOOTTIME, of the current one
     uint64_t progress;            // of its process, when it was looked at
+    uint64_t queued;              // nanoseconds that its process had waited for a processor then
     uint64_t n_calls, last_payer;
     unsigned n_starts; // since the last answer
     bool is_ready;     // the process has said so
@@ -375,11 +376,16 @@ static struct foreign_call *take_call(struct foreign_helper *helper, size_t at)
     return call;
 }
 
+// For which a job may stand still, or be about anything.
+static nsec_t first_time(const struct foreign_call *call)
+{
+    return call->time_max < FOREIGN_TIME ? call->time_max : FOREIGN_TIME;
+}
+
 static void begin_time(struct foreign_helper *helper, struct foreign_call *call)
 {
-    nsec_t time = call->time_max < FOREIGN_TIME ? call->time_max : FOREIGN_TIME;
     call->begun = nsec_now(CLOCK_BOOTTIME);
-    helper->due = call->begun + (helper->is_ready ? time : START_MAX);
+    helper->due = call->begun + (helper->is_ready ? first_time(call) : START_MAX);
     helper->progress = 0;
 }
 
@@ -447,11 +453,27 @@ static uint64_t progress_of(const struct foreign_helper *helper, bool *ret_runs)
     return ticks[0] + ticks[1] + n_read;
 }
 
+// What the current call has waited for a processor, up to now.
+static nsec_t time_queued(const struct foreign_helper *helper)
+{
+    char text[96];
+    uint64_t queued;
+    ssize_t n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/schedstat", helper->pid);
+    text[n > 0 ? n : 0] = 0;
+    bool is_known = sscanf(text, "%*u %" SCNu64, &queued) == 1 && queued > helper->queued;
+    return is_known ? (nsec_t)(queued - helper->queued) : 0;
+}
+
 // True: the current call has some more time.
 static bool gets_on(struct foreign_helper *helper)
 {
     const struct foreign_call *call = helper->current;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    nsec_t left = first_time(call) - (now - call->begun - time_queued(helper));
+    if (helper->is_ready && left > 0 && now < call->begun + RUN_MAX) {
+        helper->due = now + left;
+        return true;
+    }
     bool runs;
     uint64_t progress = progress_of(helper, &runs);
     nsec_t end = call->begun + (runs && call->time_max < RUN_MAX ? RUN_MAX : call->time_max);
@@ -517,6 +539,7 @@ static bool take_answer(struct foreign_helper *helper)
         return true;
     }
     struct foreign_call *call = helper->current;
+    helper->queued = head.queued;
     if (head.number == FOREIGN_HELLO) {
         helper->is_ready = true;
         if (call)

@@ -139,6 +139,7 @@ static int do_job(struct bench *bench, const struct foreign_message *head,
         .number = head->number,
         .result = answer.result,
         .taken = taken > 0 ? (uint64_t)taken : 0,
+        .queued = (uint64_t)time_queued(bench),
     };
     int r = foreign_message_send(FOREIGN_SOCKET_FD, &reply, answer.bytes, answer.size, answer.fd);
     close_fd(answer.fd);
@@ -152,7 +153,8 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     become_nobodys();
     bench.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     // Its time begins now: a busy machine may have taken long to start it.
-    const struct foreign_message hello = {.number = FOREIGN_HELLO};
+    const struct foreign_message hello = {.number = FOREIGN_HELLO,
+                                          .queued = (uint64_t)time_queued(&bench)};
     foreign_message_send(FOREIGN_SOCKET_FD, &hello, NULL, 0, -1);
     for (;;) {
         struct foreign_message head;

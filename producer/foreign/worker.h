@@ -19,8 +19,8 @@ struct foreign_message {
     int32_t result;  // of an answer
     uint64_t number; // the same of both
     // Of an answer: nanoseconds of the job, without those in which its process could have run and
-    // others had the processor.
-    uint64_t taken;
+    // others had the processor; and all of the latter since its process began.
+    uint64_t taken, queued;
 };
 
 // One message with its bytes, and perhaps a descriptor (borrowed, -1: none). 0 or a negative errno.

@@ -18,7 +18,7 @@
 #include "common/str.h"
 #include "tests/unit/unit.h"
 
-enum { ANSWER, HANG, DIE, COMPUTE, BLOCK };
+enum { ANSWER, HANG, DIE, COMPUTE, BLOCK, QUEUE };
 
 #define WORK_MS 100
 
@@ -66,9 +66,21 @@ static void block(struct foreign_worker *worker, struct foreign_request *request
     nanosleep(&(struct timespec){.tv_nsec = WORK_MS * NSEC_PER_MSEC}, NULL);
 }
 
+// Wants a processor for three times WORK_MS, whatever it gets, and sleeps for twice as long behind.
+static void queue(struct foreign_worker *worker, struct foreign_request *request,
+                  struct foreign_answer *ret)
+{
+    nsec_t end = nsec_now(CLOCK_MONOTONIC) + 3 * WORK_MS * NSEC_PER_MSEC;
+    while (nsec_now(CLOCK_MONOTONIC) < end)
+        ;
+    block(worker, request, ret);
+    block(worker, request, ret);
+}
+
 static const struct foreign_job jobs[FOREIGN_JOBS_MAX] = {
-    [ANSWER] = {"answer", answer, 0},    [HANG] = {"hang", hang, 0},    [DIE] = {"die", die, 0},
-    [COMPUTE] = {"compute", compute, 0}, [BLOCK] = {"block", block, 0},
+    [ANSWER] = {"answer", answer, 0}, [HANG] = {"hang", hang, 0},
+    [DIE] = {"die", die, 0},          [COMPUTE] = {"compute", compute, 0},
+    [BLOCK] = {"block", block, 0},    [QUEUE] = {"queue", queue, 0},
 };
 
 struct fixture {
@@ -268,33 +280,68 @@ static void compute_for_ever(void)
 }
 
 // One processor for the helper and three others who want all of it.
-static void waiting_for_a_processor_costs_nothing(void **state)
-{
-    enum { N_OTHERS = 3 };
-    (void)state;
-    struct fixture f;
-    cpu_set_t all, one;
+enum { N_OTHERS = 3 };
+struct crowd {
+    cpu_set_t before;
     pid_t others[N_OTHERS];
-    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+};
+
+static void crowd_begin(struct crowd *crowd)
+{
+    cpu_set_t one;
+    assert_int_equal(sched_getaffinity(0, sizeof(crowd->before), &crowd->before), 0);
     CPU_ZERO(&one);
     for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
-        if (CPU_ISSET(cpu, &all))
+        if (CPU_ISSET(cpu, &crowd->before))
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     for (int i = 0; i < N_OTHERS; i++)
-        if ((others[i] = fork()) == 0)
+        if ((crowd->others[i] = fork()) == 0)
             compute_for_ever();
+}
+
+static void crowd_end(const struct crowd *crowd)
+{
+    for (int i = 0; i < N_OTHERS; i++) {
+        kill(crowd->others[i], SIGKILL);
+        waitpid(crowd->others[i], NULL, 0);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(crowd->before), &crowd->before), 0);
+}
+
+static void waiting_for_a_processor_costs_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct crowd crowd;
+    crowd_begin(&crowd);
     setup(&f);
     nsec_t begun = nsec_now(CLOCK_MONOTONIC);
     uint64_t ms = cost_ms(&f, COMPUTE);
     nsec_t took_ms = (nsec_now(CLOCK_MONOTONIC) - begun) / NSEC_PER_MSEC;
+    crowd_end(&crowd);
     assert_true(took_ms > 2 * WORK_MS);
     assert_in_range(ms, WORK_MS - 10, WORK_MS * 3 / 2);
-    for (int i = 0; i < N_OTHERS; i++) {
-        kill(others[i], SIGKILL);
-        waitpid(others[i], NULL, 0);
-    }
-    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    teardown(&f);
+}
+
+// When the time is over the job sleeps; most of the time it has waited for a processor.
+static void waiting_for_a_processor_makes_nobody_late(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct crowd crowd;
+    const struct foreign_ask asked = {.job = (enum foreign_job_id)QUEUE,
+                                      .payer = 1,
+                                      .bytes = "",
+                                      .fd = -1,
+                                      .time_max = 4 * WORK_MS * NSEC_PER_MSEC};
+    crowd_begin(&crowd);
+    setup(&f);
+    assert_int_equal(foreign_helper_ask(f.helper, &asked, done, &f, NULL, NULL), 0);
+    run_until_done(&f);
+    crowd_end(&crowd);
+    assert_string_equal(f.told.text, "=0 ");
     teardown(&f);
 }
 
@@ -319,6 +366,7 @@ int main(void)
         cmocka_unit_test(what_is_cancelled_is_not_told),
         cmocka_unit_test(the_end_of_a_call_may_free_the_helper),
         cmocka_unit_test(waiting_for_a_processor_costs_nothing),
+        cmocka_unit_test(waiting_for_a_processor_makes_nobody_late),
         cmocka_unit_test(blocking_costs_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
