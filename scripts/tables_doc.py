@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/tables.md from what the converter says of its tables.
+"""Writes docs/tables.md from the schema of the converter.
 
 usage: tables_doc.py MMSQL          write docs/tables.md
-       tables_doc.py MMSQL --check  exit 1 if it is not what would be written
+       tables_doc.py MMSQL --check  exit with 1 if docs/tables.md is not current
 """
 import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
@@ -27,105 +28,131 @@ OUR_TABLES = {
 HEAD = """\
 # Tables
 
-`mmsql convert TRACE -o DB` writes one SQLite database. Its tables, views and columns have the names of
-Perfetto's trace processor, so that queries written for one work on the other; any SQLite opens it,
-without an extension. Tables and views up to 'Perfetto's views' are this project's own. `mmsql tables`
-prints what stands here.
+`mmsql convert TRACE -o DB` writes one SQLite database. Its tables, views and columns have the names
+of Perfetto's trace processor, so queries that were written for one work on the other. Any SQLite
+opens the database, without an extension. The tables and views up to "Perfetto's views" are mmsql's
+own. `mmsql tables` prints the same lists.
 
-`--tables NAME,...` fills only some of them, `--no-args`, `--no-ftrace` and `--no-sched` leave out what is bulky.
-
-Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
-Tables whose packets a trace does not have are there and empty.
+- `--tables NAME,...` fills only some tables. `--no-args`, `--no-ftrace` and `--no-sched` leave out
+  large tables.
+- Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
+- A table exists and is empty if the trace does not have its packets.
 
 ## Questions
 
-Who reclaimed, for how long:
+Which threads reclaimed, and for how long?
 
     SELECT t.name, count(*), sum(s.dur) / 1e6 AS ms
     FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid)
     WHERE s.name = 'mm_vmscan_direct_reclaim' GROUP BY t.utid ORDER BY ms DESC;
 
-Free memory over time:
+How did free memory change?
 
     SELECT c.ts, c.value FROM counter c JOIN counter_track t ON c.track_id = t.id
     WHERE t.name = 'nr_free_pages' ORDER BY c.ts;
 
-Which files lost pages from the cache:
+Which files lost pages from the cache?
 
     SELECT path, sum(size_bytes) AS bytes FROM page_residency_changes
     WHERE direction = 'out' GROUP BY path ORDER BY bytes DESC;
 
-A field of an event, as Perfetto has it, and from the view that each kind of event in the trace has:
+What is the value of a field of an event? With Perfetto's table, and with the view of this event:
 
     SELECT e.ts, a.int_value FROM ftrace_event e JOIN args a USING (arg_set_id)
     WHERE e.name = 'mm_vmscan_kswapd_wake' AND a.key = 'nid';
 
     SELECT ts, cpu, nid FROM ftrace_mm_vmscan_kswapd_wake;
 
-These views are called `ftrace_` and the event's name. They have the columns id, ts, cpu, utid, arg_set_id and
-the event's own fields; a field with one of these names is called `field_` and its name.
+Each kind of event in the trace has a view `ftrace_NAME`. The view has the columns id, ts, cpu,
+utid, arg_set_id and the event's own fields. A field with one of these names is called `field_NAME`.
 
-`args` and `ftrace_event` are views: a set of args is stored as one row, its keys once for all sets that have the
-same. Lookups by arg_set_id, joins and sub-selects find a set by its key. A LEFT JOIN does not: SQLite puts all of
-args together first. With millions of events, write a sub-select for each value instead:
-
-    SELECT s.name, (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND key = 'order')
-    FROM slice s;
-
-What was lost:
+Which data were lost?
 
     SELECT name, idx, value FROM stats WHERE severity IN ('data_loss', 'error') AND value > 0;
 
+`args` and `ftrace_event` are views: a set of args is stored as one row, and its keys once for all
+sets with the same keys. Lookups by arg_set_id, joins and sub-selects find a set by its key. A LEFT
+JOIN does not: SQLite computes all of args first. With millions of events, write a sub-select for
+each value instead:
+
+    SELECT s.name, (SELECT int_value FROM args a
+                    WHERE a.arg_set_id = s.arg_set_id AND key = 'order')
+    FROM slice s;
+
 ## Differences from trace_processor
 
-tests/golden/test_peer.py compares the public tables row by row where there is a trace_processor_shell. What is
-meant to differ:
+If there is a trace_processor_shell, tests/golden/test_peer.py compares the public tables row by
+row. These differences are meant. "The peer" is trace_processor.
 
-- What a trace does not tell is NULL, not 0: common_flags of an event, numbers of smaps, sizes in snapshots of
-  memory use. These also count for trace_bounds.
-- Row numbers, and numbers of sets of args: equal sets are stored once.
-- One row of stack_profile_mapping and frame for what is the same, however many processes and dumps name it.
-  Symbols and names of deobfuscation apply to the whole trace, wherever in it they stand.
-- Totals of heap profiles go on when interned data starts over, and heaps of a process that have the same call chain are
-  told apart. The last dump counts, even if its end is missing.
-- Counters of processes have no long description. As in newer versions, a sample that a thread made has it as
-  the arg utid.
+Values and rows:
+
+- A value that a trace does not have is NULL, not 0: common_flags of an event, numbers of smaps,
+  sizes in snapshots of memory use. Snapshots also count for trace_bounds.
+- Row numbers and numbers of sets of args differ: equal sets are stored once.
+- The column cpu is the processor's number on its machine; in the peer it repeats ucpu.
+- filedescriptor.ufd is unique; in the peer it repeats the number of the descriptor.
+- A trace without a clock_snapshot has none. Metadata without a value are no rows.
+- A machine beside the host does not make its clock the clock of the trace, unless the host has no
+  clocks in the trace.
+- Stats of the program itself (parse_trace_duration_ns and others) are not there; those of mmsql
+  begin with mmsql.
+
+Names and texts:
+
 - Names are not cut off at 127 bytes. Paths in log messages have slashes only.
-- Names of tracks, of what GPUs ran and of mappings end after 4 KiB. Longer interned texts are whole, until
-  256 MiB of the database are copies of them: the stat mmsql_interned_data_withheld counts those left out.
+- Names of tracks, of work on GPUs and of mappings end after 4 KiB. Longer interned texts are whole,
+  until 256 MiB of the database are copies of them. The stat mmsql_interned_data_withheld counts the
+  texts that are left out.
+- Statsd atoms that the trace does not describe have numbers in place of names; the peer has a list
+  of Android's atoms built in.
+- Events of a modem whose values are cut off stay, with `<ERROR>` in place of the value; `%%` in
+  their texts is one `%`.
+
+Call stacks and heaps:
+
+- stack_profile_mapping and stack_profile_frame have one row for equal mappings and frames, however
+  many processes and dumps name them. Symbols and names of deobfuscation apply to the whole trace,
+  wherever they stand in the trace.
+- Totals of heap profiles go on when interned data starts over. Heaps of a process with the same
+  call chain are separate. The last dump counts, even if its end is missing.
 - Samples of one call chain that stand twice in a dump of a heap are added up.
-- A debug annotation in JSON that is damaged, or longer than 1 MiB, is kept as one text, and a number by itself as
-  such. One whose type nothing describes is kept in base64, and does not make the event an error.
-- Events of a track whose parent is unknown are kept. States of state tracks are slices.
-- A callstack of a track event is the arg callsite_id, that of its end end_callsite_id.
 - Objects of a Java heap that are only referred to have no size and no class.
-- As in newer versions, a thread that a scan of /proc shows in its process again is what its tid means from
-  then on, even if another one had that tid in between.
-- The column cpu is the processor's number on its machine; there, it is ucpu once more. A machine beside the host
-  does not make its clock the trace's, whatever it says of clocks, unless the host says nothing.
-- Statsd atoms that the trace does not describe have numbers in place of names; there, a list of Android's is built
-  in.
-- Code of V8 is a perf map, which gives frames their names; there, its frames get a mapping of their own. The tables that
-  are called _v8_js_code and _jit_code there have names without _; code and modules in them are texts in base64.
-- Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of vb2_v4l2_qbuf.
-- Events of a modem whose values are cut off stay, with <ERROR> in their place; %% in their texts is one %.
-- filedescriptor.ufd is unique, not the number of the descriptor once more.
-- No clock_snapshot is made up for a trace without one; facts without value are no rows of metadata.
-- Stats of the program itself (parse_trace_duration_ns and the like) are not there; those of mmsql begin
-  with mmsql.
+- Code of V8 is a perf map, which gives frames their names; in the peer its frames get a mapping of
+  their own. The peer's tables _v8_js_code and _jit_code have names without _ here; code and modules
+  are texts in base64.
+
+Tracks and events:
+
+- Counters of processes have no long description.
+- As in newer versions of the peer, a sample that a thread made has the thread as the arg utid.
+- As in newer versions of the peer, a scan of /proc decides which thread a tid means from then on,
+  even if another thread had this tid in between.
+- A debug annotation in JSON that is damaged, or longer than 1 MiB, is kept as one text; a number by
+  itself is kept as a number. A debug annotation whose type nothing describes is kept in base64, and
+  the event is no error.
+- Events of a track whose parent is unknown are kept. States of state tracks are slices.
+- A callstack of a track event is the arg callsite_id; the callstack of its end is end_callsite_id.
+- Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of
+  vb2_v4l2_qbuf.
 """
 
 
 def mmsql_tables(mmsql, *name):
-    return subprocess.run([mmsql, "tables", *name], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([mmsql, "tables", *name], check=True, capture_output=True,
+                          text=True).stdout
+
+
+def wrapped(text, indent=""):
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False)
 
 
 def table_text(mmsql, name):
     lines = mmsql_tables(mmsql, name).splitlines()
-    text = [f"### {name}", "", lines[0].split(": ", 1)[1], "", "| column | type | |", "|---|---|---|"]
+    text = [f"### {name}", "", wrapped(lines[0].split(": ", 1)[1]), ""]
     for line in lines[2:]:
         column, kind, doc = re.match(r"\s+(\S+)\s+(\S+)\s+(.*)", line).groups()
-        text.append(f"| {column} | {kind} | {doc.replace('|', chr(92) + '|')} |")
+        text.append(wrapped(f"- `{column}` {kind}: {doc}", "  "))
     return "\n".join(text) + "\n"
 
 
@@ -136,11 +163,13 @@ def document(mmsql):
     names = sorted(name for name in names if not name.startswith("_"))
     parts, ours = [HEAD], set()
     for heading, prefixes in OUR_TABLES.items():
-        own = [name for name in names + views if name.startswith(prefixes) and name != "trace_bounds"]
+        own = [name for name in names + views
+               if name.startswith(prefixes) and name != "trace_bounds"]
         parts += [f"## {heading}\n", *(table_text(mmsql, name) for name in own)]
         ours.update(own)
-    parts += ["## Perfetto's views\n", *(table_text(mmsql, name) for name in views if name not in ours),
-              "## Perfetto's tables\n", *(table_text(mmsql, name) for name in names if name not in ours)]
+    for heading, rest in ("Perfetto's views", views), ("Perfetto's tables", names):
+        parts += [f"## {heading}\n",
+                  *(table_text(mmsql, name) for name in rest if name not in ours)]
     return "\n".join(parts)
 
 
@@ -150,7 +179,8 @@ def main():
     if "--check" not in sys.argv:
         DOC.write_text(text)
     elif text != (DOC.read_text() if DOC.exists() else ""):
-        sys.exit(f"docs/tables.md is not what the converter says: python3 scripts/tables_doc.py {sys.argv[1]}")
+        sys.exit("docs/tables.md differs from the schema of the converter"
+                 f" (python3 scripts/tables_doc.py {sys.argv[1]})")
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   ts: Begin of the look (ns).
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
---   resident_pages: Of those, in the page cache.
+--   resident_pages: The pages of these that are in the page cache.
 --   resident_percent: The same as a share.
 CREATE VIEW pin_coverage AS
 WITH
@@ -465,7 +465,7 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   ts: Moment: of a look at its mappings, or, where there was none, of a dump (ns).
 --   layer: profile, allocator, process, or difference between them.
 --   part: What is counted; parts of the process are kinds of mappings.
---   bytes: How much. Of a difference: how much more the process has than the layer above it.
+--   bytes: How much; for a difference, how much more the process has than the layer above.
 --   meaning: What that is.
 CREATE VIEW memory_account AS
 WITH

@@ -51,7 +51,7 @@
     C(_android_aflag, container, TEXT, "Container.")                                               \
     C(_android_aflag, value, TEXT, "Value.")                                                       \
     C(_android_aflag, staged_value, TEXT, "Value after the next boot.")                            \
-    C(_android_aflag, permission, TEXT, "Who may change it.")                                      \
+    C(_android_aflag, permission, TEXT, "The users who may change the flag.")                      \
     C(_android_aflag, value_picked_from, TEXT, "What set it.")                                     \
     C(_android_aflag, storage_backend, TEXT, "Where it is kept.")                                  \
     C(_android_aflag, type, TEXT, "Type.")

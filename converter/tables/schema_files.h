@@ -17,7 +17,7 @@
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
     T(perf_map_symbol, "Addresses and names of perf maps.")                                        \
-    T(pinconfig, "Lists of what is to be pinned, as a build has them (pinconfig.txt).")            \
+    T(pinconfig, "Lists of files and ranges to pin, as a build has them (pinconfig.txt).")         \
     T(pinconfig_rule, "Files and ranges that a pinconfig wants.")                                  \
     T(pinlist, "Lists of pages that are pinned (pinlist.meta).")                                   \
     T(pinlist_range, "The ranges of pinlists.")                                                    \
@@ -72,10 +72,11 @@
 
 #define COLUMNS_input_file(K, C, G)                                                                \
     K(input_file, id, "Row, in the order of loading.")                                             \
-    C(input_file, path, TEXT, "File; of what is in an archive, archive!name.")                     \
+    C(input_file, path, TEXT, "Name of the file; archive!name for a file in an archive.")          \
     C(input_file, format, TEXT, "Kind: trace, archive, perf map, pinlist and others.")             \
     C(input_file, argument, TEXT, "The argument on the command line: the target of a pinlist.")    \
-    C(input_file, size_bytes, INT, "Size, inflated (bytes); of an archive, as it is.")             \
+    C(input_file, size_bytes, INT,                                                                 \
+      "Size, inflated (bytes); for an archive, the size of the archive.")                          \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
     C(input_file, trace_id, INT, "Trace, see trace; NULL: it is none.")
 
@@ -210,7 +211,7 @@
 
 #define COLUMNS_trace(K, C, G)                                                                     \
     K(trace, id, "Row; trace_id of other tables.")                                                 \
-    C(trace, path, TEXT, "File; of a trace in an archive, archive!name.")                          \
+    C(trace, path, TEXT, "Name of the file; archive!name for a trace in an archive.")              \
     C(trace, uuid, TEXT,                                                                           \
       "Name of the recording, if it has one; snapshots of one session share the second half.")     \
     C(trace, size_bytes, INT, "Size, inflated (bytes).")                                           \

@@ -10,7 +10,8 @@
     T(memory_snapshot_node, "What allocators hold in snapshots of memory use, as trees.")          \
     T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
     T(page_residency_file, "Files whose pages in the page cache were watched.")                    \
-    T(page_residency_round, "Looks at all watched files: what was not sampled had not changed.")   \
+    T(page_residency_round,                                                                        \
+      "Looks at all watched files: a file without a sample had not changed.")                      \
     T(page_residency_sample, "How many pages of a file were in the page cache, when it changed.")  \
     T(page_residency_span, "Runs of resident pages, a row for as long as a run stays the same.")   \
     T(process_memory_snapshot, "Processes in snapshots of memory use.")                            \
@@ -26,12 +27,12 @@
     K(memory_snapshot_edge, id, "Row.")                                                            \
     C(memory_snapshot_edge, source_node_id, INT, "Node that owns, see memory_snapshot_node.")      \
     C(memory_snapshot_edge, target_node_id, INT, "Node whose memory counts as the source's.")      \
-    C(memory_snapshot_edge, importance, INT, "Of several owners the highest is charged first.")
+    C(memory_snapshot_edge, importance, INT, "The highest of several owners is charged first.")
 
 #define COLUMNS_memory_snapshot_node(K, C, G)                                                      \
     K(memory_snapshot_node, id, "Row.")                                                            \
     C(memory_snapshot_node, process_snapshot_id, INT,                                              \
-      "Its process, see process_memory_snapshot; that of pid 0 has what is shared.")               \
+      "Its process, see process_memory_snapshot; pid 0 has the shared memory.")                    \
     C(memory_snapshot_node, parent_node_id, INT, "Node around it.")                                \
     C(memory_snapshot_node, path, TEXT, "Name, with those of the nodes around it.")                \
     C(memory_snapshot_node, size, INT, "Bytes.")                                                   \
@@ -98,7 +99,7 @@
 #define COLUMNS_process_memory_snapshot(K, C, G)                                                   \
     K(process_memory_snapshot, id, "Row.")                                                         \
     C(process_memory_snapshot, snapshot_id, INT, "Snapshot, see memory_snapshot.")                 \
-    C(process_memory_snapshot, upid, INT, "Process; that of pid 0 stands for what is shared.")
+    C(process_memory_snapshot, upid, INT, "Process; pid 0 stands for shared memory.")
 
 #define COLUMNS_profiler_smaps(K, C, G)                                                            \
     K(profiler_smaps, id, "Row.")                                                                  \

@@ -135,7 +135,7 @@
     C(malloc_arena, max_system_bytes, INT, "The most it was; NULL where it is not kept.")          \
     C(malloc_arena, free_bytes, INT, "Free in the arena, its unused end included.")                \
     C(malloc_arena, free_chunks, INT, "In so many pieces.")                                        \
-    C(malloc_arena, fast_bytes, INT, "Free and not yet joined with what is around it.")            \
+    C(malloc_arena, fast_bytes, INT, "Free, and not yet joined with the free memory beside it.")   \
     C(malloc_arena, fast_chunks, INT, "In so many pieces.")                                        \
     C(malloc_arena, mapped_chunks, INT, "Allocations with a mapping of their own.")                \
     G(malloc_arena, used_bytes, INT, "system_bytes - free_bytes - fast_bytes",                     \

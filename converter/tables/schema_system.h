@@ -8,7 +8,7 @@
     T(inode_mount, "Where devices with files of inode_path are mounted.")                          \
     T(inode_path, "Names of files by their inodes, where they were recorded.")                     \
     T(linux_interrupt_mapping, "Names of interrupts (/proc/interrupts).")                          \
-    T(trace_sequence, "Who wrote the packets of a trace, and into which buffer.")
+    T(trace_sequence, "The writers of the packets of a trace, and the buffers they wrote into.")
 
 #define COLUMNS_chrome_raw(K, C, G)                                                                \
     K(chrome_raw, id, "Row.")                                                                      \
@@ -29,7 +29,7 @@
     C(inode_path, device, INT, "Device, as makedev(3) packs it.")                                  \
     C(inode_path, inode, INT, "Inode number.")                                                     \
     C(inode_path, type, TEXT, "FILE or DIRECTORY, if known.")                                      \
-    C(inode_path, path, TEXT, "A name of it; of one with several there are as many rows.")         \
+    C(inode_path, path, TEXT, "A name of the file; a file with several names has several rows.")   \
     C(inode_path, machine_id, INT, "Machine.")
 
 #define COLUMNS_linux_interrupt_mapping(K, C, G)                                                   \
