@@ -34,5 +34,24 @@ __attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, con
 
 __attribute__((format(printf, 3, 4))) int err_hint(struct err *err, int r, const char *format, ...);
 
+// What ends a piece of work that many functions take part in, such as a conversion. Whoever cannot
+// go on notes it, does nothing more, and returns as if all were well; those who called go on until
+// they are back where the work is driven, which looks once. The first failure stays, since those
+// behind it follow from it. All zero: there is none.
+struct failure {
+    int code;       // 0 or a negative errno
+    struct err err; // its text; may be empty
+};
+
+// `r` (0: nothing happens) becomes the failure if it is the first one: then true, and the text is
+// the caller's to give.
+static inline bool failure_note(struct failure *failure, int r)
+{
+    if (r == 0 || failure->code < 0)
+        return false;
+    failure->code = r;
+    return true;
+}
+
 // Prints `program: text (hint)` and a newline to stderr.
 void err_print(const struct err *err, const char *program);

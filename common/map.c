@@ -192,15 +192,15 @@ uint32_t strset_find(const struct strset *set, const char *text, size_t size)
 
 static uint32_t strset_failed(struct strset *set)
 {
-    set->failed = true;
+    if (set->failure)
+        failure_note(set->failure, -ENOMEM);
     return STRSET_NONE;
 }
 
 uint32_t strset_add(struct strset *set, const char *text, size_t size)
 {
-    if (size >= UINT32_MAX || set->n >= STRSET_NONE - 1)
-        return STRSET_NONE;
-    if (set->n + 1 > set->n_allocated && strset_grow(set) < 0)
+    if (size >= UINT32_MAX || set->n >= STRSET_NONE - 1 ||
+        (set->n + 1 > set->n_allocated && strset_grow(set) < 0))
         return strset_failed(set);
     uint32_t hash = (uint32_t)hash_bytes(text, size);
     size_t i = strset_slot_of(set, text, size, hash);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/arena.h"
+#include "common/err.h"
 
 struct map64_slot {
     uint64_t key;
@@ -53,13 +54,12 @@ struct strset {
     struct strset_entry *entries; // owned, by id
     uint32_t *slots;              // owned, id + 1, or 0 for empty
     size_t n, n_allocated, n_slots;
-    bool failed; // memory ran out: a text was not added
+    struct failure *failure; // borrowed; told that memory ran out. May be NULL
 };
 
 #define STRSET_NONE UINT32_MAX
 
-// The id of `text`, added if it is new; STRSET_NONE when memory is out, and then the set says that
-// it `failed`, so that callers may ask once, at the end.
+// The id of `text`, added if it is new; STRSET_NONE when memory is out, which ->failure is told.
 uint32_t strset_add(struct strset *set, const char *text, size_t size);
 
 // The id of `text`, or STRSET_NONE.

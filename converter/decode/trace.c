@@ -421,7 +421,8 @@ static int packet_place(struct reader *reader, const struct header *header, uint
             break;
         case FIELD_NOW:
         case FIELD_BOTH:
-            r = reader->handler->now(reader->handler->userdata, &packet, field);
+            packet.message = field;
+            r = reader->handler->now(reader->handler->userdata, &packet);
             break;
         case FIELD_SORTED:
         case FIELD_IGNORED:
@@ -625,7 +626,8 @@ static int packet_sorted(struct reader *reader, const struct timeline_item *item
     for (size_t i = 0; i < header.n_data; i++) {
         if (header.interest[i] != FIELD_SORTED && header.interest[i] != FIELD_BOTH)
             continue;
-        int r = handler->sorted(handler->userdata, &packet, &header.data[i]);
+        packet.message = &header.data[i];
+        int r = handler->sorted(handler->userdata, &packet);
         if (r < 0)
             return r;
     }

@@ -19,7 +19,9 @@ struct packet {
     int64_t ts;                // trace time
     struct wire_reader fields; // the whole TracePacket
     uint32_t sequence_id;
-    const struct generation *state; // interned data and defaults in force
+    const struct generation *state;   // interned data and defaults in force
+    const struct wire_field *message; // the field at hand
+    void *own;                        // whoever handles it may use this
 };
 
 // An event of a bundle: FtraceEvent or one of the compact forms, or EtwTraceEvent.
@@ -77,7 +79,7 @@ struct trace_result {
     uint64_t first_damaged_offset, first_damaged_packet;
     enum trace_problem first_damage;
     uint32_t first_damaged_field; // of TracePacket, where it is a message; else 0
-    bool has_trace_clock; // a snapshot told which it is
+    bool has_trace_clock;         // a snapshot told which it is
     // Which limit ended reading. Either the bytes from `stopped_offset` on are left out, or what
     // comes later than `stopped_ts`.
     enum budget_limit stopped, stopped_late;
@@ -96,8 +98,8 @@ struct trace_handler {
     int (*machine)(void *userdata, uint32_t machine, uint32_t raw_id);
     enum field_interest (*interest)(void *userdata, uint32_t field);
     // Both return 0 or a negative errno that ends the conversion.
-    int (*now)(void *userdata, const struct packet *packet, const struct wire_field *field);
-    int (*sorted)(void *userdata, const struct packet *packet, const struct wire_field *field);
+    int (*now)(void *userdata, struct packet *packet);
+    int (*sorted)(void *userdata, struct packet *packet);
     // The same; `field` of TracePacket is that of the bundle.
     int (*event)(void *userdata, uint32_t field, const struct bundle_event *event);
     // The same, in file order: a descriptor of events that the bundle carries.

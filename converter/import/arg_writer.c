@@ -73,7 +73,7 @@ void arg_list_resize(struct arg_writer *writer, uint64_t n_elements)
 {
     if (writer->key.size <= LIST_KEY_MAX &&
         map64_set(&writer->lists, list_key(writer), n_elements) < 0)
-        writer->im->slices.failure = -ENOMEM;
+        import_fail(writer->im, -ENOMEM);
 }
 
 void arg_put(struct arg_writer *writer, struct arg value)
@@ -91,7 +91,7 @@ void arg_put(struct arg_writer *writer, struct arg value)
         value.flat_key = strset_text(strings, strset_add(strings, flat, writer->flat_key.size));
     if (!value.key || writer->key.failed || writer->flat_key.failed ||
         arg_vec_push(writer->args, value) < 0)
-        writer->im->slices.failure = -ENOMEM;
+        import_fail(writer->im, -ENOMEM);
 }
 
 void arg_put_text(struct arg_writer *writer, const void *text, size_t size)
@@ -120,7 +120,7 @@ void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size)
     struct strset *strings = &writer->im->strings;
     uint32_t id = strset_add(strings, text.text ? text.text : "", text.size);
     if (text.failed)
-        writer->im->slices.failure = -ENOMEM;
+        import_fail(writer->im, -ENOMEM);
     arg_put(writer, arg_text(NULL, strset_text(strings, id), id == STRSET_NONE ? 0 : text.size));
     strbuf_done(&text);
 }
@@ -147,7 +147,7 @@ uint32_t interned_text_id(struct import *im, struct interned *entry)
         if (field_present(&text))
             id = strset_add(&im->strings, field_text(&text), text.size);
         if (field_present(&text) && id == STRSET_NONE)
-            im->slices.failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
         entry->made = (int64_t)id + 1;
     }
     return (uint32_t)(entry->made - 1);

@@ -38,7 +38,7 @@ static void free_push(struct async_tracks *all, struct async_group *group, uint3
 {
     struct async_index_vec *heap = &group->free;
     if (async_index_vec_push(heap, index) < 0) {
-        all->failure = -ENOMEM;
+        failure_note(all->tracks->failure, -ENOMEM);
         return;
     }
     for (size_t i = heap->n - 1; i > 0 && heap->items[(i - 1) / 2] > heap->items[i];
@@ -85,7 +85,7 @@ static struct async_group *group_get(struct async_tracks *all, const struct trac
         }
     }
     if (id == STRSET_NONE || id >= all->groups.n) {
-        all->failure = -ENOMEM;
+        failure_note(all->tracks->failure, -ENOMEM);
         return NULL;
     }
     *ret_id = id;
@@ -97,7 +97,7 @@ static int64_t track_add(struct async_tracks *all, struct async_group *group,
 {
     if (async_track_vec_push(&group->tracks, track) == 0)
         return (int64_t)group->tracks.n - 1;
-    all->failure = -ENOMEM;
+    failure_note(all->tracks->failure, -ENOMEM);
     return -1;
 }
 
@@ -166,7 +166,7 @@ static bool span_add(struct async_tracks *all, struct async_group *group)
     if (index >= 0 && (spans->tracks.n < spans->capacity || spans_grow(spans)) &&
         async_index_vec_push(&spans->tracks, (uint32_t)index) == 0)
         return true;
-    all->failure = -ENOMEM;
+    failure_note(all->tracks->failure, -ENOMEM);
     return false;
 }
 
@@ -188,8 +188,8 @@ static int64_t cookie_index(struct async_tracks *all, struct async_group *group,
     if (index < 0)
         return -1;
     group->tracks.items[index].cookie = cookie;
-    if (map64_set(&group->by_cookie, (uint64_t)cookie, (uint64_t)index) < 0)
-        all->failure = -ENOMEM;
+    failure_note(all->tracks->failure,
+                 map64_set(&group->by_cookie, (uint64_t)cookie, (uint64_t)index));
     return index;
 }
 

@@ -21,7 +21,6 @@ struct async_tracks {
     struct strset keys;            // ids are indexes in groups
     struct async_group_vec groups; // owned
     struct strbuf key;             // of the group being looked up
-    int failure;                   // negative errno of the first failure
 };
 
 // The track for a slice of `cookie` that begins or ends now. `spec` describes the group and leaves

@@ -38,7 +38,7 @@ static uint32_t type_get(struct import *im, uint32_t name)
     bool is_new;
     const uint64_t *type = map64_get_or_add(&all->types, name, all->n_types, &is_new);
     if (!type) {
-        all->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return TYPE_NONE;
     }
     all->n_types += is_new;
@@ -79,7 +79,7 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
         .is_extension = is_extension,
     };
     if (!index || (is_new && described_field_vec_push(&all->items, field) < 0))
-        all->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static bool enum_add(struct import *im, const struct strbuf *scope,
@@ -106,7 +106,7 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
         bool is_new;
         if (!map64_get_or_add(&all->values, (uint64_t)type << 32 | number,
                               strset_add(&im->strings, field_text(text), text->size), &is_new))
-            all->failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
     }
     return !reader.error;
 }
@@ -182,11 +182,10 @@ bool descriptors_add(struct import *im, struct wire_reader set)
 }
 
 // Types of track events are known from the start.
-static int descriptors_start(struct import *im, void *state)
+static void descriptors_start(struct import *im, void *state)
 {
     (void)state;
     descriptors_add(im, wire_reader_over(track_event_descriptors, track_event_descriptors_size));
-    return descriptors_of(im)->failure;
 }
 
 uint32_t descriptors_find(const struct import *im, const char *name, size_t size)
@@ -249,12 +248,9 @@ static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
 }
 
 // Events may come before the description of what is in them.
-static int extension_now(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void extension_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    MESSAGE(part, ExtensionDescriptor, message);
+    MESSAGE(part, ExtensionDescriptor, packet->message);
     const struct wire_field *zipped = &part.extension_set_gzip;
     struct wire_reader set = wire_sub(&part.extension_set);
     size_t size = 0;
@@ -269,7 +265,6 @@ static int extension_now(struct import *im, void *state, const struct packet *pa
     free(inflated);
     if (!whole)
         stats_add(&im->stats, STAT_mmsql_extension_descriptors_damaged, 1);
-    return descriptors_of(im)->failure;
 }
 
 const struct importer importer_extension_descriptor = {

@@ -50,7 +50,6 @@ struct descriptors {
     struct described_field_vec items;
     uint32_t n_types;
     uint64_t read_bytes; // of all sets that the trace has, unpacked
-    int failure;         // negative errno of the first failure
 };
 
 #define TYPE_NONE UINT32_MAX

@@ -36,9 +36,10 @@ struct importer_number {
 };
 
 struct import {
-    struct database *db;   // borrowed
-    struct input *input;   // borrowed
-    struct strset strings; // texts that outlive their packet
+    struct database *db;     // borrowed
+    struct failure *failure; // borrowed: the database's
+    struct input *input;     // borrowed
+    struct strset strings;   // texts that outlive their packet
     struct clocks clocks;
     struct args args;
     struct tracks tracks;
@@ -63,6 +64,20 @@ struct import {
     void *userdata;
     struct err *err;
 };
+
+// The one way in which whatever is below an importer says that the conversion must end: `r` is a
+// negative errno, or 0, and then nothing happens. The caller returns as if all were well; rows lead
+// nowhere from here on, and no further packet is read. What is wrong with the trace is no such
+// reason.
+static inline void import_fail(struct import *im, int r)
+{
+    failure_note(im->failure, r);
+}
+
+static inline bool import_failed(const struct import *im)
+{
+    return im->failure->code < 0;
+}
 
 // A row has this time.
 static inline void import_bounds(struct import *im, int64_t ts)

@@ -36,44 +36,31 @@ static enum field_interest handle_interest(void *userdata, uint32_t field)
     return importer->now ? FIELD_NOW : FIELD_SORTED;
 }
 
-static int import_failure(struct import *im)
-{
-    int r = database_error(im->db, im->err);
-    if (r == 0)
-        r = im->tracks.failure;
-    if (r == 0)
-        r = im->async_tracks.failure;
-    if (r == 0)
-        r = im->slices.failure;
-    if (r == 0)
-        r = im->thread_states.failure;
-    if (r == 0 && im->strings.failed)
-        r = -ENOMEM;
-    return r < 0 ? r : im->processes.failure;
-}
-
-static int handle_now(void *userdata, const struct packet *packet, const struct wire_field *field)
+static int handle_now(void *userdata, struct packet *packet)
 {
     struct import *im = userdata;
     size_t index = 0;
-    const struct importer *importer = importer_find(im, field->number, &index);
-    int r = importer->now(im, im->machine->states[index], packet, field);
-    return r < 0 ? r : import_failure(im);
+    const struct importer *importer = importer_find(im, packet->message->number, &index);
+    packet->own = im->machine->states[index];
+    importer->now(im, packet);
+    return im->failure->code;
 }
 
-static int handle_sorted(void *userdata, const struct packet *packet,
-                         const struct wire_field *field)
+static int handle_sorted(void *userdata, struct packet *packet)
 {
     struct import *im = userdata;
     size_t index = 0;
-    const struct importer *importer = importer_find(im, field->number, &index);
-    int r = importer->sorted(im, im->machine->states[index], packet, field);
-    return r < 0 ? r : import_failure(im);
+    const struct importer *importer = importer_find(im, packet->message->number, &index);
+    packet->own = im->machine->states[index];
+    importer->sorted(im, packet);
+    return im->failure->code;
 }
 
 static int handle_machine(void *userdata, uint32_t machine, uint32_t raw_id)
 {
-    return machines_enter(userdata, machine, raw_id);
+    struct import *im = userdata;
+    machines_enter(im, machine, raw_id);
+    return im->failure->code;
 }
 
 static int handle_event(void *userdata, uint32_t field, const struct bundle_event *event)
@@ -81,8 +68,8 @@ static int handle_event(void *userdata, uint32_t field, const struct bundle_even
     struct import *im = userdata;
     size_t index = 0;
     const struct importer *importer = importer_find(im, field, &index);
-    int r = importer->event(im, im->machine->states[index], event);
-    return r < 0 ? r : import_failure(im);
+    importer->event(im, im->machine->states[index], event);
+    return im->failure->code;
 }
 
 static int handle_describe(void *userdata, uint32_t field, const struct wire_field *descriptor)
@@ -90,7 +77,9 @@ static int handle_describe(void *userdata, uint32_t field, const struct wire_fie
     struct import *im = userdata;
     size_t index = 0;
     const struct importer *importer = importer_find(im, field, &index);
-    return importer->describe ? importer->describe(im, im->machine->states[index], descriptor) : 0;
+    if (importer->describe)
+        importer->describe(im, im->machine->states[index], descriptor);
+    return im->failure->code;
 }
 
 static int handle_complete(void *userdata, uint32_t field, int64_t ts)
@@ -98,12 +87,14 @@ static int handle_complete(void *userdata, uint32_t field, int64_t ts)
     struct import *im = userdata;
     size_t index = 0;
     const struct importer *importer = importer_find(im, field, &index);
-    return importer->complete ? importer->complete(im, im->machine->states[index], ts) : 0;
+    if (importer->complete)
+        importer->complete(im, im->machine->states[index], ts);
+    return im->failure->code;
 }
 
-static int importers_indexed(struct import *im)
+static void importers_indexed(struct import *im)
 {
-    return machine_call(im, MACHINE_INDEXED);
+    machine_call(im, MACHINE_INDEXED);
 }
 
 static int handle_indexed(void *userdata, const struct trace_result *result)
@@ -123,7 +114,8 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
                                      : (int64_t)input_size(im->input));
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
-    return machines_each(im, importers_indexed);
+    machines_each(im, importers_indexed);
+    return im->failure->code;
 }
 
 static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
@@ -251,37 +243,30 @@ static void trace_write(struct import *im)
     }
 }
 
-static int importers_finish(struct import *im)
+static void importers_finish(struct import *im)
 {
-    return machine_call(im, MACHINE_FINISH);
+    machine_call(im, MACHINE_FINISH);
 }
 
-static int importers_write(struct import *im)
+static void importers_write(struct import *im)
 {
-    return machine_call(im, MACHINE_WRITE);
+    machine_call(im, MACHINE_WRITE);
 }
 
 // Everything that was held back until the whole trace was seen.
-static int held_back_write(struct import *im)
+static void held_back_write(struct import *im)
 {
-    int r = machines_each(im, importers_finish);
-    if (r == 0)
-        r = slices_finish(&im->slices);
-    if (r == 0)
-        r = thread_states_finish(&im->thread_states);
-    if (r == 0)
-        r = machines_each(im, importers_write);
-    if (r == 0)
-        r = processes_write(&im->processes, im->db, &im->args);
-    if (r == 0)
-        r = tracks_write(&im->tracks, im->db);
-    if (r == 0)
-        r = metadata_write(&im->metadata, im->db);
-    if (r == 0)
-        r = stats_write(&im->stats, im->db);
+    machines_each(im, importers_finish);
+    slices_finish(&im->slices);
+    thread_states_finish(&im->thread_states);
+    machines_each(im, importers_write);
+    processes_write(&im->processes, im->db, &im->args);
+    tracks_write(&im->tracks, im->db);
+    metadata_write(&im->metadata, im->db);
+    stats_write(&im->stats, im->db);
     bounds_write(im);
     trace_write(im);
-    return r < 0 ? r : database_flush(im->db, im->err);
+    database_flush(im->db, NULL);
 }
 
 static int handle_finished(void *userdata, int outcome)
@@ -290,12 +275,14 @@ static int handle_finished(void *userdata, int outcome)
     if (im->result->stopped_late)
         stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, im->result->stopped_late,
                      im->result->stopped_ts);
-    int r = outcome < 0 ? outcome : import_failure(im);
-    if (r == 0)
-        r = held_back_write(im);
-    if (r < 0)
-        database_abandon(im->db);
-    return r;
+    import_fail(im, outcome);
+    if (!import_failed(im))
+        held_back_write(im);
+    if (!import_failed(im))
+        return 0;
+    database_abandon(im->db);
+    // What the reader of the trace says about a failure of its own stays.
+    return database_error(im->db, im->failure->err.text[0] ? im->err : NULL);
 }
 
 static void import_done(struct import *im)
@@ -319,6 +306,8 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  struct trace_result *ret)
 {
     struct import im = {.db = db, .input = input, .err = err, .result = ret};
+    im.failure = im.strings.failure = im.tracks.failure = im.stats.failure = im.metadata.failure =
+        im.slices.failure = im.thread_states.failure = database_failure(db);
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
     im.async_tracks.tracks = &im.tracks;
@@ -345,14 +334,13 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     im.progress = progress;
     im.userdata = userdata;
     importers_index(&im);
-    int r = args_init(&im.args, db);
-    if (r == 0)
-        r = processes_init(&im.processes, &im.strings);
-    if (r == 0)
-        r = machines_enter(&im, 0, 0);
+    import_fail(&im, args_init(&im.args, db));
+    processes_init(&im.processes, &im.strings, im.failure);
+    machines_enter(&im, 0, 0);
+    int r = im.failure->code;
     if (r == 0)
         r = trace_read(input, spill_folder, &handler, &im.clocks, err, ret);
-    else
+    else if (database_error(db, err) < 0 && err && !err->text[0])
         err_errno(err, r, "conversion");
     import_done(&im);
     return r;

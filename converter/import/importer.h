@@ -19,18 +19,17 @@
 
 struct importer {
     uint32_t field; // of TracePacket; 0: none, it is a state that importers share
-    // Either may be NULL. `state` is what `state_size` asked for. Return 0, or a negative errno
-    // that ends the conversion; what is wrong with a packet is no such reason: count it in stats.
-    int (*now)(struct import *im, void *state, const struct packet *packet,
-               const struct wire_field *field);
-    int (*sorted)(struct import *im, void *state, const struct packet *packet,
-                  const struct wire_field *field);
+    // Either may be NULL. The field is packet->message; packet->own, and `state` below, is what
+    // `state_size` asked for. If the conversion must end, they tell import_fail(), as all that is
+    // below them; what is wrong with a packet is no such reason: count it in stats.
+    void (*now)(struct import *im, const struct packet *packet);
+    void (*sorted)(struct import *im, const struct packet *packet);
     // In place of these two, for a bundle of events: each event in order of time; in file order the
     // descriptors of events that the bundle carries (may be NULL); and, before the first event, the
     // moment from which the data of all processors is complete, if that is known (may be NULL).
-    int (*event)(struct import *im, void *state, const struct bundle_event *event);
-    int (*describe)(struct import *im, void *state, const struct wire_field *descriptor);
-    int (*complete)(struct import *im, void *state, int64_t ts);
+    void (*event)(struct import *im, void *state, const struct bundle_event *event);
+    void (*describe)(struct import *im, void *state, const struct wire_field *descriptor);
+    void (*complete)(struct import *im, void *state, int64_t ts);
     size_t state_size; // bytes of state, zeroed at the start
     // There is one state for all machines of the trace, and one call of each function below.
     bool of_all_machines;
@@ -39,10 +38,10 @@ struct importer {
     // All of these may be NULL. Once for each machine: before its first packet, between file order
     // and order of time, after the last packet, to write what was held back, and when all
     // importers have done that, to write what they may still have changed.
-    int (*start)(struct import *im, void *state);
-    int (*indexed)(struct import *im, void *state);
-    int (*finish)(struct import *im, void *state);
-    int (*write)(struct import *im, void *state);
+    void (*start)(struct import *im, void *state);
+    void (*indexed)(struct import *im, void *state);
+    void (*finish)(struct import *im, void *state);
+    void (*write)(struct import *im, void *state);
     // Releases what the state owns. May be NULL.
     void (*done)(void *state);
 };

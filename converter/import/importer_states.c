@@ -82,52 +82,46 @@ static int machine_add(struct import *im)
     return 0;
 }
 
-int machines_enter(struct import *im, uint32_t number, uint32_t raw_id)
+void machines_enter(struct import *im, uint32_t number, uint32_t raw_id)
 {
-    int r = 0;
-    while (r == 0 && im->machines.n <= number)
-        r = machine_add(im);
-    if (r < 0)
-        return r;
+    while (im->machines.n <= number && !import_failed(im))
+        import_fail(im, machine_add(im));
+    if (import_failed(im))
+        return;
     im->machine = im->machines.items[number];
     im->machine->raw_id = raw_id;
     im->tracks.machine = im->metadata.machine = number;
     im->thread_states.idle_utid = processes_enter_machine(&im->processes, number);
-    r = stats_enter_machine(&im->stats, number);
-    if (r == 0 && !im->machine->is_started) {
+    stats_enter_machine(&im->stats, number);
+    if (!im->machine->is_started) {
         im->machine->is_started = true;
-        r = machine_call(im, MACHINE_START);
+        machine_call(im, MACHINE_START);
     }
-    return r < 0 ? r : im->processes.failure;
 }
 
-int machine_call(struct import *im, enum machine_hook hook)
+void machine_call(struct import *im, enum machine_hook hook)
 {
-    int r = 0;
-    for (size_t i = 0; i < n_importers && r == 0; i++) {
+    for (size_t i = 0; i < n_importers && !import_failed(im); i++) {
         const struct importer *importer = importers[i];
-        int (*const hooks[])(struct import *, void *) = {
+        void (*const hooks[])(struct import *, void *) = {
             [MACHINE_START] = importer->start,
             [MACHINE_INDEXED] = importer->indexed,
             [MACHINE_FINISH] = importer->finish,
             [MACHINE_WRITE] = importer->write,
         };
-        int (*function)(struct import *, void *) = hooks[hook];
+        void (*function)(struct import *, void *) = hooks[hook];
         if (function && has_own_state(im->machine, importer))
-            r = function(im, im->machine->states[i]);
+            function(im, im->machine->states[i]);
     }
-    return r;
 }
 
-int machines_each(struct import *im, int (*each)(struct import *im))
+void machines_each(struct import *im, void (*each)(struct import *im))
 {
-    int r = 0;
-    for (uint32_t i = 0; i < im->machines.n && r == 0; i++) {
-        r = machines_enter(im, i, im->machines.items[i]->raw_id);
-        if (r == 0)
-            r = each(im);
+    for (uint32_t i = 0; i < im->machines.n && !import_failed(im); i++) {
+        machines_enter(im, i, im->machines.items[i]->raw_id);
+        each(im);
     }
-    return r < 0 ? r : machines_enter(im, 0, im->machines.items[0]->raw_id);
+    machines_enter(im, 0, im->machines.items[0]->raw_id);
 }
 
 void machines_done(struct import *im)

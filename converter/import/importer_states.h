@@ -8,16 +8,17 @@
 // Numbers the importers, so that importer_state() finds their states.
 void importers_index(struct import *im);
 
-// Makes `number`, if it is new, the machine at hand. 0 or -ENOMEM.
-int machines_enter(struct import *im, uint32_t number, uint32_t raw_id);
+// Makes `number`, if it is new, the machine at hand.
+void machines_enter(struct import *im, uint32_t number, uint32_t raw_id);
 
 // Functions of importers that are called for each machine.
 enum machine_hook { MACHINE_START, MACHINE_INDEXED, MACHINE_FINISH, MACHINE_WRITE };
 
-// Calls that function of all importers for the machine at hand. Stops at the first negative.
-int machine_call(struct import *im, enum machine_hook hook);
+// Calls that function of all importers for the machine at hand, until the conversion must end.
+void machine_call(struct import *im, enum machine_hook hook);
 
-// Calls `each` for every machine, which is the one at hand meanwhile. Stops at the first negative.
-int machines_each(struct import *im, int (*each)(struct import *im));
+// Calls `each` for every machine, which is the one at hand meanwhile, until the conversion must
+// end.
+void machines_each(struct import *im, void (*each)(struct import *im));
 
 void machines_done(struct import *im);

@@ -61,16 +61,18 @@ static void fact_add(struct metadata *metadata, const struct fact *fact)
 {
     uint32_t name_id = strset_add(&metadata->names, fact->name, strlen(fact->name));
     bool is_new;
-    metadata->failed |= name_id == STRSET_NONE || fact_vec_push(&metadata->facts, *fact) < 0 ||
-                        !map64_get_or_add(&metadata->index, fact_key(metadata, name_id, fact->name),
-                                          metadata->facts.n - 1, &is_new);
+    if (name_id == STRSET_NONE || fact_vec_push(&metadata->facts, *fact) < 0 ||
+        !map64_get_or_add(&metadata->index, fact_key(metadata, name_id, fact->name),
+                          metadata->facts.n - 1, &is_new))
+        failure_note(metadata->failure, -ENOMEM);
 }
 
 static void fact_put(struct metadata *metadata, struct fact fact)
 {
     if (fact.text) {
         fact.text = arena_strndup(&metadata->arena, fact.text, fact.size);
-        metadata->failed |= !fact.text;
+        if (!fact.text)
+            failure_note(metadata->failure, -ENOMEM);
     }
     fact.machine = has_prefix_of(fact.name, of_trace) ? 0 : metadata->machine;
     struct fact *old = fact.multi ? NULL : fact_find(metadata, fact.name);
@@ -134,7 +136,7 @@ const char *metadata_name(struct metadata *metadata, const char *prefix, const v
     size_t n = strlen(prefix);
     char *name = arena_alloc(&metadata->arena, n + size + 1);
     if (!name) {
-        metadata->failed = true;
+        failure_note(metadata->failure, -ENOMEM);
         return prefix;
     }
     memcpy(name, prefix, n);
@@ -143,7 +145,7 @@ const char *metadata_name(struct metadata *metadata, const char *prefix, const v
     return name;
 }
 
-int metadata_write(const struct metadata *metadata, struct database *db)
+void metadata_write(const struct metadata *metadata, struct database *db)
 {
     vec_foreach(&metadata->facts, fact) {
         struct cell *row = database_row(db, TABLE_metadata, NULL);
@@ -162,7 +164,6 @@ int metadata_write(const struct metadata *metadata, struct database *db)
         if (is_of_trace || !has_prefix_of(fact->name, of_machine))
             cell_int(row, COL_metadata_trace_id, 0);
     }
-    return metadata->failed ? -ENOMEM : 0;
 }
 
 void metadata_done(struct metadata *metadata)

@@ -24,14 +24,14 @@ struct fact {
 };
 VEC_DEFINE(fact_vec, struct fact);
 
-// All zero is empty.
+// All zero but for failure is empty.
 struct metadata {
     struct fact_vec facts;
     struct strset names; // of facts
     struct map64 index;  // name and machine -> the first of these facts
     struct arena arena;
-    uint32_t machine; // at hand
-    bool failed;      // memory ran out
+    uint32_t machine;        // at hand
+    struct failure *failure; // borrowed
 };
 
 // Names must outlive the metadata. A single fact replaces what was set under its name before.
@@ -51,5 +51,5 @@ bool metadata_has(const struct metadata *metadata, const char *name);
 const char *metadata_name(struct metadata *metadata, const char *prefix, const void *bytes,
                           size_t size);
 
-int metadata_write(const struct metadata *metadata, struct database *db);
+void metadata_write(const struct metadata *metadata, struct database *db);
 void metadata_done(struct metadata *metadata);

@@ -38,8 +38,7 @@ static void map_put(struct processes *all, struct map64 *map, int64_t key, int64
 {
     uint64_t marked = (uint64_t)key ^ all->mark;
     int r = value < 0 ? (map64_remove(map, marked), 0) : map64_set(map, marked, (uint64_t)value);
-    if (r < 0)
-        all->failure = r;
+    failure_note(all->failure, r);
 }
 
 // Notes how many lives there are before this one, and forgets some if they are too many.
@@ -70,7 +69,7 @@ static int64_t thread_add(struct processes *all, int64_t tid)
                             .machine = all->machine,
                             .name = STRSET_NONE};
     if (thread_vec_push(&all->threads, thread) < 0) {
-        all->failure = -ENOMEM;
+        failure_note(all->failure, -ENOMEM);
         return 0;
     }
     int64_t utid = (int64_t)all->threads.n - 1;
@@ -91,7 +90,7 @@ static int64_t process_add(struct processes *all, int64_t pid)
                               .name = STRSET_NONE,
                               .cmdline = STRSET_NONE};
     if (process_vec_push(&all->items, process) < 0) {
-        all->failure = -ENOMEM;
+        failure_note(all->failure, -ENOMEM);
         return 0;
     }
     return (int64_t)all->items.n - 1;
@@ -113,7 +112,7 @@ static void associate(struct processes *all, int64_t utid, int64_t upid, bool is
 static void idle_add(struct processes *all)
 {
     int64_t upid = process_add(all, 0), utid = thread_add(all, 0);
-    if (all->failure < 0)
+    if (all->failure->code < 0)
         return;
     associate(all, utid, upid, true);
     thread_at(all, utid)->is_idle = true;
@@ -121,11 +120,10 @@ static void idle_add(struct processes *all)
     processes_name_thread(all, utid, strset_add(all->strings, "swapper", 7), NAME_CONSTANT);
 }
 
-int processes_init(struct processes *all, struct strset *strings)
+void processes_init(struct processes *all, struct strset *strings, struct failure *failure)
 {
-    *all = (struct processes){.strings = strings};
+    *all = (struct processes){.strings = strings, .failure = failure};
     idle_add(all);
-    return all->failure;
 }
 
 int64_t processes_enter_machine(struct processes *all, uint32_t machine)
@@ -492,7 +490,7 @@ static void process_write(const struct processes *all, struct database *db, stru
     cell_int(row, COL_process_machine_id, process->machine);
 }
 
-int processes_write(const struct processes *all, struct database *db, struct args *args)
+void processes_write(const struct processes *all, struct database *db, struct args *args)
 {
     for (size_t i = 0; i < all->items.n; i++)
         process_write(all, db, args, (int64_t)i);
@@ -509,7 +507,6 @@ int processes_write(const struct processes *all, struct database *db, struct arg
         cell_int(row, COL_thread_machine_id, thread->machine);
         cell_if(row, COL_thread_arg_set_id, thread->arg_set >= 0, thread->arg_set);
     }
-    return all->failure;
 }
 
 void processes_done(struct processes *all)

@@ -67,15 +67,15 @@ struct processes {
     struct strset *strings; // borrowed
     struct thread_vec threads;
     struct process_vec items;
-    struct map64 by_pid; // living process of a pid
-    struct map64 by_tid; // newest life of a tid; older ones are chained
-    struct map64 live;   // what a bare tid means now
-    uint64_t mark;       // of the machine at hand, in the keys of these maps
-    uint32_t machine;    // at hand
-    int failure;         // negative errno of the first failure
+    struct map64 by_pid;     // living process of a pid
+    struct map64 by_tid;     // newest life of a tid; older ones are chained
+    struct map64 live;       // what a bare tid means now
+    uint64_t mark;           // of the machine at hand, in the keys of these maps
+    uint32_t machine;        // at hand
+    struct failure *failure; // borrowed
 };
 
-int processes_init(struct processes *processes, struct strset *strings);
+void processes_init(struct processes *processes, struct strset *strings, struct failure *failure);
 
 // Pids and tids are of this machine from now on. Returns the utid of its idle thread.
 int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
@@ -138,5 +138,5 @@ static inline struct thread *processes_thread_at(struct processes *processes, in
     return &processes->threads.items[utid];
 }
 
-int processes_write(const struct processes *processes, struct database *db, struct args *args);
+void processes_write(const struct processes *processes, struct database *db, struct args *args);
 void processes_done(struct processes *processes);

@@ -86,8 +86,7 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
         cell_int(row, COL_slice_thread_instruction_count, slice->instructions);
     if (slice->has_instruction_delta)
         cell_int(row, COL_slice_thread_instruction_delta, slice->instruction_delta);
-    if (translate_args(slices->translations, &slice->args) < 0)
-        slices->failure = -ENOMEM;
+    failure_note(slices->failure, translate_args(slices->translations, &slice->args));
     cell_arg_set(row, COL_slice_arg_set_id,
                  args_add(slices->args, slice->args.items, slice->args.n));
     arg_vec_done(&slice->args);
@@ -147,7 +146,7 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
 {
     struct slice_stack *stack = stack_get(slices, spec->track);
     if (!stack) {
-        slices->failure = -ENOMEM;
+        failure_note(slices->failure, -ENOMEM);
         return SLICE_NONE;
     }
     if (spec->single) {
@@ -190,7 +189,7 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         r = open_slice_vec_push(&stack->open, slice);
     if (r < 0) {
         arg_vec_done(&slice.args);
-        slices->failure = r;
+        failure_note(slices->failure, r);
         return SLICE_NONE;
     }
     bounds_add(slices, spec->ts);
@@ -218,8 +217,7 @@ static void args_append(struct slices *slices, struct open_slice *slice, const s
                         size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (arg_vec_push(&slice->args, args[i]) < 0)
-            slices->failure = -ENOMEM;
+        failure_note(slices->failure, arg_vec_push(&slice->args, args[i]));
 }
 
 static bool name_fits(struct slice_name wanted, struct slice_name name, bool none_fits)
@@ -309,13 +307,12 @@ int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts)
     return top->id;
 }
 
-int slices_finish(struct slices *slices)
+void slices_finish(struct slices *slices)
 {
     vec_foreach(&slices->stacks, stack) {
         while (*stack && (*stack)->open.n)
             stack_pop(slices, *stack);
     }
-    return slices->failure;
 }
 
 void slices_done(struct slices *slices)

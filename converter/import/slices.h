@@ -48,7 +48,7 @@ struct slices {
     struct slice_stack_vec stacks;           // owned, by track
     bool has_bounds;
     int64_t start_ts, end_ts; // of all slices
-    int failure;              // negative errno of the first failure
+    struct failure *failure;  // borrowed
 };
 
 #define SLICE_NONE (-1)
@@ -77,5 +77,5 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);
 
 // Writes what is still open.
-int slices_finish(struct slices *slices);
+void slices_finish(struct slices *slices);
 void slices_done(struct slices *slices);

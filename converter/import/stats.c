@@ -27,14 +27,14 @@ static uint64_t stat_key(uint32_t machine, enum stat stat, uint32_t index)
     return (uint64_t)machine << 48 | (uint64_t)stat << 32 | index;
 }
 
-int stats_enter_machine(struct stats *stats, uint32_t machine)
+void stats_enter_machine(struct stats *stats, uint32_t machine)
 {
     int r = 0;
     while (r == 0 && stats->single.n <= machine)
         r = single_stats_vec_push(&stats->single, (struct single_stats){0});
     if (r == 0)
         stats->machine = machine;
-    return r;
+    failure_note(stats->failure, r);
 }
 
 // As Perfetto has it.
@@ -69,8 +69,8 @@ void stats_add(struct stats *stats, enum stat stat, int64_t value)
 
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
 {
-    if (map64_set(&stats->indexed, stat_key(stats->machine, stat, index), (uint64_t)value) < 0)
-        stats->failed = true;
+    failure_note(stats->failure, map64_set(&stats->indexed, stat_key(stats->machine, stat, index),
+                                           (uint64_t)value));
 }
 
 void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value)
@@ -132,12 +132,12 @@ static void machine_write(const struct stats *stats, struct database *db, uint32
     }
 }
 
-int stats_write(const struct stats *stats, struct database *db)
+void stats_write(const struct stats *stats, struct database *db)
 {
     struct slot_vec slots = {0};
     size_t cursor = 0;
     const struct map64_slot *slot;
-    int r = stats->failed ? -ENOMEM : 0;
+    int r = 0;
     while (r == 0 && (slot = map64_next(&stats->indexed, &cursor)))
         r = slot_vec_push(&slots, *slot);
     if (slots.n)
@@ -146,7 +146,7 @@ int stats_write(const struct stats *stats, struct database *db)
     for (uint32_t machine = 0; machine < stats->single.n && r == 0; machine++)
         machine_write(stats, db, machine, &slots, &next);
     slot_vec_done(&slots);
-    return r;
+    failure_note(stats->failure, r);
 }
 
 void stats_done(struct stats *stats)

@@ -337,16 +337,16 @@ struct single_stats {
 };
 VEC_DEFINE(single_stats_vec, struct single_stats);
 
-// All zero is empty; the first call has to be stats_enter_machine().
+// All zero but for failure is empty; the first call has to be stats_enter_machine().
 struct stats {
     struct single_stats_vec single; // by machine
     struct map64 indexed;           // machine, stat and index -> value
     uint32_t machine;               // at hand
-    bool failed;                    // memory ran out
+    struct failure *failure;        // borrowed
 };
 
-// What follows is of this machine; they appear in the order of their numbers. 0 or -ENOMEM.
-int stats_enter_machine(struct stats *stats, uint32_t machine);
+// What follows is of this machine; they appear in the order of their numbers.
+void stats_enter_machine(struct stats *stats, uint32_t machine);
 
 void stats_set(struct stats *stats, enum stat stat, int64_t value);
 void stats_add(struct stats *stats, enum stat stat, int64_t value);
@@ -356,5 +356,5 @@ int64_t stats_get(const struct stats *stats, enum stat stat);
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
 
 // Writes all rows: single ones also when they are 0, indexed ones that were set.
-int stats_write(const struct stats *stats, struct database *db);
+void stats_write(const struct stats *stats, struct database *db);
 void stats_done(struct stats *stats);

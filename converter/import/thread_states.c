@@ -14,7 +14,7 @@ static struct thread_states_of *states_get(struct thread_states *states, int64_t
 {
     while (states->by_utid.n <= (uint64_t)utid) {
         if (thread_states_vec_push(&states->by_utid, (struct thread_states_of){0}) < 0) {
-            states->failure = -ENOMEM;
+            failure_note(states->failure, -ENOMEM);
             return NULL;
         }
     }
@@ -198,7 +198,7 @@ const char *thread_states_now(const struct thread_states *states, int64_t utid)
     return last ? last->state : NULL;
 }
 
-int thread_states_finish(struct thread_states *states)
+void thread_states_finish(struct thread_states *states)
 {
     for (size_t utid = 0; utid < states->by_utid.n; utid++) {
         const struct thread_states_of *of = &states->by_utid.items[utid];
@@ -207,7 +207,6 @@ int thread_states_finish(struct thread_states *states)
         if (of->has_last)
             state_write(states, (int64_t)utid, &of->last);
     }
-    return states->failure;
 }
 
 void thread_states_done(struct thread_states *states)

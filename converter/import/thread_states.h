@@ -33,7 +33,7 @@ struct thread_states {
     int64_t idle_utid; // of the machine at hand
     bool has_bounds;
     int64_t start_ts, end_ts;
-    int failure; // negative errno of the first failure
+    struct failure *failure; // borrowed
 };
 
 extern const char thread_state_running[], thread_state_runnable[]; // compared by address
@@ -62,5 +62,5 @@ void thread_states_correct(struct thread_states *states, int64_t utid, const cha
 // The state that it is in; NULL: not known.
 const char *thread_states_now(const struct thread_states *states, int64_t utid);
 
-int thread_states_finish(struct thread_states *states);
+void thread_states_finish(struct thread_states *states);
 void thread_states_done(struct thread_states *states);

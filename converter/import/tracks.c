@@ -29,12 +29,7 @@ void track_key_make(const struct tracks *tracks, struct strbuf *key, const struc
 
 static uint32_t string_add(struct tracks *tracks, const char *text, size_t size)
 {
-    if (!text)
-        return STRSET_NONE;
-    uint32_t id = strset_add(tracks->strings, text, size);
-    if (id == STRSET_NONE)
-        tracks->failure = -ENOMEM;
-    return id;
+    return text ? strset_add(tracks->strings, text, size) : STRSET_NONE;
 }
 
 static struct track track_make(struct tracks *tracks, const struct track_spec *spec)
@@ -84,7 +79,7 @@ uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
     if (id != STRSET_NONE && id < tracks->items.n)
         return id;
     if (id == STRSET_NONE || track_vec_push(&tracks->items, track_make(tracks, spec)) < 0) {
-        tracks->failure = -ENOMEM;
+        failure_note(tracks->failure, -ENOMEM);
         return 0;
     }
     return id;
@@ -109,7 +104,7 @@ static void cell_unless_none(struct cell *row, size_t column, int64_t value)
         cell_int(row, column, value);
 }
 
-int tracks_write(const struct tracks *tracks, struct database *db)
+void tracks_write(const struct tracks *tracks, struct database *db)
 {
     for (size_t i = 0; i < tracks->items.n; i++) {
         const struct track *track = &tracks->items.items[i];
@@ -130,7 +125,6 @@ int tracks_write(const struct tracks *tracks, struct database *db)
         cell_unless_none(row, COL__track_utid, track->utid);
         cell_unless_none(row, COL__track_cpu, track->cpu);
     }
-    return tracks->failure;
 }
 
 void tracks_done(struct tracks *tracks)

@@ -60,14 +60,14 @@ VEC_DEFINE(track_vec, struct track);
 struct tracks {
     struct strset keys; // type and dimensions as bytes; ids are track ids
     struct track_vec items;
-    struct strbuf key;      // of the track being looked up
-    uint32_t machine;       // at hand
-    struct strset *strings; // borrowed
-    struct args *args;      // borrowed
-    int failure;            // negative errno of the first failure
+    struct strbuf key;       // of the track being looked up
+    uint32_t machine;        // at hand
+    struct strset *strings;  // borrowed
+    struct args *args;       // borrowed
+    struct failure *failure; // borrowed
 };
 
-// The track of that description, made if it is new. After a failure 0, and ->failure tells.
+// The track of that description, made if it is new. After a failure 0.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 
 // Names a track that has no name yet.
@@ -79,5 +79,5 @@ void track_describe(struct tracks *tracks, uint32_t track, const struct arg *arg
 // Appends what tells the track apart, as bytes.
 void track_key_make(const struct tracks *tracks, struct strbuf *key, const struct track_spec *spec);
 
-int tracks_write(const struct tracks *tracks, struct database *db);
+void tracks_write(const struct tracks *tracks, struct database *db);
 void tracks_done(struct tracks *tracks);

@@ -47,8 +47,7 @@ struct database {
     bool changes_later[N_TABLES];          // by that SQL
     struct batch *current;                 // of the row made last
     struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
-    int failure;                           // negative errno of the first failure
-    struct err failure_err;                // its text
+    struct failure failure;
     uint64_t n_bytes;
 };
 
@@ -59,37 +58,41 @@ static const char *place(const struct database *db)
 
 static int database_failed(struct database *db, int r)
 {
-    if (r == 0 || db->failure < 0)
-        return db->failure;
-    db->failure = r;
+    if (!failure_note(&db->failure, r))
+        return db->failure.code;
     if (r == -ENOSPC) {
-        err_set(&db->failure_err, r, "%s: no space left", place(db));
-        err_hint(&db->failure_err, r, "the database needs a few times the trace's size");
+        err_set(&db->failure.err, r, "%s: no space left", place(db));
+        err_hint(&db->failure.err, r, "the database needs a few times the trace's size");
     } else if (r == -EDQUOT) {
-        err_set(&db->failure_err, r, "%s: --max-output is reached", place(db));
-        err_hint(&db->failure_err, r, "give more, or convert fewer tables with --tables");
+        err_set(&db->failure.err, r, "%s: --max-output is reached", place(db));
+        err_hint(&db->failure.err, r, "give more, or convert fewer tables with --tables");
     } else {
-        err_errno(&db->failure_err, r, "%s", place(db));
+        err_errno(&db->failure.err, r, "%s", place(db));
     }
     return r;
 }
 
 static int sqlite_failed(struct database *db, int code)
 {
-    if (code == SQLITE_OK || db->failure < 0)
-        return db->failure;
+    if (code == SQLITE_OK || db->failure.code < 0)
+        return db->failure.code;
     if (code == SQLITE_FULL || sqlite3_system_errno(db->handle) == ENOSPC)
         return database_failed(db, -ENOSPC);
     int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -ECANCELED : -EIO;
-    db->failure = err_set(&db->failure_err, r, "%s: %s", place(db), sqlite3_errmsg(db->handle));
-    return r;
+    db->failure.code = r;
+    return err_set(&db->failure.err, r, "%s: %s", place(db), sqlite3_errmsg(db->handle));
+}
+
+struct failure *database_failure(struct database *db)
+{
+    return &db->failure;
 }
 
 int database_error(const struct database *db, struct err *err)
 {
-    if (db->failure < 0 && err)
-        *err = db->failure_err;
-    return db->failure;
+    if (db->failure.code < 0 && err)
+        *err = db->failure.err;
+    return db->failure.code;
 }
 
 int database_target_check(const char *path, struct err *err)
@@ -210,7 +213,7 @@ int64_t database_reserve_id(struct database *db, enum table_id table)
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width)
 {
     struct table_state *state = &db->tables[table];
-    if (db->failure < 0 || db->selection->dropped[table])
+    if (db->failure.code < 0 || db->selection->dropped[table])
         return db->nowhere;
     struct cell *row = state->batch ? batch_row(state->batch, width) : NULL;
     if (!row) {
@@ -219,7 +222,7 @@ struct cell *database_row_sized(struct database *db, enum table_id table, int64_
         state->batch = writer_batch(db->writer);
         if (!state->batch)
             database_failed(db, -ENOMEM);
-        if (db->failure < 0)
+        if (db->failure.code < 0)
             return db->nowhere;
         row = batch_row(state->batch, width);
     }
@@ -245,7 +248,7 @@ struct cell *database_row(struct database *db, enum table_id table, int64_t *ret
 
 const void *database_copy(struct database *db, const void *bytes, size_t size)
 {
-    if (db->failure < 0 || !db->current)
+    if (db->failure.code < 0 || !db->current)
         return "";
     char *copy = arena_strndup(&db->current->copies, bytes, size);
     if (!copy)
@@ -260,7 +263,7 @@ uint64_t database_n_rows(const struct database *db, enum table_id table)
 
 int database_flush(struct database *db, struct err *err)
 {
-    for (enum table_id table = 0; table < N_TABLES && db->failure == 0; table++)
+    for (enum table_id table = 0; table < N_TABLES && db->failure.code == 0; table++)
         if (db->tables[table].batch)
             database_failed(db, writer_put(db->writer, table, STEAL(db->tables[table].batch)));
     database_failed(db, writer_drain(db->writer));
@@ -271,8 +274,8 @@ int database_flush(struct database *db, struct err *err)
 void database_abandon(struct database *db)
 {
     writer_abandon(db->writer);
-    if (db->failure == 0)
-        db->failure = err_set(&db->failure_err, -ECANCELED, "given up");
+    if (failure_note(&db->failure, -ECANCELED))
+        err_set(&db->failure.err, -ECANCELED, "given up");
 }
 
 void database_later(struct database *db, enum table_id table, const char *sql)

@@ -63,6 +63,9 @@ const void *database_copy(struct database *db, const void *bytes, size_t size);
 // What the database and what is sorted for it may take; before the first row. Borrowed.
 void database_budget(struct database *db, struct budget *budget);
 
+// What ends the database: its own failures and those of all who make rows for it.
+struct failure *database_failure(struct database *db);
+
 // The first failure, or 0.
 int database_error(const struct database *db, struct err *err);
 

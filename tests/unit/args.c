@@ -27,6 +27,7 @@ static int setup(void **state)
     if (!f || database_create(NULL, &err, &f->db) < 0 || args_init(&f->args, f->db) < 0)
         return -1;
     f->rows.db = f->db;
+    f->rows.failure = database_failure(f->db);
     *state = f;
     return 0;
 }

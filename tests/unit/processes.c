@@ -3,12 +3,15 @@
 #include "tests/unit/unit.h"
 
 static struct strset strings;
+static struct failure failure;
 static struct processes all;
 
 static int setup(void **state)
 {
     (void)state;
-    return processes_init(&all, &strings);
+    failure = (struct failure){0};
+    processes_init(&all, &strings, &failure);
+    return failure.code;
 }
 
 static int teardown(void **state)

@@ -10,6 +10,7 @@
 
 struct fixture {
     struct database *db;
+    struct failure failure;
     struct args args;
     struct stats stats;
     struct translations translations;
@@ -22,10 +23,15 @@ static int setup(void **state)
 {
     (void)state;
     fix = (struct fixture){.db = create()};
-    fix.slices = (struct slices){
-        .db = fix.db, .args = &fix.args, .stats = &fix.stats, .translations = &fix.translations};
+    fix.stats.failure = &fix.failure;
+    fix.slices = (struct slices){.db = fix.db,
+                                 .args = &fix.args,
+                                 .stats = &fix.stats,
+                                 .translations = &fix.translations,
+                                 .failure = &fix.failure};
     int r = args_init(&fix.args, fix.db);
-    return r < 0 ? r : stats_enter_machine(&fix.stats, 0);
+    stats_enter_machine(&fix.stats, 0);
+    return r < 0 ? r : fix.failure.code;
 }
 
 static int teardown(void **state)
@@ -65,7 +71,8 @@ static int64_t add(int64_t ts, int64_t dur, const char *name)
 
 static void write_all(void)
 {
-    assert_int_equal(slices_finish(&fix.slices), 0);
+    slices_finish(&fix.slices);
+    assert_int_equal(fix.failure.code, 0);
     fix.handle = finish(fix.db);
 }
 

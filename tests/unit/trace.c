@@ -46,18 +46,17 @@ static enum field_interest interest(void *userdata, uint32_t field)
     }
 }
 
-static int on_now(void *userdata, const struct packet *packet, const struct wire_field *field)
+static int on_now(void *userdata, struct packet *packet)
 {
-    (void)field;
     struct seen *seen = userdata;
     strbuf_addf(&seen->log, "now%lld ", (long long)packet->ts);
     return 0;
 }
 
-static int on_sorted(void *userdata, const struct packet *packet, const struct wire_field *field)
+static int on_sorted(void *userdata, struct packet *packet)
 {
     struct seen *seen = userdata;
-    struct wire_reader reader = wire_sub(field);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field number = {0};
     wire_next(&reader, &number); // num_forks tells the packets apart
     const struct interned *interned = generation_find(packet->state, 1, number.value);

@@ -65,11 +65,9 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
     import_bounds(im, ts);
 }
 
-static int log_sorted(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void log_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidLogPacket_events)
@@ -81,32 +79,25 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
         stats_set(&im->stats, STAT_android_log_num_failed, field_i64(&stats.num_failed));
         stats_set(&im->stats, STAT_android_log_num_skipped, field_i64(&stats.num_skipped));
     }
-    return 0;
 }
 
-static int display_sorted(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void display_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(display, InitialDisplayState, message);
+    MESSAGE(display, InitialDisplayState, packet->message);
     struct track_spec spec = {
         .type = "screen_state", .counter = true, .name = "ScreenState", .name_size = 11};
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
                  (double)(int32_t)field_u64(&display.display_state), ARG_SET_NONE);
-    return 0;
 }
 
-static int gpu_memory_sorted(struct import *im, void *state, const struct packet *packet,
-                             const struct wire_field *message)
+static void gpu_memory_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(memory, GpuMemTotalEvent, message);
+    MESSAGE(memory, GpuMemTotalEvent, packet->message);
     uint32_t pid = (uint32_t)field_u64(&memory.pid);
     if (pid) // what was polled is of a process that is there
         processes_process(&im->processes, pid);
     gpu_memory_push(im, packet->ts, (uint32_t)field_u64(&memory.gpu_id), pid,
                     (double)field_u64(&memory.size));
-    return 0;
 }
 
 static void battery_push(struct import *im, int64_t ts, const struct wire_field *name,
@@ -128,11 +119,9 @@ static void battery_push(struct import *im, int64_t ts, const struct wire_field 
     counter_push(im, ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
 }
 
-static int battery_sorted(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void battery_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(part, BatteryCounters, message);
+    MESSAGE(part, BatteryCounters, packet->message);
     const struct wire_field *name = &part.name, *voltage = &part.voltage_uv;
     const struct wire_field *current = &part.current_ua;
     int64_t ts = packet->ts, uv = field_i64(voltage);
@@ -154,7 +143,6 @@ static int battery_sorted(struct import *im, void *state, const struct packet *p
         double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // as Perfetto: whole ones
         battery_push(im, ts, name, "power_mw", fabs(mw));
     }
-    return 0;
 }
 
 const struct importer importer_android_log = {.field = PB_TracePacket_android_log,

@@ -62,32 +62,26 @@ static void game_read(struct import *im, const struct wire_field *message)
     }
 }
 
-static int games_sorted(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void games_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    MESSAGE(games, AndroidGameInterventionList, message);
+    MESSAGE(games, AndroidGameInterventionList, packet->message);
     stats_set(&im->stats, STAT_game_intervention_has_parse_errors,
               field_u64(&games.parse_error) != 0);
     stats_set(&im->stats, STAT_game_intervention_has_read_errors,
               field_u64(&games.read_error) != 0);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidGameInterventionList_game_packages)
             game_read(im, &field);
     }
-    return 0;
 }
 
 // The last list of a user counts: its type, in strings, by number.
-static int users_now(struct import *im, void *state, const struct packet *packet,
-                     const struct wire_field *message)
+static void users_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct map64 *users = state;
-    struct wire_reader reader = wire_sub(message);
+    struct map64 *users = packet->own;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidUserList_error && (int32_t)field.value < 0)
@@ -97,13 +91,14 @@ static int users_now(struct import *im, void *state, const struct packet *packet
         MESSAGE(user, AndroidUserList_UserInfo, &field);
         uint32_t type = strset_add(&im->strings, field_text(&user.type), user.type.size);
         int64_t uid = (int32_t)field_u64(&user.uid);
-        if (type == STRSET_NONE || map64_set(users, (uint64_t)uid, type) < 0)
-            return -ENOMEM;
+        if (type == STRSET_NONE || map64_set(users, (uint64_t)uid, type) < 0) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
     }
-    return 0;
 }
 
-static int users_finish(struct import *im, void *state)
+static void users_finish(struct import *im, void *state)
 {
     size_t cursor = 0;
     const struct map64_slot *slot;
@@ -112,7 +107,6 @@ static int users_finish(struct import *im, void *state)
         cell_int(row, COL__android_user_android_user_id, (int64_t)slot->key);
         cell_text(row, COL__android_user_type, strset_text(&im->strings, (uint32_t)slot->value));
     }
-    return 0;
 }
 
 static void users_done(void *state)
@@ -158,22 +152,19 @@ static void flag_read(struct import *im, int64_t ts, const struct wire_field *me
               CHOICE(&flag.type, "unspecified", "boolean", "integer"));
 }
 
-static int flags_sorted(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void flags_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(flags, AndroidAflags, message);
+    MESSAGE(flags, AndroidAflags, packet->message);
     if (field_present(&flags.error)) {
         stats_add(&im->stats, STAT_android_aflags_errors, 1);
-        return 0;
+        return;
     }
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidAflags_flags)
             flag_read(im, packet->ts, &field);
     }
-    return 0;
 }
 
 const struct importer importer_game_interventions = {

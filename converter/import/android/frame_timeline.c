@@ -155,29 +155,27 @@ static struct arg layer_arg(const struct frame *frame)
     return arg_text("Layer name", layer->data, layer->size);
 }
 
-static int expected_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
+static void expected_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
 {
-    if (cookie_set(timeline, frame, false) < 0)
-        return -ENOMEM;
+    import_fail(im, cookie_set(timeline, frame, false));
     if (frame->is_display) {
         struct arg arg = arg_int("Display frame token", frame->token);
         frame_begin(im, frame, false, &arg, 1);
-        return 0;
+        return;
     }
     // All frames of a process with one token are expected alike: they are one.
     int64_t key[2] = {frame->upid, frame->token};
     size_t n = timeline->expected.n;
     if (strset_add(&timeline->expected, (const char *)key, sizeof(key)) == STRSET_NONE)
-        return -ENOMEM;
+        import_fail(im, -ENOMEM);
     if (timeline->expected.n == n)
-        return 0;
+        return;
     struct arg args[] = {
         arg_int("Surface frame token", frame->token),
         arg_int("Display frame token", field_i64(&frame->part.display_frame_token)),
         layer_arg(frame),
     };
     frame_begin(im, frame, false, args, 3);
-    return 0;
 }
 
 static struct arg word_arg(const char *key, const char *word)
@@ -336,11 +334,7 @@ static void surfaces_join(struct import *im, struct timeline *timeline, const st
     const uint64_t *head = map64_find(&timeline->by_display, (uint64_t)frame->token);
     for (int64_t i = head ? (int64_t)*head : -1; i >= 0;) {
         struct surface_slice *surface = &timeline->slices.items[i];
-        if (slice != SLICE_NONE) {
-            struct cell *row = database_row(im->db, TABLE_flow, NULL);
-            cell_int(row, COL_flow_slice_out, surface->slice);
-            cell_int(row, COL_flow_slice_in, slice);
-        }
+        flow_row_write(im, surface->slice, slice);
         int64_t next = surface->next;
         surface->next = timeline->free - 1;
         timeline->free = i + 1;
@@ -349,18 +343,16 @@ static void surfaces_join(struct import *im, struct timeline *timeline, const st
     map64_remove(&timeline->by_display, (uint64_t)frame->token);
 }
 
-static int actual_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
+static void actual_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
 {
     struct arg args[ARGS_MAX];
-    if (cookie_set(timeline, frame, true) < 0)
-        return -ENOMEM;
+    import_fail(im, cookie_set(timeline, frame, true));
     size_t n = actual_args(im, frame, args);
     int64_t slice = frame_begin(im, frame, true, args, n);
     if (frame->is_display)
         surfaces_join(im, timeline, frame, slice);
     else if (slice != SLICE_NONE)
-        return surface_keep(timeline, field_i64(&frame->part.display_frame_token), slice);
-    return 0;
+        import_fail(im, surface_keep(timeline, field_i64(&frame->part.display_frame_token), slice));
 }
 
 static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
@@ -385,12 +377,11 @@ static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
     map64_remove(&timeline->by_cookie, field_u64(cookie));
 }
 
-static int timeline_sorted(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void timeline_sorted(struct import *im, const struct packet *packet)
 {
-    struct timeline *timeline = state;
+    struct timeline *timeline = packet->own;
     int64_t ts = packet->ts;
-    MESSAGE(event, FrameTimelineEvent, message);
+    MESSAGE(event, FrameTimelineEvent, packet->message);
     const struct {
         const struct wire_field *message;
         bool is_display, is_actual;
@@ -406,15 +397,17 @@ static int timeline_sorted(struct import *im, void *state, const struct packet *
         if (!field_present(starts[i].message))
             continue;
         if (!frame_read(im, ts, starts[i].is_display, starts[i].message, &frame))
-            return 0;
-        return starts[i].is_actual ? actual_begin(im, timeline, &frame)
-                                   : expected_begin(im, timeline, &frame);
+            return;
+        if (starts[i].is_actual)
+            actual_begin(im, timeline, &frame);
+        else
+            expected_begin(im, timeline, &frame);
+        return;
     }
     if (is_good && field_present(&event.frame_end))
         frame_end(im, timeline, ts, &event.frame_end);
     else
         stats_add(&im->stats, STAT_frame_timeline_event_parser_errors, 1);
-    return 0;
 }
 
 static void timeline_done(void *state)

@@ -256,16 +256,15 @@ static int event_read(struct import *im, struct frames *frames, const struct buf
     }
 }
 
-static int frames_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void frames_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(frame, GraphicsFrameEvent, message);
+    MESSAGE(frame, GraphicsFrameEvent, packet->message);
     if (!field_present(&frame.buffer_event))
-        return 0;
+        return;
     MESSAGE(part, GraphicsFrameEvent_BufferEvent, &frame.buffer_event);
     if (!field_present(&part.buffer_id)) {
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
-        return 0;
+        return;
     }
     const struct wire_field *layer = &part.layer_name;
     struct buffer_event event = {
@@ -279,7 +278,7 @@ static int frames_sorted(struct import *im, void *state, const struct packet *pa
         .layer_name = field_present(layer) ? (struct slice_name){field_text(layer), layer->size}
                                            : slice_name("no_layer_name"),
     };
-    return event_read(im, state, &event);
+    import_fail(im, event_read(im, packet->own, &event));
 }
 
 static void frames_done(void *state)

@@ -73,19 +73,17 @@ static int texts_read(struct modem *modem, const uint8_t *bytes, size_t size)
     return 0;
 }
 
-static int database_now(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void database_now(struct import *im, const struct packet *packet)
 {
-    struct modem *modem = state;
-    (void)packet;
-    MESSAGE(part, PixelModemTokenDatabase, message);
+    struct modem *modem = packet->own;
+    MESSAGE(part, PixelModemTokenDatabase, packet->message);
     const struct wire_field *bytes = &part.database;
     map64_clear(&modem->index);
     modem_text_vec_clear(&modem->texts);
     int r = bytes->data ? texts_read(modem, bytes->data, bytes->size) : -EBADMSG;
     if (r == -EBADMSG)
         stats_add(&im->stats, STAT_mmsql_modem_events_damaged, 1);
-    return r == -EBADMSG ? 0 : r;
+    import_fail(im, r == -EBADMSG ? 0 : r);
 }
 
 // An event being read.
@@ -326,7 +324,7 @@ static struct slice_name text_keep(struct import *im, struct modem *modem,
     size_t n = im->strings.n;
     uint32_t id = strset_add(&im->strings, event->text.text, event->text.size);
     if (event->text.failed || id == STRSET_NONE) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return without;
     }
     if (im->strings.n > n)
@@ -382,11 +380,10 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
 }
 
 // Events and their times are lists of their own, in the same order.
-static int events_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void events_sorted(struct import *im, const struct packet *packet)
 {
-    struct values times = values_of(message, PB_PixelModemEvents_event_time_nanos);
-    struct wire_reader reader = wire_sub(message);
+    struct values times = values_of(packet->message, PB_PixelModemEvents_event_time_nanos);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     uint64_t ts = 0, passed;
     wire_foreach(&reader, &field) {
@@ -400,9 +397,8 @@ static int events_sorted(struct import *im, void *state, const struct packet *pa
         if (ts > INT64_MAX)
             stats_add(&im->stats, STAT_pixel_modem_negative_timestamp, 1);
         else
-            event_read(im, state, packet, (int64_t)ts, &field);
+            event_read(im, packet->own, packet, (int64_t)ts, &field);
     }
-    return 0;
 }
 
 static void modem_done(void *state)

@@ -142,17 +142,14 @@ static void traffic_add(struct import *im, struct traffic traffic,
     row_text(row, COL__network_packet_packet_tcp_flags_str, flags_name);
 }
 
-static int packet_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void packet_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(event, NetworkPacketEvent, message);
+    MESSAGE(event, NetworkPacketEvent, packet->message);
     traffic_add(im,
                 (struct traffic){.ts = packet->ts,
                                  .n_bytes = (uint32_t)field_u64(&event.length),
                                  .n_packets = 1},
                 &event);
-    return 0;
 }
 
 static struct wire_field context_of(struct import *im, const struct packet *packet,
@@ -170,11 +167,9 @@ static struct wire_field context_of(struct import *im, const struct packet *pack
     return context.ctx;
 }
 
-static int bundle_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void bundle_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(bundle, NetworkPacketBundle, message);
+    MESSAGE(bundle, NetworkPacketBundle, packet->message);
     struct wire_field context = context_of(im, packet, &bundle);
     MESSAGE(event, NetworkPacketEvent, &context);
     if (field_present(&bundle.total_length)) {
@@ -184,10 +179,10 @@ static int bundle_sorted(struct import *im, void *state, const struct packet *pa
                                      .n_bytes = field_i64(&bundle.total_length),
                                      .n_packets = (uint32_t)field_u64(&bundle.total_packets)},
                     &event);
-        return 0;
+        return;
     }
-    struct values times = values_of(message, PB_NetworkPacketBundle_packet_timestamps);
-    struct values lengths = values_of(message, PB_NetworkPacketBundle_packet_lengths);
+    struct values times = values_of(packet->message, PB_NetworkPacketBundle_packet_timestamps);
+    struct values lengths = values_of(packet->message, PB_NetworkPacketBundle_packet_lengths);
     uint64_t after, length;
     while (values_next(&times, &after) && values_next(&lengths, &length))
         traffic_add(im,
@@ -195,7 +190,6 @@ static int bundle_sorted(struct import *im, void *state, const struct packet *pa
                                      .n_bytes = (uint32_t)length,
                                      .n_packets = 1},
                     &event);
-    return 0;
 }
 
 const struct importer importer_network_packet = {.field = PB_TracePacket_network_packet,

@@ -71,12 +71,10 @@ static int package_read(struct import *im, struct packages *state, const struct 
     return 0;
 }
 
-static int packages_list_now(struct import *im, void *userdata, const struct packet *packet,
-                             const struct wire_field *message)
+static void packages_list_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct packages *state = userdata;
-    struct wire_reader reader = wire_sub(message);
+    struct packages *state = packet->own;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
@@ -87,7 +85,7 @@ static int packages_list_now(struct import *im, void *userdata, const struct pac
         else if (field.number == PB_PackagesList_read_error && field.value)
             stats_add(&im->stats, STAT_packages_list_has_read_errors, 1);
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void packages_list_done(void *state)

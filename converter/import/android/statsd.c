@@ -132,18 +132,16 @@ static int atoms_read(struct import *im, const struct packet *packet,
     return 0;
 }
 
-static int statsd_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void statsd_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
     CLEANUP(atom_vec_done) struct atom_vec atoms = {0};
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
-    int r = atoms_read(im, packet, message, &atoms);
+    int r = atoms_read(im, packet, packet->message, &atoms);
     if (r == 0 && atoms.n)
         qsort(atoms.items, atoms.n, sizeof(*atoms.items), atom_compare);
     for (size_t i = 0; r == 0 && i < atoms.n; i++)
         atom_write(im, packet, &atoms.items[i], &args);
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_statsd_atom = {

@@ -109,17 +109,14 @@ static void property(struct import *im, int64_t ts, const struct wire_field *mes
         number_property(im, ts, full, name, number);
 }
 
-static int properties_sorted(struct import *im, void *state, const struct packet *packet,
-                             const struct wire_field *message)
+static void properties_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidSystemProperty_values)
             property(im, packet->ts, &field);
     }
-    return 0;
 }
 
 const struct importer importer_system_properties = {.field = PB_TracePacket_android_system_property,

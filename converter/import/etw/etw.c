@@ -172,7 +172,7 @@ static void event_handle(struct import *im, struct etw *etw, const struct bundle
     }
 }
 
-static int etw_event(struct import *im, void *state, const struct bundle_event *record)
+static void etw_event(struct import *im, void *state, const struct bundle_event *record)
 {
     union message_EtwTraceEvent head;
     message_read(record->run->event, head.at, ELEMENTS(head.at));
@@ -182,13 +182,11 @@ static int etw_event(struct import *im, void *state, const struct bundle_event *
     struct wire_field field;
     wire_foreach(&reader, &field)
         event_handle(im, state, record, tid, &field);
-    return 0;
 }
 
-static int etw_finish(struct import *im, void *state)
+static void etw_finish(struct import *im, void *state)
 {
     etw_io_finish(im, state);
-    return 0;
 }
 
 static void etw_done(void *state)

@@ -352,7 +352,7 @@ static void started_add(struct import *im, struct etw *etw, uint64_t request,
         r = etw_started_vec_push(&etw->started, started);
     }
     if (r < 0 || map64_set(&etw->running, request, index) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void file_begin(struct io_event *event, struct etw *etw, const struct wire_field *request)

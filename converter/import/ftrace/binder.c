@@ -73,8 +73,7 @@ struct binder {
 
 static void remember(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
 {
-    if (map64_set(map, key, value) < 0)
-        im->processes.failure = -ENOMEM;
+    import_fail(im, map64_set(map, key, value));
 }
 
 static struct frame *frame_at(const struct binder *binder, uint32_t number)
@@ -105,7 +104,7 @@ static void frame_push(struct import *im, struct binder *binder, uint32_t tid, s
     } else if (frame_vec_push(&binder->frames, frame) == 0) {
         at = (uint32_t)binder->frames.n;
     } else {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return;
     }
     remember(im, &binder->top, utid, at);
@@ -133,7 +132,7 @@ static void transaction_keep(struct import *im, struct binder *binder,
     uint32_t at = known ? (uint32_t)*known : binder->free_transaction;
     if (at == FRAME_NONE) {
         if (transaction_vec_push(&binder->transactions, *transaction) < 0) {
-            im->processes.failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
             return;
         }
         at = (uint32_t)binder->transactions.n;

@@ -189,7 +189,7 @@ static void cma_migrate_info(struct import *im, const struct ftrace_event *event
         buffers->migrations.items[*known] = migration;
     else if (cma_migration_vec_push(&buffers->migrations, migration) < 0 ||
              map64_set(&buffers->cma_of, utid, buffers->migrations.n - 1) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void cma_end(struct import *im, const struct ftrace_event *event, const struct arg *args,

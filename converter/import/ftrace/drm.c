@@ -140,7 +140,7 @@ static struct line *ring_get(struct import *im, struct drm *drm, struct slice_na
     struct line ring = {.track = line_track(im, "drm_sched_ring", "sched", name, NULL)};
     if (*ret_index != STRSET_NONE && line_vec_push(&drm->rings, ring) == 0)
         return &drm->rings.items[*ret_index];
-    im->processes.failure = -ENOMEM;
+    import_fail(im, -ENOMEM);
     return NULL;
 }
 
@@ -181,7 +181,7 @@ static void job_queue(struct import *im, const struct ftrace_event *event, struc
     uint32_t index;
     if (slice != SLICE_NONE && ring_get(im, drm, name, &index) &&
         map64_set(&drm->queued, job_key(&job, true, index), (uint64_t)slice) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void job_run(struct import *im, const struct ftrace_event *event, struct job job)
@@ -192,7 +192,7 @@ static void job_run(struct import *im, const struct ftrace_event *event, struct 
     if (!ring)
         return;
     if (line_push(ring, job) < 0 || map64_set(&drm->running, job_key(&job, false, 0), index) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else if (line_size(ring) == 1)
         ring_begin(im, drm, event->ts, ring, index);
 }
@@ -263,7 +263,7 @@ static struct line *timeline_get(struct import *im, const struct ftrace_event *e
             index = NULL;
     }
     if (!index)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return index ? &drm->timelines.items[*index] : NULL;
 }
 
@@ -289,9 +289,8 @@ static void fence_end(struct import *im, int64_t ts, const struct line *timeline
 static void fence_add(struct import *im, const struct ftrace_event *event, struct line *timeline)
 {
     struct job fence = {.is_fence = true, .number = (uint32_t)ftrace_int(event, "seqno")};
-    if (line_push(timeline, fence) < 0)
-        im->processes.failure = -ENOMEM;
-    else if (line_size(timeline) == 1)
+    import_fail(im, line_push(timeline, fence));
+    if (line_size(timeline) == 1)
         fence_begin(im, event->ts, timeline);
 }
 

@@ -28,8 +28,7 @@ static bool ticks_ns(uint64_t ticks, int64_t *ret)
 
 static void number_set(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
 {
-    if (map64_set(map, key, value) < 0)
-        im->processes.failure = -ENOMEM;
+    import_fail(im, map64_set(map, key, value));
 }
 
 static uint64_t batch_key(const struct ftrace_event *event)

@@ -73,6 +73,7 @@ static struct ftrace_machine *machine_of(const struct import *im)
 static int all_init(struct import *im, struct ftrace *all)
 {
     all->rows.db = im->db;
+    all->rows.failure = im->failure;
     for (size_t i = 0; i < n_ftrace_event_types; i++)
         if (ftrace_event_types[i].number < FTRACE_TYPES_MAX)
             all->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
@@ -81,42 +82,42 @@ static int all_init(struct import *im, struct ftrace *all)
         if (type && type->number < FTRACE_TYPES_MAX)
             all->symbols[type->number] = true;
     }
-    return subjects_bind(&all->subjects, &im->strings, im->err);
+    return subjects_bind(&all->subjects, &im->strings, &im->failure->err);
 }
 
-static int ftrace_start(struct import *im, void *state)
+static void ftrace_start(struct import *im, void *state)
 {
     struct ftrace_machine *machine = state;
     struct ftrace_machine *host =
         im->machines.items[0]->states[importer_index(im, &importer_ftrace)];
     int r = 0;
     machine->own = subject_states_make();
-    if (!machine->own)
-        return -ENOMEM;
+    if (!machine->own) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (machine == host) {
         machine->owns_all = true;
         machine->all = memory_calloc(1, sizeof(*machine->all));
         r = machine->all ? all_init(im, machine->all) : -ENOMEM;
     }
     machine->all = host->all;
-    return r;
+    import_fail(im, r);
 }
 
-static int ftrace_complete(struct import *im, void *state, int64_t ts)
+static void ftrace_complete(struct import *im, void *state, int64_t ts)
 {
     // Before all processors have data, what begins on one may end on another without being seen.
     ((struct ftrace_machine *)state)->rows_before = ts;
     metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", ts);
-    return 0;
 }
 
-static int ftrace_indexed(struct import *im, void *state)
+static void ftrace_indexed(struct import *im, void *state)
 {
     struct ftrace_machine *machine = state;
     int64_t started;
     if (!machine->keeps_old && metadata_get_int(&im->metadata, "tracing_started_ns", &started))
         machine->drop_before = started;
-    return 0;
 }
 
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject)
@@ -158,21 +159,22 @@ static uint64_t generic_number(const struct import *im, uint64_t number)
     return number ^ (uint64_t)im->machine->number << 40;
 }
 
-static int ftrace_describe(struct import *im, void *state, const struct wire_field *descriptor)
+static void ftrace_describe(struct import *im, void *state, const struct wire_field *descriptor)
 {
     struct ftrace *ftrace = ((struct ftrace_machine *)state)->all;
     MESSAGE(part, FtraceEventBundle_GenericEventDescriptor, descriptor);
     uint64_t number = generic_number(im, field_u64(&part.field_id));
     struct generic_event event = {0};
     if (map64_find(&ftrace->generic_by_number, number))
-        return 0;
+        return;
     if (ftrace->generic.n >= GENERIC_EVENTS_MAX ||
         !descriptor_read(im, &part.event_descriptor, &event)) {
         stats_add(&im->stats, STAT_ftrace_generic_descriptor_errors, 1);
-        return 0;
+        return;
     }
     int r = generic_event_vec_push(&ftrace->generic, event);
-    return r < 0 ? r : map64_set(&ftrace->generic_by_number, number, ftrace->generic.n - 1);
+    import_fail(im,
+                r < 0 ? r : map64_set(&ftrace->generic_by_number, number, ftrace->generic.n - 1));
 }
 
 static struct cell *row_add(struct import *im, struct ftrace *ftrace, uint32_t kind, int64_t ts,
@@ -355,7 +357,7 @@ static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wi
     }
     if (fits) {
         *ret = (uint32_t)*known;
-        return rows->failure;
+        return 0;
     }
     const char *text = strset_text(&im->strings, id);
     *ret = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
@@ -449,7 +451,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         event_apply(im, machine, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == PB_FtraceEvent_generic)
-        ftrace->rows.failure = legacy_generic_write(im, ftrace, &event, utid);
+        import_fail(im, legacy_generic_write(im, ftrace, &event, utid));
     else if (event.type)
         typed_write(im, ftrace, &event, utid);
     else
@@ -458,7 +460,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         event_apply(im, machine, &event, bound);
 }
 
-static int ftrace_event(struct import *im, void *state, const struct bundle_event *record)
+static void ftrace_event(struct import *im, void *state, const struct bundle_event *record)
 {
     const struct ftrace_machine *machine = state;
     bool row_only = record->ts < machine->rows_before;
@@ -470,7 +472,6 @@ static int ftrace_event(struct import *im, void *state, const struct bundle_even
         ftrace_compact_switch(im, record, row_only);
     else
         ftrace_compact_waking(im, record, row_only);
-    return machine->all->rows.failure;
 }
 
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
@@ -478,9 +479,9 @@ const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t nu
     return number < FTRACE_TYPES_MAX ? machine_of(im)->all->types[number] : NULL;
 }
 
-static int ftrace_finish(struct import *im, void *state)
+static void ftrace_finish(struct import *im, void *state)
 {
-    return subjects_finish(im, ((struct ftrace_machine *)state)->own);
+    subjects_finish(im, ((struct ftrace_machine *)state)->own);
 }
 
 static void all_free(struct ftrace *all)

@@ -17,7 +17,7 @@ uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name
     if (!database_selection(rows->db)->no_events)
         kind.id = arg_kind_add(rows->db, name, name_size);
     if (row_kind_vec_push(&rows->kinds, kind) < 0) {
-        rows->failure = -ENOMEM;
+        failure_note(rows->failure, -ENOMEM);
         return 0;
     }
     return (uint32_t)(rows->kinds.n - 1);
@@ -25,7 +25,7 @@ uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name
 
 size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, uint8_t type)
 {
-    if (rows->failure < 0)
+    if (rows->failure->code < 0)
         return ARG_SLOTS_MAX;
     struct key_vec *keys = &rows->kinds.items[kind].keys;
     for (size_t i = 0; i < keys->n; i++)
@@ -34,7 +34,7 @@ size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, 
     if (keys->n == ARG_SLOTS_MAX)
         return ARG_SLOTS_MAX;
     if (key_vec_push(keys, key) < 0) {
-        rows->failure = -ENOMEM;
+        failure_note(rows->failure, -ENOMEM);
         return ARG_SLOTS_MAX;
     }
     if (!database_selection(rows->db)->no_event_fields)
@@ -48,14 +48,14 @@ struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts,
     const struct selection *selection = database_selection(rows->db);
     if (selection->no_events)
         return database_nowhere(rows->db);
-    size_t n_slots = rows->failure < 0 ? ARG_SLOTS_MAX : rows->kinds.items[kind].keys.n;
+    size_t n_slots = rows->failure->code < 0 ? ARG_SLOTS_MAX : rows->kinds.items[kind].keys.n;
     if (selection->no_event_fields)
         n_slots = 0;
     int64_t id = database_reserve_id(rows->db, TABLE__arg_set);
     struct cell *row =
         database_row_sized(rows->db, TABLE__arg_set, id, COL__arg_set_value_0 + n_slots);
     cell_int(row, COL__arg_set_ts, ts);
-    if (rows->failure == 0)
+    if (rows->failure->code == 0)
         cell_int(row, COL__arg_set_kind_id, rows->kinds.items[kind].id);
     cell_int(row, COL__arg_set_utid, utid);
     cell_int(row, COL__arg_set_ucpu, cpu);

@@ -23,7 +23,7 @@ VEC_DEFINE(row_kind_vec, struct row_kind);
 struct ftrace_rows {
     struct database *db; // borrowed
     struct row_kind_vec kinds;
-    int failure;
+    struct failure *failure; // borrowed
 };
 
 // A new kind, without fields. The text must live as long as cells do.

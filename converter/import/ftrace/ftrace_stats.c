@@ -61,18 +61,16 @@ static void kprobes_read(struct import *im, const struct wire_field *field, bool
         (int64_t)((uint64_t)misses - (uint64_t)stats_get(stats, STAT_ftrace_kprobe_misses_begin)));
 }
 
-static int ftrace_stats_now(struct import *im, void *state, const struct packet *packet,
-                            const struct wire_field *message)
+static void ftrace_stats_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    MESSAGE(head, FtraceStats, message);
+    MESSAGE(head, FtraceStats, packet->message);
     uint64_t phase = field_u64(&head.phase);
     if (phase != PB_START_OF_TRACE && phase != PB_END_OF_TRACE)
-        return 0;
+        return;
     bool is_end = phase == PB_END_OF_TRACE;
     if (!is_end && field_u64(&head.preserve_ftrace_buffer))
-        ((struct ftrace_machine *)state)->keeps_old = true;
-    struct wire_reader reader = wire_sub(message);
+        ((struct ftrace_machine *)packet->own)->keeps_old = true;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_FtraceStats_cpu_stats)
@@ -83,7 +81,6 @@ static int ftrace_stats_now(struct import *im, void *state, const struct packet 
                              field.number == PB_FtraceStats_failed_ftrace_events))
             stats_add(&im->stats, STAT_ftrace_setup_errors, 1);
     }
-    return 0;
 }
 
 const struct importer importer_ftrace_stats = {

@@ -34,7 +34,7 @@ static void i2c_message(struct import *im, const struct ftrace_event *event)
     uint64_t *transfer =
         map64_get_or_add(&i2c->transfers, (uint64_t)utid, adapter << 32 | (uint32_t)n, &is_new);
     if (!transfer)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     if (!transfer || !is_new) {
         if (transfer && (uint32_t)*transfer < (uint32_t)n)
             *transfer = (*transfer >> 32) << 32 | (uint32_t)n;

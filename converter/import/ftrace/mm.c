@@ -37,8 +37,7 @@ static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uin
     struct mm *mm = event->own;
     if (is_own) {
         int64_t utid = processes_thread(&im->processes, event->pid);
-        if (map64_set(&mm->owners, mm_id, (uint64_t)utid) < 0)
-            im->processes.failure = -ENOMEM;
+        import_fail(im, map64_set(&mm->owners, mm_id, (uint64_t)utid));
         return utid;
     }
     const uint64_t *owner = map64_find(&mm->owners, mm_id);

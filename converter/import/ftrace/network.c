@@ -103,7 +103,7 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
     const uint64_t *stream = map64_get_or_add(
         &network->streams, (uint64_t)ftrace_int(event, "skaddr"), network->streams.n + 1, &is_new);
     if (!stream) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return;
     }
     struct slice_name name = import_text(im, "TCP stream#%u", (uint32_t)*stream);

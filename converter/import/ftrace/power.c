@@ -182,7 +182,7 @@ static uint64_t *lock_count(struct import *im, const struct ftrace_event *event,
     uint64_t *count = map64_get_or_add(
         &power->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
     if (!count)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return count;
 }
 

@@ -248,7 +248,7 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
     uint64_t key = read_key(event);
     // As Perfetto: the first thread that reads there is the one.
     if (!map64_find(&storage->reads, key) && map64_set(&storage->reads, key, event->pid) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     struct slice_name path = ftrace_text(event, "pathbuf");
     struct arg args[] = {
         arg_text("file_path", path.text, path.size),

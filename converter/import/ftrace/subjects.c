@@ -107,13 +107,11 @@ size_t subject_index(const struct ftrace_subject *subject)
     return i;
 }
 
-int subjects_finish(struct import *im, void **states)
+void subjects_finish(struct import *im, void **states)
 {
-    int r = 0;
-    for (size_t i = 0; ftrace_subjects[i] && r == 0; i++)
+    for (size_t i = 0; ftrace_subjects[i]; i++)
         if (ftrace_subjects[i]->finish)
-            r = ftrace_subjects[i]->finish(im, states[i]);
-    return r;
+            ftrace_subjects[i]->finish(im, states[i]);
 }
 
 void subjects_done(struct subjects *subjects)

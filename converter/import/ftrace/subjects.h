@@ -19,8 +19,8 @@ struct ftrace_subject {
     const struct ftrace_handler *handlers; // the last one is all zero; may be NULL
     const struct ftrace_form *forms;       // the same
     size_t state_size;                     // bytes of state for each machine, zeroed at the start
-    // After the last packet, for each machine. Returns 0 or a negative errno. May be NULL.
-    int (*finish)(struct import *im, void *state);
+    // After the last packet, for each machine. May be NULL.
+    void (*finish)(struct import *im, void *state);
     void (*done)(void *state); // releases what the state owns; may be NULL
 };
 
@@ -51,6 +51,6 @@ void subject_states_free(void **states);
 size_t subject_index(const struct ftrace_subject *subject);
 
 // After the last event of the machine at hand.
-int subjects_finish(struct import *im, void **states);
+void subjects_finish(struct import *im, void **states);
 
 void subjects_done(struct subjects *subjects);

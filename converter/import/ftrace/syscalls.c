@@ -87,7 +87,7 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
     else
         slice_begin(&im->slices, &spec);
     if (is_named(spec.name, "sys_write") && map64_set(&syscalls->writing, (uint64_t)utid, 1) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void sys_exit(struct import *im, const struct ftrace_event *event)

@@ -80,7 +80,7 @@ static struct arg flags_arg(struct import *im, const char *key, uint32_t bits,
             strbuf_addf(&text, "%s%s", text.size ? "|" : "", flags[i].name);
     uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
     if (text.failed || id == STRSET_NONE) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return arg_text(key, "", 0);
     }
     return arg_text(key, strset_text(&im->strings, id), text.size);
@@ -196,7 +196,7 @@ static void v4l2_qbuf(struct import *im, const struct ftrace_event *event)
     bool is_new; // one that was not taken back stays
     if (slice != SLICE_NONE &&
         !map64_get_or_add(&video->buffers, buffer_key(event), (uint64_t)slice, &is_new))
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void v4l2_dqbuf(struct import *im, const struct ftrace_event *event)

@@ -122,7 +122,7 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
     // A host may answer commands with a fence when it likes: they tell nothing of latency.
     if (!ftrace_int(event, "fence_id") &&
         map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event *event)

@@ -244,20 +244,21 @@ static int interned_read(struct import *im, struct gpu_counters *all, const stru
                                  &interned.counter_descriptor, false);
 }
 
-static int counters_now(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void counters_now(struct import *im, const struct packet *packet)
 {
-    struct gpu_counters *all = state;
-    MESSAGE(event, GpuCounterEvent, message);
-    if (field_present(&event.counter_descriptor_iid))
-        return interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid));
+    struct gpu_counters *all = packet->own;
+    MESSAGE(event, GpuCounterEvent, packet->message);
+    if (field_present(&event.counter_descriptor_iid)) {
+        import_fail(im, interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid)));
+        return;
+    }
     if (!field_present(&event.counter_descriptor))
-        return 0;
+        return;
     uint32_t number = strset_add(&all->descriptors, (const char *)whole_trace, sizeof(whole_trace));
-    return number == STRSET_NONE
-               ? -ENOMEM
-               : descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
-                                 &event.counter_descriptor, true);
+    import_fail(im, number == STRSET_NONE
+                        ? -ENOMEM
+                        : descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
+                                          &event.counter_descriptor, true));
 }
 
 static int value_push(struct import *im, struct gpu_counters *all, int64_t ts,
@@ -287,22 +288,21 @@ static bool has_timestamp(const struct packet *packet)
     return field_present(&fields.timestamp);
 }
 
-static int counters_sorted(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void counters_sorted(struct import *im, const struct packet *packet)
 {
-    struct gpu_counters *all = state;
-    MESSAGE(event, GpuCounterEvent, message);
+    struct gpu_counters *all = packet->own;
+    MESSAGE(event, GpuCounterEvent, packet->message);
     const struct wire_field *iid = &event.counter_descriptor_iid;
     if (!field_present(&event.counters))
-        return 0;
+        return;
     if (!has_timestamp(packet)) {
         stats_add(&im->stats, STAT_gpu_counters_missing_timestamp, 1);
-        return 0;
+        return;
     }
     uint64_t key[2] = {packet->state->epoch, field_u64(iid)};
     const void *used = field_present(iid) ? key : whole_trace;
     uint64_t number = strset_find(&all->descriptors, used, sizeof(key));
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && number != STRSET_NONE && wire_next(&reader, &field)) {
@@ -320,17 +320,16 @@ static int counters_sorted(struct import *im, void *state, const struct packet *
         else if (field_present(iid))
             stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
     }
-    return r;
+    import_fail(im, r);
 }
 
 // As Perfetto: nothing is known of the time after the last value.
-static int counters_finish(struct import *im, void *state)
+static void counters_finish(struct import *im, void *state)
 {
     const struct gpu_counters *all = state;
     vec_foreach(&all->waiting, waiting) {
         counter_push(im, waiting->ts, waiting->track, 0, ARG_SET_NONE);
     }
-    return 0;
 }
 
 static void counters_done(void *state)

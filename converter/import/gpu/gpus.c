@@ -33,7 +33,7 @@ int64_t gpus_get(struct import *im, uint32_t gpu)
     const uint64_t *ugpu =
         map64_get_or_add(map, (uint64_t)im->machine->number << 32 | gpu, map->n, &is_new);
     if (!ugpu)
-        im->tracks.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return ugpu ? (int64_t)*ugpu : 0;
 }
 
@@ -96,12 +96,10 @@ static int64_t extra_args(struct import *im, const struct wire_field *message)
     return args_add(&im->args, args, n);
 }
 
-static int info_sorted(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void info_sorted(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct gpu_vec *gpus = state;
-    struct wire_reader reader = wire_sub(message);
+    struct gpu_vec *gpus = packet->own;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     gpu_vec_clear(gpus); // the last list counts
@@ -113,7 +111,7 @@ static int info_sorted(struct import *im, void *state, const struct packet *pack
         gpus_get(im, gpu.number);
         r = gpu_vec_push(gpus, gpu);
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void uuid_set(struct import *im, struct cell *row, const struct wire_field *uuid)
@@ -145,7 +143,7 @@ static void facts_set(struct import *im, struct cell *row, const struct gpu *gpu
     cell_arg_set(row, COL_gpu_arg_set_id, gpu->arg_set);
 }
 
-static int info_finish(struct import *im, void *state)
+static void info_finish(struct import *im, void *state)
 {
     const struct gpu_vec *gpus = state;
     size_t cursor = 0;
@@ -160,7 +158,6 @@ static int info_finish(struct import *im, void *state)
         if (number < gpus->n)
             facts_set(im, row, &gpus->items[number]);
     }
-    return 0;
 }
 
 static void info_done(void *state)
@@ -168,25 +165,20 @@ static void info_done(void *state)
     gpu_vec_done(state);
 }
 
-static int frequency_sorted(struct import *im, void *state, const struct packet *packet,
-                            const struct wire_field *message)
+static void frequency_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(part, GenericGpuFrequencyEvent, message);
+    MESSAGE(part, GenericGpuFrequencyEvent, packet->message);
     gpu_frequency_push(im, packet->ts, (uint32_t)field_u64(&part.gpu_id),
                        (uint32_t)field_u64(&part.frequency_khz));
-    return 0;
 }
 
-static int log_sorted(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void log_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
     static const char *const severities[] = {
         "UNSPECIFIED", "VERBOSE", "DEBUG", "INFO", "WARNING", "ERROR", "UNKNOWN_SEVERITY",
     };
     enum { UNKNOWN = ELEMENTS(severities) - 1 };
-    MESSAGE(log, GpuLog, message);
+    MESSAGE(log, GpuLog, packet->message);
     uint64_t severity = field_u64(&log.severity);
     struct arg args[2];
     size_t n = 0;
@@ -204,7 +196,6 @@ static int log_sorted(struct import *im, void *state, const struct packet *packe
         .n_args = n,
     };
     slice_add(&im->slices, &spec);
-    return 0;
 }
 
 const struct importer importer_gpu_info = {

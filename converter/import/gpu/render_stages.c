@@ -401,27 +401,24 @@ static int stage_add(struct import *im, struct render_stages *stages, const stru
     return r;
 }
 
-static int stages_now(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void stages_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
     (void)packet;
-    (void)message;
     gpu_events_of(im)->is_used = true;
-    return 0;
 }
 
-static int stages_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void stages_sorted(struct import *im, const struct packet *packet)
 {
-    struct render_stages *stages = state;
-    MESSAGE(event, GpuRenderStageEvent, message);
+    struct render_stages *stages = packet->own;
+    MESSAGE(event, GpuRenderStageEvent, packet->message);
     uint32_t gpu = (uint32_t)field_u64(&event.gpu_id);
     int r = specifications_read(im, stages, gpu, &event.specifications);
     struct queue queue;
-    if (r < 0 || !field_present(&event.event_id) || !queue_of(im, stages, packet, &event, &queue))
-        return r;
-    return stage_add(im, stages, packet, message, &event, &queue);
+    if (r < 0 || !field_present(&event.event_id) || !queue_of(im, stages, packet, &event, &queue)) {
+        import_fail(im, r);
+        return;
+    }
+    import_fail(im, stage_add(im, stages, packet, packet->message, &event, &queue));
 }
 
 struct gpu_events *gpu_events_of(const struct import *im)

@@ -150,8 +150,7 @@ static int64_t annotations_read(struct import *im, const struct packet *packet,
     return args_add(&im->args, args, n);
 }
 
-static int memory_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void memory_sorted(struct import *im, const struct packet *packet)
 {
     static const struct {
         uint32_t field;
@@ -165,10 +164,10 @@ static int memory_sorted(struct import *im, void *state, const struct packet *pa
         {PB_VulkanMemoryEvent_memory_address, COL_vulkan_memory_allocations_memory_address},
         {PB_VulkanMemoryEvent_memory_size, COL_vulkan_memory_allocations_memory_size},
     };
-    MESSAGE(event, VulkanMemoryEvent, message);
+    MESSAGE(event, VulkanMemoryEvent, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&event.pid));
-    int r = sums_push(im, state, upid, &event);
-    int64_t set = annotations_read(im, packet, message);
+    int r = sums_push(im, packet->own, upid, &event);
+    int64_t set = annotations_read(im, packet, packet->message);
     struct wire_field caller = {0};
     if (field_present(&event.caller_iid))
         memory_text(im, packet, PB_InternedData_function_names, field_u64(&event.caller_iid),
@@ -185,7 +184,7 @@ static int memory_sorted(struct import *im, void *state, const struct packet *pa
     cell_field(row, COL_vulkan_memory_allocations_function_name, &caller);
     if (field_present(&event.allocation_scope))
         cell_text(row, COL_vulkan_memory_allocations_scope, word(scopes, &event.allocation_scope));
-    return r;
+    import_fail(im, r);
 }
 
 static void memory_done(void *state)
@@ -267,16 +266,14 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
     slice_add(&im->slices, &spec);
 }
 
-static int api_sorted(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void api_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(event, VulkanApiEvent, message);
+    MESSAGE(event, VulkanApiEvent, packet->message);
     if (field_present(&event.vk_queue_submit))
         submit_add(im, packet->ts, &event.vk_queue_submit);
-    return field_present(&event.vk_debug_utils_object_name)
-               ? object_name(im, &event.vk_debug_utils_object_name)
-               : 0;
+    import_fail(im, field_present(&event.vk_debug_utils_object_name)
+                        ? object_name(im, &event.vk_debug_utils_object_name)
+                        : 0);
 }
 
 const struct importer importer_vulkan_memory = {

@@ -19,7 +19,7 @@ static uint32_t text_keep(struct import *im, const void *text, size_t size)
 {
     uint32_t id = strset_add(&im->strings, text ? text : "", size);
     if (id == STRSET_NONE)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return id;
 }
 
@@ -106,11 +106,9 @@ static int64_t process_read(struct import *im, int64_t pid,
     return upid;
 }
 
-static int metadata_sorted(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void metadata_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(part, ArtProcessMetadata, message);
+    MESSAGE(part, ArtProcessMetadata, packet->message);
     const struct wire_field *package = &part.package_name;
     const struct wire_field *uid = &part.uid;
     const struct wire_field *stack = &part.oom_thread_java_stack;
@@ -118,8 +116,10 @@ static int metadata_sorted(struct import *im, void *state, const struct packet *
     uint32_t pid = (uint32_t)field_u64(&part.pid);
     int64_t upid = process_read(im, pid, &part);
     if (field_present(package) && field_present(uid)) {
-        if (packages_see(im, package, (int32_t)field_u64(uid), &is_new) < 0)
-            return -ENOMEM;
+        if (packages_see(im, package, (int32_t)field_u64(uid), &is_new) < 0) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
         if (is_new) {
             struct cell *row = database_row(im->db, TABLE_package_list, NULL);
             cell_field(row, COL_package_list_package_name, package);
@@ -132,21 +132,22 @@ static int metadata_sorted(struct import *im, void *state, const struct packet *
     cell_int(row, COL_heap_graph_upid, upid);
     import_bounds(im, packet->ts);
     if (!is_full)
-        return 0;
+        return;
     cell_text(row, COL_heap_graph_dump_reason, "OOME");
     failure_write(im, graph, &part);
     if (!field_present(stack))
-        return 0;
+        return;
     int r = stack_read(im, stack, &callsite);
-    if (r < 0)
-        return r;
+    if (r < 0) {
+        import_fail(im, r);
+        return;
+    }
     row = database_row(im->db, TABLE_heap_graph_thread_callsite, NULL);
     cell_int(row, COL_heap_graph_thread_callsite_heap_graph_id, graph);
     cell_int(row, COL_heap_graph_thread_callsite_utid,
              processes_update_thread(&im->processes, pid, pid));
     if (callsite != CALLSITE_NONE)
         cell_int(row, COL_heap_graph_thread_callsite_callsite_id, callsite);
-    return 0;
 }
 
 const struct importer importer_art_process_metadata = {

@@ -79,14 +79,15 @@ static void index_check(struct import *im, struct graph *graph, uint64_t index)
     graph->index = index;
 }
 
-static int heap_graph_sorted(struct import *im, void *userdata, const struct packet *packet,
-                             const struct wire_field *message)
+static void heap_graph_sorted(struct import *im, const struct packet *packet)
 {
-    struct heap_graphs *state = userdata;
+    struct heap_graphs *state = packet->own;
     struct graph *graph = graph_of(state, packet->sequence_id);
-    if (!graph)
-        return -ENOMEM;
-    MESSAGE(head, HeapGraph, message);
+    if (!graph) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
+    MESSAGE(head, HeapGraph, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head.pid));
     index_check(im, graph, field_u64(&head.index));
     if (field_present(&head.heap_bytes_allocated)) {
@@ -95,7 +96,7 @@ static int heap_graph_sorted(struct import *im, void *userdata, const struct pac
     }
     // Lists of which the rest is not believed.
     bool broken[PB_HeapGraph_heap_bytes_allocated] = {false};
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (graph->failed || field.number >= PB_HeapGraph_heap_bytes_allocated ||
@@ -106,16 +107,16 @@ static int heap_graph_sorted(struct import *im, void *userdata, const struct pac
             graph_malformed(im, graph);
     }
     if (field_u64(&head.continued) && !graph->failed)
-        return 0;
+        return;
     map64_remove(&state->open, packet->sequence_id);
     if (!graph->has_begun)
         graph_begin(im, graph, upid, packet->ts);
     int r = graph_finish(im, state, graph);
     graph_free(graph);
-    return r;
+    import_fail(im, r);
 }
 
-static int heap_graph_finish(struct import *im, void *userdata)
+static void heap_graph_finish(struct import *im, void *userdata)
 {
     struct heap_graphs *state = userdata;
     size_t cursor = 0;
@@ -133,7 +134,7 @@ static int heap_graph_finish(struct import *im, void *userdata)
         if (graph->has_size)
             cell_int(row, COL_heap_graph_heap_size, graph->heap_size);
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void heap_graph_done(void *userdata)

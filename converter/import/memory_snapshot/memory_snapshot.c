@@ -89,7 +89,7 @@ static void nodes_write(struct import *im, struct memory_snapshots *state,
         cell_arg_set(row, COL_memory_snapshot_node_arg_set_id, args);
         bool is_new;
         if (node->id && !map64_get_or_add(&state->node_rows, node->id, (uint64_t)id, &is_new))
-            im->tracks.failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
         nodes_write(im, state, graph, child, process_row, id, path);
         path->size = size_before;
     }
@@ -164,26 +164,26 @@ static int snapshot_finish(struct import *im, struct memory_snapshots *state)
     return r;
 }
 
-static int memory_snapshot_sorted(struct import *im, void *userdata, const struct packet *packet,
-                                  const struct wire_field *message)
+static void memory_snapshot_sorted(struct import *im, const struct packet *packet)
 {
-    struct memory_snapshots *state = userdata;
+    struct memory_snapshots *state = packet->own;
     int r = state->ts != packet->ts ? snapshot_finish(im, state) : 0;
-    MESSAGE(head, MemoryTrackerSnapshot, message);
+    MESSAGE(head, MemoryTrackerSnapshot, packet->message);
     state->is_open = true;
     state->ts = packet->ts;
     state->level = field_u64(&head.level_of_detail);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_MemoryTrackerSnapshot_process_memory_dumps)
             r = process_message_vec_push(&state->processes, field);
-    return r;
+    import_fail(im, r);
 }
 
-static int memory_snapshot_finish(struct import *im, void *userdata)
+static void memory_snapshot_finish(struct import *im, void *userdata)
 {
-    return snapshot_finish(im, userdata);
+
+    import_fail(im, snapshot_finish(im, userdata));
 }
 
 static void memory_snapshot_done(void *userdata)

@@ -173,30 +173,31 @@ static bool uid_values_next(struct uid_values *values, uint32_t *ret_uid, uint32
     return true;
 }
 
-static int cpu_per_uid_sorted(struct import *im, void *state, const struct packet *packet,
-                              const struct wire_field *message)
+static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
 {
-    struct uids *all = state;
+    struct uids *all = packet->own;
     struct sequence_uids *uids = uids_of(all, packet);
-    if (!uids)
-        return -ENOMEM;
-    MESSAGE(data, CpuPerUidData, message);
+    if (!uids) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
+    MESSAGE(data, CpuPerUidData, packet->message);
     if (field_present(&data.cluster_count))
         uids->n_clusters = (uint32_t)field_u64(&data.cluster_count);
     if (uids->n_clusters > CLUSTERS_MAX) {
         stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
         uids->n_clusters = 0;
-        return 0;
+        return;
     }
     uint32_t uid, cluster;
     uint64_t ms;
     int r = 0;
-    struct uid_values values = uid_values_of(message, uids->n_clusters);
+    struct uid_values values = uid_values_of(packet->message, uids->n_clusters);
     while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms))
         r = time_add(all, uids, uid, cluster, ms);
     // Only now, since several users may be of one group.
     sparse_counters_round(&all->counters, packet->ts);
-    values = uid_values_of(message, uids->n_clusters);
+    values = uid_values_of(packet->message, uids->n_clusters);
     while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms)) {
         r = uid_push(im, all, uids, uid, cluster);
         if (r == 0)
@@ -204,10 +205,10 @@ static int cpu_per_uid_sorted(struct import *im, void *state, const struct packe
         if (r == 0)
             r = total_push(im, all, &all->apps_ms, "Apps", cluster);
     }
-    return r;
+    import_fail(im, r);
 }
 
-static int cpu_per_uid_finish(struct import *im, void *state)
+static void cpu_per_uid_finish(struct import *im, void *state)
 {
     const struct uids *all = state;
     size_t cursor = 0;
@@ -221,7 +222,6 @@ static int cpu_per_uid_finish(struct import *im, void *state)
         cell_int(row, COL__android_cpu_per_uid_cluster, cluster);
         cell_int(row, COL__android_cpu_per_uid_total_cpu_millis, (int64_t)slot->value);
     }
-    return 0;
 }
 
 static void cpu_per_uid_done(void *state)

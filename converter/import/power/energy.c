@@ -41,11 +41,9 @@ static void descriptions_done(void *state)
     described_vec_done(&all->items);
 }
 
-static int energy_now(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void energy_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    MESSAGE(part, AndroidEnergyEstimationBreakdown, message);
+    MESSAGE(part, AndroidEnergyEstimationBreakdown, packet->message);
     struct wire_reader reader = wire_sub(&part.energy_consumer_descriptor);
     struct wire_field field;
     int r = 0;
@@ -57,12 +55,12 @@ static int energy_now(struct import *im, void *state, const struct packet *packe
             stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
             continue;
         }
-        r = describe(state, (uint32_t)field_u64(&consumer.energy_consumer_id),
+        r = describe(packet->own, (uint32_t)field_u64(&consumer.energy_consumer_id),
                      (struct described){.name = consumer.name,
                                         .type = consumer.type,
                                         .ordinal = (int32_t)field_u64(&consumer.ordinal)});
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void uid_push(struct import *im, int64_t ts, struct track_spec spec,
@@ -79,19 +77,18 @@ static void uid_push(struct import *im, int64_t ts, struct track_spec spec,
                  ARG_SET_NONE);
 }
 
-static int energy_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void energy_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(part, AndroidEnergyEstimationBreakdown, message);
+    MESSAGE(part, AndroidEnergyEstimationBreakdown, packet->message);
     if (field_present(&part.energy_consumer_descriptor))
-        return 0;
+        return;
     const struct wire_field *id = &part.energy_consumer_id, *uws = &part.energy_uws;
     const struct described *consumer = field_present(id) && field_present(uws)
-                                           ? described_find(state, (uint32_t)field_u64(id))
+                                           ? described_find(packet->own, (uint32_t)field_u64(id))
                                            : NULL;
     if (!consumer) {
         stats_add(&im->stats, STAT_energy_breakdown_missing_values, 1);
-        return 0;
+        return;
     }
     struct track_spec spec = {
         .type = "android_energy_estimation_breakdown",
@@ -107,13 +104,12 @@ static int energy_sorted(struct import *im, void *state, const struct packet *pa
     };
     track_describe(&im->tracks, track, args, 2);
     counter_push(im, packet->ts, track, (double)field_i64(uws), ARG_SET_NONE);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_AndroidEnergyEstimationBreakdown_per_uid_breakdown)
             uid_push(im, packet->ts, spec, &field);
     }
-    return 0;
 }
 
 static uint64_t state_number(const struct wire_field *entity, const struct wire_field *state)
@@ -121,11 +117,9 @@ static uint64_t state_number(const struct wire_field *entity, const struct wire_
     return field_u64(entity) << 32 | (uint32_t)field_u64(state);
 }
 
-static int entity_now(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void entity_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
@@ -136,10 +130,10 @@ static int entity_now(struct import *im, void *state, const struct packet *packe
             stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
             continue;
         }
-        r = describe(state, state_number(&part.entity_index, &part.state_index),
+        r = describe(packet->own, state_number(&part.entity_index, &part.state_index),
                      (struct described){.name = part.entity_name, .type = part.state_name});
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void residency_push(struct import *im, int64_t ts, const struct described *described,
@@ -162,11 +156,10 @@ static void residency_push(struct import *im, int64_t ts, const struct described
     counter_push(im, ts, tracks_get(&im->tracks, &spec), total_ms, ARG_SET_NONE);
 }
 
-static int entity_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void entity_sorted(struct import *im, const struct packet *packet)
 {
     bool has_residency = false;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (wire_next(&reader, &field)) {
         if (field.number != PB_EntityStateResidency_residency)
@@ -174,7 +167,7 @@ static int entity_sorted(struct import *im, void *state, const struct packet *pa
         has_residency = true;
         MESSAGE(part, EntityStateResidency_StateResidency, &field);
         const struct described *described =
-            described_find(state, state_number(&part.entity_index, &part.state_index));
+            described_find(packet->own, state_number(&part.entity_index, &part.state_index));
         if (described)
             residency_push(im, packet->ts, described,
                            (double)field_u64(&part.total_time_in_state_ms));
@@ -183,7 +176,6 @@ static int entity_sorted(struct import *im, void *state, const struct packet *pa
     }
     if (!has_residency)
         stats_add(&im->stats, STAT_entity_state_residency_invalid, 1);
-    return 0;
 }
 
 const struct importer importer_energy_breakdown = {

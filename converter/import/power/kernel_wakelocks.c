@@ -115,31 +115,30 @@ static int held_add(struct import *im, struct sequence_locks *locks,
     return 0;
 }
 
-static int wakelocks_sorted(struct import *im, void *state, const struct packet *packet,
-                            const struct wire_field *message)
+static void wakelocks_sorted(struct import *im, const struct packet *packet)
 {
-    struct wakelocks *all = state;
+    struct wakelocks *all = packet->own;
     struct sequence_locks *locks = locks_of(all, packet);
     int r = locks ? 0 : -ENOMEM;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_KernelWakelockData_wakelock)
             r = lock_name(im, locks, &field);
     if (r == 0)
-        r = held_add(im, locks, message);
-    MESSAGE(data, KernelWakelockData, message);
+        r = held_add(im, locks, packet->message);
+    MESSAGE(data, KernelWakelockData, packet->message);
     for (size_t i = 0; i < ELEMENTS(errors); i++)
         stats_add(&im->stats, errors[i], field_u64(&data.error_flags) >> i & 1);
     sparse_counters_round(&all->counters, packet->ts);
-    struct values ids = values_of(message, PB_KernelWakelockData_wakelock_id),
-                  times = values_of(message, PB_KernelWakelockData_time_held_millis);
+    struct values ids = values_of(packet->message, PB_KernelWakelockData_wakelock_id),
+                  times = values_of(packet->message, PB_KernelWakelockData_time_held_millis);
     uint64_t id, ms;
     while (r == 0 && lock_next(&ids, &times, &id, &ms)) {
         const uint64_t *lock = map64_find(&locks->by_id, (uint32_t)id);
         r = lock ? lock_push(im, all, locks, *lock) : 0;
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void wakelocks_done(void *state)

@@ -114,18 +114,16 @@ static int rail_describe(struct import *im, struct rails *rails, uint64_t sessio
     return rail_set(rails, session, index, track);
 }
 
-static int rails_now(struct import *im, void *state, const struct packet *packet,
-                     const struct wire_field *message)
+static void rails_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    MESSAGE(part, PowerRails, message);
-    struct wire_reader reader = wire_sub(message);
+    MESSAGE(part, PowerRails, packet->message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_PowerRails_rail_descriptor)
-            r = rail_describe(im, state, field_u64(&part.session_uuid), &field);
-    return r;
+            r = rail_describe(im, packet->own, field_u64(&part.session_uuid), &field);
+    import_fail(im, r);
 }
 
 static void energy_push(struct import *im, const struct rails *rails, uint64_t session,
@@ -149,19 +147,17 @@ static void energy_push(struct import *im, const struct rails *rails, uint64_t s
                  args_add(&im->args, &arg, 1));
 }
 
-static int rails_sorted(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void rails_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(part, PowerRails, message);
+    MESSAGE(part, PowerRails, packet->message);
     if (!field_present(&part.energy_data))
         stats_add(&im->stats, STAT_power_rail_empty_packet, 1);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_PowerRails_energy_data)
-            energy_push(im, state, field_u64(&part.session_uuid), packet->ts, &field);
+            energy_push(im, packet->own, field_u64(&part.session_uuid), packet->ts, &field);
     }
-    return 0;
 }
 
 static void rails_done(void *state)

@@ -176,11 +176,10 @@ static int task_enter(struct import *im, struct tasks *tasks, const struct task 
     return r;
 }
 
-static int task_sorted(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void task_sorted(struct import *im, const struct packet *packet)
 {
-    struct tasks *tasks = state;
-    MESSAGE(event, GenericKernelTaskStateEvent, message);
+    struct tasks *tasks = packet->own;
+    MESSAGE(event, GenericKernelTaskStateEvent, packet->message);
     struct task task = {
         .ts = packet->ts,
         .tid = field_i64(&event.tid),
@@ -190,20 +189,22 @@ static int task_sorted(struct import *im, void *state, const struct packet *pack
     };
     if (field_u64(&event.state) > DESTROYED || task.state == UNKNOWN || task.cpu >= CPUS_MAX) {
         stats_add(&im->stats, STAT_task_state_invalid, 1);
-        return 0;
+        return;
     }
     while (tasks->cpus.n <= task.cpu)
-        if (sched_cpu_vec_push(&tasks->cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0)
-            return -ENOMEM;
+        if (sched_cpu_vec_push(&tasks->cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
     task.utid = task_thread(im, &task, name_of(im, &event.comm));
     if (task.utid == UTID_NONE)
-        return 0;
+        return;
     if (task.state == RUNNING)
         cpus_see(im, task.cpu);
-    return task_enter(im, tasks, &task);
+    import_fail(im, task_enter(im, tasks, &task));
 }
 
-static int tasks_finish(struct import *im, void *state)
+static void tasks_finish(struct import *im, void *state)
 {
     struct tasks *tasks = state;
     vec_foreach(&tasks->closed, closed)
@@ -212,7 +213,6 @@ static int tasks_finish(struct import *im, void *state)
     for (uint32_t i = 0; i < tasks->cpus.n; i++)
         if (tasks->cpus.items[i].running)
             sched_slice_write(im, i, &tasks->cpus.items[i], -1, NULL);
-    return 0;
 }
 
 static void tasks_done(void *state)
@@ -223,15 +223,11 @@ static void tasks_done(void *state)
     map64_done(&tasks->closed_of);
 }
 
-static int rename_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void rename_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    MESSAGE(event, GenericKernelTaskRenameEvent, message);
+    MESSAGE(event, GenericKernelTaskRenameEvent, packet->message);
     int64_t utid = processes_thread(&im->processes, field_i64(&event.tid));
     processes_rename(&im->processes, utid, name_of(im, &event.comm));
-    return 0;
 }
 
 static void process_read(struct import *im, const struct wire_field *message)
@@ -264,14 +260,11 @@ static void thread_read(struct import *im, const struct wire_field *message)
     processes_name_thread(processes, utid, name_of(im, &part.comm), NAME_PROCESS_TREE);
 }
 
-static int tree_sorted(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void tree_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     for (uint32_t part = PB_GenericKernelProcessTree_processes;
          part <= PB_GenericKernelProcessTree_threads; part++) {
-        struct wire_reader reader = wire_sub(message);
+        struct wire_reader reader = wire_sub(packet->message);
         struct wire_field field;
         wire_foreach(&reader, &field) {
             if (field.number == part && part == PB_GenericKernelProcessTree_processes)
@@ -280,14 +273,11 @@ static int tree_sorted(struct import *im, void *state, const struct packet *pack
                 thread_read(im, &field);
         }
     }
-    return 0;
 }
 
-static int cpu_frequency_sorted(struct import *im, void *state, const struct packet *packet,
-                                const struct wire_field *message)
+static void cpu_frequency_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(event, GenericKernelCpuFrequencyEvent, message);
+    MESSAGE(event, GenericKernelCpuFrequencyEvent, packet->message);
     int32_t cpu = (int32_t)field_i64(&event.cpu);
     struct track_spec spec = {
         .type = "cpu_frequency",
@@ -298,7 +288,6 @@ static int cpu_frequency_sorted(struct import *im, void *state, const struct pac
     };
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
                  (double)field_i64(&event.freq_hz) / 1000, ARG_SET_NONE);
-    return 0;
 }
 
 const struct importer importer_generic_task_state = {

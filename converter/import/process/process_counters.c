@@ -52,9 +52,10 @@ static uint32_t track_make(struct import *im, bool of_process, int64_t id,
 }
 
 // There are a few dozen kinds at most.
-static size_t kind_get(struct process_counters *counters, enum process_counter counter,
-                       const char *key, const char *metric)
+static size_t kind_get(struct import *im, enum process_counter counter, const char *key,
+                       const char *metric)
 {
+    struct process_counters *counters = process_counters_of(im);
     size_t i = 0;
     for (; i < counters->kinds.n; i++) {
         const struct process_counter_kind *kind = &counters->kinds.items[i];
@@ -62,8 +63,7 @@ static size_t kind_get(struct process_counters *counters, enum process_counter c
             return i;
     }
     struct process_counter_kind kind = {counter, key, metric};
-    if (process_counter_kind_vec_push(&counters->kinds, kind) < 0)
-        counters->failure = -ENOMEM;
+    import_fail(im, process_counter_kind_vec_push(&counters->kinds, kind));
     return i;
 }
 
@@ -76,14 +76,13 @@ static uint32_t track_get(struct import *im, bool of_process, int64_t id,
                           enum process_counter counter, const char *key, const char *metric)
 {
     struct process_counters *counters = process_counters_of(im);
-    uint64_t kind = kind_get(counters, counter, key, metric);
+    uint64_t kind = kind_get(im, counter, key, metric);
     uint64_t at = track_key(of_process, id, kind);
     const uint64_t *known = map64_find(&counters->tracks, at);
     if (known)
         return (uint32_t)*known;
     uint32_t track = track_make(im, of_process, id, counter, key, metric);
-    if (map64_set(&counters->tracks, at, track) < 0)
-        counters->failure = -ENOMEM;
+    import_fail(im, map64_set(&counters->tracks, at, track));
     return track;
 }
 
@@ -109,8 +108,7 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
     uint32_t track = track_get(im, false, utid, counter, key, metric);
     if (im->tracks.items.n > n_before) {
         struct waiting_track waiting = {track, utid, counter, key, metric};
-        if (waiting_track_vec_push(&counters->waiting, waiting) < 0)
-            counters->failure = -ENOMEM;
+        import_fail(im, waiting_track_vec_push(&counters->waiting, waiting));
     }
     counter_push(im, ts, track, value, set);
 }
@@ -121,22 +119,20 @@ static uint32_t waiting_settle(struct import *im, const struct waiting_track *wa
     struct track_vec *tracks = &im->tracks.items;
     size_t n_before = tracks->n;
     uint32_t track = track_get(im, true, upid, waiting->counter, waiting->key, waiting->metric);
-    if (tracks->n == n_before || im->tracks.failure < 0) {
+    if (tracks->n == n_before || import_failed(im)) {
         tracks->items[waiting->track].replaced = true;
         return track;
     }
     tracks->items[waiting->track] = tracks->items[track];
     tracks->items[track].replaced = true;
-    uint64_t kind =
-        kind_get(process_counters_of(im), waiting->counter, waiting->key, waiting->metric);
-    if (map64_set(&process_counters_of(im)->tracks, track_key(true, upid, kind), waiting->track) <
-        0)
-        process_counters_of(im)->failure = -ENOMEM;
+    uint64_t kind = kind_get(im, waiting->counter, waiting->key, waiting->metric);
+    import_fail(im, map64_set(&process_counters_of(im)->tracks, track_key(true, upid, kind),
+                              waiting->track));
     return waiting->track;
 }
 
 // Moves the values of threads whose process became known to the process's track.
-static int process_counters_write(struct import *im, void *state)
+static void process_counters_write(struct import *im, void *state)
 {
     struct process_counters *counters = state;
     CLEANUP(strbuf_done) struct strbuf sql = {0};
@@ -154,15 +150,15 @@ static int process_counters_write(struct import *im, void *state)
                     waiting->track + shift, track + shift);
         n++;
     }
-    if (!n || counters->failure < 0)
-        return counters->failure;
+    if (!n)
+        return;
     strbuf_add_str(&sql, "UPDATE counter SET track_id = (SELECT new FROM temp.moved WHERE old = "
                          "track_id) WHERE track_id IN (SELECT old FROM temp.moved);"
                          "DROP TABLE temp.moved;");
     if (sql.failed)
-        return -ENOMEM;
-    database_later(im->db, TABLE_counter, sql.text);
-    return 0;
+        import_fail(im, -ENOMEM);
+    else
+        database_later(im->db, TABLE_counter, sql.text);
 }
 
 static void process_counters_done(void *state)

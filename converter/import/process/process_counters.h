@@ -37,7 +37,6 @@ struct process_counters {
     struct waiting_track_vec waiting;
     struct process_counter_kind_vec kinds;
     struct map64 tracks; // kind and process or thread -> track; spares making names for every value
-    int failure;         // negative errno of the first failure
 };
 
 // `key` (and `metric`, for mm events) are static text.

@@ -138,11 +138,9 @@ static void ended_read(struct import *im, int64_t ts, const struct wire_field *m
     process->looks_ended = true;
 }
 
-static int process_stats_sorted(struct import *im, void *state, const struct packet *packet,
-                                const struct wire_field *message)
+static void process_stats_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_ProcessStats_processes)
@@ -150,7 +148,6 @@ static int process_stats_sorted(struct import *im, void *state, const struct pac
         else if (field.number == PB_ProcessStats_ended)
             ended_read(im, packet->ts, &field);
     }
-    return 0;
 }
 
 const struct importer importer_process_stats = {

@@ -130,23 +130,21 @@ static int thread_read(struct import *im, const struct wire_field *field,
     return id == STRSET_NONE ? -ENOMEM : 0;
 }
 
-static int process_tree_sorted(struct import *im, void *state, const struct packet *packet,
-                               const struct wire_field *message)
+static void process_tree_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
     CLEANUP(map64_done) struct map64 kernel_threads = {0};
     struct wire_field field;
     int r = 0;
     // Threads are told of after their processes, wherever they stand in the message.
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProcessTree_processes)
             r = process_read(im, packet->ts, &field, &kernel_threads);
-    reader = wire_sub(message);
+    reader = wire_sub(packet->message);
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProcessTree_threads)
             r = thread_read(im, &field, &kernel_threads);
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_process_tree = {

@@ -44,7 +44,7 @@ struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
     struct sched_cpu_vec *cpus = &((struct sched *)importer_state(im, &importer_sched))->cpus;
     while (cpus->n <= cpu)
         if (sched_cpu_vec_push(cpus, (struct sched_cpu){.last_utid = UTID_NONE}) < 0) {
-            im->processes.failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
             return NULL;
         }
     return &cpus->items[cpu];
@@ -130,13 +130,12 @@ void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sc
 }
 
 // The slices that are still open.
-static int sched_write(struct import *im, void *state)
+static void sched_write(struct import *im, void *state)
 {
     const struct sched_cpu_vec *cpus = &((struct sched *)state)->cpus;
     for (size_t cpu = 0; cpu < cpus->n; cpu++)
         if (cpus->items[cpu].running)
             sched_slice_write(im, (uint32_t)cpu, &cpus->items[cpu], -1, NULL);
-    return 0;
 }
 
 static void sched_done(void *state)

@@ -144,14 +144,12 @@ static bool packed_read(struct import *im, int64_t ts, int64_t upid,
     return true;
 }
 
-static int smaps_sorted(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void smaps_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(head, SmapsPacket, message);
+    MESSAGE(head, SmapsPacket, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&head.pid));
     const struct wire_field *packed = &head.packed_entries;
-    struct wire_reader reader = wire_sub(field_present(packed) ? packed : message);
+    struct wire_reader reader = wire_sub(field_present(packed) ? packed : packet->message);
     struct wire_field field;
     struct name_vec names = {0};
     int r = 0;
@@ -164,7 +162,7 @@ static int smaps_sorted(struct import *im, void *state, const struct packet *pac
     if (r == 0 && field_present(packed) && !packed_read(im, packet->ts, upid, packed, &names))
         stats_add(&im->stats, STAT_smaps_parser_errors, 1);
     name_vec_done(&names);
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_smaps = {

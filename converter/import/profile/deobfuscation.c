@@ -66,7 +66,7 @@ static struct obfuscated_field *field_find(const struct deobfuscation *all, cons
     return NULL;
 }
 
-static void class_add(struct deobfuscation *all, struct obfuscated_class added)
+static void class_add(struct import *im, struct deobfuscation *all, struct obfuscated_class added)
 {
     uint64_t key;
     struct obfuscated_class *known = class_find(all, added.name, added.package, &key);
@@ -74,11 +74,12 @@ static void class_add(struct deobfuscation *all, struct obfuscated_class added)
         *known = added;
     else if (obfuscated_class_vec_push(&all->classes, added) < 0 ||
              map64_set(&all->by_class, key, all->classes.n - 1) < 0)
-        all->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
-static void field_add(struct deobfuscation *all, const struct obfuscated_class *of,
-                      const struct wire_field *message, struct strbuf *full)
+static void field_add(struct import *im, struct deobfuscation *all,
+                      const struct obfuscated_class *of, const struct wire_field *message,
+                      struct strbuf *full)
 {
     MESSAGE(part, ObfuscatedMember, message);
     struct obfuscated_field added = {
@@ -97,7 +98,7 @@ static void field_add(struct deobfuscation *all, const struct obfuscated_class *
         *known = added;
     else if (full->failed || obfuscated_field_vec_push(&all->fields, added) < 0 ||
              map64_set(&all->by_field, key, all->fields.n - 1) < 0)
-        all->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static void mapping_index(struct import *im, const struct wire_field *mapping)
@@ -108,7 +109,7 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
     CLEANUP(strbuf_done) struct strbuf full = {0};
     struct wire_reader reader = wire_sub(mapping);
     struct wire_field field, member;
-    while (all->failure == 0 && wire_next(&reader, &field)) {
+    while (!import_failed(im) && wire_next(&reader, &field)) {
         if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
             continue;
         MESSAGE(part, ObfuscatedClass, &field);
@@ -119,14 +120,14 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
         };
         if (added.name.size > CLASS_NAME_MAX || added.real_name.size > CLASS_NAME_MAX)
             continue;
-        class_add(all, added);
+        class_add(im, all, added);
         added.package = strset_add(&im->strings, field_text(package), package->size);
         if (package->size)
-            class_add(all, added);
+            class_add(im, all, added);
         struct wire_reader members = wire_sub(&field);
-        while (all->failure == 0 && wire_next(&members, &member))
+        while (!import_failed(im) && wire_next(&members, &member))
             if (member.number == PB_ObfuscatedClass_obfuscated_members)
-                field_add(all, &added, &member, &full);
+                field_add(im, all, &added, &member, &full);
     }
 }
 

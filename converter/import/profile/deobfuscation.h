@@ -43,7 +43,6 @@ struct deobfuscation {
     struct obfuscated_field_vec fields;
     struct map64 by_class; // hash of package and name -> index
     struct map64 by_field; // hash of "Class.field" -> index
-    int failure;           // negative errno of the first failure
 };
 
 // The package that a process or file belongs to, in strings; STRSET_NONE: not known. `path` may be

@@ -34,7 +34,6 @@ struct methods {
     struct map64 in_package; // package_key() -> newest
     struct map64 joined;     // package_key() -> all names of its methods, in strings
     size_t n_name_bytes;
-    int failure;
 };
 
 // Package STRSET_NONE: of any.
@@ -97,7 +96,7 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
     if (method.name == STRSET_NONE || method_vec_push(&methods->items, method) < 0 ||
         map64_set(&methods->by_name, name, methods->items.n - 1) < 0 ||
         map64_set(&methods->in_package, in_package, methods->items.n - 1) < 0)
-        methods->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else
         methods->n_name_bytes += im->strings.entries[method.name].size;
 }
@@ -199,7 +198,7 @@ static void frame_deobfuscate(struct import *im, struct methods *methods, struct
         if (joined)
             frame->deobfuscated = (uint32_t)*joined;
         else
-            methods->failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
         return;
     }
     // Methods that were inlined into each other, the innermost first.
@@ -212,15 +211,12 @@ static void frame_deobfuscate(struct import *im, struct methods *methods, struct
     frame->deobfuscated = of_line[n_of_line - 1]->name;
 }
 
-static int mapping_now(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void mapping_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    return mapping_message_vec_push(&deobfuscation_of(im)->mappings, *message);
+    import_fail(im, mapping_message_vec_push(&deobfuscation_of(im)->mappings, *packet->message));
 }
 
-static int deobfuscation_finish(struct import *im, void *userdata)
+static void deobfuscation_finish(struct import *im, void *userdata)
 {
     (void)userdata;
     struct methods methods = {0};
@@ -232,7 +228,6 @@ static int deobfuscation_finish(struct import *im, void *userdata)
     map64_done(&methods.by_name);
     map64_done(&methods.in_package);
     map64_done(&methods.joined);
-    return methods.failure;
 }
 
 const struct importer importer_deobfuscation_mapping = {

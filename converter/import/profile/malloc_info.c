@@ -35,13 +35,11 @@ static void arena_read(struct import *im, int64_t ts, int64_t upid,
             cell_int(row, columns[i].column, field_i64(&arena.at[columns[i].field]));
 }
 
-static int malloc_info_sorted(struct import *im, void *state, const struct packet *packet,
-                              const struct wire_field *message)
+static void malloc_info_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(info, MallocInfo, message);
+    MESSAGE(info, MallocInfo, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info.pid));
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (wire_next(&reader, &field))
         if (field.number == PB_MallocInfo_arenas)
@@ -52,7 +50,6 @@ static int malloc_info_sorted(struct import *im, void *state, const struct packe
     cell_int(row, COL_malloc_arena_fast_bytes, 0);
     cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info.mapped_chunks));
     import_bounds(im, packet->ts);
-    return 0;
 }
 
 const struct importer importer_malloc_info = {

@@ -126,16 +126,17 @@ static bool ends_tell(struct import *im, const union message_PerfMap *head)
     return true;
 }
 
-static int perf_map_sorted(struct import *im, void *userdata, const struct packet *packet,
-                           const struct wire_field *message)
+static void perf_map_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(head, PerfMap, message);
+    MESSAGE(head, PerfMap, packet->message);
     const struct wire_field *text = &head.text, *times = &head.times;
     if (ends_tell(im, &head))
-        return 0;
-    struct traced_map *map = map_of(im, userdata, packet->sequence_id, &head);
-    if (!map)
-        return -ENOMEM;
+        return;
+    struct traced_map *map = map_of(im, packet->own, packet->sequence_id, &head);
+    if (!map) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (field_u64(&head.cut))
         stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
     if (text->size) {
@@ -146,10 +147,9 @@ static int perf_map_sorted(struct import *im, void *userdata, const struct packe
         piece_follow(im, &map->next_time, &head.times_offset, times);
         times_read(im, map, times);
     }
-    return 0;
 }
 
-static int perf_map_finish(struct import *im, void *userdata)
+static void perf_map_finish(struct import *im, void *userdata)
 {
     const struct traced_maps *maps = userdata;
     vec_foreach(&maps->items, map) {
@@ -160,7 +160,6 @@ static int perf_map_finish(struct import *im, void *userdata)
         cell_int(row, COL_perf_map_n_symbols, map->n_symbols);
         cell_int(row, COL_perf_map_n_bad_lines, map->n_bad);
     }
-    return 0;
 }
 
 static void perf_map_done(void *userdata)

@@ -292,24 +292,25 @@ static void counters_read(struct import *im, const struct wire_field *message,
     }
 }
 
-static int perf_sample_sorted(struct import *im, void *userdata, const struct packet *packet,
-                              const struct wire_field *message)
+static void perf_sample_sorted(struct import *im, const struct packet *packet)
 {
-    struct perf *state = userdata;
-    MESSAGE(part, PerfSample, message);
+    struct perf *state = packet->own;
+    MESSAGE(part, PerfSample, packet->message);
     bool is_new;
     int64_t session = samples_session(im, source_perf, packet->sequence_id, &is_new);
     uint32_t cpu = (uint32_t)field_u64(&part.cpu);
     if (cpu >= CPUS_MAX) {
         stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
-        return 0;
+        return;
     }
     const struct perf_cpu *perf =
         session == SAMPLE_NONE ? NULL : cpu_get(im, state, packet, cpu, session);
-    if (!perf)
-        return -ENOMEM;
+    if (!perf) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (event_read(im, packet->ts, &part, session))
-        return 0;
+        return;
     if (field_present(&part.sample_skipped_reason))
         skip_count(im, &part.sample_skipped_reason);
     struct sample sample = {
@@ -322,7 +323,7 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
         .session = session,
         .unwind_error = unwind_error_text(&part.unwind_error),
     };
-    counters_read(im, message, &part.timebase_count, perf, &sample);
+    counters_read(im, packet->message, &part.timebase_count, perf, &sample);
     uint32_t pid = (uint32_t)field_u64(&part.pid);
     sample.utid = processes_update_thread(&im->processes, (uint32_t)field_u64(&part.tid), pid);
     sample.upid = processes_process(&im->processes, pid);
@@ -331,7 +332,6 @@ static int perf_sample_sorted(struct import *im, void *userdata, const struct pa
         sample.callsite = stacks_callsite(im, &source, field_u64(&part.callstack_iid));
     }
     sample_write(im, &sample);
-    return samples_of(im)->failure;
 }
 
 static void perf_sample_done(void *userdata)

@@ -343,19 +343,20 @@ static void index_check(struct import *im, struct heap_sequence *sequence,
     sequence->next_index = field_u64(index) + 1;
 }
 
-static int profile_packet_sorted(struct import *im, void *state, const struct packet *packet,
-                                 const struct wire_field *message)
+static void profile_packet_sorted(struct import *im, const struct packet *packet)
 {
-    struct profile *profile = state;
+    struct profile *profile = packet->own;
     struct heap_sequence *sequence = sequence_of(im, profile, packet->sequence_id);
-    if (!sequence)
-        return -ENOMEM;
+    if (!sequence) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     sequence->state = *packet->state;
-    MESSAGE(head, ProfilePacket, message);
+    MESSAGE(head, ProfilePacket, packet->message);
     bool has_own = field_present(&head.strings) || field_present(&head.mappings) ||
                    field_present(&head.frames) || field_present(&head.callstacks);
-    int r = has_own ? interned_table_read(&sequence->own, wire_sub(message), NULL) : 0;
-    struct wire_reader reader = wire_sub(message);
+    int r = has_own ? interned_table_read(&sequence->own, wire_sub(packet->message), NULL) : 0;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_process_dumps)
@@ -364,10 +365,10 @@ static int profile_packet_sorted(struct import *im, void *state, const struct pa
     sequence->is_open = field_u64(&head.continued) != 0;
     if (r == 0 && !sequence->is_open)
         r = dump_finish(im, profile, sequence);
-    return r < 0 ? r : stacks_of(im)->failure;
+    import_fail(im, r);
 }
 
-static int profile_packet_finish(struct import *im, void *state)
+static void profile_packet_finish(struct import *im, void *state)
 {
     struct profile *profile = state;
     int r = 0;
@@ -378,7 +379,7 @@ static int profile_packet_finish(struct import *im, void *state)
         stats_add(&im->stats, STAT_heapprofd_non_finalized_profile, 1);
         r = dump_finish(im, profile, sequence);
     }
-    return r < 0 ? r : stacks_of(im)->failure;
+    import_fail(im, r);
 }
 
 static void profile_packet_done(void *state)

@@ -15,14 +15,14 @@ struct samples *samples_of(const struct import *im)
     return importer_state(im, &importer_samples);
 }
 
-static int64_t id_get(struct samples *samples, struct strset *set, const void *key, size_t size,
+static int64_t id_get(struct import *im, struct strset *set, const void *key, size_t size,
                       bool *ret_new)
 {
     size_t n = set->n;
     uint32_t id = strset_add(set, key, size);
     *ret_new = set->n > n;
     if (id == STRSET_NONE)
-        samples->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return id == STRSET_NONE ? SAMPLE_NONE : (int64_t)id;
 }
 
@@ -39,7 +39,7 @@ static int64_t task_get(struct import *im, const struct sample *sample)
     bool is_new;
     if (sample->upid == SAMPLE_NONE && sample->utid == SAMPLE_NONE && sample->async == SAMPLE_NONE)
         return SAMPLE_NONE;
-    int64_t id = id_get(samples, &samples->tasks, key, sizeof(key), &is_new);
+    int64_t id = id_get(im, &samples->tasks, key, sizeof(key), &is_new);
     if (!is_new || id == SAMPLE_NONE)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE__profiler_task_context, id);
@@ -61,7 +61,7 @@ static int64_t execution_get(struct import *im, const struct sample *sample)
     bool is_new;
     if (sample->cpu == SAMPLE_NONE && !sample->cpu_mode)
         return SAMPLE_NONE;
-    int64_t id = id_get(samples, &samples->executions, &key, sizeof(key), &is_new);
+    int64_t id = id_get(im, &samples->executions, &key, sizeof(key), &is_new);
     if (!is_new || id == SAMPLE_NONE)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE__profiler_execution_context, id);
@@ -110,7 +110,7 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
         samples->sessions.n, ret_new);
     struct session session = {.sequence_id = sequence_id, .source = source};
     if (!known || (*ret_new && session_vec_push(&samples->sessions, session) < 0)) {
-        samples->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return SAMPLE_NONE;
     }
     return (int64_t)*known;
@@ -123,7 +123,7 @@ void samples_set_unit(struct import *im, int64_t session, const char *unit)
         sessions->items[session].unit = unit;
 }
 
-static int samples_write(struct import *im, void *state)
+static void samples_write(struct import *im, void *state)
 {
     const struct samples *samples = state;
     vec_foreach(&samples->sessions, session) {
@@ -131,7 +131,6 @@ static int samples_write(struct import *im, void *state)
         cell_text(row, COL__profiler_session_source, session->source);
         cell_text(row, COL__profiler_session_timebase_unit, session->unit);
     }
-    return samples->failure;
 }
 
 static void samples_done(void *state)

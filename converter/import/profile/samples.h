@@ -27,7 +27,6 @@ struct samples {
     struct map64 by_sequence;        // kind of source and sequence -> session
     struct session_vec sessions;
     int64_t n_counter_sets;
-    int failure; // negative errno of the first failure
 };
 
 #define SAMPLE_NONE (-1)

@@ -257,13 +257,12 @@ int64_t stacks_inline(struct import *im, const struct wire_field *message, const
     return callsite;
 }
 
-static int stack_sample_sorted(struct import *im, void *userdata, const struct packet *packet,
-                               const struct wire_field *message)
+static void stack_sample_sorted(struct import *im, const struct packet *packet)
 {
     struct wire_field found, defaults = message_field(packet->state->defaults,
                                                       PB_TracePacketDefaults_stack_sample_defaults);
     MESSAGE(common, StackSampleDefaults, &defaults);
-    MESSAGE(part, StackSample, message);
+    MESSAGE(part, StackSample, packet->message);
     struct sample sample = {
         .ts = packet->ts,
         .source = text_kept(im, &common.source),
@@ -275,20 +274,19 @@ static int stack_sample_sorted(struct import *im, void *userdata, const struct p
     };
     if (either(packet, &part.task_context, &part.task_context_iid,
                PB_InternedData_stack_sample_task_contexts, &found))
-        task_read(im, userdata, packet, &found, &sample);
+        task_read(im, packet->own, packet, &found, &sample);
     if (either(packet, &part.execution_context, &part.execution_context_iid,
                PB_InternedData_stack_sample_execution_contexts, &found))
         execution_read(&found, &sample);
     bool is_new;
     sample.session = samples_session(im, sample.source, packet->sequence_id, &is_new);
-    counters_read(im, packet, message, &part, &defaults, &sample);
+    counters_read(im, packet, packet->message, &part, &defaults, &sample);
     struct stack_source source = stack_source_interned(packet->state);
     if (field_present(&part.callstack_iid))
         sample.callsite = stacks_callsite(im, &source, field_u64(&part.callstack_iid));
     else if (field_present(&part.callstack))
         sample.callsite = stacks_inline(im, &part.callstack, "stack_sample_inline");
     sample_write(im, &sample);
-    return samples_of(im)->failure;
 }
 
 static void stack_sample_done(void *userdata)

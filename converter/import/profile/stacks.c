@@ -62,10 +62,7 @@ struct stacks *stacks_of(const struct import *im)
 
 static uint32_t text_keep(struct import *im, const char *text, size_t size)
 {
-    uint32_t id = strset_add(&im->strings, text ? text : "", size);
-    if (id == STRSET_NONE)
-        stacks_of(im)->failure = -ENOMEM;
-    return id;
+    return strset_add(&im->strings, text ? text : "", size);
 }
 
 // The string in strings; number 0 stands for the empty one. STRSET_NONE: the trace does not have
@@ -85,22 +82,23 @@ static uint32_t interned_string(struct import *im, const struct stack_source *so
 }
 
 // The id of `key` in `set`; *ret_new: it was not there before.
-static int64_t id_get(struct stacks *stacks, struct strset *set, const void *key, size_t size,
+static int64_t id_get(struct import *im, struct strset *set, const void *key, size_t size,
                       bool *ret_new)
 {
     size_t n = set->n;
     uint32_t id = strset_add(set, key, size);
     *ret_new = set->n > n;
     if (id == STRSET_NONE)
-        stacks->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return id == STRSET_NONE ? -1 : (int64_t)id;
 }
 
 // What the entry lacks.
-static void lacks(struct stacks *stacks, struct interned *entry, uint64_t iid)
+static void lacks(struct import *im, struct interned *entry, uint64_t iid)
 {
+    struct stacks *stacks = stacks_of(im);
     if (lacking_vec_push(&stacks->lacking, iid) < 0)
-        stacks->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else
         entry->made = -(int64_t)stacks->lacking.n;
 }
@@ -148,14 +146,14 @@ int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
     int64_t key[] = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], name, build_id};
     bool is_new;
     if (name == STRSET_NONE || build_id == STRSET_NONE) { // no memory
-        stacks->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return STACK_NONE;
     }
-    int64_t id = id_get(stacks, &stacks->mappings, key, sizeof(key), &is_new);
+    int64_t id = id_get(im, &stacks->mappings, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
-    if (stack_mapping_vec_push(&stacks->mapping_rows, (struct stack_mapping){name, build_id}) < 0)
-        stacks->failure = -ENOMEM;
+    struct stack_mapping mapping = {name, build_id};
+    import_fail(im, stack_mapping_vec_push(&stacks->mapping_rows, mapping));
     struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_mapping, id);
     cell_text(row, COL_stack_profile_mapping_build_id, strset_text(&im->strings, build_id));
     cell_int(row, COL_stack_profile_mapping_exact_offset, numbers[0]);
@@ -184,7 +182,7 @@ static int64_t mapping_read(struct import *im, const struct stack_source *source
     uint64_t iid = field_u64(&part.build_id);
     uint32_t build_id = interned_string(im, source, source->build_ids, iid);
     if (build_id == STRSET_NONE) {
-        lacks(stacks_of(im), entry, iid);
+        lacks(im, entry, iid);
         return STACK_NONE;
     }
     int64_t numbers[] = {
@@ -254,7 +252,7 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
         mapping = mapping_of_nothing(im);
     int64_t key[] = {mapping, rel_pc, name, file, line};
     bool is_new;
-    int64_t id = id_get(stacks, &stacks->frames, key, sizeof(key), &is_new);
+    int64_t id = id_get(im, &stacks->frames, key, sizeof(key), &is_new);
     if (id < 0)
         return id;
     if (!is_new) {
@@ -273,9 +271,8 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
     };
     if (file != STRSET_NONE || line)
         frame.symbol_set = stacks_symbol(im, SYMBOL_SET_NEW, name, file, line ? line : -1LL, -1);
-    if (stack_frame_vec_push(&stacks->frame_rows, frame) < 0)
-        stacks->failure = -ENOMEM;
-    return stacks->failure < 0 ? STACK_NONE : id;
+    import_fail(im, stack_frame_vec_push(&stacks->frame_rows, frame));
+    return import_failed(im) ? STACK_NONE : id;
 }
 
 static uint32_t frame_type(struct import *im, const union message_Frame *part)
@@ -300,7 +297,7 @@ static int64_t frame_read(struct import *im, const struct stack_source *source,
     uint64_t mapping_iid = field_u64(&part.mapping_id);
     int64_t mapping = mapping_get(im, source, mapping_iid);
     if (mapping < 0) {
-        lacks(stacks_of(im), entry, mapping_iid);
+        lacks(im, entry, mapping_iid);
         return STACK_NONE;
     }
     // Without its name a frame still has its address.
@@ -334,7 +331,7 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 {
     int64_t key[] = {parent, frame};
     bool is_new;
-    int64_t id = id_get(stacks_of(im), &stacks_of(im)->callsites, key, sizeof(key), &is_new);
+    int64_t id = id_get(im, &stacks_of(im)->callsites, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_callsite, id);
@@ -397,12 +394,12 @@ int64_t stacks_callsite(struct import *im, const struct stack_source *source,
     else if (stack_walk_vec_push(walks, walk) == 0)
         entry->made = -(int64_t)walks->n;
     else
-        stacks_of(im)->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return CALLSITE_NONE;
 }
 
 // Rows of frames.
-static int stacks_write(struct import *im, void *state)
+static void stacks_write(struct import *im, void *state)
 {
     const struct stacks *stacks = state;
     for (size_t i = 0; i < stacks->frame_rows.n; i++) {
@@ -416,7 +413,6 @@ static int stacks_write(struct import *im, void *state)
         text_put(im, row, COL_stack_profile_frame_deobfuscated_name, frame->deobfuscated);
         cell_text(row, COL_stack_profile_frame_type, strset_text(&im->strings, frame->type));
     }
-    return stacks->failure;
 }
 
 static void stacks_done(void *state)

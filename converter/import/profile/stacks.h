@@ -54,7 +54,6 @@ struct stacks {
     struct stack_walk_vec walks;
     size_t n_path_bytes; // of all names of mappings
     size_t n_long_bytes; // of long texts in rows, which may refer to one text again and again
-    int failure;         // negative errno of the first failure
 };
 
 // Where interned messages are found: fields of InternedData, or of the old ProfilePacket.

@@ -9,11 +9,9 @@
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
-static int streaming_profile_sorted(struct import *im, void *state, const struct packet *packet,
-                                    const struct wire_field *message)
+static void streaming_profile_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(head, StreamingProfilePacket, message);
+    MESSAGE(head, StreamingProfilePacket, packet->message);
     uint32_t pid = 0, tid = 0;
     bool has_thread = sequence_thread(im, packet->state, &pid, &tid);
     struct sample sample = {
@@ -27,8 +25,8 @@ static int streaming_profile_sorted(struct import *im, void *state, const struct
         .priority = (int32_t)field_u64(&head.process_priority),
     };
     struct stack_source source = stack_source_interned(packet->state);
-    struct values callstacks = values_of(message, PB_StreamingProfilePacket_callstack_iid);
-    struct values deltas = values_of(message, PB_StreamingProfilePacket_timestamp_delta_us);
+    struct values callstacks = values_of(packet->message, PB_StreamingProfilePacket_callstack_iid);
+    struct values deltas = values_of(packet->message, PB_StreamingProfilePacket_timestamp_delta_us);
     uint64_t callstack, delta;
     while (values_next(&callstacks, &callstack)) {
         if (!values_next(&deltas, &delta)) {
@@ -46,7 +44,6 @@ static int streaming_profile_sorted(struct import *im, void *state, const struct
         else
             sample_write(im, &sample);
     }
-    return samples_of(im)->failure;
 }
 
 const struct importer importer_streaming_profile = {

@@ -18,13 +18,11 @@ struct kept {
     struct message_vec messages;
 };
 
-static int keep_now(struct import *im, void *userdata, const struct packet *packet,
-                    const struct wire_field *message)
+static void keep_now(struct import *im, const struct packet *packet)
 {
     (void)im;
-    (void)packet;
-    struct kept *kept = userdata;
-    return message_vec_push(&kept->messages, *message);
+    struct kept *kept = packet->own;
+    import_fail(im, message_vec_push(&kept->messages, *packet->message));
 }
 
 static void kept_done(void *userdata)
@@ -124,7 +122,7 @@ static void symbols_read(struct import *im, struct places *places, const struct 
     }
 }
 
-static int module_symbols_finish(struct import *im, void *userdata)
+static void module_symbols_finish(struct import *im, void *userdata)
 {
     const struct kept *kept = userdata;
     const struct stacks *stacks = stacks_of(im);
@@ -135,7 +133,7 @@ static int module_symbols_finish(struct import *im, void *userdata)
             stats_add(&im->stats, STAT_symbolization_tmp_build_id_not_found, 1);
     }
     if (!kept->messages.n)
-        return 0;
+        return;
     CLEANUP(places_done) struct places places = {0};
     int r = places_make(stacks, &places);
     for (size_t i = 0; r == 0 && i < kept->messages.n; i++)
@@ -143,7 +141,7 @@ static int module_symbols_finish(struct import *im, void *userdata)
     for (size_t i = 0; r == 0 && i < places.of.n; i++)
         if (places.set.items[places.of.items[i]] != STACK_NONE)
             stacks->frame_rows.items[i].symbol_set = places.set.items[places.of.items[i]];
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_module_symbols = {

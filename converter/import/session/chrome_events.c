@@ -123,23 +123,22 @@ static void json_read(struct import *im, int64_t ts, const struct wire_field *me
               &arg, 1);
 }
 
-static int bundle_sorted(struct import *im, void *userdata, const struct packet *packet,
-                         const struct wire_field *message)
+static void bundle_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(bundle, ChromeEventBundle, message);
+    MESSAGE(bundle, ChromeEventBundle, packet->message);
     int r = 0;
     if (field_present(&bundle.metadata))
-        r = facts_read(im, userdata, packet->ts, message);
+        r = facts_read(im, packet->own, packet->ts, packet->message);
     if (r == 0 && field_present(&bundle.legacy_ftrace_output))
-        r = kernel_text_read(im, packet->ts, message);
-    struct wire_reader reader = wire_sub(message);
+        r = kernel_text_read(im, packet->ts, packet->message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ChromeEventBundle_legacy_json_trace)
             json_read(im, packet->ts, &field);
         else if (field.number == PB_ChromeEventBundle_trace_events)
             stats_add(&im->stats, STAT_mmsql_chrome_events_left_out, 1);
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_chrome_events = {

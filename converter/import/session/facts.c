@@ -45,11 +45,8 @@ static void facts_read(struct import *im, const struct wire_field *message,
     }
 }
 
-static int benchmark_now(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void benchmark_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     static const struct fact_field known[] = {
         {PB_ChromeBenchmarkMetadata_benchmark_start_time_us, "benchmark_start_time_us", false},
         {PB_ChromeBenchmarkMetadata_story_run_time_us, "benchmark_story_run_time_us", false},
@@ -61,32 +58,23 @@ static int benchmark_now(struct import *im, void *state, const struct packet *pa
         {PB_ChromeBenchmarkMetadata_story_run_index, "benchmark_story_run_index", false},
         {PB_ChromeBenchmarkMetadata_had_failures, "benchmark_had_failures", false},
     };
-    facts_read(im, message, known, ELEMENTS(known));
-    return 0;
+    facts_read(im, packet->message, known, ELEMENTS(known));
 }
 
-static int range_now(struct import *im, void *state, const struct packet *packet,
-                     const struct wire_field *message)
+static void range_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     static const struct fact_field known[] = {
         {PB_TrackEventRangeOfInterest_start_us, "range_of_interest_start_us", false},
     };
-    facts_read(im, message, known, ELEMENTS(known));
-    return 0;
+    facts_read(im, packet->message, known, ELEMENTS(known));
 }
 
-static int ui_state_now(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void ui_state_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    base64_add(&text, message->data, message->size);
+    base64_add(&text, packet->message->data, packet->message->size);
     if (!text.failed)
         metadata_set_text(&im->metadata, "ui_state", text.text, text.size);
-    return 0;
 }
 
 void attributes_read(struct import *im, const struct wire_field *message)
@@ -107,13 +95,9 @@ void attributes_read(struct import *im, const struct wire_field *message)
     }
 }
 
-static int attributes_now(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void attributes_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    attributes_read(im, message);
-    return 0;
+    attributes_read(im, packet->message);
 }
 
 // Of each instance of Chrome; letters tell them apart.
@@ -148,10 +132,8 @@ static void trials_read(struct import *im, char letter, const struct wire_field 
                           text.size);
 }
 
-static int chrome_now(struct import *im, void *state, const struct packet *packet,
-                      const struct wire_field *message)
+static void chrome_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
     static const struct fact_field known[] = {
         {PB_ChromeMetadataPacket_chrome_version_code, "playstore_version_code", true},
         {PB_ChromeMetadataPacket_app_version, "product-version", true},
@@ -160,16 +142,16 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
         {PB_ChromeMetadataPacket_channel, "channel", true},
         {PB_ChromeMetadataPacket_enabled_categories, "enabled_categories", true},
     };
-    struct chromes *chromes = state;
+    struct chromes *chromes = packet->own;
     char letter = (char)('a' + chromes->n++ % 26);
-    MESSAGE(part, ChromeMetadataPacket, message);
+    MESSAGE(part, ChromeMetadataPacket, packet->message);
     for (size_t i = 0; i < ELEMENTS(known); i++)
         if (field_present(&part.at[known[i].number]))
             fact_add(im, chrome_name(im, letter, known[i].name), &part.at[known[i].number]);
-    trials_read(im, letter, message);
+    trials_read(im, letter, packet->message);
     const struct wire_field *background = &part.background_tracing_metadata;
     if (!field_present(background))
-        return 0;
+        return;
     CLEANUP(strbuf_done) struct strbuf text = {0};
     base64_add(&text, background->data, background->size);
     if (!text.failed)
@@ -178,7 +160,6 @@ static int chrome_now(struct import *im, void *state, const struct packet *packe
     MESSAGE(inner, BackgroundTracingMetadata, background);
     if (field_present(&inner.scenario_name_hash))
         fact_add(im, "cr-scenario_name_hash", &inner.scenario_name_hash);
-    return 0;
 }
 
 const struct importer importer_chrome_benchmark = {

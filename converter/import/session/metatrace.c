@@ -241,17 +241,18 @@ static void counter_write(struct import *im, int64_t ts,
                  args_add(&im->args, args->items, args->n));
 }
 
-static int metatrace_sorted(struct import *im, void *userdata, const struct packet *packet,
-                            const struct wire_field *message)
+static void metatrace_sorted(struct import *im, const struct packet *packet)
 {
-    struct metatrace *state = userdata;
+    struct metatrace *state = packet->own;
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
-    MESSAGE(event, PerfettoMetatrace, message);
-    int r = texts_read(im, state, message);
+    MESSAGE(event, PerfettoMetatrace, packet->message);
+    int r = texts_read(im, state, packet->message);
     if (r == 0)
-        r = args_read(im, state, message, &args);
-    if (r < 0)
-        return r;
+        r = args_read(im, state, packet->message, &args);
+    if (r < 0) {
+        import_fail(im, r);
+        return;
+    }
     if (field_present(&event.event_id) || field_present(&event.event_name) ||
         field_present(&event.event_name_iid))
         slice_write(im, state, packet->ts, &event, &args);
@@ -259,7 +260,6 @@ static int metatrace_sorted(struct import *im, void *userdata, const struct pack
         counter_write(im, packet->ts, &event, &args);
     if (field_present(&event.has_overruns))
         stats_add(&im->stats, STAT_metatrace_overruns, 1);
-    return 0;
 }
 
 static void metatrace_done(void *state)

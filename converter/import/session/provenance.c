@@ -32,11 +32,9 @@ static int sequence_read(struct import *im, struct provenance *state, uint32_t b
     return 0;
 }
 
-static int provenance_now(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void provenance_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct wire_reader buffers = wire_sub(message), sequences;
+    struct wire_reader buffers = wire_sub(packet->message), sequences;
     struct wire_field buffer, sequence;
     uint32_t n = 0;
     int r = 0;
@@ -46,10 +44,10 @@ static int provenance_now(struct import *im, void *state, const struct packet *p
         sequences = wire_sub(&buffer);
         while (r == 0 && wire_next(&sequences, &sequence))
             if (sequence.number == PB_TraceProvenance_Buffer_sequences)
-                r = sequence_read(im, state, n, &sequence);
+                r = sequence_read(im, packet->own, n, &sequence);
         n++;
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void provenance_done(void *state)

@@ -5,14 +5,10 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-static int recording_cut_now(struct import *im, void *state, const struct packet *packet,
-                             const struct wire_field *message)
+static void recording_cut_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
     (void)packet;
-    (void)message;
     stats_add(&im->stats, STAT_mmsql_recording_cut, 1);
-    return 0;
 }
 
 const struct importer importer_recording_cut = {

@@ -23,12 +23,10 @@ static void slow_sources(struct import *im, const struct wire_field *message)
     }
 }
 
-static int service_event_now(struct import *im, void *state, const struct packet *packet,
-                             const struct wire_field *message)
+static void service_event_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
     struct metadata *metadata = &im->metadata;
-    MESSAGE(event, TracingServiceEvent, message);
+    MESSAGE(event, TracingServiceEvent, packet->message);
     if (field_u64(&event.tracing_started))
         metadata_set_int(metadata, "tracing_started_ns", packet->ts);
     if (field_u64(&event.tracing_disabled))
@@ -44,7 +42,6 @@ static int service_event_now(struct import *im, void *state, const struct packet
     if (field_present(&event.buffer_cloned))
         stats_set_at(&im->stats, STAT_traced_buf_clone_done_timestamp_ns,
                      (uint32_t)field_u64(&event.buffer_cloned), packet->ts);
-    return 0;
 }
 
 const struct importer importer_service_event = {

@@ -33,8 +33,7 @@ static uint32_t session_track(struct import *im, const union message_ConcurrentS
     return tracks_get(&im->tracks, &track);
 }
 
-static int session_sorted(struct import *im, void *userdata, const struct packet *packet,
-                          const struct wire_field *message)
+static void session_sorted(struct import *im, const struct packet *packet)
 {
     static const char *const names[] = {NULL,
                                         "DISABLED",
@@ -42,12 +41,12 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
                                         "STARTED",
                                         "DISABLING_WAITING_STOP_ACKS",
                                         "CLONED_READ_ONLY"};
-    struct sessions *sessions = userdata;
-    MESSAGE(event, ConcurrentSessionEvent, message);
+    struct sessions *sessions = packet->own;
+    MESSAGE(event, ConcurrentSessionEvent, packet->message);
     uint64_t state = field_u64(&event.state);
     if (state < PB_ConcurrentSessionEvent_STATE_DISABLED || state > PB_STATE_CLONED_READ_ONLY) {
         stats_add(&im->stats, STAT_concurrent_session_event_unknown_state, 1);
-        return 0;
+        return;
     }
     struct arg args[] = {
         arg_int("consumer_uid", (int32_t)field_u64(&event.consumer_uid)),
@@ -62,11 +61,13 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
     };
     bool is_new;
     uint64_t *now = map64_get_or_add(&sessions->states, field_u64(&event.session_id), 0, &is_new);
-    if (!now)
-        return -ENOMEM;
+    if (!now) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (*now == state && state != PB_ConcurrentSessionEvent_STATE_DISABLED) {
         slice_add_args(&im->slices, &spec);
-        return 0;
+        return;
     }
     struct slice_spec end = {.ts = packet->ts, .track = spec.track};
     if (*now && *now != PB_ConcurrentSessionEvent_STATE_DISABLED)
@@ -76,7 +77,6 @@ static int session_sorted(struct import *im, void *userdata, const struct packet
         slice_add(&im->slices, &spec);
     else
         slice_begin(&im->slices, &spec);
-    return 0;
 }
 
 static void sessions_done(void *userdata)

@@ -85,19 +85,16 @@ static bool flushes_by_itself(const struct import *im)
     return major >= 54 && (*end == '.' || *end == '-');
 }
 
-static int trace_config_finish(struct import *im, void *state)
+static void trace_config_finish(struct import *im, void *state)
 {
     const struct written *written = state;
     if (written->without_flush && !flushes_by_itself(im))
         stats_add(&im->stats, STAT_config_write_into_file_no_flush, 1);
-    return 0;
 }
 
-static int trace_config_now(struct import *im, void *state, const struct packet *packet,
-                            const struct wire_field *message)
+static void trace_config_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field, msb = {0}, lsb = {0};
     wire_foreach(&reader, &field) {
         if (field.number == PB_TraceConfig_unique_session_name)
@@ -109,11 +106,11 @@ static int trace_config_now(struct import *im, void *state, const struct packet 
         else if (field.number == PB_TraceConfig_trace_attributes)
             attributes_read(im, &field);
     }
-    int r = config_print(im, message);
-    written_read(im, state, message);
+    int r = config_print(im, packet->message);
+    written_read(im, packet->own, packet->message);
     if (!metadata_has(&im->metadata, "trace_uuid"))
         trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
-    return r;
+    import_fail(im, r);
 }
 
 const struct importer importer_trace_config = {

@@ -56,13 +56,10 @@ static const struct count of_filter[] = {
     {PB_TraceStats_FilterStats_time_taken_ns, STAT_filter_time_taken_ns},
 };
 
-static int trace_stats_now(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void trace_stats_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     struct stats *stats = &im->stats;
-    MESSAGE(all, TraceStats, message);
+    MESSAGE(all, TraceStats, packet->message);
     for (size_t i = 0; i < ELEMENTS(totals); i++)
         stats_set(stats, totals[i].stat, field_i64(&all.at[totals[i].field]));
     uint64_t outcome = field_u64(&all.final_flush_outcome);
@@ -71,7 +68,7 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
     if (outcome == PB_FINAL_FLUSH_FAILED)
         stats_add(stats, STAT_traced_final_flush_failed, 1);
     uint32_t index = 0;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_TraceStats_buffer_stats) {
@@ -86,7 +83,6 @@ static int trace_stats_now(struct import *im, void *state, const struct packet *
                 stats_set(stats, of_filter[i].stat, field_i64(&filter.at[of_filter[i].field]));
         }
     }
-    return 0;
 }
 
 const struct importer importer_trace_stats = {

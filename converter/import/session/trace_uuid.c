@@ -23,7 +23,7 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
 }
 
 // Makes one up from the trace's bytes, unless it has one.
-static int trace_uuid_indexed(struct import *im, void *state)
+static void trace_uuid_indexed(struct import *im, void *state)
 {
     (void)state;
     const uint8_t *bytes = input_bytes(im->input);
@@ -32,20 +32,15 @@ static int trace_uuid_indexed(struct import *im, void *state)
     for (size_t i = 0; i < size && i < HASHED_MAX; i++)
         hash = (hash ^ bytes[i]) * FNV_PRIME;
     if (metadata_has(&im->metadata, "trace_uuid"))
-        return 0;
+        return;
     trace_uuid_set(im, 0, hash);
     metadata_made(&im->metadata, "trace_uuid");
-    return 0;
 }
 
-static int trace_uuid_now(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void trace_uuid_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    MESSAGE(uuid, TraceUuid, message);
+    MESSAGE(uuid, TraceUuid, packet->message);
     trace_uuid_set(im, field_u64(&uuid.msb), field_u64(&uuid.lsb));
-    return 0;
 }
 
 const struct importer importer_trace_uuid = {

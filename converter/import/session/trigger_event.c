@@ -36,11 +36,9 @@ static void trigger_add(struct import *im, int64_t ts, const struct wire_field *
     moment_add(im, ts, (struct slice_name){.text = field_text(name), .size = name->size}, args, n);
 }
 
-static int chrome_trigger_sorted(struct import *im, void *state, const struct packet *packet,
-                                 const struct wire_field *message)
+static void chrome_trigger_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(trigger, ChromeTrigger, message);
+    MESSAGE(trigger, ChromeTrigger, packet->message);
     const struct wire_field *name = &trigger.trigger_name, *hash = &trigger.trigger_name_hash;
     struct arg args[2] = {arg_uint("chrome_trigger.name_hash", field_u64(hash))};
     size_t n = 1;
@@ -55,7 +53,6 @@ static int chrome_trigger_sorted(struct import *im, void *state, const struct pa
         event_flow(&event, field_u64(&trigger.flow_id), (struct flow_end){slice, packet->ts},
                    FLOW_CLOSE);
     metadata_add_int(&im->metadata, "cr-triggered_rule_name_hash", field_i64(hash));
-    return 0;
 }
 
 static void fact_set(struct import *im, const struct wire_field *message)
@@ -65,25 +62,19 @@ static void fact_set(struct import *im, const struct wire_field *message)
     metadata_set_text(&im->metadata, "trace_trigger", name->data, name->size);
 }
 
-static int trigger_sorted(struct import *im, void *state, const struct packet *packet,
-                          const struct wire_field *message)
+static void trigger_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    trigger_add(im, packet->ts, message);
+    trigger_add(im, packet->ts, packet->message);
     if (!metadata_has(&im->metadata, "trace_trigger"))
-        fact_set(im, message);
-    return 0;
+        fact_set(im, packet->message);
 }
 
 // The trigger that a clone was made for tells more than those before it.
-static int clone_trigger_sorted(struct import *im, void *state, const struct packet *packet,
-                                const struct wire_field *message)
+static void clone_trigger_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    trigger_add(im, packet->ts, message);
-    fact_set(im, message);
+    trigger_add(im, packet->ts, packet->message);
+    fact_set(im, packet->message);
     stats_set(&im->stats, STAT_traced_clone_trigger_timestamp_ns, packet->ts);
-    return 0;
 }
 
 const struct importer importer_trigger = {

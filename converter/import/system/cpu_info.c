@@ -91,22 +91,19 @@ static void clusters_find(struct cpus *cpus)
     }
 }
 
-static int cpu_info_now(struct import *im, void *state, const struct packet *packet,
-                        const struct wire_field *message)
+static void cpu_info_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct cpus *cpus = state;
+    struct cpus *cpus = packet->own;
     cpus->n = 0;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (cpus->n < CPUS_MAX && wire_next(&reader, &field))
         if (field.number == PB_CpuInfo_cpus)
             cpu_read(im, &cpus->items[cpus->n++], &field);
     clusters_find(cpus);
-    return 0;
 }
 
-static int cpu_info_finish(struct import *im, void *state)
+static void cpu_info_finish(struct import *im, void *state)
 {
     const struct cpus *cpus = state;
     vec_foreach(&im->tracks.items, track)
@@ -128,7 +125,6 @@ static int cpu_info_finish(struct import *im, void *state)
             cell_int(row, COL_cpu_capacity, cpu->capacity);
         cell_arg_set(row, COL_cpu_arg_set_id, cpu->arg_set);
     }
-    return 0;
 }
 
 const struct importer importer_cpu_info = {

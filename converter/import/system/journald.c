@@ -29,15 +29,13 @@ static int64_t event_args(struct import *im, const union message_SystemdJournald
     return args_add(&im->args, args, n);
 }
 
-static int journald_sorted(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void journald_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(event, SystemdJournaldEvent, message);
+    MESSAGE(event, SystemdJournaldEvent, packet->message);
     if (field_present(&event.num_failed) || field_present(&event.num_total)) {
         stats_set(&im->stats, STAT_systemd_journal_num_failed, field_i64(&event.num_failed));
         stats_set(&im->stats, STAT_systemd_journal_num_total, field_i64(&event.num_total));
-        return 0;
+        return;
     }
     uint32_t pid = (uint32_t)field_u64(&event.pid);
     const struct wire_field *tid = &event.tid;
@@ -54,7 +52,6 @@ static int journald_sorted(struct import *im, void *state, const struct packet *
     cell_field(row, COL_logs_msg, &event.message);
     cell_arg_set(row, COL_logs_arg_set_id, set);
     import_bounds(im, packet->ts);
-    return 0;
 }
 
 const struct importer importer_journald = {.field = PB_TracePacket_journald_event,

@@ -14,12 +14,10 @@ struct interrupts {
     struct map64 seen;
 };
 
-static int interrupts_now(struct import *im, void *userdata, const struct packet *packet,
-                          const struct wire_field *message)
+static void interrupts_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct interrupts *state = userdata;
-    struct wire_reader reader = wire_sub(message);
+    struct interrupts *state = packet->own;
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number != PB_InterruptInfo_irq_mapping)
@@ -30,8 +28,10 @@ static int interrupts_now(struct import *im, void *userdata, const struct packet
         if (!field_present(irq) || !field_present(name))
             continue;
         bool is_new;
-        if (!map64_get_or_add(&state->seen, (uint32_t)field_u64(irq), 0, &is_new))
-            return -ENOMEM;
+        if (!map64_get_or_add(&state->seen, (uint32_t)field_u64(irq), 0, &is_new)) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
         if (!is_new)
             continue;
         struct cell *row = database_row(im->db, TABLE_linux_interrupt_mapping, NULL);
@@ -39,7 +39,6 @@ static int interrupts_now(struct import *im, void *userdata, const struct packet
         cell_field(row, COL_linux_interrupt_mapping_name, name);
         cell_int(row, COL_linux_interrupt_mapping_machine_id, im->machine->number);
     }
-    return 0;
 }
 
 static void interrupts_done(void *state)
@@ -117,14 +116,12 @@ static int entry_read(struct import *im, struct inodes *state, uint64_t device,
     return r;
 }
 
-static int inodes_now(struct import *im, void *userdata, const struct packet *packet,
-                      const struct wire_field *message)
+static void inodes_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct inodes *state = userdata;
-    MESSAGE(map, InodeFileMap, message);
+    struct inodes *state = packet->own;
+    MESSAGE(map, InodeFileMap, packet->message);
     uint64_t device = field_u64(&map.block_device_id);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
@@ -135,7 +132,7 @@ static int inodes_now(struct import *im, void *userdata, const struct packet *pa
         else if (field.number == PB_InodeFileMap_entries)
             r = entry_read(im, state, device, &field);
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void inodes_done(void *userdata)

@@ -24,7 +24,6 @@ struct live_run {
 };
 VEC_DEFINE(live_runs, struct live_run);
 
-
 // A sample that is being put together from its parts. The first part has the counts; whether the
 // list is whole is known at the last.
 struct gathering {
@@ -397,13 +396,12 @@ static void read_round(struct import *im, const struct packet *packet, uint64_t 
     import_bounds(im, packet->ts);
 }
 
-static int page_residency_now(struct import *im, void *userdata, const struct packet *packet,
-                              const struct wire_field *message)
+static void page_residency_now(struct import *im, const struct packet *packet)
 {
-    struct page_residency *state = userdata;
-    MESSAGE(whole, PageResidency, message);
+    struct page_residency *state = packet->own;
+    MESSAGE(whole, PageResidency, packet->message);
     uint64_t dur = field_u64(&whole.duration_ns);
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     int r = 0;
     while (r == 0 && wire_next(&reader, &field)) {
@@ -416,10 +414,10 @@ static int page_residency_now(struct import *im, void *userdata, const struct pa
         else if (field.number == PB_PageResidency_round)
             read_round(im, packet, dur, &field);
     }
-    return r;
+    import_fail(im, r);
 }
 
-static int page_residency_finish(struct import *im, void *userdata)
+static void page_residency_finish(struct import *im, void *userdata)
 {
     struct page_residency *state = userdata;
     vec_foreach(&state->files, file) {
@@ -437,7 +435,6 @@ static int page_residency_finish(struct import *im, void *userdata)
             cell_int(row, COL_page_residency_file_gone_ts, file->gone_ts);
         cell_int(row, COL_page_residency_file_machine_id, file->machine);
     }
-    return 0;
 }
 
 static void page_residency_done(void *userdata)

@@ -399,14 +399,13 @@ static void slab(struct import *im, int64_t ts, const struct wire_field *field)
          args_add(&im->args, set, 2), "mem.slab.%.*s", text_width(name), field_text(name));
 }
 
-static int sys_stats_sorted(struct import *im, void *userdata, const struct packet *packet,
-                            const struct wire_field *message)
+static void sys_stats_sorted(struct import *im, const struct packet *packet)
 {
-    struct sys_stats *state = userdata;
+    struct sys_stats *state = packet->own;
     int64_t ts = packet->ts;
     uint32_t cpu = 0;
     int r = 0;
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field)) {
         switch (field.number) {
@@ -463,7 +462,7 @@ static int sys_stats_sorted(struct import *im, void *userdata, const struct pack
             break;
         }
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void sys_stats_done(void *userdata)

@@ -40,14 +40,12 @@ static int64_t ram_gb(int64_t bytes)
     return (int64_t)((double)bytes / GB + 0.5);
 }
 
-static int system_info_now(struct import *im, void *userdata, const struct packet *packet,
-                           const struct wire_field *message)
+static void system_info_now(struct import *im, const struct packet *packet)
 {
-    (void)packet;
-    struct system_info *state = userdata;
+    struct system_info *state = packet->own;
     union message_SystemInfo *info = &state->info;
     union message_Utsname *utsname = &state->utsname;
-    message_read(wire_sub(message), info->at, ELEMENTS(info->at));
+    message_read(wire_sub(packet->message), info->at, ELEMENTS(info->at));
     message_read(wire_sub(&info->utsname), utsname->at, ELEMENTS(utsname->at));
     text_fact(im, "system_name", &utsname->sysname);
     text_fact(im, "system_version", &utsname->version);
@@ -78,7 +76,6 @@ static int system_info_now(struct import *im, void *userdata, const struct packe
     im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
     if (im->machine->page_size != PAGE_SIZE_DEFAULT) // counters in pages are of these
         metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
-    return 0;
 }
 
 static void text_cell(struct cell *row, size_t column, const struct wire_field *field)
@@ -103,7 +100,7 @@ static int64_t label_index(const struct import *im)
 }
 
 // A trace always has one machine, even if it says nothing about it.
-static int system_info_finish(struct import *im, void *userdata)
+static void system_info_finish(struct import *im, void *userdata)
 {
     const struct system_info *state = userdata;
     const union message_SystemInfo *info = &state->info;
@@ -123,7 +120,6 @@ static int system_info_finish(struct import *im, void *userdata)
     if (field_present(&info->system_ram_bytes))
         cell_int(row, COL_machine_system_ram_gb, ram_gb(field_i64(&info->system_ram_bytes)));
     cell_int(row, COL_machine_label_index, im->machine->raw_id ? label_index(im) : 0);
-    return 0;
 }
 
 const struct importer importer_system_info = {

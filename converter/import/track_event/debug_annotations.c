@@ -19,7 +19,7 @@ static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
 {
     char *clean = memory_malloc(name->size + 1);
     if (!clean) {
-        writer->im->slices.failure = -ENOMEM;
+        import_fail(writer->im, -ENOMEM);
         return false;
     }
     for (size_t i = 0; i < name->size; i++)

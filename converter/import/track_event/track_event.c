@@ -209,7 +209,7 @@ void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flo
     } else if (use == FLOW_BEGIN || use == FLOW_ANY) {
         if (flow_end_vec_push(&all->flow_ends, to) < 0 ||
             map64_set(&all->flows, flow, all->flow_ends.n - 1) < 0)
-            all->failure = -ENOMEM;
+            import_fail(im, -ENOMEM);
     } else if (use == FLOW_STEP) {
         stats_add(&im->stats, STAT_flow_step_without_start, 1);
     } else if (use == FLOW_END) {
@@ -243,9 +243,9 @@ static void gpu_events_read(struct event *event, int64_t slice)
             struct values numbers = values_of(&field, i);
             uint64_t number;
             for (size_t n = 0; n < GPU_NUMBERS_MAX && values_next(&numbers, &number); n++)
-                if (gpu_event_add(event->im, number,
-                                  i == 1 ? GPU_EVENT_SUBMITTED : GPU_EVENT_AWAITED, slice) < 0)
-                    event->im->slices.failure = -ENOMEM;
+                import_fail(event->im,
+                            gpu_event_add(event->im, number,
+                                          i == 1 ? GPU_EVENT_SUBMITTED : GPU_EVENT_AWAITED, slice));
         }
     }
 }
@@ -373,14 +373,12 @@ static void event_read(struct event *event, const struct packet *packet)
     categories_read(event);
 }
 
-static int track_event_sorted(struct import *im, void *state, const struct packet *packet,
-                              const struct wire_field *message)
+static void track_event_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
     struct event event = {
         .im = im,
         .packet = packet,
-        .message = *message,
+        .message = *packet->message,
         .category = STRSET_NONE,
         .utid = UTID_NONE,
         .upid = UPID_NONE,
@@ -388,14 +386,14 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
     };
     if (!packet->sequence_id) {
         stats_add(&im->stats, STAT_track_event_missing_sequence_id, 1);
-        return 0;
+        return;
     }
     event_read(&event, packet);
     uint64_t type = field_u64(&event.fields.type);
     uint64_t phase = field_u64(&event.legacy.phase);
     if (!place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-        return track_events_of(im)->failure;
+        return;
     }
     event_legacy_times(&event);
     extra_counters(&event, PB_TrackEvent_extra_counter_track_uuids,
@@ -412,7 +410,6 @@ static int track_event_sorted(struct import *im, void *state, const struct packe
         slice_event(&event, type);
     else
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-    return track_events_of(im)->failure;
 }
 
 const struct importer importer_track_event = {

@@ -222,8 +222,8 @@ static uint32_t moment_track(struct event *event, bool of_process)
 static void phase_arg(struct event *event, char phase, struct arg_vec *args)
 {
     struct slice_name text = import_text(event->im, "%c", phase);
-    if (arg_vec_push(args, arg_text("legacy_event.phase", text.text, text.size)) < 0)
-        event->im->slices.failure = -ENOMEM;
+    import_fail(event->im,
+                arg_vec_push(args, arg_text("legacy_event.phase", text.text, text.size)));
 }
 
 static void bound_flow(struct event *event, int64_t slice, int64_t ts)

@@ -49,7 +49,7 @@ static struct described_track *item_get(struct import *im, uint64_t uuid)
         made.name = strset_add(&im->strings, "Default Track", 13);
     if (described_track_vec_push(&events->items, made) < 0 ||
         map64_set(&events->by_uuid, uuid, events->items.n - 1) < 0) {
-        events->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return NULL;
     }
     return &events->items.items[events->items.n - 1];
@@ -217,7 +217,7 @@ static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64
     const uint64_t *owner = map64_find(owners, (uint64_t)id);
     bool taken = owner && *owner != uuid;
     if (!taken && map64_set(owners, (uint64_t)id, uuid) < 0)
-        track_events_of(im)->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return taken;
 }
 
@@ -491,7 +491,7 @@ static void sequence_thread_now(struct import *im, const struct packet *packet,
     uint64_t *index =
         map64_get_or_add(&events->epochs, packet->state->epoch, events->epoch_threads.n, &is_new);
     if (!index || (is_new && epoch_thread_vec_push(&events->epoch_threads, found) < 0))
-        events->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else
         events->epoch_threads.items[*index] = found;
 }
@@ -504,7 +504,7 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
     uint64_t tid = (uint32_t)field_u64(&thread.tid);
     if (packet->sequence_id &&
         map64_set(&track_events_of(im)->threads, packet->sequence_id, pid << 32 | tid) < 0)
-        track_events_of(im)->failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
 }
 
 static uint32_t packet_trusted_pid(const struct packet *packet)
@@ -519,15 +519,12 @@ static uint32_t packet_trusted_pid(const struct packet *packet)
     return pid;
 }
 
-static int track_descriptor_now(struct import *im, void *state, const struct packet *packet,
-                                const struct wire_field *message)
+static void track_descriptor_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(part, TrackDescriptor, message);
+    MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
         sequence_thread_now(im, packet, &part.thread);
-    described_track_read(im, message, packet_trusted_pid(packet));
-    return track_events_of(im)->failure;
+    described_track_read(im, packet->message, packet_trusted_pid(packet));
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
@@ -553,56 +550,43 @@ static void process_describe(struct import *im, int64_t upid, const struct wire_
 }
 
 // Processes and threads get to know their names when their time has come.
-static int track_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
-                                   const struct wire_field *message)
+static void track_descriptor_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(part, TrackDescriptor, message);
+    MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
         sequence_thread_sorted(im, packet, &part.thread);
     if (!field_present(&part.uuid))
-        return 0;
+        return;
     const struct described_track *track = described_track_get(im, field_u64(&part.uuid));
     if (track && field_present(&part.thread) && track->place == PLACE_THREAD)
         thread_name(im, track->place_id, &part.thread);
     else if (track && field_present(&part.process) && track->place == PLACE_PROCESS)
         process_describe(im, track->place_id, &part.process);
-    return track_events_of(im)->failure;
 }
 
 // The older forms, which describe no track.
-static int thread_descriptor_now(struct import *im, void *state, const struct packet *packet,
-                                 const struct wire_field *message)
+static void thread_descriptor_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
     if (!packet->sequence_id)
         stats_add(&im->stats, STAT_thread_descriptor_missing_sequence_id, 1);
-    sequence_thread_now(im, packet, message);
-    return track_events_of(im)->failure;
+    sequence_thread_now(im, packet, packet->message);
 }
 
-static int thread_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
-                                    const struct wire_field *message)
+static void thread_descriptor_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    MESSAGE(thread, ThreadDescriptor, message);
-    sequence_thread_sorted(im, packet, message);
+    MESSAGE(thread, ThreadDescriptor, packet->message);
+    sequence_thread_sorted(im, packet, packet->message);
     thread_name(im,
                 processes_update_thread(&im->processes, (uint32_t)field_u64(&thread.tid),
                                         (uint32_t)field_u64(&thread.pid)),
-                message);
-    return 0;
+                packet->message);
 }
 
-static int process_descriptor_sorted(struct import *im, void *state, const struct packet *packet,
-                                     const struct wire_field *message)
+static void process_descriptor_sorted(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
-    MESSAGE(process, ProcessDescriptor, message);
+    MESSAGE(process, ProcessDescriptor, packet->message);
     process_describe(im, processes_process(&im->processes, (uint32_t)field_u64(&process.pid)),
-                     message);
-    return 0;
+                     packet->message);
 }
 
 struct track_events *track_events_of(const struct import *im)

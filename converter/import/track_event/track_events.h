@@ -68,7 +68,6 @@ struct track_events {
     struct map64 flows;            // flow -> index in flow_ends, of the slice it came by last
     struct flow_end_vec flow_ends;
     struct map64 async_names; // id of asynchronous events -> the first name they had
-    int failure;              // negative errno of the first failure
 };
 
 // What a track is asked for, because slices of merged tracks are told apart by begin and end.

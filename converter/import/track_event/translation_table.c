@@ -14,13 +14,12 @@ static uint32_t text_add(struct translations *all, const struct wire_field *text
 }
 
 // The field `number` of the table has its rules.
-static int hashes_read(struct translations *all, const struct wire_field *table, uint32_t number,
-                       enum translated_hash kind)
+static void hashes_read(struct translations *all, const struct wire_field *table, uint32_t number,
+                        enum translated_hash kind)
 {
     struct wire_reader reader = wire_sub(table);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
+    wire_foreach(&reader, &field) {
         if (field.number != number)
             continue;
         MESSAGE(entry, ChromeHistorgramTranslationTable_HashToNameEntry, &field);
@@ -28,59 +27,53 @@ static int hashes_read(struct translations *all, const struct wire_field *table,
         bool is_new;
         if (name == STRSET_NONE ||
             !map64_get_or_add(&all->hashes[kind], field_u64(&entry.key), name, &is_new))
-            r = -ENOMEM;
+            failure_note(all->strings->failure, -ENOMEM);
         all->has_hashes = true;
     }
-    return r;
 }
 
-static int names_read(struct translations *all, const struct wire_field *table, uint32_t number,
-                      struct map64 *rules)
+static void names_read(struct translations *all, const struct wire_field *table, uint32_t number,
+                       struct map64 *rules)
 {
     struct wire_reader reader = wire_sub(table);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
+    wire_foreach(&reader, &field) {
         if (field.number != number)
             continue;
         MESSAGE(entry, SliceNameTranslationTable_RawToDeobfuscatedNameEntry, &field);
         uint32_t key = text_add(all, &entry.key), name = text_add(all, &entry.value);
-        r = key == STRSET_NONE || name == STRSET_NONE ? -ENOMEM : map64_set(rules, key, name);
+        if (key != STRSET_NONE && name != STRSET_NONE)
+            failure_note(all->strings->failure, map64_set(rules, key, name));
     }
-    return r;
 }
 
-static int table_now(struct import *im, void *state, const struct packet *packet,
-                     const struct wire_field *message)
+static void table_now(struct import *im, const struct packet *packet)
 {
-    (void)state;
-    (void)packet;
     struct translations *all = &im->translations;
-    MESSAGE(table, TranslationTable, message);
+    MESSAGE(table, TranslationTable, packet->message);
     const struct wire_field *marks = &table.chrome_performance_mark;
-    if (field_present(&table.chrome_histogram))
-        return hashes_read(all, &table.chrome_histogram,
-                           PB_ChromeHistorgramTranslationTable_hash_to_name, HASH_HISTOGRAM);
-    if (field_present(&table.chrome_user_event))
-        return hashes_read(all, &table.chrome_user_event,
-                           PB_ChromeUserEventTranslationTable_action_hash_to_name, HASH_USER_EVENT);
-    if (field_present(marks)) {
-        int r = hashes_read(all, marks, PB_ChromePerformanceMarkTranslationTable_site_hash_to_name,
-                            HASH_MARK_SITE);
-        return r < 0 ? r
-                     : hashes_read(all, marks,
-                                   PB_ChromePerformanceMarkTranslationTable_mark_hash_to_name,
-                                   HASH_MARK);
+    if (field_present(&table.chrome_histogram)) {
+        hashes_read(all, &table.chrome_histogram, PB_ChromeHistorgramTranslationTable_hash_to_name,
+                    HASH_HISTOGRAM);
+    } else if (field_present(&table.chrome_user_event)) {
+        hashes_read(all, &table.chrome_user_event,
+                    PB_ChromeUserEventTranslationTable_action_hash_to_name, HASH_USER_EVENT);
+    } else if (field_present(marks)) {
+        hashes_read(all, marks, PB_ChromePerformanceMarkTranslationTable_site_hash_to_name,
+                    HASH_MARK_SITE);
+        hashes_read(all, marks, PB_ChromePerformanceMarkTranslationTable_mark_hash_to_name,
+                    HASH_MARK);
+    } else if (field_present(&table.slice_name)) {
+        names_read(all, &table.slice_name, PB_SliceNameTranslationTable_raw_to_deobfuscated_name,
+                   &all->slices);
+    } else if (field_present(&table.process_track_name)) {
+        names_read(all, &table.process_track_name,
+                   PB_ProcessTrackNameTranslationTable_raw_to_deobfuscated_name,
+                   &all->process_tracks);
+    } else {
+        hashes_read(all, &table.chrome_study, PB_ChromeStudyTranslationTable_hash_to_name,
+                    HASH_STUDY);
     }
-    if (field_present(&table.slice_name))
-        return names_read(all, &table.slice_name,
-                          PB_SliceNameTranslationTable_raw_to_deobfuscated_name, &all->slices);
-    if (field_present(&table.process_track_name))
-        return names_read(all, &table.process_track_name,
-                          PB_ProcessTrackNameTranslationTable_raw_to_deobfuscated_name,
-                          &all->process_tracks);
-    return hashes_read(all, &table.chrome_study, PB_ChromeStudyTranslationTable_hash_to_name,
-                       HASH_STUDY);
 }
 
 const struct importer importer_translation_table = {

@@ -75,7 +75,7 @@ static void live_keep(struct import *im, struct v8 *v8, int64_t space, struct li
     if (tsearch(code, tree, live_compare))
         return;
     free(code);
-    im->processes.failure = -ENOMEM;
+    import_fail(im, -ENOMEM);
 }
 
 int64_t code_space_find(const struct v8 *v8, int64_t isolate, uint64_t start, uint64_t size)
@@ -94,7 +94,7 @@ int64_t code_put(struct import *im, struct v8 *v8, int64_t isolate, int64_t spac
 {
     struct live_code *live = memory_malloc(sizeof(*live));
     if (!live) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return V8_NONE;
     }
     *live = (struct live_code){

@@ -78,33 +78,32 @@ static struct slice_name text_of(const struct wire_field *field)
     return (struct slice_name){.text = field_text(field), .size = field->data ? field->size : 0};
 }
 
-static int js_sorted(struct import *im, void *state, const struct packet *packet,
-                     const struct wire_field *message)
+static void js_sorted(struct import *im, const struct packet *packet)
 {
     static const char *const tiers[] = {"UNKNOWN", "IGNITION",   "SPARKPLUG",
                                         "MAGLEV",  "TURBOSHAFT", "TURBOFAN"};
-    MESSAGE(part, V8JsCode, message);
+    MESSAGE(part, V8JsCode, packet->message);
     const struct wire_field *start = &part.instruction_start;
     const struct wire_field *size = &part.instruction_size_bytes;
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
     struct slice_name name;
-    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
-        return 0;
+    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+        return;
     int64_t function = v8_js_function(im, code.v8, packet, code.isolate,
                                       field_u64(&part.v8_js_function_iid), &name);
     if (function == V8_NONE)
-        return 0;
+        return;
     if (tier == PB_TIER_UNKNOWN || tier > PB_V8JsCode_TIER_TURBOFAN) {
         stats_add(&im->stats, STAT_v8_unknown_code_type, 1);
-        return 0;
+        return;
     }
     // The interpreter may have made native code, to show in native call chains.
     int64_t space = tier == PB_TIER_IGNITION && field_u64(size)
                         ? code_space_find(code.v8, code.isolate, field_u64(start), field_u64(size))
                         : space_of(&code, start, size);
     if (space == V8_NONE && tier != PB_TIER_IGNITION)
-        return 0;
+        return;
     int64_t row_id = V8_NONE;
     if (space != V8_NONE)
         row_id = native_put(&code, space, start, size, name, &part.machine_code);
@@ -115,55 +114,51 @@ static int js_sorted(struct import *im, void *state, const struct packet *packet
         cell_int(row, COL_v8_js_code_jit_code_id, row_id);
     else
         v8_cell_base64(im, row, COL_v8_js_code_bytecode_base64, &part.bytecode);
-    return 0;
 }
 
-static int internal_sorted(struct import *im, void *state, const struct packet *packet,
-                           const struct wire_field *message)
+static void internal_sorted(struct import *im, const struct packet *packet)
 {
     static const char *const types[] = {
         "UNKNOWN",           "BYTECODE_HANDLER",      "FOR_TESTING",         "BUILTIN",
         "WASM_FUNCTION",     "WASM_TO_CAPI_FUNCTION", "WASM_TO_JS_FUNCTION", "JS_TO_WASM_FUNCTION",
         "JS_TO_JS_FUNCTION", "C_WASM_ENTRY",
     };
-    MESSAGE(part, V8InternalCode, message);
+    MESSAGE(part, V8InternalCode, packet->message);
     const struct wire_field *start = &part.instruction_start;
     const struct wire_field *size = &part.instruction_size_bytes;
     struct slice_name name = text_of(&part.name);
     uint64_t type = field_u64(&part.type);
     struct code_packet code;
-    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
-        return 0;
+    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+        return;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
-        return 0;
+        return;
     int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_internal_code, NULL);
     cell_int(row, COL_v8_internal_code_jit_code_id, id);
     cell_int(row, COL_v8_internal_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
     cell_bytes(row, COL_v8_internal_code_function_name, name.text, name.size);
     cell_text(row, COL_v8_internal_code_code_type, NAMED(types, type));
-    return 0;
 }
 
-static int wasm_sorted(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void wasm_sorted(struct import *im, const struct packet *packet)
 {
     static const char *const tiers[] = {"UNKNOWN", "LIFTOFF", "TURBOFAN"};
-    MESSAGE(part, V8WasmCode, message);
+    MESSAGE(part, V8WasmCode, packet->message);
     const struct wire_field *start = &part.instruction_start;
     const struct wire_field *size = &part.instruction_size_bytes;
     const struct wire_field *offset = &part.code_offset_in_module;
     struct slice_name name = text_of(&part.function_name);
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
-    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
-        return 0;
+    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+        return;
     int64_t script =
         v8_wasm_script(im, code.v8, packet, code.isolate, field_u64(&part.v8_wasm_script_iid));
     int64_t space = script == V8_NONE ? V8_NONE : space_of(&code, start, size);
     if (space == V8_NONE)
-        return 0;
+        return;
     int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_wasm_code, NULL);
     cell_int(row, COL_v8_wasm_code_jit_code_id, id);
@@ -173,49 +168,43 @@ static int wasm_sorted(struct import *im, void *state, const struct packet *pack
     cell_text(row, COL_v8_wasm_code_tier, NAMED(tiers, tier));
     if (field_present(offset))
         cell_int(row, COL_v8_wasm_code_code_offset_in_module, (int32_t)field_u64(offset));
-    return 0;
 }
 
-static int regexp_sorted(struct import *im, void *state, const struct packet *packet,
-                         const struct wire_field *message)
+static void regexp_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(part, V8RegExpCode, message);
+    MESSAGE(part, V8RegExpCode, packet->message);
     const struct wire_field *start = &part.instruction_start;
     const struct wire_field *size = &part.instruction_size_bytes;
     struct code_packet code;
-    if (!packet_begin(&code, im, state, packet, &part.v8_isolate_iid, &part.tid))
-        return 0;
+    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+        return;
     int64_t space = space_of(&code, start, size);
     if (space == V8_NONE)
-        return 0;
+        return;
     int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"), &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_regexp_code, NULL);
     cell_int(row, COL_v8_regexp_code_jit_code_id, id);
     cell_int(row, COL_v8_regexp_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
     v8_cell_text(im, row, COL_v8_regexp_code_pattern, &part.pattern);
-    return 0;
 }
 
-static int move_sorted(struct import *im, void *state, const struct packet *packet,
-                       const struct wire_field *message)
+static void move_sorted(struct import *im, const struct packet *packet)
 {
-    MESSAGE(part, V8CodeMove, message);
+    MESSAGE(part, V8CodeMove, packet->message);
     const struct wire_field *from = &part.from_instruction_start_address;
     struct code_packet code;
-    if (!packet_begin(&code, im, state, packet, &part.isolate_iid, &part.tid) ||
+    if (!packet_begin(&code, im, packet->own, packet, &part.isolate_iid, &part.tid) ||
         !field_present(from))
-        return 0;
+        return;
     int64_t space = space_of(&code, from, &part.instruction_size_bytes);
     if (space != V8_NONE)
         code_move(im, code.v8, space, packet->ts, field_u64(from),
                   field_u64(&part.to_instruction_start_address));
-    return 0;
 }
 
-static int v8_finish(struct import *im, void *state)
+static void v8_finish(struct import *im, void *state)
 {
     codes_finish(im, state);
-    return 0;
 }
 
 const struct importer importer_v8_js_code = {

@@ -59,7 +59,7 @@ static uint32_t v8_text(struct import *im, const union message_V8String *string)
     uint32_t id =
         text.failed ? STRSET_NONE : strset_add(&im->strings, text.text ? text.text : "", text.size);
     if (id == STRSET_NONE)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     return id;
 }
 
@@ -70,7 +70,7 @@ void v8_cell_text(struct import *im, struct cell *row, size_t column,
     MESSAGE(part, V8String, message);
     text_add(&text, &part);
     if (text.failed)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else
         cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
                    text.size);
@@ -83,7 +83,7 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
     if (bytes->data)
         base64_add(&text, bytes->data, bytes->size);
     if (text.failed)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else
         cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
                    text.size);
@@ -208,7 +208,7 @@ int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet
     const uint64_t *index =
         map64_get_or_add(&v8->isolate_of, key, (uint64_t)v8->isolates.n, &is_new);
     if (!index || (is_new && isolate_add(im, v8, upid, &entry) < 0)) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         return V8_NONE;
     }
     known->made = (int64_t)*index + 1;
@@ -223,7 +223,7 @@ static bool row_of(struct import *im, struct strset *set, struct v8_row_vec *row
     bool is_new = id != STRSET_NONE && id >= rows->n;
     if (id == STRSET_NONE ||
         (is_new && v8_row_vec_push(rows, database_reserve_id(im->db, table)) < 0)) {
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
         *ret = V8_NONE;
         return false;
     }
@@ -376,7 +376,7 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
     struct v8_function function = {.row = function_write(im, v8, &entry, script, *ret_name),
                                    .name = name};
     if (function.row != V8_NONE && v8_function_vec_push(&v8->functions, function) < 0)
-        im->processes.failure = -ENOMEM;
+        import_fail(im, -ENOMEM);
     else if (function.row != V8_NONE)
         known->made = (int64_t)v8->functions.n;
     return function.row;
