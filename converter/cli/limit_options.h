@@ -19,9 +19,9 @@ enum { OPTION_MAX_MEMORY = 512, OPTION_MAX_OUTPUT };
 // For the help of a verb that converts a trace for the occasion.
 #define LIMIT_HELP                                                                                 \
     "      --max-memory SIZE\n"                                                                    \
-    "                       of a trace: memory that its conversion may use\n"                      \
+    "                       memory limit of the conversion of a trace\n"                           \
     "      --max-output SIZE\n"                                                                    \
-    "                       of a trace: room for temporary files\n"
+    "                       disk limit of the conversion of a trace\n"
 
 struct limits {
     uint64_t memory, output; // bytes; 0: see budget_open()

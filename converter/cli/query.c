@@ -40,16 +40,16 @@ static const char help[] =
     "\n"
     "  -f, --file FILE   read the SQL from FILE\n"
     "      --csv         comma-separated values with a header line\n"
-    "      --json        an array of objects, one for each row; of several result\n"
-    "                    sets, an array of such arrays\n"
+    "      --json        an array of objects, one for each row; several result\n"
+    "                    sets are an array of these arrays\n"
     "      --json-lines  one object for each row, on a line of its own\n"
     "      --timing      print how long each statement took\n"
     "      --functions   list the functions beside SQLite's own\n"
-    "  -q, --quiet       say nothing about what the trace lacks\n"
+    "  -q, --quiet       do not print the losses of the trace\n"
     "      --max-memory SIZE\n"
-    "                    of a trace: memory that its conversion may use\n"
+    "                    memory limit of the conversion of a trace\n"
     "      --max-output SIZE\n"
-    "                    of a trace: room for temporary files\n"
+    "                    disk limit of the conversion of a trace\n"
     "  -h, --help        this text\n"
     "\n"
     "Before the rows, standard error has what the traces lack: lost data, times that\n"
@@ -318,6 +318,6 @@ static int run_query(int argc, char **argv)
 const struct program_verb verb_query = {
     .name = "query",
     .arguments = "[--csv|--json|--json-lines] DB|TRACE [SQL]",
-    .summary = "run SQL on a database or a trace, or ask for it",
+    .summary = "run SQL on a database or a trace, or open a prompt",
     .run = run_query,
 };

@@ -35,8 +35,8 @@ static const struct cli_option options[] = {
     {OPTION_OUT, 'o', "out", "FILE", "the zip; - writes to standard output"},
     {OPTION_AGE, 0, "history-age", "TIME", "finished traces of the last TIME; default: 24h"},
     {OPTION_BYTES, 0, "history-bytes", "SIZE",
-     "what they may take together, though the newest may be\n"
-     "larger; default: 64mb"},
+     "limit of their sizes together; the newest may be larger;\n"
+     "default: 64mb"},
     {OPTION_FILES, 0, "history-files", "N", "at most N of them, 0 to 40; default: 16"},
     {OPTION_TRACES, 0, "traces", "DIR",
      "look for finished traces here; may be repeated; default: where\n"
@@ -186,18 +186,18 @@ static void print_help(void)
 {
     printf("usage: mmtrace bugreport -o FILE.zip [OPTION...]\n"
            "\n"
-           "Gathers what explains the memory of this machine: snapshots of all sessions with\n"
-           "a bugreport_score, which go on; the newest finished traces of the daemon;\n"
-           "/proc/vmstat, meminfo, zoneinfo and others; and the last minutes of the kernel\n"
-           "log. summary.txt in the zip says what happened in the traces; index.txt says\n"
-           "what is there and what is not. The file is for its owner only. mmsql convert\n"
-           "loads it.\n"
+           "Writes a zip with data that explain the memory of this machine: snapshots of all\n"
+           "sessions with a bugreport_score, which go on; the newest finished traces of the\n"
+           "daemon; /proc/vmstat, meminfo, zoneinfo and others; and the last minutes of the\n"
+           "kernel log. summary.txt says what happened in the traces. index.txt lists the\n"
+           "files, and those that could not be read. Only its owner can read the zip.\n"
+           "'mmsql convert' loads the zip.\n"
            "\n");
     cli_options_print(options, stdout);
     printf("\n"
-           "Android's tools look for systrace.pftrace. That is the snapshot of the session\n"
-           "with the highest bugreport_score; without a snapshot it is the newest finished\n"
-           "trace.\n"
+           "Android's tools look for systrace.pftrace. This file is the snapshot of the\n"
+           "session with the highest bugreport_score, or the newest finished trace if there\n"
+           "is no snapshot.\n"
            "\n"
            "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2\n"
            "wrong usage.\n");

@@ -40,27 +40,29 @@ enum {
 };
 
 static const struct cli_option options[] = {
-    {.id = OPTION_HEADING, .help = "What is kept armed:"},
+    {.id = OPTION_HEADING, .help = "Armed configs and their traces:"},
     {OPTION_ARMED, 'a', "armed", "PATH",
      "keep every *.cfg in the folder PATH armed, or the file PATH if it\n"
-     "ends with .cfg; \"-PATH\" need not be there, \"none\" is none; may be\n"
-     "repeated, and the first place that has a name counts; default:\n" ARMED_FOLDER},
+     "ends with .cfg; \"-PATH\" need not exist, \"none\" arms no config;\n"
+     "may be repeated, and of configs with the same name the first\n"
+     "counts; default: " ARMED_FOLDER},
     {OPTION_OUTPUT, 'o', "output-dir", "DIR",
-     "where their traces go, unless a config has output_path; default:\n"
+     "folder of the traces, unless a config has output_path; default:\n"
      "traces in the state folder"},
     {OPTION_KEEP_FILES, 0, "keep-files", "N",
-     "newest traces that are kept of each config, and of each trigger\n"
-     "that has snapshots made; default: 20; 0: all"},
+     "keep the N newest traces of each config, and of each trigger of\n"
+     "snapshots; default: 20; 0: all"},
     {OPTION_KEEP_BYTES, 0, "keep-bytes", "SIZE",
-     "what they may take together; default: 256mb; 0: anything"},
+     "limit of their sizes together; default: 256mb; 0: no limit"},
     {.id = OPTION_HEADING,
-     .help = "What fires the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
+     .help =
+         "Signs that fire the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
     {OPTION_EVENTS, 0, "kmem-events", "LIST",
      // clang-format off
      "ftrace events, with commas; default: kswapd wakes, direct\n"
-     "reclaim, reclaim in cgroups, compaction, OOM kills. Those of the\n"
+     "reclaim, reclaim in cgroups, compaction, OOM kills. Events of the\n"
      "group oom fire " MEMORY_WATCH_OOM_TRIGGER ", others " MEMORY_WATCH_TRIGGER ";\n"
-     "\"none\": nothing but what --psi asks for"},
+     "\"none\": only the thresholds of --psi"},
     // clang-format on
     {OPTION_PSI, 0, "psi", "TEXT",
      "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or\n"
@@ -70,9 +72,8 @@ static const struct cli_option options[] = {
     {OPTION_REST, 0, "kmem-rest", "TIME",
      "fire each trigger at most once in TIME; default: 60s. TIME doubles\n"
      "each further time within an hour"},
-    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME",
-     "the longest TIME that doubling leads to; default: 1h"},
-    {.id = OPTION_HEADING, .help = "Who may ask for more:"},
+    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME", "limit of the doubling; default: 1h"},
+    {.id = OPTION_HEADING, .help = "Sockets, and who may record:"},
     {OPTION_GROUP, 0, "consumer-group", "GROUP",
      "members of GROUP may record, besides root; default: nobody"},
     {OPTION_NO_PERFETTO, 0, "no-perfetto-sockets", NULL,
@@ -82,10 +83,11 @@ static const struct cli_option options[] = {
     {OPTION_NO_IPC, 0, "no-ipc", NULL, "listen on no socket at all",
      .sets = CLI_SETS(struct daemon_options, no_ipc)},
     {.id = OPTION_HEADING, .help = "Other:"},
-    {OPTION_STATE, 0, "state-dir", "DIR", "what must survive a restart; default: " STATE_FOLDER},
+    {OPTION_STATE, 0, "state-dir", "DIR",
+     "folder of the state that survives a restart; default:\n" STATE_FOLDER},
     {OPTION_RUN, 0, "run-dir", "DIR",
-     "the lock, the daemon's own sockets, and what to put back after\n"
-     "a crash; default: " TRACEFS_STATE_DIR},
+     "folder of the lock, of the daemon's own sockets, and of notes\n"
+     "what to put back after a crash; default: " TRACEFS_STATE_DIR},
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and warnings",
      .sets = CLI_SETS(struct daemon_options, quiet)},
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct daemon_options, help)},
@@ -254,7 +256,7 @@ void daemon_options_print_help(void)
            "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
            " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
            "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM\n"
-           "ends the daemon in order; SIGHUP makes it look at the armed configs again.\n");
+           "ends the daemon in order. SIGHUP makes the daemon look at all configs again.\n");
     cli_options_print(options, stdout);
     printf("\n"
            "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n");

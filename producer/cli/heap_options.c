@@ -246,7 +246,8 @@ void heap_options_print_help(void)
     cli_options_print(options_table, stdout);
     printf("\n"
            "mmtrace profiles COMMAND, and every program that COMMAND starts, from the first\n"
-           "allocation. It attaches to processes that run already; they go on as before.\n"
+           "allocation. mmtrace attaches to processes that run already, which go on as\n"
+           "before.\n"
            "\n"
            "Examples:\n"
            "  mmtrace heap -- sqlite3 test.db '.read load.sql'\n"

@@ -41,10 +41,10 @@ static const struct cli_option options_table[] = {
     {OPTION_USE_PROBE, 0, "use-probe", "PINLIST",
      "with --zip: an older probe instead of a new one; an APK\ngives the list that is inside"},
     {OPTION_PINCONFIG, 0, "pinconfig", "FILE",
-     "with --zip: only what a pinconfig.txt names; without\na probe, all of that"},
+     "with --zip: only the ranges of a pinconfig.txt; without\na probe, all of them"},
     {OPTION_PID, 0, "pid", "PID", "the files that a process maps"},
     {OPTION_WATCH, 0, "watch", "SECONDS",
-     "look every SECONDS and print what came and went, until\nCtrl-C"},
+     "look every SECONDS and print the pages that came and\nwent, until Ctrl-C"},
     {OPTION_TIMES, 0, "times", "N", "with --watch: end after N looks"},
     {OPTION_HEADING, 0, NULL, NULL, "What pintool prints:"},
     {OPTION_DUMP, 0, "dump", NULL,
@@ -56,12 +56,13 @@ static const struct cli_option options_table[] = {
     {OPTION_SVG, 0, "svg", "FILE", "the same as a picture"},
     {OPTION_HEADING, 0, NULL, NULL, "What pintool writes:"},
     {OPTION_OUTPUT, 'o', NULL, "FILE",
-     "a pinlist.meta of what it found; an empty list replaces\nno other one"},
+     "a pinlist.meta of the pages found; an empty list\nreplaces no other one"},
     {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
     {OPTION_QUOTA, 0, "quota", "BYTES",
      "with -o: at most BYTES, as in 40MB; the last range is\ncut"},
     {OPTION_EMIT_PINCONFIG, 0, "emit-pinconfig", "FILE",
-     "with --zip: a pinconfig.txt of what it found, relative\nto the entries, for later builds of "
+     "with --zip: a pinconfig.txt of the pages found, relative\nto the entries, for later builds "
+     "of "
      "the zip"},
     {OPTION_HEADING, 0, NULL, NULL, "Others:"},
     {OPTION_VERBOSE, 'v', NULL, NULL, "say what pintool does"},
@@ -76,9 +77,9 @@ void file_options_help(void)
            "                    [OPTION...]\n"
            "       pintool file --pid PID [OPTION...]\n"
            "\n"
-           "Shows which pages of files are in memory. A directory stands for the files below\n"
-           "it. '-' is standard input for a PINLIST or a pinconfig, and standard output for\n"
-           "what pintool writes.\n");
+           "Shows which pages of files are in memory. A directory stands for the files\n"
+           "below. '-' is standard input for a PINLIST or a pinconfig, and standard output\n"
+           "for the files that pintool writes.\n");
     cli_options_print(options_table, stdout);
 }
 

@@ -40,7 +40,7 @@ static const struct cli_option options[] = {
      "the pinlist.meta to write; an empty list replaces no\nother one"},
     {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
     {OPTION_EMIT_PINCONFIG, 0, "emit-pinconfig", "FILE",
-     "of a zip: write a pinconfig.txt with the same ranges,\nrelative to the entries, for later "
+     "for a zip: write a pinconfig.txt with the same ranges,\nrelative to the entries, for later "
      "builds of the zip"},
     {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
     {OPTION_JSON, 0, "json", NULL, "print the same as JSON"},
