@@ -330,8 +330,12 @@ bool clocks_know(const struct clocks *clocks, clock_key_t clock)
 const char *clock_name(uint32_t clock_id)
 {
     static const char *const names[] = {
-        [1] = "REALTIME",         [2] = "REALTIME_COARSE", [3] = "MONOTONIC",
-        [4] = "MONOTONIC_COARSE", [5] = "MONOTONIC_RAW",   [6] = "BOOTTIME",
+        [PB_BUILTIN_CLOCK_REALTIME] = "REALTIME",
+        [PB_BUILTIN_CLOCK_REALTIME_COARSE] = "REALTIME_COARSE",
+        [PB_BUILTIN_CLOCK_MONOTONIC] = "MONOTONIC",
+        [PB_BUILTIN_CLOCK_MONOTONIC_COARSE] = "MONOTONIC_COARSE",
+        [PB_BUILTIN_CLOCK_MONOTONIC_RAW] = "MONOTONIC_RAW",
+        [PB_BUILTIN_CLOCK_BOOTTIME] = "BOOTTIME",
     };
     return clock_id < ELEMENTS(names) ? names[clock_id] : NULL;
 }

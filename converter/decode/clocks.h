@@ -11,12 +11,13 @@
 
 #include "common/err.h"
 #include "common/vec.h"
+#include "protos/fields.h"
 
 enum {
-    CLOCK_ID_REALTIME = 1,
-    CLOCK_ID_MONOTONIC = 3,
-    CLOCK_ID_MONOTONIC_RAW = 5,
-    CLOCK_ID_BOOTTIME = 6,
+    CLOCK_ID_REALTIME = PB_BUILTIN_CLOCK_REALTIME,
+    CLOCK_ID_MONOTONIC = PB_BUILTIN_CLOCK_MONOTONIC,
+    CLOCK_ID_MONOTONIC_RAW = PB_BUILTIN_CLOCK_MONOTONIC_RAW,
+    CLOCK_ID_BOOTTIME = PB_BUILTIN_CLOCK_BOOTTIME,
     CLOCK_ID_SEQUENCE_MIN = 64, // 64..127 belong to the sequence that uses them
     CLOCK_ID_SEQUENCE_MAX = 127,
 };

@@ -66,7 +66,7 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
     uint64_t kind = field_u64(&part.type);
     if (is_extension)
         type = type_get(im, full_name(im, &part.extendee));
-    if (type == TYPE_NONE || !number || number > UINT32_MAX || !kind || kind > DESCRIBED_LAST)
+    if (type == TYPE_NONE || !number || number > UINT32_MAX || !kind || kind > PB_TYPE_SINT64)
         return;
     bool is_new;
     const uint64_t *index =

@@ -12,33 +12,10 @@
 #include "common/vec.h"
 #include "common/wire.h"
 
-// FieldDescriptorProto.Type.
-enum described_type {
-    DESCRIBED_DOUBLE = 1,
-    DESCRIBED_FLOAT,
-    DESCRIBED_INT64,
-    DESCRIBED_UINT64,
-    DESCRIBED_INT32,
-    DESCRIBED_FIXED64,
-    DESCRIBED_FIXED32,
-    DESCRIBED_BOOL,
-    DESCRIBED_STRING,
-    DESCRIBED_GROUP,
-    DESCRIBED_MESSAGE,
-    DESCRIBED_BYTES,
-    DESCRIBED_UINT32,
-    DESCRIBED_ENUM,
-    DESCRIBED_SFIXED32,
-    DESCRIBED_SFIXED64,
-    DESCRIBED_SINT32,
-    DESCRIBED_SINT64,
-    DESCRIBED_LAST = DESCRIBED_SINT64,
-};
-
 struct described_field {
     uint32_t name;      // in strings
     uint32_t type_name; // of messages and enums, in strings; STRSET_NONE: none
-    uint8_t type;       // enum described_type
+    uint8_t type;       // PB_TYPE_*
     bool repeated, is_extension;
 };
 VEC_DEFINE(described_field_vec, struct described_field);

@@ -6,24 +6,25 @@
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/descriptors.h"
+#include "protos/fields.h"
 
 static const char debug_annotation[] = ".perfetto.protos.DebugAnnotation";
 
 static enum wire_type wire_type_of(uint8_t type)
 {
-    switch ((enum described_type)type) {
-    case DESCRIBED_DOUBLE:
-    case DESCRIBED_FIXED64:
-    case DESCRIBED_SFIXED64:
+    switch ((uint8_t)type) {
+    case PB_TYPE_DOUBLE:
+    case PB_TYPE_FIXED64:
+    case PB_TYPE_SFIXED64:
         return WIRE_FIXED64;
-    case DESCRIBED_FLOAT:
-    case DESCRIBED_FIXED32:
-    case DESCRIBED_SFIXED32:
+    case PB_TYPE_FLOAT:
+    case PB_TYPE_FIXED32:
+    case PB_TYPE_SFIXED32:
         return WIRE_FIXED32;
-    case DESCRIBED_STRING:
-    case DESCRIBED_BYTES:
-    case DESCRIBED_MESSAGE:
-    case DESCRIBED_GROUP:
+    case PB_TYPE_STRING:
+    case PB_TYPE_BYTES:
+    case PB_TYPE_MESSAGE:
+    case PB_TYPE_GROUP:
         return WIRE_BYTES;
     default:
         return WIRE_VARINT;
@@ -43,35 +44,35 @@ static void enum_put(struct arg_writer *writer, const struct described_field *ty
 static void number_put(struct arg_writer *writer, const struct described_field *type,
                        uint64_t value)
 {
-    switch ((enum described_type)type->type) {
-    case DESCRIBED_DOUBLE:
+    switch ((uint8_t)type->type) {
+    case PB_TYPE_DOUBLE:
         arg_put(writer, (struct arg){.real = wire_to_double(value), .type = ARG_REAL});
         break;
-    case DESCRIBED_FLOAT:
+    case PB_TYPE_FLOAT:
         arg_put(writer, (struct arg){.real = (double)wire_to_float(value), .type = ARG_REAL});
         break;
-    case DESCRIBED_UINT64:
-    case DESCRIBED_FIXED64:
+    case PB_TYPE_UINT64:
+    case PB_TYPE_FIXED64:
         arg_put(writer, arg_uint(NULL, value));
         break;
-    case DESCRIBED_UINT32:
-    case DESCRIBED_FIXED32:
+    case PB_TYPE_UINT32:
+    case PB_TYPE_FIXED32:
         arg_put(writer, arg_uint(NULL, (uint32_t)value));
         break;
-    case DESCRIBED_BOOL:
+    case PB_TYPE_BOOL:
         arg_put(writer, (struct arg){.integer = value != 0, .type = ARG_BOOL});
         break;
-    case DESCRIBED_ENUM:
+    case PB_TYPE_ENUM:
         enum_put(writer, type, (int32_t)value);
         break;
-    case DESCRIBED_SINT32:
+    case PB_TYPE_SINT32:
         arg_put(writer, arg_int(NULL, (int32_t)wire_unzigzag((uint32_t)value)));
         break;
-    case DESCRIBED_SINT64:
+    case PB_TYPE_SINT64:
         arg_put(writer, arg_int(NULL, wire_unzigzag(value)));
         break;
-    case DESCRIBED_INT32:
-    case DESCRIBED_SFIXED32:
+    case PB_TYPE_INT32:
+    case PB_TYPE_SFIXED32:
         arg_put(writer, arg_int(NULL, (int32_t)value));
         break;
     default:
@@ -93,7 +94,7 @@ static void message_put(struct arg_writer *writer, const struct described_field 
 
 static bool is_debug_annotation(const struct import *im, const struct described_field *type)
 {
-    return type->type == DESCRIBED_MESSAGE && type->type_name != STRSET_NONE &&
+    return type->type == PB_TYPE_MESSAGE && type->type_name != STRSET_NONE &&
            str_eq(im->strings.entries[type->type_name].text, debug_annotation);
 }
 
@@ -106,11 +107,11 @@ static void value_put(struct arg_writer *writer, const struct described_field *t
     if (!arg_enter(writer, name->text, name->size, &place))
         return;
     bool entered = !type->repeated || arg_enter_element(writer, index, &element);
-    if (entered && type->type == DESCRIBED_MESSAGE)
+    if (entered && type->type == PB_TYPE_MESSAGE)
         message_put(writer, type, field);
-    else if (entered && type->type == DESCRIBED_STRING)
+    else if (entered && type->type == PB_TYPE_STRING)
         arg_put_text(writer, field->data, field->size);
-    else if (entered && type->type == DESCRIBED_BYTES)
+    else if (entered && type->type == PB_TYPE_BYTES)
         arg_put_base64(writer, field->data, field->size);
     else if (entered)
         number_put(writer, type, number);
@@ -132,7 +133,7 @@ static void field_put(struct arg_writer *writer, const struct described_field *t
         return;
     }
     if (wire_type == WIRE_BYTES || field->type == wire_type) {
-        if (field->type == wire_type && type->type != DESCRIBED_GROUP)
+        if (field->type == wire_type && type->type != PB_TYPE_GROUP)
             value_put(writer, type, (*count)++, field, field->value);
         else
             writer->failed = true;

@@ -319,6 +319,59 @@ class Sources(unittest.TestCase):
                 yield from self.fields(inner)
 
 
+# What takes the number of a field as an argument, and at which place.
+NUMBERED = r"\b(?:values_of|message_field|generation_find|generation_entry|interned_text|field_kind_of)\("
+WRITERS = r"\bwire_(?:uint|int|sint|begin|text|string|bytes|double|fixed32|fixed64|tag)\("
+OWN_NUMBER = r"(?:\d+|(?!PB_|PPROF_)[A-Z][A-Z0-9_]+)"
+HAND_NUMBERED = {
+    "number == 7": re.compile(rf"(?<!\blines)(?:\.|->)number\s*[!=]=\s*(?!0\b|STRSET_NONE\b|FOREIGN_){OWN_NUMBER}"),
+    "fields[7]": re.compile(r"(?<!sizeof\(values->)\bfields(?:\.at)?\[\d+\]"),
+    "name.at[7]": re.compile(r"\b(?:part|event|head|info|entry|spec|sample|process|thread)(?:\.|->)at\[\d+\]"),
+    "values_of(message, 7)": re.compile(rf"{NUMBERED}[^,;()]*(?:\([^()]*\))?,\s*{OWN_NUMBER}\s*[,)]"),
+    "wire_uint(w, 7, ...)": re.compile(rf"{WRITERS}[^,;()]*,\s*{OWN_NUMBER}\s*[,)]"),
+    ".field = 7": re.compile(rf"\.field = {OWN_NUMBER}\s*,"),
+    "struct wire_field part[7]": re.compile(rf"struct wire_field \w+\[(?:(?!\w+_MAX\b){OWN_NUMBER}|PB_\w+\s*\+\s*1)\]"),
+}
+CASES = re.compile(r"switch \([^{]*(?:\.|->)number\) \{(.*?)\n\s*\}\n", re.DOTALL)
+# Tables of {number, ...}: the columns that hold the number of a field.
+TABLE = re.compile(r"\{\s*(?:const )?uint(?:8|16|32)_t (?:field|number);[^}]*\}\s*\w*\[\w*\]\s*=\s*\{(.*?)\};", re.DOTALL)
+
+
+def hand_numbered(text):
+    """The places where a source says the number of a field itself."""
+    text = re.sub(r"//[^\n]*", " ", text)
+    found = [match.group() for pattern in HAND_NUMBERED.values() for match in pattern.finditer(text)]
+    found += re.findall(rf"case {OWN_NUMBER}:", " ".join(CASES.findall(text)))
+    found += re.findall(rf"\{{\s*{OWN_NUMBER}\s*,", " ".join(TABLE.findall(text)))
+    return found
+
+
+class FieldNumbers(unittest.TestCase):
+    """Numbers of fields stand in protos/ alone; code has them from the headers that gen_fields.py writes."""
+
+    FILES = [f for folder in ("producer", "converter") for f in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]
+
+    def test_no_source_numbers_fields(self):
+        self.assertGreater(len(self.FILES), 500)
+        for path in self.FILES:
+            with self.subTest(str(path.relative_to(ROOT))):
+                self.assertEqual(hand_numbered(path.read_text()), [], "use PB_... of protos/fields.h, or MESSAGE()")
+
+    def test_what_is_looked_for_is_found(self):
+        for text in (
+            "if (field.number == 7)", "if (field->number != EVENT_ARGS)", "return fields[3];", "x = part.at[2];",
+            "values_of(message, 4)", "values_of(&event->message, BUNDLE_TIMES)", "message_field(wire_sub(field), 2)",
+            "generation_find(state, INTERNED_NAMES, 5)", "wire_uint(w, 1, key);", "wire_begin(&w, FIELD_X)",
+            ".field = PACKET_GPU,", "struct wire_field part[9];", "struct wire_field part[PB_A_b + 1];",
+            "switch (field.number) {\n    case 3:\n        break;\n    }\n",
+            "static const struct {\n    uint32_t number;\n    const char *name;\n} known[] = {\n    {1, \"a\"},\n};\n",
+        ):
+            with self.subTest(text):
+                self.assertEqual(len(hand_numbered(text)), 1)
+        for text in ("field.number == PB_A_b", "map64_find(&known, 3)", "values_of(message, PB_A_b)", "fields[slot]"):
+            self.assertEqual(hand_numbered(text), [])
+
+
 class Build(unittest.TestCase):
     def test_a_source_is_compiled_again_for_other_flags_only(self):
         commands = collections.defaultdict(list)

@@ -24,6 +24,14 @@ TYPES = {
 }  # fmt: skip
 TYPE_ENUM = 14
 PREFIX = ".perfetto.protos."
+# Messages that Perfetto does not have, and one of ftrace that is not called like the others.
+OWN = {
+    "ActivateTriggersResponse", "ActivateTriggersResponse.Answer", "MallocInfo", "MallocInfo.Arena", "PageResidency",
+    "PageResidency.File", "PageResidency.Round", "PageResidency.Sample", "PageResidencyConfig", "PerfMap",
+    "PerfMapConfig", "ProcessStats.Ended", "RecordingCut", "TracingServiceState.SessionDetails",
+    "TracingServiceState.TraceFolder",
+}  # fmt: skip
+FTRACE = {"KprobeEvent"}
 
 
 def varint(data, pos):
@@ -141,6 +149,13 @@ class SchemaTest(unittest.TestCase):
             if have != int(row["number"]):
                 wrong.append(f"{row['enum']}.{row['value']}: {row['number']} wanted, {have} found")
         self.assertEqual(wrong, [])
+
+    def test_every_message_is_of_perfetto_or_our_own(self):
+        """A message that is in neither list would be compared with nothing."""
+        listed = {row["message"] for row in facts("perfetto-messages.csv")}
+        ftrace = {name for name in self.schema.messages if name.partition(".")[0].endswith("FtraceEvent")}
+        unknown = {name for name, fields in self.schema.messages.items() if fields} - listed - ftrace - FTRACE - OWN
+        self.assertEqual(unknown, set(), "add its fields to tests/data/facts, or its name to OWN if Perfetto lacks it")
 
     def test_own_numbers_stay_in_the_unallocated_range(self):
         """Fields that Perfetto does not have must not take numbers that it may give away."""

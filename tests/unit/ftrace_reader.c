@@ -190,7 +190,7 @@ static void look_into_bundle(struct fixture *f, struct wire_reader reader)
         switch (field.number) {
         case PB_FtraceEventBundle_event:
             assert_true(f->n_times < EVENT_MAX);
-            f->times[f->n_times++] = number_in(wire_sub(&field), FTRACE_EVENT_TIMESTAMP, 0);
+            f->times[f->n_times++] = number_in(wire_sub(&field), PB_FtraceEvent_timestamp, 0);
             break;
         case PB_FtraceEventBundle_lost_events:
             f->n_lost++;

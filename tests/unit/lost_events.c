@@ -44,8 +44,8 @@ static void lose(struct lost_events *lost, uint32_t cpu, const struct event *eve
     wire_uint(&w, PB_FtraceEventBundle_cpu, cpu);
     for (size_t i = 0; i < n; i++) {
         size_t mark = wire_begin(&w, PB_FtraceEventBundle_event);
-        wire_uint(&w, FTRACE_EVENT_TIMESTAMP, events[i].time);
-        wire_uint(&w, FTRACE_EVENT_PID, (uint32_t)events[i].pid);
+        wire_uint(&w, PB_FtraceEvent_timestamp, events[i].time);
+        wire_uint(&w, PB_FtraceEvent_pid, (uint32_t)events[i].pid);
         size_t body = wire_begin(&w, events[i].field);
         wire_end(&w, body);
         wire_end(&w, mark);
@@ -91,7 +91,7 @@ static size_t times_written(struct output *output, uint64_t *ret, size_t n_max)
                 if (event.number != PB_FtraceEventBundle_event)
                     continue;
                 wire_foreach(&parts, &part)
-                    if (part.number == FTRACE_EVENT_TIMESTAMP && n < n_max)
+                    if (part.number == PB_FtraceEvent_timestamp && n < n_max)
                         ret[n++] = part.value;
             }
         }

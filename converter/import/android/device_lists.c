@@ -128,20 +128,22 @@ static const char *choice_word(const struct wire_field *field, const char *const
 
 static void flag_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
-    static const size_t columns[PB_AndroidAflags_Flag_staged_value + 1] = {
-        0,
-        COL__android_aflag_flag_namespace,
-        COL__android_aflag_name,
-        COL__android_aflag_package,
-        COL__android_aflag_container,
-        COL__android_aflag_value,
-        COL__android_aflag_staged_value,
+    static const struct {
+        uint32_t field;
+        size_t column;
+    } texts[] = {
+        {PB_AndroidAflags_Flag_flag_namespace, COL__android_aflag_flag_namespace},
+        {PB_AndroidAflags_Flag_name, COL__android_aflag_name},
+        {PB_AndroidAflags_Flag_pkg, COL__android_aflag_package},
+        {PB_AndroidAflags_Flag_container, COL__android_aflag_container},
+        {PB_AndroidAflags_Flag_value, COL__android_aflag_value},
+        {PB_AndroidAflags_Flag_staged_value, COL__android_aflag_staged_value},
     };
     MESSAGE(flag, AndroidAflags_Flag, message);
     struct cell *row = database_row(im->db, TABLE__android_aflag, NULL);
     cell_int(row, COL__android_aflag_ts, ts);
-    for (size_t i = 1; i <= PB_AndroidAflags_Flag_staged_value; i++)
-        cell_field(row, columns[i], &flag.at[i]);
+    for (size_t i = 0; i < ELEMENTS(texts); i++)
+        cell_field(row, texts[i].column, &flag.at[texts[i].field]);
     cell_text(row, COL__android_aflag_permission,
               CHOICE(&flag.permission, "unspecified", "read-only", "read-write"));
     cell_text(row, COL__android_aflag_value_picked_from,

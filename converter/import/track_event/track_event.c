@@ -233,20 +233,28 @@ static void flows_read(struct event *event, struct flow_end slice, uint32_t fiel
         event_flow(event, flow, slice, use);
 }
 
+static void gpu_numbers_read(struct event *event, int64_t slice, struct values numbers,
+                             enum gpu_event_end end)
+{
+    uint64_t number;
+    for (size_t n = 0; n < GPU_NUMBERS_MAX && values_next(&numbers, &number); n++)
+        import_fail(event->im, gpu_event_add(event->im, number, end, slice));
+}
+
 // What the slice submitted to a GPU, and what it waited for.
 static void gpu_events_read(struct event *event, int64_t slice)
 {
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
     while (wire_next(&reader, &field)) {
-        for (uint32_t i = 1; field.number == PB_GpuTrackEvent_gpu_correlation && i <= 2; i++) {
-            struct values numbers = values_of(&field, i);
-            uint64_t number;
-            for (size_t n = 0; n < GPU_NUMBERS_MAX && values_next(&numbers, &number); n++)
-                import_fail(event->im,
-                            gpu_event_add(event->im, number,
-                                          i == 1 ? GPU_EVENT_SUBMITTED : GPU_EVENT_AWAITED, slice));
-        }
+        if (field.number != PB_GpuTrackEvent_gpu_correlation)
+            continue;
+        gpu_numbers_read(event, slice,
+                         values_of(&field, PB_GpuCorrelation_render_stage_submission_event_ids),
+                         GPU_EVENT_SUBMITTED);
+        gpu_numbers_read(event, slice,
+                         values_of(&field, PB_GpuCorrelation_render_stage_wait_event_ids),
+                         GPU_EVENT_AWAITED);
     }
 }
 

@@ -30,10 +30,6 @@ enum {
     DESCRIPTOR_LABEL_REPEATED = 3,
 };
 
-#define KPROBE_TYPE_BEGIN   1
-#define KPROBE_TYPE_END     2
-#define KPROBE_TYPE_INSTANT 3
-
 #define FUNCTION_ADDRESS "void *"
 
 // Tag, length and, around a GenericFtraceEvent.field, the same once more.
@@ -213,20 +209,20 @@ static int compile_described(struct compiler *compiler)
 static int add_named_op(struct compiler *compiler, const struct format_field *field,
                         struct plan_field how)
 {
-    uint32_t number = GENERIC_FIELD_UINT;
+    uint32_t number = PB_GenericFtraceEvent_Field_uint_value;
     if (plan_kind_is_text(how.kind))
-        number = GENERIC_FIELD_STR;
+        number = PB_GenericFtraceEvent_Field_str_value;
     else if (is_signed_number(&how, field))
-        number = GENERIC_FIELD_INT;
+        number = PB_GenericFtraceEvent_Field_int_value;
     if (compiler->ops.n == NAMED_VALUES_MAX)
         return 0;
     int r = add_op(compiler, field, how, number);
     if (r < 0)
         return r;
     size_t at = compiler->bytes.size;
-    add_tag(&compiler->bytes, GENERIC_EVENT_FIELD, WIRE_BYTES);
+    add_tag(&compiler->bytes, PB_GenericFtraceEvent_field, WIRE_BYTES);
     strbuf_add_char(&compiler->bytes, '\0');
-    add_text(&compiler->bytes, GENERIC_FIELD_NAME, field->name);
+    add_text(&compiler->bytes, PB_GenericFtraceEvent_Field_name, field->name);
     if (compiler->bytes.failed || compiler->bytes.size > UINT16_MAX)
         return -ENOMEM;
     struct plan_op *op = &compiler->ops.items[compiler->ops.n - 1];
@@ -240,7 +236,7 @@ static int add_named_op(struct compiler *compiler, const struct format_field *fi
 // cannot be is left out.
 static int compile_generic(struct compiler *compiler)
 {
-    add_text(&compiler->bytes, GENERIC_EVENT_NAME, compiler->format->name);
+    add_text(&compiler->bytes, PB_GenericFtraceEvent_event_name, compiler->format->name);
     compiler->fixed_max += compiler->bytes.size;
     vec_foreach(&compiler->format->fields, field) {
         struct plan_field how = plan_field_of(field, compiler->long_size);
@@ -266,8 +262,8 @@ static int compile_generic(struct compiler *compiler)
 
 static void compile_kprobe(struct compiler *compiler, unsigned type)
 {
-    add_text(&compiler->bytes, KPROBE_EVENT_NAME, compiler->format->name);
-    add_number(&compiler->bytes, KPROBE_EVENT_TYPE, type);
+    add_text(&compiler->bytes, PB_KprobeEvent_name, compiler->format->name);
+    add_number(&compiler->bytes, PB_KprobeEvent_type, type);
     compiler->fixed_max += compiler->bytes.size;
 }
 
@@ -377,16 +373,16 @@ int event_plan_compile(const struct event_format *format, const char *group,
         r = compile_described(&compiler);
         break;
     case EVENT_PLAN_GENERIC:
-        field_number = FTRACE_EVENT_GENERIC;
+        field_number = PB_FtraceEvent_generic;
         r = compile_generic(&compiler);
         break;
     case EVENT_PLAN_KPROBE:
     case EVENT_PLAN_KPROBE_BEGIN:
     case EVENT_PLAN_KPROBE_END:
-        field_number = FTRACE_EVENT_KPROBE;
-        compile_kprobe(&compiler, style == EVENT_PLAN_KPROBE_BEGIN ? KPROBE_TYPE_BEGIN
-                                  : style == EVENT_PLAN_KPROBE_END ? KPROBE_TYPE_END
-                                                                   : KPROBE_TYPE_INSTANT);
+        field_number = PB_FtraceEvent_kprobe_event;
+        compile_kprobe(&compiler, style == EVENT_PLAN_KPROBE_BEGIN ? PB_KPROBE_TYPE_BEGIN
+                                  : style == EVENT_PLAN_KPROBE_END ? PB_KPROBE_TYPE_END
+                                                                   : PB_KPROBE_TYPE_INSTANT);
         break;
     }
     size_t prefix_size = compiler.bytes.size;

@@ -18,8 +18,8 @@
 #include "protos/fields.h"
 
 #define TAG_BUNDLE_EVENT    (PB_FtraceEventBundle_event << 3 | WIRE_BYTES)
-#define TAG_EVENT_TIMESTAMP (FTRACE_EVENT_TIMESTAMP << 3 | WIRE_VARINT)
-#define TAG_EVENT_PID       (FTRACE_EVENT_PID << 3 | WIRE_VARINT)
+#define TAG_EVENT_TIMESTAMP (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)
+#define TAG_EVENT_PID       (PB_FtraceEvent_pid << 3 | WIRE_VARINT)
 
 // Event, timestamp, pid, event's own tag: tags and lengths (of up to three bytes each).
 #define EVENT_OVERHEAD_MAX (1 + 3 + 1 + WIRE_VARINT_MAX + 1 + WIRE_VARINT_MAX + 4 + 3)

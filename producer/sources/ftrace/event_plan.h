@@ -16,22 +16,6 @@
 // Perfetto's readers expect them from 65536 on; ids are the same for all instances of a kernel.
 #define EVENT_PLAN_GENERIC_FIELD 65536
 
-// Numbers of ftrace_event.proto, which is generated and has no part in protos/fields.h.
-enum {
-    FTRACE_EVENT_TIMESTAMP = 1,
-    FTRACE_EVENT_PID = 2,
-    FTRACE_EVENT_GENERIC = 327,
-    FTRACE_EVENT_KPROBE = 542,
-    GENERIC_EVENT_NAME = 1,
-    GENERIC_EVENT_FIELD = 2,
-    GENERIC_FIELD_NAME = 1,
-    GENERIC_FIELD_STR = 3,
-    GENERIC_FIELD_INT = 4,
-    GENERIC_FIELD_UINT = 5,
-    KPROBE_EVENT_NAME = 1,
-    KPROBE_EVENT_TYPE = 2,
-};
-
 struct plan_op {
     uint8_t kind;     // enum plan_kind
     uint8_t tag_size; // bytes of `tag`

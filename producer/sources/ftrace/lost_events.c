@@ -188,9 +188,9 @@ static void read_event(struct lost_events *lost, uint32_t cpu, const struct wire
     struct wire_reader reader = wire_sub(bytes);
     struct wire_field field;
     wire_foreach(&reader, &field) {
-        if (field.number == FTRACE_EVENT_TIMESTAMP)
+        if (field.number == PB_FtraceEvent_timestamp)
             event.time = field.value;
-        else if (field.number == FTRACE_EVENT_PID)
+        else if (field.number == PB_FtraceEvent_pid)
             event.pid = (int32_t)field.value;
         else
             event.field = field.number;

@@ -17,6 +17,7 @@
 
 #include "common/memory.h"
 #include "protos/config/sys_stats_config.pb-c.h"
+#include "protos/fields.h"
 
 static const struct counter_alias meminfo_aliases[] = {
     {"SReclaimable", "MEMINFO_SLAB_RECLAIMABLE"},
@@ -210,11 +211,12 @@ static const char *search_line(const struct counter_set *set, const struct count
     return from == text.pos ? NULL : search_line(set, place, text, text.pos);
 }
 
+// Values of meminfo and of vmstat have one form.
 static void write_counter(struct wire_writer *w, uint32_t field, uint32_t key, uint64_t value)
 {
     size_t mark = wire_begin(w, field);
-    wire_uint(w, 1, key);
-    wire_uint(w, 2, value);
+    wire_uint(w, PB_SysStats_MeminfoValue_key, key);
+    wire_uint(w, PB_SysStats_MeminfoValue_value, value);
     wire_end(w, mark);
 }
 
