@@ -11,9 +11,8 @@
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "converter/import/importer_states.h"
+#include "converter/import/problem_stats.h"
 #include "protos/fields.h"
-
-#define FIELD_LEFT_OUT_MAX 10000 // larger numbers are counted as one
 
 static const struct importer *importer_find(const struct import *im, uint32_t field,
                                             size_t *ret_index)
@@ -141,62 +140,9 @@ static void handle_snapshot(void *userdata, uint32_t id, int64_t ts,
     }
 }
 
-static enum stat sequence_missing_stat(uint32_t field)
-{
-    switch (field) {
-    case PB_TracePacket_incremental_state_cleared:
-        return STAT_incremental_state_cleared_missing_sequence_id;
-    case PB_TracePacket_previous_packet_dropped:
-        return STAT_previous_packet_dropped_missing_sequence_id;
-    case PB_TracePacket_trace_packet_defaults:
-        return STAT_trace_packet_defaults_missing_sequence_id;
-    default:
-        return STAT_interned_data_missing_sequence_id;
-    }
-}
-
 static void handle_problem(void *userdata, enum trace_problem problem, uint32_t detail)
 {
-    struct import *im = userdata;
-    static const enum stat counted[N_TRACE_PROBLEMS] = {
-        [PROBLEM_PACKET_DAMAGED] = STAT_mmsql_packets_damaged,
-        [PROBLEM_MESSAGE_DAMAGED] = STAT_mmsql_packets_damaged,
-        [PROBLEM_COMPRESSED_DAMAGED] = STAT_mmsql_compressed_damaged,
-        [PROBLEM_COMPRESSED_UNSUPPORTED] = STAT_mmsql_compression_unknown,
-        [PROBLEM_CLOCK_UNKNOWN] = STAT_clock_sync_failure_unknown_source_clock,
-        [PROBLEM_CLOCK_UNRELATED] = STAT_clock_sync_failure_no_path,
-        [PROBLEM_TIME_NEGATIVE] = STAT_trace_sorter_negative_timestamp_dropped,
-        [PROBLEM_CLOCK_SNAPSHOT] = STAT_invalid_clock_snapshots,
-        [PROBLEM_STATE_MISSING] = STAT_packet_skipped_seq_needs_incremental_state_invalid,
-        [PROBLEM_BUNDLE_DAMAGED] = STAT_ftrace_bundle_tokenizer_errors,
-        [PROBLEM_COMPACT_SCHED_DAMAGED] = STAT_compact_sched_has_parse_errors,
-        [PROBLEM_PACKETS_LOST] = STAT_previous_packet_dropped,
-        [PROBLEM_INTERNED_IGNORED] = STAT_interned_data_skipped_incremental_state_invalid,
-        [PROBLEM_THREAD_TIME_UNSET] = STAT_track_event_skipped_timestamp_delta_without_valid_state,
-        [PROBLEM_THREAD_TIME_NEGATIVE] = STAT_track_event_invalid_timestamp,
-        [PROBLEM_ETW_DAMAGED] = STAT_mmsql_etw_events_damaged,
-        [PROBLEM_MACHINES_MANY] = STAT_mmsql_machines_many,
-        [PROBLEM_THREAD_TIME_IGNORED] = STAT_thread_descriptor_skipped_incremental_state_invalid,
-    };
-    bool is_thread_time =
-        problem == PROBLEM_THREAD_TIME_UNSET || problem == PROBLEM_THREAD_TIME_NEGATIVE;
-    if (problem == PROBLEM_EVENTS_LOST)
-        stats_set_at(&im->stats, STAT_ftrace_cpu_has_data_loss, detail, 1);
-    else if (problem == PROBLEM_SEQUENCE_MISSING)
-        stats_add(&im->stats, sequence_missing_stat(detail), 1);
-    else if (problem == PROBLEM_FIELD_LEFT_OUT)
-        stats_add_at(&im->stats, STAT_mmsql_packets_left_out,
-                     detail < FIELD_LEFT_OUT_MAX ? detail : FIELD_LEFT_OUT_MAX, 1);
-    else if (problem == PROBLEM_INTERNED_MISSING)
-        stats_add(&im->stats, STAT_interned_data_tokenizer_errors, detail);
-    else if (problem == PROBLEM_INTERNED_WITHHELD)
-        stats_add(&im->stats, STAT_mmsql_interned_data_withheld, detail);
-    else if (is_thread_time && detail == PB_TracePacket_streaming_profile_packet)
-        stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
-    else
-        stats_add(&im->stats, counted[problem], 1);
-    if (problem == PROBLEM_CLOCK_UNKNOWN || problem == PROBLEM_CLOCK_UNRELATED)
-        stats_add(&im->stats, STAT_clock_sync_failure_undeferrable_packet_loss, 1);
+    problem_count(&((struct import *)userdata)->stats, problem, detail);
 }
 
 static bool handle_progress(void *userdata, double done)
@@ -340,7 +286,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     int r = im.failure->code;
     if (r == 0)
         r = trace_read(input, spill_folder, &handler, &im.clocks, err, ret);
-    else if (database_error(db, err) < 0 && err && !err->text[0])
+    else if (database_error(db, err) == 0 && err && !err->text[0])
         err_errno(err, r, "conversion");
     import_done(&im);
     return r;
