@@ -82,7 +82,7 @@
     C(page_residency_sample, writeback_pages, INT, "Being written (pages).")                       \
     C(page_residency_sample, evicted_pages, INT, "Were in the cache once (pages).")                \
     C(page_residency_sample, recently_evicted_pages, INT,                                          \
-      "Of those, would still be wanted (pages).")                                                  \
+      "Part of the evicted pages that would still be wanted (pages).")                             \
     C(page_residency_sample, error, INT, "errno, if the file could not be looked at.")
 
 #define COLUMNS_page_residency_span(K, C, G)                                                       \

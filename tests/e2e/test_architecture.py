@@ -398,5 +398,81 @@ class Build(unittest.TestCase):
                 self.assertEqual([name for name in names if "../" in name], [])
 
 
+WIDTH = 100
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/man/*.1")])
+# A sentence begins a line that is no continuation, a cell of a table or an item, or follows another sentence.
+BEGIN = re.compile(r"(?:^[\s#*|>-]*|[|*]\s+|[.!?:;]\W*\s\W*)((?:Who|Of|What is no\w*)\b.{0,30})")
+LINK = re.compile(r"\]\(([^()\s]*)\)")
+
+
+def help_texts():
+    """What each program, and each of its commands, prints for --help."""
+    for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL):
+        def text_of(*command, program=program):
+            return lib.run(program, *command, "--help").stdout
+        text = text_of()
+        yield program.name, text
+        for command in sorted(set(re.findall(rf"^  (?:{program.name} )?([a-z]+)(?: |$)", text, re.MULTILINE))):
+            yield f"{program.name} {command}", text_of(command)
+
+
+def paragraphs(text):
+    """The paragraphs, items and rows of a page, a line each, without examples and code."""
+    text = re.sub(r"^(?:    .*|\.\\\".*)$", "", text, flags=re.MULTILINE)  # examples; comments of man pages
+    text = re.sub(r"^(\..*)$", r"\1\n", text, flags=re.MULTILINE)  # macros of man pages
+    text = re.sub(r"`[^`]*`", "`code`", text)
+    return re.sub(r"\n(?!\n|\s*[-*|#.]|\s*\d+\. )\s*", " ", text).splitlines()
+
+
+def anchors(path):
+    """The anchors that a page's headings have on the web."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.texts = {str(path.relative_to(ROOT)): path.read_text() for path in PAGES}
+        cls.texts.update(help_texts())
+
+    def test_there_are_pages(self):
+        self.assertGreater(len(self.texts), 40)
+        for name in ("README.md", "docs/man/mmsql.1", "mmtrace record", "mmsql query", "pintool suggest"):
+            self.assertGreater(len(self.texts[name]), 500, name)
+
+    def test_lines_fit(self):
+        for name, text in self.texts.items():
+            long = [f"{name}:{n}: {len(line)} columns" for n, line in enumerate(text.splitlines(), 1)
+                    if len(line) > WIDTH]
+            self.assertEqual(long, [], f"{WIDTH} columns at most; make a list of a table that is wider")
+
+    def test_sentences_begin_with_their_subject(self):
+        for name, text in self.texts.items():
+            found = [match for line in paragraphs(text) for match in BEGIN.findall(line)]
+            self.assertEqual(found, [], f"{name}: name the subject first")
+
+    def test_such_sentences_are_found(self):
+        for text in ("Who comes late waits.", "All went well. Of these two\nremain.", "- Of a zip: all", "## Who may?",
+                     "| a | Of both |", ".It Fl x\nOf this process.", "**Who may?** All.", "(Stop. What is not there stays.)"):
+            self.assertEqual(len([m for line in paragraphs(text) for m in BEGIN.findall(line)]), 1, text)
+        for text in ("A user who waits.", "One of\nWho-cares.", "    Who knows", "The file. Offers end.", "`x. Of y`"):
+            self.assertEqual([m for line in paragraphs(text) for m in BEGIN.findall(line)], [], text)
+
+    def test_links_lead_somewhere(self):
+        n = 0
+        for path in [path for path in PAGES if path.suffix == ".md"]:
+            for link in LINK.findall(path.read_text()):
+                if "://" in link:
+                    continue
+                name, _, anchor = link.partition("#")
+                target = (path.parent / name).resolve() if name else path
+                self.assertTrue(target.exists(), f"{path.name}: {link}")
+                if anchor:
+                    n += 1
+                    self.assertIn(anchor, anchors(target), f"{path.name}: {link}")
+        self.assertGreater(n, 10)
+
+
 if __name__ == "__main__":
     unittest.main()
