@@ -15,7 +15,6 @@
 
 #define LISTEN_BACKLOG_MAX 128
 #define SOCKET_PASSRIGHTS  83 // SO_PASSRIGHTS; the headers may be older
-#define PASSED_FDS_MAX     8  // looked at in one message; the kernel drops the rest
 
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size)
 {
@@ -123,31 +122,22 @@ void unix_socket_remove(const char *name)
         unlink(name);
 }
 
-int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags)
+void unix_socket_pass(struct msghdr *message, union unix_passing *room, int fd)
 {
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (passed_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &passed_fd, sizeof(passed_fd));
-    }
-    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
-    if (sent < 0)
-        return -errno;
-    return (size_t)sent == size ? 0 : -EMSGSIZE;
+    if (fd < 0)
+        return;
+    memset(room, 0, sizeof(*room));
+    message->msg_control = room;
+    message->msg_controllen = CMSG_SPACE(sizeof(int));
+    room->header.cmsg_level = SOL_SOCKET;
+    room->header.cmsg_type = SCM_RIGHTS;
+    room->header.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&room->header), &fd, sizeof(fd));
 }
 
-static void take_fds(struct msghdr *message, int *ret_fd)
+int unix_socket_passed(struct msghdr *message)
 {
+    int first = -1;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -155,31 +145,41 @@ static void take_fds(struct msghdr *message, int *ret_fd)
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            if (*ret_fd < 0)
-                *ret_fd = fd;
+            if (first < 0)
+                first = fd;
             else
                 close_fd(fd);
         }
     }
+    return first;
+}
+
+int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags)
+{
+    union unix_passing room;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    unix_socket_pass(&message, &room, passed_fd);
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
+    if (sent < 0)
+        return -errno;
+    return (size_t)sent == size ? 0 : -EMSGSIZE;
 }
 
 int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *ret_fd)
 {
     struct iovec where = {.iov_base = bytes, .iov_len = size};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(PASSED_FDS_MAX * sizeof(int))];
-    } control;
+    union unix_passing room;
     struct msghdr message = {
         .msg_iov = &where,
         .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
+        .msg_control = &room,
+        .msg_controllen = sizeof(room),
     };
     *ret_fd = -1;
     ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | flags);
     if (received < 0)
         return -errno;
-    take_fds(&message, ret_fd);
+    *ret_fd = unix_socket_passed(&message);
     return received;
 }

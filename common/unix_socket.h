@@ -38,6 +38,19 @@ bool unix_socket_refuses_fds(int fd);
 // Removes the path of a socket that unix_socket_listen() made.
 void unix_socket_remove(const char *name);
 
+// Room for the descriptors beside one message.
+#define UNIX_PASSED_MAX 8 // the kernel drops the rest
+union unix_passing {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(UNIX_PASSED_MAX * sizeof(int))];
+};
+
+// Puts the descriptor `fd` (borrowed, -1: none) beside a message that is to be sent.
+void unix_socket_pass(struct msghdr *message, union unix_passing *room, int fd);
+
+// The first descriptor that came beside a message (owned), else -1; further ones are closed.
+int unix_socket_passed(struct msghdr *message);
+
 // One message with the descriptor `passed_fd` (borrowed, -1: none). 0 or a negative errno.
 int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags);
 

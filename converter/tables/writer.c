@@ -52,26 +52,6 @@ struct writer {
     int failure; // negative errno
 };
 
-struct cell *batch_row(struct batch *batch, size_t width)
-{
-    if (batch->n_numbers || batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
-        return NULL;
-    struct cell *row = &batch->cells[batch->n_cells];
-    memset(row, 0, width * sizeof(*row));
-    batch->widths[batch->n_rows++] = (uint8_t)width;
-    batch->n_cells += width;
-    return row;
-}
-
-size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n)
-{
-    size_t room = batch->n_rows ? 0 : BATCH_NUMBERS - batch->n_numbers;
-    n = n < room ? n : room;
-    memcpy(batch->numbers + batch->n_numbers, numbers, n * sizeof(*numbers));
-    batch->n_numbers += n;
-    return n;
-}
-
 static bool is_ascii(const char *text, size_t size)
 {
     uint64_t eight, all = 0;
@@ -198,20 +178,6 @@ static int batch_write(struct writer *writer, enum table_id table, struct batch 
     return r < 0 ? r : writer->pages.failure;
 }
 
-static void batch_clear(struct batch *batch)
-{
-    arena_done(&batch->copies);
-    batch->n_rows = batch->n_cells = batch->n_numbers = 0;
-}
-
-struct batch *batch_free(struct batch *batch)
-{
-    if (batch)
-        arena_done(&batch->copies);
-    free(batch);
-    return NULL;
-}
-
 static void *writer_run(void *userdata)
 {
     struct writer *writer = userdata;
@@ -299,11 +265,7 @@ struct batch *writer_batch(struct writer *writer)
     pthread_mutex_lock(&writer->lock);
     struct batch *batch = writer->n_spare ? writer->spare[--writer->n_spare] : NULL;
     pthread_mutex_unlock(&writer->lock);
-    if (!batch && (batch = malloc(sizeof(*batch)))) {
-        batch->n_rows = batch->n_cells = batch->n_numbers = 0;
-        batch->copies = (struct arena){0};
-    }
-    return batch;
+    return batch ? batch : batch_new();
 }
 
 int writer_put(struct writer *writer, enum table_id table, struct batch *batch)

@@ -26,40 +26,27 @@
 
 #include "common/cleanup.h"
 #include "common/nsec.h"
+#include "common/unix_socket.h"
 
 #define DESCRIPTORS_MAX 4096
 
 int foreign_message_send(int socket_fd, const struct foreign_message *head, const void *bytes,
                          size_t size, int fd)
 {
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
+    union unix_passing room;
     struct iovec parts[] = {
         {.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(*head)},
         {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size},
     };
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = size ? 2 : 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-    }
+    unix_socket_pass(&message, &room, fd);
     return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message *ret_head,
                                 void *buffer, int *ret_fd)
 {
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
+    union unix_passing room;
     struct iovec parts[] = {
         {.iov_base = ret_head, .iov_len = sizeof(*ret_head)},
         {.iov_base = buffer, .iov_len = FOREIGN_MESSAGE_MAX},
@@ -67,16 +54,14 @@ ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message
     struct msghdr message = {
         .msg_iov = parts,
         .msg_iovlen = 2,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
+        .msg_control = &room,
+        .msg_controllen = sizeof(room),
     };
     *ret_fd = -1;
     ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | flags);
     if (n <= 0)
         return n < 0 ? -errno : -EPIPE;
-    const struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(rights), sizeof(*ret_fd));
+    *ret_fd = unix_socket_passed(&message);
     if ((size_t)n >= sizeof(*ret_head) && !(message.msg_flags & MSG_TRUNC))
         return n - (ssize_t)sizeof(*ret_head);
     *ret_fd = close_fd(*ret_fd);

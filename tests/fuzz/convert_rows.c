@@ -7,9 +7,8 @@
 // is made beside it stays empty; where it can be, it is in memory.
 #include <unistd.h>
 
-#include "converter/import/import_trace.h"
-#include "converter/input/input.h"
 #include "tests/fuzz/memory_writer.h"
+#include "tests/fuzz/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,21 +20,8 @@ __attribute__((constructor)) static void start(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct err err = {0};
     struct input *input = NULL;
-    struct database *db = NULL;
-    struct trace_result result;
-    int r = input_from_memory(data, size, &err, &input);
-    if (r == 0)
-        r = database_create(NULL, &err, &db);
-    if (r == 0)
-        r = import_trace(db, input, NULL, NULL, NULL, &err, &result);
-    if (r == 0)
-        r = database_flush(db, &err);
-    if (r < 0) {
-        fprintf(stderr, "conversion failed: %s\n", err.text);
-        abort();
-    }
+    struct database *db = fuzz_import(data, size, database_flush, &input);
     memory_writer_check();
     input_free(input);
     database_free(db);

@@ -116,40 +116,11 @@ static inline void batch_read(struct writer *writer, enum table_id table, struct
         for (size_t column = key; column < batch->widths[i]; column++)
             cell_read(writer, table, column, &row[column]);
     }
-    arena_done(&batch->copies);
-    batch->n_rows = batch->n_cells = batch->n_numbers = 0;
+    batch_clear(batch);
     if (writer->n_spare < QUEUE_SIZE)
         writer->spare[writer->n_spare++] = batch;
     else
         batch_free(batch);
-}
-
-struct cell *batch_row(struct batch *batch, size_t width)
-{
-    if (batch->n_numbers || batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
-        return NULL;
-    struct cell *row = &batch->cells[batch->n_cells];
-    memset(row, 0, width * sizeof(*row));
-    batch->widths[batch->n_rows++] = (uint8_t)width;
-    batch->n_cells += width;
-    return row;
-}
-
-size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n)
-{
-    size_t room = batch->n_rows ? 0 : BATCH_NUMBERS - batch->n_numbers;
-    n = n < room ? n : room;
-    memcpy(batch->numbers + batch->n_numbers, numbers, n * sizeof(*numbers));
-    batch->n_numbers += n;
-    return n;
-}
-
-struct batch *batch_free(struct batch *batch)
-{
-    if (batch)
-        arena_done(&batch->copies);
-    free(batch);
-    return NULL;
 }
 
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret)
@@ -172,11 +143,7 @@ void writer_budget(struct writer *writer, struct budget *budget)
 struct batch *writer_batch(struct writer *writer)
 {
     struct batch *batch = writer->n_spare ? writer->spare[--writer->n_spare] : NULL;
-    if (!batch && (batch = malloc(sizeof(*batch)))) {
-        batch->n_rows = batch->n_cells = batch->n_numbers = 0;
-        batch->copies = (struct arena){0};
-    }
-    return batch;
+    return batch ? batch : batch_new();
 }
 
 int writer_drain(struct writer *writer)

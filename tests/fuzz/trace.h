@@ -74,24 +74,38 @@ static inline void fuzz_database_check(struct database *db)
         fuzz_expect_none(database_handle(db), wrong[i]);
 }
 
-// The database is the caller's.
-static inline struct database *fuzz_convert(const uint8_t *data, size_t size)
+// Reads the trace into a new database and ends that by `end`. Both are the caller's.
+static inline struct database *fuzz_import(const uint8_t *data, size_t size,
+                                           int (*end)(struct database *db, struct err *err),
+                                           struct input **ret_input)
 {
     struct err err = {0};
-    struct input *input = NULL;
     struct database *db = NULL;
     struct trace_result result;
-    int r = input_from_memory(data, size, &err, &input);
+    int r = input_from_memory(data, size, &err, ret_input);
     if (r == 0)
         r = database_create(NULL, &err, &db);
     if (r == 0)
-        r = import_trace(db, input, NULL, NULL, NULL, &err, &result);
+        r = import_trace(db, *ret_input, NULL, NULL, NULL, &err, &result);
     if (r == 0)
-        r = database_finish(db, NULL, NULL, &err);
+        r = end(db, &err);
     if (r < 0) {
         fprintf(stderr, "conversion failed: %s\n", err.text);
         abort();
     }
+    return db;
+}
+
+static inline int fuzz_finish(struct database *db, struct err *err)
+{
+    return database_finish(db, NULL, NULL, err);
+}
+
+// The database is the caller's.
+static inline struct database *fuzz_convert(const uint8_t *data, size_t size)
+{
+    struct input *input = NULL;
+    struct database *db = fuzz_import(data, size, fuzz_finish, &input);
     fuzz_database_check(db);
     input_free(input);
     return db;

@@ -5,6 +5,7 @@
 // frames are taken out before more is received, so one frame's size is all that a peer can make it
 // hold. Who owns the outbox decides how much may gather there.
 #include "producer/service/ipc/frame.h"
+#include "common/unix_socket.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -127,18 +128,8 @@ int64_t ipc_outbox_send(struct ipc_outbox *outbox, int fd, int passed_fd)
         .iov_len = ipc_outbox_size(outbox),
     };
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    if (passed_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.space);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), &passed_fd, sizeof(passed_fd));
-    }
+    union unix_passing room;
+    unix_socket_pass(&message, &room, passed_fd);
     ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0)
         return errno == EINTR ? -EAGAIN : -errno;

@@ -159,20 +159,10 @@ static void receive_from_service(void)
 
 static void send_rest(struct way *way, int *passed_fd)
 {
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
+    union unix_passing room;
     struct iovec part = {.iov_base = way->bytes + way->at, .iov_len = way->size - way->at};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (passed_fd && *passed_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.space);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), passed_fd, sizeof(*passed_fd));
-    }
+    unix_socket_pass(&message, &room, passed_fd ? *passed_fd : -1);
     ssize_t n = sendmsg(way->to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         way->size = 0; // nobody hears it any more; the other side's end is noticed when reading

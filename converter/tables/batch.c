@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row takes as many cells as it has, so that narrow tables waste none.
+#include "converter/tables/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct batch *batch_new(void)
+{
+    struct batch *batch = malloc(sizeof(*batch));
+    if (!batch)
+        return NULL;
+    batch->n_rows = batch->n_cells = batch->n_numbers = 0;
+    batch->copies = (struct arena){0};
+    return batch;
+}
+
+struct cell *batch_row(struct batch *batch, size_t width)
+{
+    if (batch->n_numbers || batch->n_rows == BATCH_ROWS || width > BATCH_CELLS - batch->n_cells)
+        return NULL;
+    struct cell *row = &batch->cells[batch->n_cells];
+    memset(row, 0, width * sizeof(*row));
+    batch->widths[batch->n_rows++] = (uint8_t)width;
+    batch->n_cells += width;
+    return row;
+}
+
+size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n)
+{
+    size_t room = batch->n_rows ? 0 : BATCH_NUMBERS - batch->n_numbers;
+    n = n < room ? n : room;
+    memcpy(batch->numbers + batch->n_numbers, numbers, n * sizeof(*numbers));
+    batch->n_numbers += n;
+    return n;
+}
+
+void batch_clear(struct batch *batch)
+{
+    arena_done(&batch->copies);
+    batch->n_rows = batch->n_cells = batch->n_numbers = 0;
+}
+
+struct batch *batch_free(struct batch *batch)
+{
+    if (batch)
+        arena_done(&batch->copies);
+    free(batch);
+    return NULL;
+}
