@@ -67,9 +67,7 @@ def every_packet(folder):
     """A trace with all that the tests of imports have: it asks for memory in every part of the converter."""
     with open(folder / "trace", "wb") as trace:
         for text in sorted((GOLDEN / "imports").glob("*.textproto")):
-            argv = ["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                    lib.ROOT / "protos/trace/trace_packet.proto", lib.ROOT / "protos/trace/gpu_track_event.proto"]
-            trace.write(subprocess.run(argv, input=text.read_bytes(), capture_output=True, check=True).stdout)
+            trace.write(lib.encode(text.read_bytes()))
 
 
 def bundle(folder):

@@ -267,6 +267,16 @@ def decode_as(message, proto, data):
     return parse_text(done.stdout.decode())
 
 
+def encode(text, message="perfetto.protos.Trace", *protos):
+    """The bytes of a message in text form; a Trace, if no other message and its .proto file are given."""
+    protos = protos or ("protos/trace/trace_packet.proto", "protos/trace/gpu_track_event.proto")
+    argv = ["protoc", f"-I{ROOT}", f"-I{BUILD}", f"--encode={message}", *protos]
+    done = subprocess.run(argv, input=text if isinstance(text, bytes) else text.encode(), capture_output=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stderr.decode())
+    return done.stdout
+
+
 def of_kind(packets, kind):
     """The packets that have the field `kind`."""
     return [p for p in packets if kind in p]

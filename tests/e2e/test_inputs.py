@@ -602,9 +602,7 @@ def heap_trace(mappings, frames, pid=99):
 
 class PerfMapFrames(Case):
     def convert_text(self, text, *files, code=0):
-        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
-        self.convert(self.write("heap.pftrace", made.stdout), *files, code=code)
+        self.convert(self.write("heap.pftrace", lib.encode(text)), *files, code=code)
 
     def names(self):
         return dict(self.query("SELECT rel_pc, name FROM stack_profile_frame"))

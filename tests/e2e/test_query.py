@@ -136,10 +136,8 @@ class Functions(Case):
         """0 is around 1, which is around 2; 3 stands alone."""
         marks = [(1, "B|10|a"), (2, "B|10|b"), (3, "B|10|c"), (4, "E|10"), (5, "E|10"), (6, "E|10"), (7, "B|10|d"), (8, "E|10")]
         events = " ".join(f'event {{ timestamp: {ts} pid: 10 print {{ buf: "{text}\\n" }} }}' for ts, text in marks)
-        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                               "protos/trace/trace_packet.proto"], capture_output=True, check=True,
-                              input=f"packet {{ trusted_packet_sequence_id: 1 ftrace_events {{ cpu: 0 {events} }} }}".encode())
-        (self.dir / "marks").write_bytes(made.stdout)
+        text = f"packet {{ trusted_packet_sequence_id: 1 ftrace_events {{ cpu: 0 {events} }} }}"
+        (self.dir / "marks").write_bytes(lib.encode(text))
         db = self.dir / "t.db"
         lib.run(lib.MMSQL, "convert", "-q", self.dir / "marks", "-o", db)
         for call, want in (("ancestor_slice(2)", ["0", "1"]), ("ancestor_slice(0)", []), ("descendant_slice(0)", ["1", "2"]),
@@ -156,10 +154,8 @@ class Functions(Case):
         """The table that hides the view, joined and alone; a set of more values than a row has is among them."""
         many = "".join(f'debug_annotations {{ name: "k{i}" uint_value: {i} }}' for i in range(200))
         text = f'packet {{ timestamp: 1 trusted_packet_sequence_id: 1 track_event {{ type: TYPE_INSTANT name: "x" {many} }} }}'
-        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                               "protos/trace/trace_packet.proto"], capture_output=True, check=True,
-                              input=((GOLDEN / "imports" / "track_events.textproto").read_text() + text).encode())
-        (self.dir / "many").write_bytes(made.stdout)
+        before = (GOLDEN / "imports" / "track_events.textproto").read_text()
+        (self.dir / "many").write_bytes(lib.encode(before + text))
         same = ("SELECT (SELECT count(*) FROM main.args) = (SELECT count(*) FROM args) AND "
                 "NOT EXISTS (SELECT * FROM main.args EXCEPT SELECT * FROM args) AND "
                 "NOT EXISTS (SELECT * FROM args EXCEPT SELECT * FROM main.args) AND "

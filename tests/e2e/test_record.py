@@ -603,10 +603,7 @@ class CommandLine(RecordCase):
         for args in (["--txt"], []):
             done = lib.run(lib.MMTRACE, "record", "-c", "-", "-o", self.trace, *args, input=text)
             self.assertEqual(done.returncode, 0, done.stderr)
-        binary = subprocess.run(
-            ["protoc", f"-I{lib.ROOT}", "--encode=perfetto.protos.TraceConfig",
-             "protos/config/trace_config.proto"], input=text.encode(), cwd=lib.ROOT,
-            capture_output=True, check=True).stdout
+        binary = lib.encode(text, "perfetto.protos.TraceConfig", "protos/config/trace_config.proto")
         done = lib.run(lib.MMTRACE, "record", "-c", "-", "-o", self.trace, input=binary,
                        text=False)
         self.assertEqual(done.returncode, 0, done.stderr)

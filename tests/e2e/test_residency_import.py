@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import tempfile
 import unittest
 
@@ -31,10 +30,7 @@ class Import(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def convert(self, text):
-        argv = ["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                "protos/trace/trace_packet.proto"]
-        made = subprocess.run(argv, input=text.encode(), capture_output=True, check=True)
-        (self.dir / "trace").write_bytes(made.stdout)
+        (self.dir / "trace").write_bytes(lib.encode(text))
         done = lib.run(lib.MMSQL, "convert", self.dir / "trace", "-o", self.dir / "db")
         self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -67,9 +67,7 @@ class Symbols(unittest.TestCase):
                 "packet { trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 profile_packet { process_dumps { "
                 "pid: 9 timestamp: 2500 " + " ".join(f"samples {{ callstack_id: {i} self_allocated: 8 alloc_count: 1 }}" for i in (1, 2, 3))
                 + " } } }\n")
-        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
-        (self.dir / "trace").write_bytes(made.stdout)
+        (self.dir / "trace").write_bytes(lib.encode(text))
         done = lib.run(lib.MMSQL, "convert", "-q", *options, self.dir / "trace", "-o", self.db)
         self.assertEqual(done.returncode, code, done.stderr)
         return pcs

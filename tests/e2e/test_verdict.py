@@ -228,10 +228,8 @@ class Health(Case):
     def setUp(self):
         super().setUp()
         text = (GOLDEN / "imports" / "verdict_losses.textproto").read_text()
-        argv = ["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                "protos/trace/trace_packet.proto"]
         self.trace = self.dir / "trace"
-        self.trace.write_bytes(subprocess.run(argv, input=text.encode(), capture_output=True, check=True).stdout)
+        self.trace.write_bytes(lib.encode(text))
 
     def assert_said(self, done):
         self.assertEqual(done.returncode, 0)

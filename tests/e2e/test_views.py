@@ -5,7 +5,6 @@ import re
 import shutil
 import sqlite3
 import struct
-import subprocess
 import tempfile
 import unittest
 
@@ -38,9 +37,7 @@ class Case(unittest.TestCase):
         self.db = self.dir / "out.db"
 
     def encode(self, text, name="trace"):
-        made = subprocess.run(["protoc", f"-I{lib.ROOT}", f"-I{lib.BUILD}", "--encode=perfetto.protos.Trace",
-                               "protos/trace/trace_packet.proto"], input=text.encode(), capture_output=True, check=True)
-        (self.dir / name).write_bytes(made.stdout)
+        (self.dir / name).write_bytes(lib.encode(text))
         return self.dir / name
 
     def convert(self, *files, text=None):
