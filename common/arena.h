@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is released together: strings and small structs whose life ends with their owner's.
+// An arena: memory that is released all at once. For strings and small structs that live as long as
+// their owner.
 #pragma once
 
 #include <stddef.h>
@@ -13,10 +14,11 @@ struct arena {
     size_t n_bytes;             // handed out so far, for limits
 };
 
-// `size` zeroed bytes aligned for any type, or NULL. Valid until arena_done().
+// Allocates `size` bytes, zeroed and aligned for any type. Returns NULL if memory ran out. The
+// memory stays valid until arena_done().
 void *arena_alloc(struct arena *arena, size_t size);
 
-// A terminated copy of `size` bytes, or NULL.
+// Copies `size` bytes and adds a terminator. Returns NULL if memory ran out.
 char *arena_strndup(struct arena *arena, const char *text, size_t size);
 
 void arena_done(struct arena *arena);

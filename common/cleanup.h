@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scope-bound ownership. A variable marked CLEANUP(xp) is released when its scope ends; STEAL()
-// hands its value out first. Destructors take NULL, return NULL and keep errno, so that `p =
-// thing_free(p)` and an error path that still needs errno both read naturally.
+// Scope-bound ownership. CLEANUP(f) releases a variable when its scope ends. STEAL() hands the
+// value out before that. A destructor takes NULL, returns NULL and keeps errno. Therefore `p =
+// thing_free(p)` works, and an error path can use errno after a destructor ran.
 #pragma once
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
-// Evaluates to the value of `var` and leaves NULL in it: ownership moves to whoever reads the
-// result.
+// Evaluates to the value of `var` and leaves NULL in `var`: the reader of the result owns the
+// value.
 #define STEAL(var)                                                                                 \
     ({                                                                                             \
         __typeof__(var) *steal_ptr_ = &(var);                                                      \
@@ -38,7 +38,7 @@ static inline int steal_fd(int *fd)
     return stolen;
 }
 
-// Closes `fd` if it is one; always returns -1, errno untouched.
+// Closes `fd` unless it is negative. Returns -1 always and keeps errno.
 static inline int close_fd(int fd)
 {
     int saved = errno;

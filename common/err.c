@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text buffer is fixed so that running out of memory can be reported too. A prefix that does
-// not fit any more costs the tail of the old text, never the prefix: what failed matters more than
-// the detail. A long name (a path of thousands of characters) is cut, never the reason behind it.
+// The text buffer has a fixed size, so that an error can be reported even without memory. If a
+// prefix does not fit any more, the end of the old text is cut, never the prefix: what failed
+// matters more than the detail. A long name (a path of thousands of characters) is cut, never the
+// reason behind the name.
 #include "common/err.h"
 
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #include "common/str.h"
 
-// What the function was called with, behind `format`, as text in an array.
+// Formats the caller's `format` and variable arguments into an array.
 #define FORMAT_INTO(array, format)                                                                 \
     do {                                                                                           \
         va_list args;                                                                              \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a failure travels. Functions return 0 or a negative errno; the sentence that a person will
-// read is gathered in a `struct err` that the caller owns, and the program prints it once, as
-// `program: what: why (what to do)`. Library code never prints.
+// How a failure travels. Functions return 0 or a negative errno. They describe the failure for a
+// person in a `struct err` that the caller owns. The program prints this text once, as `program:
+// what: why (what to do)`. Library code never prints.
 #pragma once
 
 #include <stdbool.h>
@@ -11,24 +11,27 @@
 #define ERR_TEXT_MAX 1024
 #define ERR_HINT_MAX 256
 
-// Zero-initialised means "no error". Texts are always terminated, cut at their limits.
+// All zero means "no error". Texts are always terminated, and cut at their limits.
 struct err {
     char text[ERR_TEXT_MAX]; // "what: why", without program name and newline
     char hint[ERR_HINT_MAX]; // "what to do", printed in parentheses; may be empty
 };
 
-// Each returns `r` unchanged, so that a failure is one statement: `return err_set(err, -EINVAL,
-// ...)`. `err` may be NULL where the caller does not want the text.
+// These functions return `r` unchanged, so that one statement fails: `return err_set(err, -EINVAL,
+// ...)`. `err` may be NULL: then the text is dropped.
+//
+// err_set() sets the text.
 __attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const char *format, ...);
 
-// As err_set(), with ": " and strerror(-r) behind it.
+// Sets the text, followed by ": " and strerror(-r).
 __attribute__((format(printf, 3, 4))) int err_errno(struct err *err, int r, const char *format,
                                                     ...);
 
-// The end of a name that is so long that no reason would fit behind it; else the name.
+// Returns the end of `name` if `name` is so long that no reason would fit behind it; otherwise
+// `name`.
 const char *err_name(const char *name);
 
-// Puts "PREFIX: " in front of the text that is already there.
+// Puts "PREFIX: " in front of the present text.
 __attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, const char *format,
                                                      ...);
 

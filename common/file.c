@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc, tracefs and pipes have no size that could be asked for, so reading goes on until
-// there is no more. Whoever reads says how much is too much.
+// Files of /proc, tracefs and pipes report no size. Therefore reading continues until there is no
+// more. The caller limits the size.
 #include "common/file.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ int folder_make(const char *path, mode_t mode)
     return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-// One name after the other, none of which may be a link.
+// Opens one name after the other. None of them may be a link.
 static int open_by_steps(int root_fd, const char *path, int flags)
 {
     CLEANUP(close_fdp) int folder = -1;
@@ -132,8 +132,8 @@ static int regular_check(int fd, uint64_t max_bytes)
     return (uint64_t)st.st_size > max_bytes ? -EFBIG : 0;
 }
 
-// The descriptor of a path keeps the file, which then is opened by that and not by its name again.
-// Without /proc the name is opened twice, and looked at both times.
+// Holds the file by a descriptor of its path (O_PATH), then opens the file through this descriptor
+// instead of its name. Without /proc the name is opened twice, and checked both times.
 int open_regular(const char *path, uint64_t max_bytes)
 {
     const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files as a whole, and the folders that they are in.
+// Reads, writes and copies whole files, makes folders, and opens paths that somebody else chose.
 #pragma once
 
 #include <stdbool.h>
@@ -10,29 +10,32 @@
 
 #include "common/str.h"
 
-// Appends what there is to read, from where the descriptor stands; ret->text is not NULL then, also
-// if that is nothing. 0, -EFBIG (more than `max_bytes`; some more than those are appended),
-// -ENOMEM, or read's errno.
+// Reads `fd` from its present position to the end and appends the bytes to *ret. On success
+// ret->text is not NULL, even if nothing was read. Returns 0; -EFBIG if there are more than
+// `max_bytes` (*ret then holds a little more than `max_bytes`); -ENOMEM; or the negative errno of
+// read(2).
 int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret);
 
-// 0, or write's errno; some of it may be written then.
+// Writes all `size` bytes. Returns 0 or the negative errno of write(2); on failure some bytes may
+// be written.
 int fd_write_all(int fd, const void *bytes, size_t size);
 
-// Copies what there is to read, from where `from` stands, to `to`. 0, or a negative errno; then
-// *ret_write says whether it is that of writing.
+// Copies the bytes of `from`, from its present position to the end, to `to`. Returns 0 or a
+// negative errno. On failure *ret_write says whether writing failed (true) or reading (false).
 int fd_copy(int from, int to, bool *ret_write);
 
-// Makes the folder, with `mode`, and those above it, with 0755, where they do not exist. 0 or a
+// Makes the folder `path` with `mode`, and missing folders above it with mode 0755. Returns 0 or a
 // negative errno.
 int folder_make(const char *path, mode_t mode);
 
-// Opens `path`, which is taken from the folder `root_fd` on, and does not leave it, whatever links
-// and ".." it has. Before Linux 5.6, and where a filter refuses openat2, a path with links in it is
-// not opened at all. The descriptor, or a negative errno.
+// Opens `path` relative to the folder `root_fd`. Links and ".." in `path` cannot lead out of the
+// folder. Where openat2(2) is missing (before Linux 5.6) or a filter refuses it, a path that has
+// links is not opened at all. Returns the descriptor, or a negative errno.
 int open_in_root(int root_fd, const char *path, int flags);
 
-// Opens a regular file for reading, by a path that somebody else chose: a FIFO, a device or a
-// socket is looked at but never opened, because opening one may wait for ever or do something. The
-// descriptor is O_NONBLOCK, which means nothing to a regular file. Negative errno: -EINVAL (another
-// kind of file), -EFBIG (more than `max_bytes`), or that of opening.
+// Opens a regular file for reading, by a path that somebody else chose. FIFOs, devices and sockets
+// are never opened: opening one may block for ever or have side effects. The descriptor is
+// O_NONBLOCK, which has no effect on a regular file. Returns the descriptor; -EINVAL if the path is
+// not a regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of
+// opening.
 int open_regular(const char *path, uint64_t max_bytes);

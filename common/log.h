@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a running module has to say to people while it goes on working: one line each, handed to
-// whoever owns the `struct log` (a program's stderr, a test's buffer, the journal). Failures that
-// end an operation are `struct err`, not log lines.
+// What a running module tells people while it goes on working. Each message is one line. The owner
+// of the `struct log` receives the lines: a program's stderr, a test's buffer, the journal. A
+// failure that ends an operation is a `struct err`, not a log line.
 #pragma once
 
 enum log_level {
@@ -14,18 +14,18 @@ enum log_level {
 
 struct log {
     enum log_level max_level;
-    // Receives one line without newline. `userdata` is borrowed.
+    // Receives one line, without its newline. `userdata` is borrowed.
     void (*write)(void *userdata, enum log_level level, const char *line);
     void *userdata;
 };
 
-// `log` may be NULL: nobody listens. Lines are cut at 1,023 bytes; what is not printable
-// in them becomes `?`, whoever's text it is.
+// Writes one line. `log` may be NULL: then the line is dropped. Lines are cut at 1,023 bytes. Bytes
+// that are not printable become `?`.
 __attribute__((format(printf, 3, 4))) void log_line(const struct log *log, enum log_level level,
                                                     const char *format, ...);
 
-// The same for a text of several lines, such as a config error with the place that it shows: each
-// newline begins a line of its own. Only for texts whose newlines are the program's.
+// Writes a text of several lines, for example a config error with its place: each newline begins a
+// new line. Use it only where all newlines are the program's own.
 __attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum log_level level,
                                                      const char *format, ...);
 
@@ -34,5 +34,5 @@ __attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum
 #define log_info(log, ...)    log_line(log, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(log, ...)   log_line(log, LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-// A log that prints `PROGRAM: LINE` to stderr; `program` is borrowed for the log's life.
+// Returns a log that prints `PROGRAM: LINE` to stderr. `program` is borrowed for the log's life.
 struct log log_to_stderr(const char *program, enum log_level max_level);

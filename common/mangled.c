@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rust's older names are mangled in the same way as those of C++, with a hash at their end that
-// says nothing and is left out.
+// Rust's legacy names use the mangling of C++, plus a hash at the end. The hash has no meaning for
+// people and is left out.
 #include "common/mangled.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linear probing at a load of at most 5/8; removal shifts the following run back instead of leaving
-// tombstones, so that tables that live for months do not degrade.
+// Linear probing with a load of at most 5/8. Removal shifts the following run back and leaves no
+// tombstones, so tables that live for months do not degrade.
 #include "common/map.h"
 
 #include <errno.h>
@@ -111,7 +111,7 @@ bool map64_remove(struct map64 *map, uint64_t key)
         return false;
     for (size_t i = (hole + 1) & mask; map->used[i]; i = (i + 1) & mask) {
         size_t home = hash_u64(map->slots[i].key) & mask;
-        // The entry may move back if its home does not lie cyclically behind the hole.
+        // Move the entry back unless its home lies cyclically behind the hole.
         if (((i - home) & mask) < ((i - hole) & mask))
             continue;
         map->slots[hole] = map->slots[i];

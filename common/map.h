@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two hash tables, both open-addressed with linear probing: `map64` from u64 keys to u64 values (an
-// index, an id, or a pointer cast to uintptr_t), and `strset`, which gives each distinct byte
+// Two hash tables, both with open addressing and linear probing. `map64` maps u64 keys to u64
+// values (an index, an id, or a pointer cast to uintptr_t). `strset` gives each distinct byte
 // string a small id.
 #pragma once
 
@@ -24,26 +24,27 @@ struct map64 {
     size_t n, capacity;
 };
 
-// The address of the value, valid until the next insertion or removal; NULL if `key` is absent.
+// Returns the address of the value, or NULL if `key` is absent. The address is valid until the next
+// insertion or removal.
 uint64_t *map64_find(const struct map64 *map, uint64_t key);
 
-// Inserts or replaces. 0 or -ENOMEM.
+// Inserts or replaces a value. Returns 0 or -ENOMEM.
 int map64_set(struct map64 *map, uint64_t key, uint64_t value);
 
-// Address of the value of `key`, inserted as `initial` when it was absent (*ret_new says so); NULL:
-// no memory.
+// Returns the address of the value of `key`. An absent key is inserted with the value `initial`;
+// *ret_new says so. Returns NULL if memory ran out.
 uint64_t *map64_get_or_add(struct map64 *map, uint64_t key, uint64_t initial, bool *ret_new);
 
 bool map64_remove(struct map64 *map, uint64_t key);
 void map64_clear(struct map64 *map);
 void map64_done(struct map64 *map);
 
-// Iteration in no order: start with *cursor = 0; NULL at the end. The map must not change
-// meanwhile.
+// Returns the slots one by one, in no order; NULL at the end. Start with *cursor = 0. The map must
+// not change during the iteration.
 const struct map64_slot *map64_next(const struct map64 *map, size_t *cursor);
 
 struct strset_entry {
-    const char *text; // owned by the set's arena, terminated
+    const char *text; // owned by the set's arena; terminated
     uint32_t size;    // bytes without the terminator
     uint32_t hash;
 };
@@ -52,17 +53,18 @@ struct strset_entry {
 struct strset {
     struct arena arena;
     struct strset_entry *entries; // owned, by id
-    uint32_t *slots;              // owned, id + 1, or 0 for empty
+    uint32_t *slots;              // owned; id + 1, or 0: empty
     size_t n, n_allocated, n_slots;
     struct failure *failure; // borrowed; told that memory ran out. May be NULL
 };
 
 #define STRSET_NONE UINT32_MAX
 
-// The id of `text`, added if it is new; STRSET_NONE when memory is out, which ->failure is told.
+// Returns the id of `text`, which is added if it is new. Returns STRSET_NONE if memory ran out; the
+// set's `failed` stays true then, so that a caller can check once, at the end.
 uint32_t strset_add(struct strset *set, const char *text, size_t size);
 
-// The id of `text`, or STRSET_NONE.
+// Returns the id of `text`, or STRSET_NONE.
 uint32_t strset_find(const struct strset *set, const char *text, size_t size);
 
 static inline const char *strset_text(const struct strset *set, uint32_t id)
@@ -72,6 +74,7 @@ static inline const char *strset_text(const struct strset *set, uint32_t id)
 
 void strset_done(struct strset *set);
 
-// A well-mixed 64-bit hash of bytes (not for untrusted-key tables that must resist flooding).
+// A well-mixed 64-bit hash of bytes. Not for tables whose keys an attacker may choose: the hash
+// does not resist flooding.
 uint64_t hash_bytes(const void *data, size_t size);
 uint64_t hash_u64(uint64_t value);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A conversion adds to texts, sets and lists in a thousand places. Most of them have nobody to tell
-// that there was no memory, and go on with less; then the answer is another one. So the containers
-// note each refusal here, and whoever is about to publish an answer asks once. This is the one
-// state of common/ that belongs to the process: whether it lacked memory is no fact of an object,
-// and no code can put it to another use.
+// A conversion adds to texts, sets and lists in a thousand places. Most of them cannot report that
+// memory ran out, and go on with less data: the result would be wrong. So the containers note each
+// failed allocation here, and the code that publishes a result asks once. This is the only
+// process-wide state of common/: a lack of memory concerns the process, not an object.
 #include "common/memory.h"
 
 #include <errno.h>

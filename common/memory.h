@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One note for the whole process: it asked for memory and got none.
+// A process-wide note that an allocation failed.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// Notes that memory was refused. Returns -ENOMEM. Containers of common/ call it themselves.
+// Notes that an allocation failed. Returns -ENOMEM. The containers of common/ call this themselves.
 int memory_refused(void);
 
-// Whether that has ever happened.
+// Returns whether an allocation has ever failed.
 bool memory_was_refused(void);
 
-// As calloc() and malloc(), with the note.
+// calloc() and malloc() that note a failure.
 void *memory_calloc(size_t n, size_t size);
 void *memory_malloc(size_t size);

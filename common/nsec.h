@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time is `nsec_t`: nanoseconds of the clock that the context names, CLOCK_BOOTTIME for everything
-// that goes into a trace.
+// Time in nanoseconds, as `nsec_t`. The context names the clock. Everything that goes into a trace
+// uses CLOCK_BOOTTIME.
 #pragma once
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ static inline struct timespec nsec_to_timespec(nsec_t ns)
     return (struct timespec){.tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC};
 }
 
-// The present time of `clock`; 0 where the kernel does not have that clock.
+// Returns the present time of `clock`, or 0 if the kernel does not have the clock.
 static inline nsec_t nsec_now(clockid_t clock)
 {
     struct timespec ts;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locked memory (mlockall) is given back by a call of its own only; kernels before 5.18 have none,
-// there it is unlocked first.
+// Locked memory (mlockall) can be given back only by MADV_DONTNEED_LOCKED. Kernels before 5.18 do
+// not have it; there the memory is unlocked first.
 #include "common/page_release.h"
 
 #include <sys/mman.h>

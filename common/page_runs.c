@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file offset has 63 bits, so no page number exceeds 2^52 (with pages of 4 KiB, the smallest):
-// the reader refuses more, and with that no sum of a gap and a length can wrap.
+// A file offset has 63 bits, so no page number exceeds 2^52 (with pages of 4 KiB, the smallest).
+// The reader refuses larger numbers. Therefore no sum of a gap and a length can wrap.
 #include "common/page_runs.h"
 
 #define PAGE_MAX (UINT64_C(1) << 52)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How runs of pages travel in a trace: pairs of varints, (gap, length), where the gap counts from
-// the end of the run before (protos/trace/page_residency.proto). Both programs use it.
+// Runs of pages as a trace stores them: pairs of varints (gap, length). The gap counts from the end
+// of the previous run (see protos/trace/page_residency.proto). Both programs use this encoding.
 #pragma once
 
 #include <stddef.h>
@@ -12,15 +12,17 @@
 
 #define PAGE_RUN_MAX (2 * WIRE_VARINT_MAX) // bytes of the longest pair
 
-// Bytes of all pairs when the first gap counts from page 0.
+// The size in bytes of all pairs if the first gap counts from page 0.
 size_t page_runs_size(const struct page_ranges *ranges);
 
-// Writes bare pairs from run `first` on, as many as leave `spare` bytes of the writer's room, the
-// first gap counting from `base`. Returns how many; never overflows the writer.
+// Writes pairs, without a field tag, from run `first` on. Stops where fewer than `spare` bytes of
+// room would remain. The first gap counts from `base`. Returns the number of runs written. Never
+// overflows the writer.
 size_t page_runs_write(struct wire_writer *w, const struct page_ranges *ranges, size_t first,
                        uint64_t base, size_t spare);
 
-// Appends the runs of the `size` bytes of a packed field to `ranges`, the first gap counting from
-// `base`. 0; -EBADMSG: damaged, odd, an empty run, one behind page 2^52, or one that does not lie
-// behind the last of `ranges`; -ENOMEM. What came before the damage has been appended.
+// Appends the runs of a packed field of `size` bytes to `ranges`. The first gap counts from `base`.
+// Returns 0; -ENOMEM; or -EBADMSG if the field is damaged, has an odd number of varints, or has a
+// run that is empty, ends behind page 2^52, or does not lie behind the last run of `ranges`. The
+// runs in front of the damage have been appended then.
 int page_runs_read(const void *bytes, size_t size, uint64_t base, struct page_ranges *ranges);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recursive descent over the text, bounded by PBTEXT_DEPTH_MAX. Values go straight into the
-// protobuf-c struct that the descriptor describes. Every message hangs in its parent from the
-// moment it exists, and counts and pointers are set only once what they speak of is there: so the
-// root can be released at any point, and an error needs no other cleaning up.
+// A recursive descent over the text, limited by PBTEXT_DEPTH_MAX. Values go straight into the
+// protobuf-c struct that the descriptor describes. Every message is linked into its parent as soon
+// as it exists, and counts and pointers are set only after their targets exist. So the root can be
+// released at any point, and an error needs no other cleanup.
 //
-// What counts as wrong follows protobuf's own parser for proto2: a second value for a field that is
-// not repeated, two members of one oneof, numbers outside of an enum, hexadecimal for a float.
-// Stricter in three things, in all of which text would silently become something else: a NUL byte
-// in a string field (a C string loses what follows), an octal escape above \377, and half of a
-// surrogate pair.
+// The parser refuses what protobuf's own parser for proto2 refuses: a second value for a field that
+// is not repeated, two members of one oneof, numbers outside of an enum, hexadecimal for a float.
+// It also refuses three things that would silently change the text: a NUL byte in a string field (a
+// C string ends there), an octal escape above \377, and half of a surrogate pair.
 #include "common/pbtext.h"
 
 #include <ctype.h>
@@ -24,14 +23,14 @@
 #include "common/pbtext_lex.h"
 
 #define SUGGESTION_MAX    160
-#define LIST_OF_NAMES_MAX 100 // characters of names worth listing when none is near
+#define LIST_OF_NAMES_MAX 100 // characters; longer lists of names are not printed
 
-// One message that is being read.
+// A message that is being read.
 struct target {
     const ProtobufCMessageDescriptor *descriptor;
     ProtobufCMessage *message;   // owned by its parent
     const struct target *parent; // borrowed; NULL for the root
-    const char **seen;           // owned: per field, where its first value stands, or NULL
+    const char **seen;           // owned: per field, where its first value is in the text, or NULL
     unsigned depth;
 };
 
@@ -72,7 +71,7 @@ static const char *short_name(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// ", did you mean ..." for the token, or the whole list where that is short, or nothing.
+// Appends ", did you mean ..." for the token, or the whole list if the list is short, or nothing.
 static void suggest(const struct pbtext_token *token, const char *const *names, size_t n,
                     char ret[SUGGESTION_MAX])
 {
@@ -110,8 +109,8 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
     return NULL;
 }
 
-// The message field of `descriptor` inside which a field of the token's name exists: the usual
-// mistake is a forgotten level.
+// Returns the message field of `descriptor` that has a field with the token's name: people often
+// forget a level.
 static const ProtobufCFieldDescriptor *level_below(const ProtobufCMessageDescriptor *descriptor,
                                                    const struct pbtext_token *token)
 {
@@ -153,7 +152,8 @@ static int unknown_field(struct pbtext_lexer *p, const struct target *target)
                               short_name(descriptor->name), suggestion);
 }
 
-// What all values of an enum begin with, up to and with an underscore: "VMSTAT_".
+// Returns the size of the common prefix of an enum's values, up to and including an underscore:
+// "VMSTAT_".
 static size_t common_prefix(const char *const *names, size_t n)
 {
     size_t size = n > 1 ? strlen(names[0]) : 0;
@@ -166,7 +166,7 @@ static size_t common_prefix(const char *const *names, size_t n)
     return size;
 }
 
-// The value that begins with the word, if there is one alone.
+// Returns the value that begins with the word, if exactly one does.
 static const char *only_longer(const char *word, const char *const *names, size_t n)
 {
     const char *found = NULL;
@@ -180,8 +180,8 @@ static const char *only_longer(const char *word, const char *const *names, size_
     return found;
 }
 
-// People leave out the prefix that all values of an enum have, and it would make any two of them
-// look near: only what follows the prefix is compared, without regard to case.
+// Suggests an enum value. People leave out the common prefix of the values, and the prefix would
+// make any two values look similar. So only the rest is compared, without regard to case.
 static bool suggest_value(const struct pbtext_token *token, const char **names, size_t n,
                           char ret[SUGGESTION_MAX])
 {
@@ -244,7 +244,7 @@ static struct int_range range_of(ProtobufCType type)
     }
 }
 
-// Reads `[-]number` of the field's range into *ret, as two's complement.
+// Reads `[-]number` into *ret, as two's complement, and checks the field's range.
 static int parse_integer(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *field,
                          uint64_t *ret)
 {
@@ -348,7 +348,7 @@ static int parse_double(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *
 static float to_float(double value)
 {
     if (value > (double)FLT_MAX || value < -(double)FLT_MAX) {
-        // Half a step above the greatest float still rounds down to it.
+        // A number up to half a step above the greatest float rounds down to it.
         double edge = (double)FLT_MAX * (1 + (double)FLT_EPSILON / 4);
         float magnitude = fabs(value) < edge ? FLT_MAX : INFINITY;
         return value < 0 ? -magnitude : magnitude;
@@ -356,7 +356,7 @@ static float to_float(double value)
     return (float)value;
 }
 
-// One or more adjacent strings.
+// Reads one or more adjacent strings.
 static int parse_string(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *field,
                         struct strbuf *out)
 {
@@ -422,7 +422,7 @@ static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descripto
     return message;
 }
 
-// One value that is not a message, into zeroed or default memory at `member`.
+// Reads a value that is not a message into `member`, which has zeros or the default.
 static int parse_scalar(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *field, void *member)
 {
     uint64_t number;
@@ -530,7 +530,7 @@ static int parse_value(struct pbtext_lexer *p, struct target *target,
     return parse_single(p, target, field);
 }
 
-// Behind the opening bracket.
+// Reads the list behind the opening bracket.
 static int parse_list(struct pbtext_lexer *p, struct target *target,
                       const ProtobufCFieldDescriptor *field)
 {
@@ -548,7 +548,7 @@ static int parse_list(struct pbtext_lexer *p, struct target *target,
     }
 }
 
-// Refuses a second value of a field that takes one, and a second member of a oneof.
+// Refuses a second value for a single field, and a second member of a oneof.
 static int check_first(struct pbtext_lexer *p, const struct target *target,
                        const ProtobufCFieldDescriptor *field, const char *at)
 {
@@ -635,7 +635,7 @@ static int check_required(struct pbtext_lexer *p, const struct target *target, c
     return 0;
 }
 
-// Up to and over `closer`, or to the end of the text where that is 0.
+// Reads fields up to and including `closer`, or to the end of the text if `closer` is 0.
 static int parse_fields(struct pbtext_lexer *p, struct target *target, char closer,
                         const char *opened)
 {

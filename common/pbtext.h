@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protobuf text format, both ways, for any message that protobuf-c has a descriptor of.
-// Complete: comments, `field: value`, `field { }`, `field: { }`, `< >`, lists, string escapes and
-// adjacent strings, enums by name and number, hexadecimal, octal, floats, booleans, `,` and `;` as
-// separators.
+// Parser and printer of the protobuf text format, for any message that has a protobuf-c descriptor.
+// The parser knows the whole format: comments, `field: value`, `field { }`, `field: { }`, `< >`,
+// lists, string escapes and adjacent strings, enums by name and number, hexadecimal, octal, floats,
+// booleans, and `,` and `;` as separators.
 #pragma once
 
 #include <stddef.h>
@@ -14,16 +14,16 @@
 
 #define PBTEXT_DEPTH_MAX 64 // messages inside messages
 
-// Parses `size` bytes of `text` into a new message (free with protobuf_c_message_free_unpacked).
-// All or nothing: on failure *ret stays untouched, and err->text is
+// Parses `size` bytes of `text` into a new message, which the caller frees with
+// protobuf_c_message_free_unpacked(). On failure *ret stays untouched, and err->text is
 //     NAME:LINE:COLUMN: what is wrong[, did you mean "x"?]
 //         the line
 //            ^
-// -EINVAL: the text is wrong; -ENOMEM; -E2BIG: messages nested too deeply.
+// Returns 0; -EINVAL if the text is wrong; -E2BIG if messages are nested too deeply; or -ENOMEM.
 int pbtext_parse(const ProtobufCMessageDescriptor *descriptor, const char *name, const char *text,
                  size_t size, ProtobufCMessage **ret, struct err *err);
 
-// Appends `message` as text, two blanks per level. Unknown fields are left out, and messages
-// deeper than PBTEXT_DEPTH_MAX. pbtext_parse() makes an equal message of it, unless an enum has a
-// number without a name.
+// Appends `message` as text, indented by two blanks per level. Leaves out unknown fields, and
+// messages deeper than PBTEXT_DEPTH_MAX. pbtext_parse() makes an equal message of the text, unless
+// an enum has a number without a name.
 void pbtext_print(const ProtobufCMessage *message, struct strbuf *out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How protobuf-c lays out values in its structs. For both halves of pbtext.h, and for whoever else
+// How protobuf-c lays out values in its structs. For pbtext.c, pbtext_print.c, and any code that
 // walks over a message by its descriptor.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-// The size of one value of `type`: of a field, or of an element of a repeated field.
+// The size in bytes of one value of `type`: of a single field, or of one element of a repeated
+// field.
 static inline size_t pbtext_field_size(ProtobufCType type)
 {
     switch (type) {
@@ -32,7 +33,8 @@ static inline size_t pbtext_field_size(ProtobufCType type)
     }
 }
 
-// Whether `member`, of a field that is not repeated, is neither zero, empty nor absent.
+// Returns whether `member`, the value of a field that is not repeated, is present and neither zero
+// nor empty.
 static inline bool pbtext_holds_something(const ProtobufCFieldDescriptor *field, const void *member)
 {
     switch (field->type) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens are slices of the text, so reading needs no memory. Lines and columns are counted only
-// when an error wants them.
+// Tokens are slices of the text, so reading needs no memory. Lines and columns are counted only for
+// an error.
 //
-// An error's excerpt must be safe to print: control bytes and broken UTF-8 become `?`, a long line
-// is cut to a window around the caret, and name, message and excerpt have limits that fit into
-// ERR_TEXT_MAX together, so that the caret is never the part that is lost. Tabs are repeated in
-// front of the caret, so that it lines up whatever their width is.
+// The excerpt in an error must be safe to print: control bytes and broken UTF-8 become `?`, and a
+// long line is cut to a window around the caret. Name, message and excerpt together fit into
+// ERR_TEXT_MAX, so that the caret is never cut off. Tabs are repeated in front of the caret, so
+// that it lines up with any tab width.
 #include "common/pbtext_lex.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 #define NAME_MAX_BYTES    200
 #define MESSAGE_MAX_BYTES 360
-#define WINDOW_COLUMNS    68 // of the line in an excerpt
-#define WINDOW_BEFORE     44 // columns of it in front of the caret, at most
+#define WINDOW_COLUMNS    68 // of the line, in an excerpt
+#define WINDOW_BEFORE     44 // maximum columns in front of the caret
 
 static bool is_digit(char c)
 {
@@ -272,7 +272,8 @@ int pbtext_token_to_double(const struct pbtext_token *token, double *ret)
     return 0;
 }
 
-// Reads up to `max` digits of `base`; *p ends behind them. False: fewer than `min`.
+// Reads up to `max` digits of `base` and moves *p behind them. Returns false if there are fewer
+// than `min`.
 static bool scan_digits(const char **p, const char *end, unsigned base, size_t min, size_t max,
                         uint32_t *ret)
 {
@@ -287,8 +288,8 @@ static bool scan_digits(const char **p, const char *end, unsigned base, size_t m
     return n >= min;
 }
 
-// Behind `\u` or `\U`; *p ends behind the digits. Two halves of a surrogate pair make one
-// character.
+// Resolves an escape behind `\u` or `\U` and moves *p behind its digits. Two halves of a surrogate
+// pair make one character.
 static bool unescape_unicode(const char **p, const char *end, char kind, struct strbuf *out)
 {
     size_t n_digits = kind == 'u' ? 4 : 8;
@@ -309,7 +310,7 @@ static bool unescape_unicode(const char **p, const char *end, char kind, struct 
     return true;
 }
 
-// Behind the backslash; *p ends behind the escape.
+// Resolves one escape behind the backslash and moves *p behind the escape.
 static bool unescape_one(const char **p, const char *end, struct strbuf *out)
 {
     static const char letters[] = "abfnrtv?\\'\"", meanings[] = "\a\b\f\n\r\t\v?\\'\"";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of the protobuf text format, and errors that point at one of them. For pbtext.c.
+// The tokens of the protobuf text format, and errors that point at a token. For pbtext.c.
 #pragma once
 
 #include <stddef.h>
@@ -12,19 +12,20 @@
 enum pbtext_token_type {
     PBTEXT_END,
     PBTEXT_IDENTIFIER,
-    PBTEXT_NUMBER, // starts with a digit or a point; whether it is a number, reading it tells
+    PBTEXT_NUMBER, // starts with a digit or a point; may turn out not to be a number when it is
+                   // read
     PBTEXT_STRING, // with its quotes, closed on its line
     PBTEXT_SYMBOL, // one character
 };
 
 struct pbtext_token {
     enum pbtext_token_type type;
-    const char *start; // borrowed from the text; its end for PBTEXT_END
+    const char *start; // borrowed from the text; the text's end for PBTEXT_END
     size_t size;
 };
 
 struct pbtext_lexer {
-    const char *name; // of the text, for errors; borrowed
+    const char *name; // name of the text, for errors; borrowed
     const char *text; // borrowed
     const char *end;
     const char *pos;
@@ -32,11 +33,11 @@ struct pbtext_lexer {
     struct err *err;           // borrowed, may be NULL
 };
 
-// Takes the text's first token as the present one. 0 or -EINVAL, as pbtext_lexer_next().
+// Makes the first token of `text` the present token. Returns 0, or -EINVAL as pbtext_lexer_next().
 int pbtext_lexer_start(struct pbtext_lexer *lexer, const char *name, const char *text, size_t size,
                        struct err *err);
 
-// Steps to the next token, over blanks and comments.
+// Steps to the next token, over blanks and comments. Returns 0 or -EINVAL.
 int pbtext_lexer_next(struct pbtext_lexer *lexer);
 
 // Fills err with `NAME:LINE:COLUMN: message`, the line and a caret under `at`. Returns `r`.
@@ -44,7 +45,7 @@ __attribute__((format(printf, 4, 5))) int pbtext_lexer_error(const struct pbtext
                                                              int r, const char *at,
                                                              const char *format, ...);
 
-// The line of `at`, counted from 1.
+// The number of the line that `at` is in, counted from 1.
 size_t pbtext_lexer_line(const struct pbtext_lexer *lexer, const char *at);
 
 static inline bool pbtext_token_is(const struct pbtext_token *token, char symbol)
@@ -57,15 +58,17 @@ static inline bool pbtext_token_eq(const struct pbtext_token *token, const char 
     return strlen(text) == token->size && memcmp(token->start, text, token->size) == 0;
 }
 
-// How an error names the present token: `"word"`, cut where it is long, or `the end of the text`.
+// Returns how an error names the present token: `"word"`, cut if it is long, or `the end of the
+// text`.
 #define PBTEXT_TOKEN_TEXT_MAX 64
 const char *pbtext_token_text(const struct pbtext_token *token, char ret[PBTEXT_TOKEN_TEXT_MAX]);
 
-// Decimal, hexadecimal or octal. 0, -EINVAL: not a whole number, -ERANGE: more than 64 bits.
+// Reads a decimal, hexadecimal or octal number. Returns 0; -EINVAL if the token is not a whole
+// number; -ERANGE if the number has more than 64 bits.
 int pbtext_token_to_u64(const struct pbtext_token *token, uint64_t *ret);
 
-// Decimal, with or without fraction, exponent and `f`. 0 or -EINVAL.
+// Reads a decimal number, with or without fraction, exponent and `f`. Returns 0 or -EINVAL.
 int pbtext_token_to_double(const struct pbtext_token *token, double *ret);
 
-// Appends what the present string token says, escapes resolved. 0 or -EINVAL.
+// Appends the bytes of the present string token, with its escapes resolved. Returns 0 or -EINVAL.
 int pbtext_lexer_unescape(const struct pbtext_lexer *lexer, struct strbuf *out);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The printing half of pbtext.h. What it prints parses back into an equal message: enums without a
-// name are the exception, they print as numbers that the parser refuses. Only fields that are set
-// are printed, in the order of their numbers.
+// The printer of pbtext.h. Its text parses back into an equal message, except for enum numbers
+// without a name, which the parser refuses. Only fields that are set are printed, in the order of
+// their numbers.
 //
-// Characters are printed as they are where they are printable UTF-8 in a string field; every other
-// byte becomes an octal escape, which cannot run into a digit behind it as hexadecimal ones do.
+// Printable UTF-8 characters in a string field are printed unchanged. Every other byte becomes an
+// octal escape: unlike a hexadecimal escape, it cannot run into a digit that follows.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void print_quoted(const uint8_t *bytes, size_t size, bool is_text, struct
     strbuf_add_char(out, '"');
 }
 
-// The shortest decimal that reads back as `value`, at least `digits` and at most `max_digits` long.
+// Prints the shortest decimal that reads back as `value`, with `digits` to `max_digits` digits.
 static void print_real(double value, bool is_float, struct strbuf *out)
 {
     char text[40];
@@ -134,7 +134,7 @@ static void print_field(const ProtobufCFieldDescriptor *field, const void *membe
     }
 }
 
-// Whether a field that is not repeated was set.
+// Returns whether a field that is not repeated was set.
 static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *base = (const char *)message;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A config is used whole or not at all: half of one would pin other pages than its author meant, so
-// every word has to be understood. The file is a stream of words, as the format's first reader took
-// it; quotes and comments are additions that no older file contains by chance, since a name is
-// always the word behind `file`, whatever it begins with, but a quote.
+// A config is used whole or not at all: half of a config would pin other pages than its author
+// meant. So every word must be understood. The file is a stream of words, as in the format's first
+// reader. Quotes and comments are additions. Older files do not contain them by chance, because a
+// name is always the word behind `file`, whatever character it begins with, except a quote.
 #include "common/pinconfig.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct parser {
     const char *at, *end;
     const char *line_start;
     unsigned line;
-    struct word word; // the last one taken
+    struct word word; // the last word that was taken
     const char *word_line_start;
     struct pinconfig *config;
     struct err *err;
@@ -53,7 +53,7 @@ __attribute__((format(printf, 2, 3))) static int fail_at_word(struct parser *p, 
     while (to < p->end && *to != '\n' && *to != '\r' && to - from < LINE_SHOWN_MAX)
         to++;
     size_t n = (size_t)(to - from);
-    for (size_t i = 0; i < n; i++) // bytes, so that the caret stands below its word
+    for (size_t i = 0; i < n; i++) // bytes, so that the caret is below its word
         shown[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
     shown[n] = '\0';
     return err_set(p->err, -EBADMSG, "%s:%u:%zu: %s\n  %s\n  %*s", p->name, p->word.line,
@@ -66,7 +66,7 @@ static void skip_line(struct parser *p)
         p->at++;
 }
 
-// To the next word; false: there is none, and p->word is empty, at the end.
+// Goes to the next word. Returns false at the end; p->word is empty then.
 static bool word_find(struct parser *p, bool comments)
 {
     for (; p->at < p->end; p->at++) {
@@ -114,7 +114,7 @@ static int number_next(struct parser *p, const char *what, uint64_t *ret)
     return 0;
 }
 
-// The name behind `file`: a word, or anything but newlines in double quotes.
+// Reads the name behind `file`: a word, or any text without newlines in double quotes.
 static int name_next(struct parser *p, char **ret)
 {
     if (!word_find(p, false))
@@ -155,7 +155,7 @@ static int file_begin(struct parser *p)
     return 0;
 }
 
-// Behind the word `offset`.
+// Reads the range behind the word `offset`.
 static int range_read(struct parser *p)
 {
     struct pinconfig_range range = {.line = p->word.line};

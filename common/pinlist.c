@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All arithmetic is on 64 bits, and only what fits is narrowed, at the end: a range that wraps at
-// 4 GiB would pin pages that nobody asked for. A list whose last pair is cut is refused as a whole,
-// since it is not what its maker wrote.
+// All arithmetic has 64 bits. The result is narrowed only at the end, if it fits: a range that
+// wraps at 4 GiB would pin the wrong pages. A list whose last pair is cut is refused as a whole,
+// because it is not what its maker wrote.
 #include "common/pinlist.h"
 
 #include <inttypes.h>

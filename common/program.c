@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs differ in their verbs and words only, so that who knows one finds his way in all.
+// The programs differ only in their verbs and texts, so that a user of one finds his way in all.
 #include "common/program.h"
 
 #include <ctype.h>
@@ -53,8 +53,8 @@ static int wrong_verb(const struct program *program, const char *word)
     return PROGRAM_USAGE;
 }
 
-// The stand-ins are open the wrong way round, so that use of them fails as that of a closed one
-// does.
+// Fills closed descriptors with stand-ins. Each is open in the wrong direction, so that its use
+// fails as for a closed descriptor.
 static bool hold_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -67,7 +67,7 @@ int program_main(const struct program *program, int argc, char **argv)
 {
     if (!hold_standard_fds())
         return PROGRAM_FAILED;
-    signal(SIGCHLD, SIG_DFL); // a parent that ignores it would take away how our children ended
+    signal(SIGCHLD, SIG_DFL); // a parent that ignores SIGCHLD would hide how our children ended
     if (argc < 2 && !program->bare_is_help) {
         fprintf(stderr, "%s: no %s given (see %s --help)\n", program->name, program->noun,
                 program->name);

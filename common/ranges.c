@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All set operations are one merge over the run borders of both sides: linear, and the result is
-// normal by construction because page_ranges_append() joins what touches.
+// All set operations are one merge over the run borders of both sides. The merge is linear. Its
+// result is normal, because page_ranges_append() joins runs that touch.
 #include "common/ranges.h"
 
 #include <endian.h>
@@ -22,8 +22,8 @@ int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end)
     return page_ranges_push(ranges, (struct page_range){.start = start, .end = end});
 }
 
-// The lowest bits of eight bytes, the first byte's lowest. The multiplication moves bit 8i to bit
-// 56+i; no two of its partial products meet, so nothing carries.
+// Gathers the lowest bits of eight bytes, the first byte's bit lowest. The multiplication moves bit
+// 8i to bit 56+i. No two of its partial products meet, so nothing carries.
 static uint64_t gather_bits(const uint8_t *bytes)
 {
     uint64_t eight;
@@ -42,8 +42,8 @@ static uint64_t gather_word(const uint8_t *bytes, size_t n)
     return word;
 }
 
-// Run borders are written as they come, starts and ends alternating, without a branch that depends
-// on which it is: with random holes each such branch would be mispredicted every other time.
+// Run borders are written as they come, starts and ends alternating. No branch depends on which one
+// it is: with random holes such a branch would be mispredicted every other time.
 _Static_assert(sizeof(struct page_range) == 2 * sizeof(uint64_t), "two borders");
 
 int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
@@ -101,8 +101,8 @@ bool page_ranges_equal(const struct page_ranges *a, const struct page_ranges *b)
     return a->n == b->n && (!a->n || memcmp(a->items, b->items, a->n * sizeof(*a->items)) == 0);
 }
 
-// Run borders in order: border 2i is the start of run i, border 2i+1 its end; UINT64_MAX behind the
-// last.
+// Returns the run borders in order: border 2i is the start of run i, border 2i+1 its end;
+// UINT64_MAX behind the last one.
 static uint64_t border(const struct page_ranges *ranges, size_t i)
 {
     if (i / 2 >= ranges->n)
@@ -111,8 +111,8 @@ static uint64_t border(const struct page_ranges *ranges, size_t i)
     return i % 2 ? range->end : range->start;
 }
 
-// Appends to *ret all stretches in which `wanted` (bit 0: in neither, 1: in a only, 2: in b only,
-// 3: in both) holds.
+// Appends to *ret all stretches whose membership is in `wanted` (bit 0: in neither, 1: in a only,
+// 2: in b only, 3: in both).
 static int combine(const struct page_ranges *a, const struct page_ranges *b, unsigned wanted,
                    struct page_ranges *ret)
 {

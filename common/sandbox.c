@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The filter names what is refused, not what is allowed: the C library and SQLite may come to use
-// other harmless calls, and a conversion that fails on a newer system helps nobody. A refused call
-// fails with EPERM and does not end the program, since libraries try things and go on without. Only
-// a call by the numbers of another machine type (32 bits on 64) ends it: no compiler makes one.
+// The filter lists what is refused, not what is permitted: future versions of the C library and
+// SQLite may use other harmless calls, and a conversion that fails on a newer system helps nobody.
+// A refused call fails with EPERM and does not end the program, because libraries try calls and go
+// on without them. Only a call with the numbers of another machine type (32 bits on 64) ends the
+// program: no compiler makes such a call.
 //
-// clone3 hides its flags in memory that a filter cannot read. It fails with ENOSYS, and the C
-// library takes clone, whose flags the filter sees.
+// clone3 has its flags in memory that a filter cannot read. It fails with ENOSYS. Then the C
+// library uses clone, whose flags the filter sees.
 //
-// Sanitizers stop their own threads with ptrace and start programs for a report's names, so under
-// them processes and signals stay as they are. Coverage is written at the end to files that
-// Landlock does not know: MMTRACE_SANDBOX=off is for that, and for debuggers.
+// Sanitizers stop their own threads with ptrace, and start programs for the names in a report. So
+// under them processes and signals stay unrestricted. Coverage writes at the end to files that
+// Landlock does not know: use MMTRACE_SANDBOX=off for coverage and for debuggers.
 #include "common/sandbox.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@
 #define IS_SANITIZED 0
 #endif
 
-// Calls since Linux 5.1 have the same numbers everywhere; the headers may be older.
+// Calls since Linux 5.1 have the same numbers on all machines; the headers may be older.
 #define NR_IO_URING_SETUP          425
 #define NR_IO_URING_ENTER          426
 #define NR_IO_URING_REGISTER       427
@@ -92,8 +93,8 @@ bool sandbox_is_unavailable(int r)
      CLONE_NEWNET)
 #define REFUSED (SECCOMP_RET_ERRNO | EPERM)
 
-// A recorder and its helpers, which do trace, signal and become other users, use none of these; a
-// parser does not either.
+// Neither a parser needs these, nor a recorder and its helpers, which do trace, signal and become
+// other users.
 static const int refused_always[] = {
     // mounts and namespaces
     SYS_mount,
@@ -118,7 +119,7 @@ static const int refused_always[] = {
     SYS_swapon,
     SYS_swapoff,
     SYS_mknodat,
-    // other processes, further than ptrace goes
+    // other processes, beyond what ptrace can do
     NR_PIDFD_GETFD,
     SYS_kcmp,
     SYS_migrate_pages,
@@ -161,11 +162,11 @@ static const int refused_always[] = {
 #endif
 };
 
-// A parser uses none of these.
+// No parser needs these.
 static const int refused_to_parsers[] = {
     // other processes
     SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, NR_PIDFD_OPEN, NR_PROCESS_MADVISE,
-    // the network, and other programs by it
+    // the network, and through it other programs
     SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen, SYS_accept, SYS_accept4,
     // rights
     SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid,
@@ -212,7 +213,7 @@ static size_t argument_at(unsigned n)
     return offsetof(struct seccomp_data, args) + n * sizeof(uint64_t) + low;
 }
 
-// The number of the call is loaded from here on.
+// Begins a filter: from here on the accumulator has the number of the call.
 static void begin(struct code *code)
 {
     load(code, offsetof(struct seccomp_data, arch));
@@ -237,7 +238,7 @@ static void calls_refuse(struct code *code, const int *numbers, size_t n)
         call_answer(code, numbers[i], REFUSED);
 }
 
-// The call is refused where its argument has (`with` true) or lacks some of the bits.
+// Refuses the call if its argument has (`with` true) or lacks (false) some of the bits.
 static void bits_refuse(struct code *code, int number, unsigned argument, uint32_t bits, bool with)
 {
     add(code, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 4);
@@ -247,7 +248,7 @@ static void bits_refuse(struct code *code, int number, unsigned argument, uint32
     load(code, offsetof(struct seccomp_data, nr));
 }
 
-// The call is refused where its argument is not (`equal` false) or is the value.
+// Refuses the call if its argument differs from (`equal` false) or is (true) the value.
 static void value_refuse(struct code *code, int number, unsigned argument, uint32_t value,
                          bool equal)
 {
@@ -318,7 +319,7 @@ int sandbox_opens(void)
     return install(&code);
 }
 
-// What moves bytes between descriptors that are open already, and what a sanitizer takes for it.
+// Calls that move bytes between open descriptors, or that a sanitizer needs for this.
 static const int shuffles[] = {
     SYS_read,      SYS_write,      SYS_sendmsg,      SYS_recvmsg,
     SYS_recvfrom,  SYS_ppoll,      SYS_pipe2,        SYS_close,
@@ -380,7 +381,7 @@ uint64_t sandbox_data(uint64_t max_bytes)
 
 // -- files --
 
-// Of <linux/landlock.h>, which may be older.
+// From <linux/landlock.h>, which may be older.
 #define ACCESS_EXECUTE     (1ULL << 0)
 #define ACCESS_WRITE_FILE  (1ULL << 1)
 #define ACCESS_READ_FILE   (1ULL << 2)
@@ -413,8 +414,8 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-// A file that cannot be opened now cannot be opened later either, unless only descriptors or memory
-// are short. No rule can be about a pipe.
+// A file that cannot be opened now cannot be opened later either, unless descriptors or memory are
+// short now. Rules cannot be made for pipes.
 static int rule_add(int ruleset, const char *path, uint64_t allowed)
 {
     struct stat st;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program gives up before it reads what strangers wrote: system calls that no parser needs
-// (seccomp), and files that are none of its business (Landlock). Both hold for this process and
-// all that it starts from then on, and cannot be undone.
+// What a program gives up before it reads input from others: system calls that no parser needs
+// (seccomp), and files that it does not need (Landlock). Both hold for this process and for all
+// processes that it starts later. Neither can be undone.
 #pragma once
 
 #include <stdbool.h>
@@ -12,49 +12,50 @@
 #include "common/vec.h"
 
 enum {
-    SANDBOX_RUNS_PROGRAMS = 1, // it starts other programs, and signals them
+    SANDBOX_RUNS_PROGRAMS = 1, // the program starts other programs and signals them
 };
 
-// Whether the user wants one: MMTRACE_SANDBOX=off in the environment switches it off.
+// Returns whether the user wants a sandbox: MMTRACE_SANDBOX=off in the environment switches it off.
 bool sandbox_is_wanted(void);
 
-// Whether a function below failed because the kernel does not have it, or because the surroundings
-// (a container) forbid it: then the program goes on without. Any other failure, for want of memory
-// or descriptors, is a reason to end: its caller must not go on unguarded in silence.
+// Returns whether `r`, a failure of a function below, means that the kernel does not have the
+// feature or that the surroundings (a container) forbid it. The program goes on without the sandbox
+// then. After any other failure (memory, descriptors) the program must end: it must not go on
+// unguarded in silence.
 bool sandbox_is_unavailable(int r);
 
-// From here on these calls fail with EPERM: those that run programs, make processes, trace or write
-// to others, open sockets, mount, load modules, change user or namespaces, set clocks, put
-// characters into terminals. Sets no_new_privs. 0, or a negative errno: -EOPNOTSUPP where the
-// kernel or this type of machine has no filters.
+// From now on system calls fail with EPERM if they run programs, make processes, trace or write to
+// other processes, open sockets, mount, load modules, change user or namespaces, set clocks, or put
+// characters into terminals. Sets no_new_privs. Returns 0 or a negative errno: -EOPNOTSUPP if the
+// kernel or this machine type has no filters.
 int sandbox_calls(unsigned flags);
 
-// For the calling thread: files can be opened only without waiting (O_NONBLOCK). Who opens for a
-// library decides which files those are. Returns as sandbox_calls().
+// From now on the calling thread can open files only with O_NONBLOCK. Code that opens files for a
+// library decides which files get that flag. Returns as sandbox_calls().
 int sandbox_opens(void);
 
-// The same for a service that traces other processes and starts helpers: mounts, namespaces,
-// modules, other parts of the kernel, clocks.
+// sandbox_calls() for a service that traces other processes and starts helpers: denies mounts,
+// namespaces, modules, other parts of the kernel, and clocks.
 int sandbox_service(void);
 
-// From here on only calls that move bytes between open descriptors, close them and end the process;
-// all others fail with EPERM. Returns as sandbox_calls().
+// From now on the process can only move bytes between open descriptors, close descriptors, and
+// exit. All other system calls fail with EPERM. Returns as sandbox_calls().
 int sandbox_shuffles(void);
 
-// Bounds the memory that this process may take without a file behind it (RLIMIT_DATA, which its
-// owner may raise again). A lower limit stays. Returns the limit in force, UINT64_MAX for none;
-// under sanitizers nothing is changed.
+// Limits the process's memory that no file backs (RLIMIT_DATA, a soft limit that the process may
+// raise again). A lower existing limit stays. Returns the limit in force, or UINT64_MAX for none.
+// Changes nothing under sanitizers.
 uint64_t sandbox_data(uint64_t max_bytes);
 
 VEC_DEFINE(sandbox_path_vec, const char *);
 
-// Borrowed: files, and folders with all that is in them.
+// Borrowed paths: files, and folders with all that is in them.
 struct sandbox_paths {
     struct sandbox_path_vec reads, writes;
 };
 
-// From here on only those files and folders can be opened: `reads` for reading, `writes` also for
-// writing, making, renaming and removing. A path that cannot be opened is left out. What is open
-// stays open. 0, or a negative errno: -EOPNOTSUPP where the kernel has no Landlock that knows
-// renaming from one folder into another (5.19).
+// From now on only these paths can be opened: `reads` for reading; `writes` also for writing,
+// making, renaming and removing. A path that cannot be opened is left out. Open descriptors stay
+// open. Returns 0 or a negative errno: -EOPNOTSUPP if the kernel has no Landlock that knows renames
+// between folders (5.19).
 int sandbox_files(const struct sandbox_paths *paths);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parsers take the whole text or nothing: "10x" is an error, not ten. Digits are
-// read here, since the C library's strtoull() accepts signs, leading blanks and a second 0x.
+// The parsers take the whole text or nothing: "10x" is an error, not ten. They read digits
+// themselves, because strtoull() accepts signs, leading blanks and a second 0x.
 #include "common/str.h"
 
 #include <ctype.h>
@@ -196,7 +196,7 @@ struct unit {
     uint64_t factor;
 };
 
-// The digits behind a decimal point, in units of `factor`; what is smaller than one is dropped.
+// Returns the digits behind a decimal point in units of `factor`. Smaller fractions are dropped.
 static uint64_t fraction_of(const char *digits, uint64_t factor)
 {
     double scale = (double)factor, sum = 0;
@@ -205,8 +205,8 @@ static uint64_t fraction_of(const char *digits, uint64_t factor)
     return (uint64_t)(sum + 1e-3);
 }
 
-// A number, with decimals or not, directly followed by one of `units`, the last of which has the
-// name NULL.
+// Parses a number, with or without decimals, directly followed by one of `units`. The last unit has
+// the name NULL.
 static int parse_with_unit(const char *text, const struct unit *units, uint64_t *ret)
 {
     const char *p = text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strings: a growable buffer for building them, and strict parsers for the numbers, sizes and
-// durations that people type.
+// Strings: a growable buffer to build them, and strict parsers for numbers, sizes and durations
+// that people type.
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 
 #include "common/nsec.h"
 
-// All zero is an empty buffer. `text` is NULL until something is added; otherwise always
-// terminated.
+// All zero is an empty buffer. `text` is NULL until something is added, and always terminated
+// afterwards.
 struct strbuf {
     char *text; // owned
     size_t size;
@@ -26,7 +26,8 @@ void strbuf_add_char(struct strbuf *buf, char c);
 __attribute__((format(printf, 2, 3))) void strbuf_addf(struct strbuf *buf, const char *format, ...);
 void strbuf_clear(struct strbuf *buf);
 void strbuf_done(struct strbuf *buf); // fit for CLEANUP()
-// Hands the text over to the caller, who frees it; NULL if memory ran out. "" if nothing was added.
+// Hands the text to the caller, who frees it. Returns NULL if memory ran out, and "" if nothing was
+// added.
 char *strbuf_steal(struct strbuf *buf);
 
 static inline bool str_eq(const char *a, const char *b)
@@ -39,7 +40,8 @@ static inline bool str_starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Of a text in UTF-8, how many of the first `max` bytes are whole characters. 0 for NULL.
+// Returns how many of the first `max` bytes of a UTF-8 text form whole characters. 0 if `text` is
+// NULL.
 static inline size_t str_cut(const char *text, size_t size, size_t max)
 {
     if (!text || size <= max)
@@ -51,42 +53,48 @@ static inline size_t str_cut(const char *text, size_t size, size_t max)
 
 bool str_ends_with(const char *text, const char *suffix);
 
-// The whole of `text` as a decimal (or 0x hexadecimal) number; 0, -EINVAL or -ERANGE.
+// These parse the whole of `text` as a decimal or 0x hexadecimal number. They return 0, -EINVAL or
+// -ERANGE.
 int str_parse_u64(const char *text, uint64_t *ret);
 int str_parse_u32(const char *text, uint32_t *ret);
 int str_parse_i64(const char *text, int64_t *ret);
 
-// A decimal number at *cursor, for /proc text: skips blanks, advances behind the digits. False: no
-// digit there (the cursor then stays) or more than 64 bits.
+// Reads a decimal number at *cursor, for /proc texts: skips blanks, reads the digits, and moves
+// *cursor behind them. Returns false, with *cursor unmoved, if there is no digit or the number has
+// more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 
-// The same of a hexadecimal number in lower case, without 0x; no blanks are skipped.
+// Reads a hexadecimal number in lower case without 0x in the same way, but skips no blanks.
 bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret);
 
-// "10s", "0.5s", "500ms", "2m", "1h"; a bare number means seconds. 0, -EINVAL or -ERANGE.
+// Parses "10s", "0.5s", "500ms", "2m" or "1h"; a bare number is in seconds. Returns 0, -EINVAL or
+// -ERANGE.
 int str_parse_duration(const char *text, nsec_t *ret);
 
-// "32mb", "1.5g", "512k", "4096"; powers of 1024, bare numbers are bytes, case does not matter.
+// Parses "32mb", "1.5g", "512k" or "4096". Units are powers of 1024, in either case; a bare number
+// is in bytes. Returns 0, -EINVAL or -ERANGE.
 int str_parse_size(const char *text, uint64_t *ret);
 
-// The length (1 to 4) of the well-formed UTF-8 character at `text`, or 0: there is none before
-// `end`. `ret` may be NULL.
+// Returns the length (1 to 4) of the well-formed UTF-8 character at `text`, or 0 if no character
+// ends before `end`. `ret` may be NULL.
 size_t str_utf8_decode(const char *text, const char *end, uint32_t *ret);
 
-// The character at `text`, which is before `end`: its length, at least 1 (a broken byte counts as
-// one). *ret_printable: it is well-formed and no control character; tabs count as printable.
+// Returns the length of the character at `text`, at least 1: a broken byte counts as one character.
+// `text` must lie before `end`. *ret_printable says whether the character is well-formed and not a
+// control character; tabs count as printable.
 size_t str_character(const char *text, const char *end, bool *ret_printable);
 
-// Fills `ret` with `text` for people to read: terminated, what is not printable as `?`, cut with
-// `...` where it is longer than `ret_size` - 1. `ret_size` is at least 4. Returns `ret`.
+// Fills `ret` with a printable copy of `text`: terminated, with `?` for each character that is not
+// printable, and cut with `...` if it is longer than `ret_size` - 1. `ret_size` is at least 4.
+// Returns `ret`.
 const char *str_printable(char *ret, size_t ret_size, const char *text, size_t size);
 
-// The same in place, for a whole terminated line that is about to be printed.
+// Makes a whole terminated line printable in place.
 void str_make_printable(char *text, bool keep_newlines);
 
-// Appends `code_point`, which must be at most 0x10ffff, as UTF-8.
+// Appends `code_point` as UTF-8. `code_point` must be at most 0x10ffff.
 void strbuf_add_utf8(struct strbuf *buf, uint32_t code_point);
 
-// The nearest of `candidates` (n of them) to `text` by edit distance, or NULL if none is near
-// enough to be worth suggesting.
+// Returns the candidate with the smallest edit distance to `text`, or NULL if none of the `n` is
+// near enough to suggest.
 const char *str_nearest(const char *text, const char *const *candidates, size_t n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A new thread has the mask of the thread that starts it.
+// A new thread inherits the signal mask of the thread that starts it.
 #include "common/thread.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A path is taken from whoever left it behind only after nobody answered there: two programs must
-// not steal each other's clients. Modes are set before listen(), while nobody can connect yet.
+// A path that another process left behind is replaced only if nothing answers there: two programs
+// must not steal each other's clients. Modes are set before listen(), while nobody can connect yet.
 #include "common/unix_socket.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ int unix_socket_new(int type, int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
-// Removes the path unless somebody listens there, or it is no socket.
+// Removes the path, unless a process listens there or the path is not a socket.
 static int remove_left_over(const char *name, int type, const struct sockaddr_un *address,
                             socklen_t size)
 {
@@ -55,12 +55,12 @@ static int remove_left_over(const char *name, int type, const struct sockaddr_un
     return unlink(name) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-// UNIX_SOCKET_E_NO_GROUP: the path is its owner's alone.
+// UNIX_SOCKET_E_NO_GROUP: only the path's owner has rights.
 static int set_owner(const char *name, mode_t mode, gid_t group)
 {
     int r = 0;
     if (group != UNIX_GROUP_NONE) {
-        // A file's owner may give it to a group of its own, so CAP_SETGID does in place of
+        // A file's owner may give the file to one of its own groups, so CAP_SETGID can replace
         // CAP_CHOWN.
         int own = setfsgid(group);
         r = chown(name, (uid_t)-1, group) < 0 ? -errno : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix sockets: names (a path, or an abstract name behind `@`), sockets that listen, and messages
+// Unix sockets: names (a path, or an abstract name behind `@`), listening sockets, and messages
 // that carry a descriptor. Allocates nothing.
 #pragma once
 
@@ -14,16 +14,18 @@
 #define UNIX_GROUP_NONE        ((gid_t)-1)
 #define UNIX_SOCKET_E_NO_GROUP 1
 
-// -EINVAL: not a name.
+// Makes the address of `name`. Returns 0, or -EINVAL if `name` is not a valid name.
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size);
 
-// Close-on-exec and non-blocking. `type`: SOCK_STREAM or SOCK_SEQPACKET.
+// Makes a socket that is close-on-exec and non-blocking. `type` is SOCK_STREAM or SOCK_SEQPACKET.
+// Returns 0 or a negative errno.
 int unix_socket_new(int type, int *ret_fd);
 
-// A listening socket. One that is left over from a dead process is replaced; with a live one it is
-// -EADDRINUSE. `mode` and `group` (UNIX_GROUP_NONE: as it comes) are of the path.
-// UNIX_SOCKET_E_NO_GROUP: this process may not give the path to the group; the socket listens, and
-// its owner alone has rights.
+// Makes a listening socket. A socket that a dead process left behind is replaced. `mode` and
+// `group` apply to the path; UNIX_GROUP_NONE keeps the group that the kernel gives. Returns 0 or a
+// negative errno: -EADDRINUSE if a live process listens there. Returns UNIX_SOCKET_E_NO_GROUP if
+// this process may not give the path to `group`: the socket listens then, and only its owner has
+// rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
 // Whether accept() gave this negative errno because descriptors or memory are short: who waits is
@@ -35,7 +37,7 @@ bool unix_socket_lacks(int r);
 int unix_socket_refuse_fds(int fd, bool refuse);
 bool unix_socket_refuses_fds(int fd);
 
-// Removes the path of a socket that unix_socket_listen() made.
+// Removes the path that unix_socket_listen() made.
 void unix_socket_remove(const char *name);
 
 // Room for the descriptors beside one message.
@@ -54,6 +56,6 @@ int unix_socket_passed(struct msghdr *message);
 // One message with the descriptor `passed_fd` (borrowed, -1: none). 0 or a negative errno.
 int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags);
 
-// Bytes, 0 at the end, or a negative errno. A descriptor that came along is in *ret_fd (owned,
-// close-on-exec), else -1; further ones are closed.
+// Receives one message. Returns the number of bytes, 0 at the end, or a negative errno. *ret_fd is
+// the descriptor that came along (owned, close-on-exec), or -1. Further descriptors are closed.
 int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *ret_fd);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protobuf wire format, for what is hot. Neither side allocates.
+// Writer and reader of the protobuf wire format, for hot paths. Neither allocates.
 //
-// Writer: writes into memory that the caller gives it and never past its end. The first thing that
-// does not fit sets `overflow`; from then on nothing is written, so a message is checked once, at
-// its end. wire_rollback() undoes back to a checkpoint, overflow included: "write what fits, the
-// rest goes into the next packet" is written that way.
+// Writer: writes into memory of the caller, never past its end. The first write that does not fit
+// sets `overflow`, and from then on nothing is written. So one check at the end of a message is
+// enough. wire_rollback() returns to a checkpoint and clears the overflow. "Write what fits, the
+// rest goes into the next packet" is built that way.
 //
-// Strings of protobuf are UTF-8, and decoders may refuse a message over one byte that is not. Names
-// of threads, paths and command lines are any bytes, and the kernel cuts them in mid-character. So
-// text from outside goes through wire_text() or wire_string(), or through wire_mend_text() after
-// it was written by other means. They put a `?` in place of each byte that belongs to no
-// well-formed character: the length stays, so nothing needs more room than the text had.
+// Protobuf strings are UTF-8, and a decoder may refuse a whole message because of one bad byte.
+// Thread names, paths and command lines are arbitrary bytes, and the kernel cuts them in
+// mid-character. So text from outside goes through wire_text() or wire_string(), or through
+// wire_mend_text() after other code wrote it. These functions put `?` in place of each byte that
+// belongs to no well-formed character. The length does not change, so the text needs no more room.
 //
 // Reader: walks over the fields of one message. Every length is checked against the bytes that are
-// there; the first violation sets `error` and ends the walk.
+// left. The first violation sets `error` and ends the walk.
 #pragma once
 
 #include <endian.h>
@@ -61,7 +61,8 @@ static inline size_t wire_varint_size(uint64_t value)
     return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
 }
 
-// Without bounds check; returns the address behind it. For callers that reserved room before.
+// Writes a varint without a bounds check and returns the address behind it. For callers that
+// reserved room before.
 static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
 {
     while (value >= 0x80) {
@@ -72,7 +73,8 @@ static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
     return p;
 }
 
-// True, and the caller may write `size` bytes at w->pos, or false with `overflow` set.
+// Returns true if the caller may write `size` bytes at w->pos. Otherwise sets `overflow` and
+// returns false.
 static inline bool wire_reserve(struct wire_writer *w, size_t size)
 {
     if (__builtin_expect(w->overflow || wire_room(w) < size, 0)) {
@@ -82,7 +84,7 @@ static inline bool wire_reserve(struct wire_writer *w, size_t size)
     return true;
 }
 
-// A bare varint, for packed fields.
+// Writes a varint without a tag, for packed fields.
 static inline void wire_varint(struct wire_writer *w, uint64_t value)
 {
     if (__builtin_expect(wire_room(w) >= WIRE_VARINT_MAX, 1) && !w->overflow) {
@@ -98,14 +100,14 @@ static inline void wire_tag(struct wire_writer *w, uint32_t field, enum wire_typ
     wire_varint(w, (uint64_t)field << 3 | type);
 }
 
-// uint32, uint64, bool, and enums that are not negative.
+// Writes a uint32, uint64, bool, or an enum that is not negative.
 static inline void wire_uint(struct wire_writer *w, uint32_t field, uint64_t value)
 {
     wire_tag(w, field, WIRE_VARINT);
     wire_varint(w, value);
 }
 
-// int32 and int64: negative values take ten bytes, as the format has it.
+// Writes an int32 or int64. A negative value takes ten bytes, as the format demands.
 static inline void wire_int(struct wire_writer *w, uint32_t field, int64_t value)
 {
     wire_uint(w, field, (uint64_t)value);
@@ -121,7 +123,7 @@ static inline int64_t wire_unzigzag(uint64_t value)
     return (int64_t)(value >> 1 ^ (0 - (value & 1)));
 }
 
-// sint32 and sint64.
+// Writes a sint32 or sint64.
 static inline void wire_sint(struct wire_writer *w, uint32_t field, int64_t value)
 {
     wire_uint(w, field, wire_zigzag(value));
@@ -136,7 +138,7 @@ void wire_string(struct wire_writer *w, uint32_t field, const char *text); // te
 
 void wire_mend_text_slow(uint8_t *text, size_t size);
 
-// Makes `text` UTF-8 in place. ASCII, which nearly all of it is, costs a look at every 8 bytes.
+// Makes `text` UTF-8 in place. Nearly all text is ASCII, for which this costs one test per 8 bytes.
 static inline void wire_mend_text(uint8_t *text, size_t size)
 {
     uint64_t bits = 0, word;
@@ -151,8 +153,8 @@ static inline void wire_mend_text(uint8_t *text, size_t size)
         wire_mend_text_slow(text, size);
 }
 
-// Opens a submessage or a packed field; the mark goes to wire_end(). Marks nest. One length byte is
-// set aside; a body of 128 bytes or more is moved up at the end.
+// Opens a submessage or a packed field and returns a mark for wire_end(). Marks nest. One length
+// byte is set aside; wire_end() moves a body of 128 bytes or more.
 static inline size_t wire_begin(struct wire_writer *w, uint32_t field)
 {
     wire_tag(w, field, WIRE_BYTES);
@@ -174,7 +176,7 @@ static inline void wire_end(struct wire_writer *w, size_t mark)
         wire_end_long(w, mark, size);
 }
 
-// The present state, for wire_rollback(). Marks opened before the checkpoint stay valid.
+// Returns the present state, for wire_rollback(). Marks from before the checkpoint stay valid.
 static inline size_t wire_checkpoint(const struct wire_writer *w)
 {
     return wire_size(w);
@@ -206,24 +208,25 @@ static inline struct wire_reader wire_reader_over(const void *bytes, size_t size
     return (struct wire_reader){.pos = start, .end = size > 0 ? start + size : start};
 }
 
-// The submessage (or packed field) in `field`; empty where the field is of another type.
+// Returns a reader over the submessage (or packed field) in `field`; empty if the field has another
+// type.
 static inline struct wire_reader wire_sub(const struct wire_field *field)
 {
     return wire_reader_over(field->data, field->size);
 }
 
-// The next field; false at the end and on damage: then `error` is set and `pos` is where the
-// damaged field begins. Groups are skipped as a whole.
+// Reads the next field. Returns false at the end and on damage. On damage `error` is set and `pos`
+// is the start of the damaged field. Groups are skipped whole.
 bool wire_next(struct wire_reader *reader, struct wire_field *ret);
 
 // Walks over all fields of a message: `struct wire_field f; wire_foreach(&reader, &f) { ... }`.
 #define wire_foreach(reader, field) while (wire_next((reader), (field)))
 
-// The next bare varint of a packed field; false at the end and on damage.
+// Reads the next varint of a packed field. Returns false at the end and on damage.
 bool wire_next_varint(struct wire_reader *reader, uint64_t *ret);
 
-// Reads a varint at *pos; false (and *pos unmoved) if it does not end before `end` or is longer
-// than ten bytes.
+// Reads a varint at *pos. Returns false, with *pos unmoved, if the varint does not end before `end`
+// or is longer than ten bytes.
 static inline bool wire_get_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
 {
     const uint8_t *p = *pos;
@@ -281,8 +284,8 @@ static inline float wire_to_float(uint64_t bits)
     return value;
 }
 
-// A value of a repeated scalar field that may or may not be packed: call with each field of that
-// number, and again until it returns false. `cursor` must be zeroed before each field.
+// Reads the values of a repeated scalar field, packed or not. Call it for each field of that
+// number, again and again until it returns false. `cursor` must be zeroed before each field.
 struct wire_packed {
     struct wire_reader reader;
     bool started;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why own code: no common library answers. libzip and libarchive do not tell where data lie;
-// minizip does, but 1.1, which distributions have, misreads the sizes of zip64 entries.
+// Why own code: libzip and libarchive do not tell where the data of an entry are. minizip does, but
+// version 1.1, which distributions have, misreads the sizes of zip64 entries.
 //
-// The directory says where an entry's local header is, and only that header, whose extra field is a
-// different one, tells where the data begin. Both are read in blocks; since the reading alternates
-// between the two, a few blocks are kept, the least recently used one being replaced.
+// The directory says where an entry's local header is. Only this header, with its own extra field,
+// tells where the data begin. Both are read in blocks. The reading alternates between the two, so a
+// few blocks are cached; the least recently used one is replaced.
 //
-// What must stay true: offsets are added in 64 bits only after they were compared with the size of
-// the file; an entry is in the index only if its data lie between its header and the directory and
-// share no byte with those of another one. An entry that fails is left out and counted. A directory
-// that is not what it says it is makes the whole index worthless.
+// Invariants: offsets are added in 64 bits only after they were compared with the file's size. An
+// entry is in the index only if its data lie between its header and the directory and share no byte
+// with another entry's data. A bad entry is left out and counted. A directory that contradicts
+// itself makes the whole index invalid.
 #include "common/zipindex.h"
 
 #include <errno.h>
@@ -39,22 +39,22 @@
 #define END64_BYTES         56
 #define COMMENT_MAX         65535
 #define ZIP64_EXTRA         1
-#define FLAG_SIZES_BEHIND   8 // the local header does not know the sizes yet
+#define FLAG_SIZES_BEHIND   8 // the local header does not have the sizes
 
 struct block {
     uint64_t number; // NO_BLOCK: none
-    uint64_t used;   // when
+    uint64_t used;   // time of the last use
     uint8_t bytes[BLOCK_BYTES];
 };
 
-// One zipindex_read().
+// The state of one zipindex_read().
 struct reader {
     const struct zipindex_source *source;
     const char *zip_name;
     uint64_t clock;
     struct block blocks[N_BLOCKS];
-    // The directory: its place in the file, what offsets are relative to, and how many entries it
-    // claims to have.
+    // The directory: its place in the file, the base of its offsets, and the number of entries that
+    // it claims.
     uint64_t directory, directory_end, base, n_claimed;
     bool is_zip64;
     struct zipindex *index;
@@ -62,7 +62,7 @@ struct reader {
     char name[ZIPINDEX_NAME_MAX + 1], other_name[ZIPINDEX_NAME_MAX + 1];
 };
 
-// An entry as the directory has it.
+// An entry as the directory describes it.
 struct record {
     unsigned method;
     uint32_t crc32;
@@ -120,7 +120,7 @@ static bool lies_within(uint64_t offset, uint64_t size, uint64_t end)
     return offset <= end && size <= end - offset;
 }
 
-// The caller has made sure that the bytes are in the file.
+// The caller has checked that the bytes are in the file.
 static int get(struct reader *reader, uint64_t offset, void *ret, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -155,7 +155,7 @@ static int out_of_memory(struct reader *reader)
     return err_errno(reader->err, -ENOMEM, "%s", reader->zip_name);
 }
 
-// The last end record whose comment fits into the file.
+// Finds the last end record whose comment fits into the file.
 static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_BYTES])
 {
     uint64_t size = reader->source->size_bytes;
@@ -180,8 +180,8 @@ static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_
     return no_zip(reader);
 }
 
-// The zip64 end record, if there is one in front of the end record at `end`. Where the zip stands
-// behind a prefix, the place that its locator names is too low by that much.
+// Finds the zip64 end record, if there is one in front of the end record at `end`. If the zip
+// stands behind a prefix, the place in its locator is too low by the size of the prefix.
 static int end64_find(struct reader *reader, uint64_t end, uint64_t *ret_at,
                       uint8_t (*ret)[END64_BYTES])
 {
@@ -260,7 +260,7 @@ static int entry_add(struct reader *reader, const struct record *record, uint64_
 }
 
 // Takes the numbers that do not fit into 32 bits from the zip64 field of the extra bytes at `at`,
-// which lie in the directory. A field that is too short leaves them as they are: out of bounds.
+// which lie in the directory. If the field is too short, the numbers stay out of bounds.
 static int zip64_read(struct reader *reader, uint64_t at, struct record *record)
 {
     uint64_t *wanted[] = {&record->uncompressed, &record->size, &record->header};
@@ -290,7 +290,8 @@ static int zip64_read(struct reader *reader, uint64_t at, struct record *record)
     return 0;
 }
 
-// True in *ret if the local header is that of the entry; *ret_data is then where its data begin.
+// Sets *ret to whether the local header belongs to the entry, and *ret_data to where its data
+// begin.
 static int header_read(struct reader *reader, const struct record *record, bool *ret,
                        uint64_t *ret_data)
 {
@@ -326,7 +327,7 @@ static bool name_is_valid(struct reader *reader, const struct record *record)
            !memchr(reader->name, '\0', record->name_bytes);
 }
 
-// The entry whose record in the directory was read, and begins at `at`.
+// Reads the entry whose directory record, at `at`, has been read.
 static int entry_read(struct reader *reader, uint64_t at, struct record *record)
 {
     uint64_t data = 0;
@@ -384,7 +385,7 @@ static int entries_read(struct reader *reader)
         at += size;
         n++;
     }
-    // The old end record counts modulo 65,536.
+    // The old end record counts entries modulo 65,536.
     if (reader->n_claimed != (reader->is_zip64 ? n : n % 65536))
         return bad_directory(reader, n);
     return 0;
@@ -396,10 +397,10 @@ static int compare_offset(const void *a, const void *b)
     const struct zipindex_entry *y = *(struct zipindex_entry *const *)b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
-    return x < y ? -1 : x > y; // the directory's order
+    return x < y ? -1 : x > y; // in the order of the directory
 }
 
-// Leaves out what overlaps an entry in front of it.
+// Leaves out entries that overlap an entry in front of them.
 static int entries_part(struct reader *reader)
 {
     struct zipindex_entries *entries = &reader->index->entries;
